@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import stratagraph as sg
-from stratagraph._repeats import grouped
+from stratagraph._hits import grouped
 from stratagraph.results import Hit
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import documents

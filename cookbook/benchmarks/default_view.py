@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import stratagraph as sg
-from stratagraph._repeats import grouped
+from stratagraph._hits import grouped
 from stratagraph.eval.bootstrap import paired_difference
 from stratagraph.eval.datasets import load_dataset
 from stratagraph.eval.metrics import contains_answer, context_of, fitting, is_yes_no

@@ -16,7 +16,7 @@ import numpy as np
 from stratagraph._gates import RecentVectors
 from stratagraph._reader import Answering
 from stratagraph._search_options import check_search_options
-from stratagraph._shards.listing import painter
+from stratagraph._shards.listing import SubgraphPainter
 from stratagraph.errors import CallFailed
 from stratagraph.methods import get_method
 from stratagraph.models.gate import Gate
@@ -166,7 +166,7 @@ class Asking:
             question.vector,
             options,
             self.count_tokens,
-            painter(self.reader.snapshot),
+            SubgraphPainter(self.reader.snapshot),
             self.gate.cost,
         )
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from stratagraph._listing import MEMBERS
@@ -29,7 +30,6 @@ MOST = 500
 _TITLE = 90  # characters
 _NAMED = 5  # documents and passages that a thing names
 _BATCH = 4096  # texts held while looking for words
-_REMEMBERED = 32  # searches for words, whose next pages need no second look
 
 
 class Browser:
@@ -38,7 +38,7 @@ class Browser:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._outlines: dict[str, _Outline] = {}
-        self._found: dict[tuple[str, str], Rows] = {}
+        self._found: LRUCache[tuple[str, str], Rows] = LRUCache(32)  # so that next pages search no texts
         self._lock = Lock()
 
     @cached_property
@@ -139,8 +139,6 @@ class Browser:
                 return self._found[key]
         found = self._searched(table, key[1].split())
         with self._lock:
-            if len(self._found) >= _REMEMBERED:
-                self._found.pop(next(iter(self._found)))
             self._found[key] = found
         return found
 

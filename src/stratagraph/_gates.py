@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from cachetools import LRUCache
+
 from stratagraph._locks import Lock
 from stratagraph._mapping import as_mapper
 from stratagraph.config import Config
@@ -37,27 +39,21 @@ Folder = IndexFolder | ShardedFolder
 
 
 class RecentVectors:
-    """Vectors of the questions asked last, so that one that is asked again is not embedded again.
+    """Vectors of the last questions, since frameworks retrieve and answer in two calls. Thread-safe."""
 
-    A framework retrieves and answers in two calls. Thread-safe; the oldest goes first.
-    """
-
-    def __init__(self, most: int = 64) -> None:
-        self._most = most
-        self._vectors: dict[str, Vectors] = {}
+    def __init__(self) -> None:
+        self._vectors: LRUCache[str, Vectors] = LRUCache(64)
         self._lock = Lock()
 
     def get(self, text: str) -> Vectors | None:
-        """The vector of a question, if it is held."""
+        """The vector of a recent question."""
         with self._lock:
             return self._vectors.get(text)
 
     def put(self, text: str, vector: Vectors) -> None:
-        """Hold a question's vector."""
-        vector.flags.writeable = False  # it is handed out with every retrieval
+        """Remember a question's vector, which becomes read-only because every retrieval shares it."""
+        vector.flags.writeable = False
         with self._lock:
-            if len(self._vectors) >= self._most:
-                self._vectors.pop(next(iter(self._vectors)))
             self._vectors[text] = vector
 
 

@@ -1,39 +1,143 @@
-"""Hits made of what was found, each with its sources; of what repeats each other one, with those of all."""
+"""Hits of a ranking: items read once per question, repeats merged, and the sources behind each hit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
-from stratagraph._found import Found
 from stratagraph._origins import RecentOrigins
+from stratagraph.pipeline.excerpts import Excerpts
+from stratagraph.pipeline.graph import NAME as GRAPH
+from stratagraph.pipeline.ranking import Origin, Ranking
 from stratagraph.protocols import Rows
+from stratagraph.question import Question
 from stratagraph.records import Item, Metadata
 from stratagraph.results import Hit
 from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.snapshot import Snapshot
 
+HitsAndTraces = tuple[tuple[Hit, ...], tuple[Metadata, ...]]
 _COMPARED = 8  # documents whose metadata is compared first
-Told = tuple[tuple[Hit, ...], tuple[Metadata, ...]]
-"""Hits and their traces."""
+_NO_ROWS: Rows = np.zeros(0, np.int64)
+_WORDS = re.compile(r"\w+")
+_ASCII = "".join(chr(code).lower() if _WORDS.match(chr(code)) else " " for code in range(128))
+_NEVER_MERGED = ("chunk", "relation", "entity", "summary_entity")
+"""A passage is its own source, a relation says what is joined, and an entity is what its name stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedItems:
+    """A ranking with the item at each place; `redundant` places add nothing to the better ones."""
+
+    ranking: Ranking
+    items: Sequence[Item]
+    redundant: frozenset[int] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+class ItemReader(Protocol):
+    """Reads the items of the rankings for one question."""
+
+    def read(self, ranking: Ranking) -> RankedItems:
+        """The items of a ranking; an item read before is not read again."""
+        ...
+
+
+class SnapshotItems:
+    """Reads items from one generation, for one question and one thread.
+
+    Nodes that no model wrote show the statements that bear on the question, unless its options say `whole`.
+    """
+
+    def __init__(self, snapshot: Snapshot, excerpts: Excerpts, question: Question) -> None:
+        self._snapshot = snapshot
+        self._tables = {Origin.GRAPH: GRAPH, Origin.NODE: question.method}
+        self._drop = question.fill
+        self._excerpts = None if question.options.whole else excerpts.asked(question.vector)
+        self._read: dict[tuple[int, int], Item] = {}
+
+    def read(self, ranking: Ranking) -> RankedItems:
+        """See `ItemReader`."""
+        keys = list(zip(ranking.origin.tolist(), ranking.rows.tolist(), strict=True))
+        for origin in Origin:
+            new = list(dict.fromkeys(key[1] for key in keys if key[0] == origin and key not in self._read))
+            if new:
+                read = zip([(int(origin), row) for row in new], self._items(origin, new), strict=True)
+                self._read.update(read)
+        items = [self._read[key] for key in keys]
+        if self._excerpts is None or all(origin == Origin.CHUNK for origin, _ in keys):
+            return RankedItems(ranking, items)
+        rows = [row if origin == Origin.GRAPH else -1 for origin, row in keys]
+        shown, nothing = self._excerpts.shown(items, rows, dropped=self._drop)
+        return RankedItems(ranking, shown, frozenset(place for place, empty in enumerate(nothing) if empty))
+
+    def _items(self, origin: Origin, rows: list[int]) -> list[Item]:
+        if origin != Origin.CHUNK:
+            return self._snapshot.part(self._tables[origin]).items(rows)
+        return [
+            Item(
+                chunk.id,
+                "chunk",
+                0,
+                chunk.text,
+                np.array([row], np.int64),
+                chunk.metadata,
+                document=chunk.document_id,
+                ref=chunk.ref,
+            )
+            for row, chunk in zip(rows, self._snapshot.chunks(rows), strict=True)
+        ]
+
+
+def grouped(items: Sequence[Item] | Sequence[Hit], without: Collection[int] = ()) -> list[list[int]]:
+    """Group the places of items that repeat each other, the best group first.
+
+    An item joins another if its words are part of that one's words, or if both have one id, as an entity of
+    two shards. The containing item comes first in its group, of equal ones the better. A group ranks as its
+    best member. Places `without` are in no group.
+    """
+    places = [place for place in range(len(items)) if place not in without]
+    never_merged = all(items[place].kind in _NEVER_MERGED for place in places)
+    if never_merged and len({items[place].id for place in places}) == len(places):
+        return [[place] for place in places]
+    texts = {place: f" {_words(items[place].text)} " for place in places}
+    groups: dict[int, list[int]] = {}
+    for place in sorted(places, key=lambda place: (-len(texts[place]), place)):
+        same = (other for other in groups if items[other].id == items[place].id)
+        holder = next(same, place)
+        if items[place].kind not in _NEVER_MERGED and holder == place:
+            holder = next((other for other in groups if texts[place] in texts[other]), place)
+        groups.setdefault(holder, []).append(place)
+    return sorted(groups.values(), key=min)
+
+
+def _words(text: str) -> str:
+    """The words of a text with a space between two."""
+    if text.isascii():  # a fifth of the time
+        return " ".join(text.translate(_ASCII).split())
+    return " ".join(_WORDS.findall(text)).casefold()
 
 
 class HitMaker:
-    """Makes hits of what was found. Safe to use from several threads."""
+    """Makes hits of ranked items. Safe to use from several threads."""
 
     def __init__(self, snapshot: Snapshot | JoinedSnapshot) -> None:
         self._origins = RecentOrigins(snapshot)
 
-    def all_of(self, found: Found) -> Told:
-        """A hit of everything that was found."""
+    def all_of(self, found: RankedItems) -> HitsAndTraces:
+        """One hit per item."""
         return self._hits(found, [(place,) for place in range(len(found))]), tuple(found.ranking.trace)
 
-    def of_groups(self, found: Found, groups: Sequence[Sequence[int]], k: int) -> Told:
-        """One hit for each group of places that repeat each other, with all their sources; then repeats.
+    def of_groups(self, found: RankedItems, groups: Sequence[Sequence[int]], k: int) -> HitsAndTraces:
+        """One hit per group of repeats, with the sources of all of them.
 
-        Repeats come only where there are fewer than `k` groups, and score no higher than the last of these.
+        If there are fewer than `k` groups, repeats follow; they score no higher than the last group.
         """
         first = {group[0] for group in groups}
         kept = list(groups[:k])
@@ -44,26 +148,33 @@ class HitMaker:
         return hits, (*traces, *(found.ranking.trace[place] for (place,) in repeats))
 
     def _hits(
-        self, found: Found, groups: Sequence[Sequence[int]], falling: int | None = None
+        self, found: RankedItems, groups: Sequence[Sequence[int]], falling: int | None = None
     ) -> tuple[Hit, ...]:
         """A hit for each group; from the place `falling` on, none scores higher than the one before it."""
         firsts = [found.items[group[0]] for group in groups]
-        own = self._origins.of([_rows(item) for item in firsts])
+        own = self._origins.of(  # a chunk has its own id
+            [_NO_ROWS if item.kind == "chunk" else np.asarray(item.sources, np.int64) for item in firsts]
+        )
         users = self._user_sources([documents for _, documents in own])
         joined = [place for place, group in enumerate(groups) if len(group) > 1]
-        united = self._origins.of([_united([found.items[at] for at in groups[place]]) for place in joined])
+        united = self._origins.of(
+            [
+                np.unique(np.concatenate([found.items[at].sources for at in groups[place]])).astype(np.int64)
+                for place in joined
+            ]
+        )
         origins = {**dict(enumerate(own)), **dict(zip(joined, united, strict=True))}
         scores = found.ranking.scores.tolist()
         hits: list[Hit] = []
         for place, (group, item, user) in enumerate(zip(groups, firsts, users, strict=True)):
-            score = max(scores[at] for at in group)
+            score = max([scores[at] for at in group])
             if falling is not None and place >= falling and hits:
                 score = min(score, hits[-1].score)
             chunk = item.kind == "chunk"
             sources, documents = origins[place]
             if chunk and len(group) == 1:
                 sources, documents = (item.id,), (item.document,)
-            metadata = item.extra if chunk else {**({} if user is None else {"source": user}), **_told(item)}
+            metadata = item.extra if chunk else _metadata(item, user)
             hits.append(
                 Hit(item.id, item.kind, item.level, item.text, score, sources, documents, metadata, item.ref)
             )
@@ -74,29 +185,19 @@ class HitMaker:
 
         Of hits with many documents only the first few are read, unless these agree.
         """
-        some = list(dict.fromkeys(name for names in documents for name in names[:_COMPARED]))
+        some = list(dict.fromkeys([name for names in documents for name in names[:_COMPARED]]))
         known = dict(zip(some, self._origins.sources(some), strict=True))
         found = []
         for names in documents:
-            user = _agreed([known[name] for name in names[:_COMPARED]])
+            user = _agreed([known[name] for name in names[:_COMPARED]]) if names else None
             if user is not None and len(names) > _COMPARED:
                 user = _agreed([user, *self._origins.sources(names[_COMPARED:])])
             found.append(user)
         return found
 
 
-def _rows(item: Item) -> Rows:
-    """The chunks that are asked for their ids; a chunk knows its own."""
-    return _NO_ROWS if item.kind == "chunk" else np.asarray(item.sources, np.int64)
-
-
-def _united(items: Sequence[Item]) -> Rows:
-    """The chunks behind some items, ascending."""
-    return np.unique(np.concatenate([item.sources for item in items])).astype(np.int64)
-
-
-def _trace(group: Sequence[int], found: Found) -> Metadata:
-    """The trace of the first of some places, with what the others tell beyond it, and their ids."""
+def _trace(group: Sequence[int], found: RankedItems) -> Metadata:
+    """The trace of a group's first place, completed from the others, with their ids as `repeats`."""
     trace = found.ranking.trace
     if len(group) == 1:
         return trace[group[0]]
@@ -104,18 +205,15 @@ def _trace(group: Sequence[int], found: Found) -> Metadata:
     return {**joined, "repeats": [found.items[place].id for place in group[1:]]}
 
 
-def _told(item: Item) -> Metadata:
-    """What a hit says of its node; `source` is the user's, so a relation's entities stand under `ends`."""
+def _metadata(item: Item, user: Any) -> Metadata:
+    """A node's metadata; `source` is the user's, so a relation's entities stand under `ends`."""
     extra = item.extra
-    if item.kind != "relation":
-        return extra
-    rest = {key: value for key, value in extra.items() if key not in ("source", "target")}
-    return {"ends": [extra["source"], extra["target"]], **rest}
+    if item.kind == "relation":
+        rest = {key: value for key, value in extra.items() if key not in ("source", "target")}
+        extra = {"ends": [extra["source"], extra["target"]], **rest}
+    return {**extra} if user is None else {"source": user, **extra}
 
 
 def _agreed(values: Sequence[Any]) -> Any:
-    """The value that all have; None if they differ, or there are none."""
-    return values[0] if values and all(value == values[0] for value in values) else None
-
-
-_NO_ROWS: Rows = np.zeros(0, np.int64)
+    """The value that all have; None if they differ."""
+    return values[0] if all([value == values[0] for value in values]) else None

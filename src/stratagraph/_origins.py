@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
+from cachetools import LRUCache
 
 from stratagraph._locks import Lock
 from stratagraph.protocols import Rows
@@ -61,9 +61,9 @@ class RecentOrigins:
     def __init__(self, snapshot: Snapshot | JoinedSnapshot) -> None:
         self._snapshot = snapshot
         self._of = snapshot.chunk_documents()
-        self._chunks: dict[int, str] = {}
-        self._documents: dict[int, str] = {}
-        self._sources: dict[str, Any] = {}
+        self._chunks: LRUCache[int, str] = LRUCache(HELD)
+        self._documents: LRUCache[int, str] = LRUCache(HELD)
+        self._sources: LRUCache[str, Any] = LRUCache(HELD)
 
     def of(self, lists: Sequence[Rows]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
         """Of each list of ascending chunks their ids and their documents', in the order of the corpus."""
@@ -95,16 +95,15 @@ class RecentOrigins:
 
 
 def _remembered(
-    known: dict[Any, T], keys: Sequence[Any], read: Callable[[Sequence[Any]], Sequence[T]]
+    known: LRUCache[Any, T], keys: Sequence[Any], read: Callable[[Sequence[Any]], Sequence[T]]
 ) -> list[T]:
-    """The values of some keys; those not known are read at once, and take the places of the oldest."""
+    """The values of some keys; those not remembered are read together."""
     with _LOCK:
         found = {key: known[key] for key in keys if key in known}
     missing = [key for key in dict.fromkeys(keys) if key not in found]
     if missing:
         found.update(zip(missing, read(missing), strict=True))
         with _LOCK:
-            for oldest in list(islice(known, max(0, len(known) + len(missing) - HELD))):
-                del known[oldest]
-            known.update((key, found[key]) for key in missing[-HELD:])
+            for key in missing[-HELD:]:
+                known[key] = found[key]
     return [found[key] for key in keys]

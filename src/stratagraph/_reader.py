@@ -15,12 +15,11 @@ from datetime import date, time
 from decimal import Decimal
 
 import numpy as np
+from cachetools import LRUCache
 
 from stratagraph._checks import UNNAMED, blamed, check_method, checked_graph
-from stratagraph._found import OneReading, Reading
-from stratagraph._hits import HitMaker
+from stratagraph._hits import HitMaker, ItemReader, SnapshotItems, grouped
 from stratagraph._locks import Lock, cached_property
-from stratagraph._repeats import grouped
 from stratagraph.errors import Damaged, MethodMissing
 from stratagraph.kernels.topk import TopK
 from stratagraph.methods import get_method
@@ -45,7 +44,6 @@ MORE = 3
 """Times as many results are ranked where some of the first repeat others."""
 SPARE = 4
 """Times as many of a method's nodes as its share are ranked for the default view: some may be passages."""
-_FILTERS = 64  # filters remembered per generation
 
 
 class Answering(ABC):
@@ -67,7 +65,7 @@ class Answering(ABC):
         """Ranks passages."""
 
     @abstractmethod
-    def _reading(self, question: Question) -> Reading:
+    def _item_reader(self, question: Question) -> ItemReader:
         """What reads all that rankings for a question find."""
 
     @abstractmethod
@@ -121,14 +119,14 @@ class Answering(ABC):
     def _searched(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
         searcher = self._searcher(question.method)
         question = replace(question, allowed=self._allowed_by(question))
-        reading = self._reading(question)
-        found = reading.found(self._ranked(searcher, question))
+        reader = self._item_reader(question)
+        found = reader.read(self._ranked(searcher, question))
         if question.view == "chunks" or not question.fill:
             return self._hits.all_of(found)
-        groups = grouped(found.items, found.told)
+        groups = grouped(found.items, found.redundant)
         if len(groups) < question.k <= len(found):  # some repeat others: once more, with room for these
-            found = reading.found(self._ranked(searcher, replace(question, k=MORE * question.k)))
-            groups = grouped(found.items, found.told)
+            found = reader.read(self._ranked(searcher, replace(question, k=MORE * question.k)))
+            groups = grouped(found.items, found.redundant)
         return self._hits.of_groups(found, groups, question.k)
 
     def _ranked(self, searcher: Searcher, question: Question) -> Ranking:
@@ -216,7 +214,7 @@ class Reader(Answering):
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot)
-        self._allowed: dict[tuple[str, str], Allowed] = {}
+        self._allowed: LRUCache[tuple[str, str], Allowed] = LRUCache(64)
         self._metadata: list[Metadata] | None = None
 
     def _blamed(self, error: Exception) -> Damaged | None:
@@ -243,8 +241,8 @@ class Reader(Answering):
     def _excerpts(self) -> Excerpts:
         return Excerpts(self._graph, self.snapshot.vectors, self._nearest)
 
-    def _reading(self, question: Question) -> OneReading:
-        return OneReading(self.snapshot, self._excerpts, question)
+    def _item_reader(self, question: Question) -> SnapshotItems:
+        return SnapshotItems(self.snapshot, self._excerpts, question)
 
     def describe(self, method: str) -> Description:
         """Counts of a method's index, and how many of its members changed since groups were compared."""
@@ -284,8 +282,6 @@ class Reader(Answering):
         if allowed is None:
             allowed = self._evaluated(where, question.method)
             with self._lock:
-                if len(self._allowed) >= _FILTERS:
-                    self._allowed.pop(next(iter(self._allowed)))
                 self._allowed[key] = allowed
         return allowed
 

@@ -14,9 +14,9 @@ from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.names.index import canonical
 from stratagraph.pipeline.names.linking import link
 from stratagraph.protocols import Rows
-from stratagraph.results import Picture, Retrieval
+from stratagraph.results import Retrieval
 from stratagraph.store.snapshot import Snapshot
-from stratagraph.viz.question import MOST_HITS, PATHS, Subgraph, question
+from stratagraph.viz.question import MOST_HITS, PATHS, Subgraph
 
 MOST_ENTITIES = 30
 FEW_ENTITIES = 12
@@ -24,26 +24,6 @@ FEW_ENTITIES = 12
 MOST_RELATIONS = 120
 MOST_SOURCES = 10
 """Passages of a hit that are looked at: a summary of a whole corpus is near everything."""
-
-
-class SubgraphPainter:
-    """Draws retrievals from the generation that answered them.
-
-    It holds an open index, so a copy of a retrieval shares it and a pickled one has none.
-    """
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-
-    def __call__(self, retrieval: Retrieval) -> Picture:
-        """The picture of a retrieval."""
-        return question(retrieval, subgraph(self._snapshot, retrieval))
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> SubgraphPainter:
-        return self
-
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        return type(None), ()
 
 
 def subgraph(snapshot: Snapshot, retrieval: Retrieval) -> Subgraph:

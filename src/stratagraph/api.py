@@ -1,4 +1,4 @@
-"""How an index comes about: built, opened, or only estimated."""
+"""Building, opening and estimating an index."""
 
 from __future__ import annotations
 
@@ -48,62 +48,59 @@ async def abuild_index(
 ) -> Index:
     """Build an index of documents and return it, open.
 
-    A build that was stopped or killed resumes when it is called again with the same arguments: no model
-    call that was answered is made twice. Over an index of the very same documents, methods and settings
-    it does nothing and opens that.
+    Calling it again with the same arguments resumes a build that was stopped, without repeating an
+    answered model call. If the folder already holds this index, it is opened.
 
     Parameters
     ----------
     documents
-        Strings, `Document`s, or `Chunk`s (already split: nothing splits them again).
+        Strings, `Document`s, or `Chunk`s, which are not split again.
     method
-        `"lshtree"`, or a list of methods to build over one extraction; the first is the default of
-        `retrieve`.
+        A method's name, or several to build over one extraction. The first is the default of `retrieve`.
     path
-        The index folder; None means a private temporary one, gone when the index is closed.
+        The index folder. None uses a temporary folder that is removed when the index is closed.
     llm
-        A chat model: an object (see `protocols.ChatModel`), a model of LangChain or LlamaIndex, a name such
-        as `"openai:gpt-4o-mini"`, `"openai:NAME@http://127.0.0.1:8000/v1"` or `"ollama:llama3.1"`, or a
-        mapping of these by stage: `{"extract": ..., "summarize": ..., "answer": ..., "default": ...}`. None
-        works without one: extractive summaries.
+        A `protocols.ChatModel`, a model of LangChain or LlamaIndex, or a name such as
+        `"openai:gpt-4o-mini"`, `"openai:NAME@http://127.0.0.1:8000/v1"` or `"ollama:llama3.1"`. A mapping
+        chooses a model per stage: `{"extract": ..., "summarize": ..., "answer": ..., "default": ...}`.
+        None builds without a model: names come from rules, summaries are extractive.
     embedder
-        An embedder (see `protocols.Embedder`), embeddings of LangChain or LlamaIndex, or a name such as
-        `"openai:text-embedding-3-small"`, `"minilm"` or `"hashing"`; None means the local default.
+        A `protocols.Embedder`, embeddings of LangChain or LlamaIndex, or a name such as
+        `"openai:text-embedding-3-small"`, `"minilm"` or `"hashing"`. None uses the local default.
     config
         A `Config`, a method's own settings, or a mapping of settings.
     budget
-        Where to stop; see `Budget`.
+        When to stop; see `Budget`.
     cache
-        A file of model calls to share among indexes; None keeps them in the folder.
+        A file of model answers to share among indexes. None keeps them in the index folder.
     progress
-        True shows progress bars, or a `Progress` of your own.
+        True shows progress bars; or a `protocols.Progress` of your own.
     extraction
-        Extractions that exist already (see `importing`), by a chunk's `ref` or a document's id; no model
-        is asked about those.
+        Existing extractions by the `ref` of a chunk or the id of a document (see `importing`). The model is
+        not asked about those.
     resolve_rule
-        Decides over each pair of entities that may be one (see `pipeline.entity_resolution.Candidate`), where
-        `ExtractionConfig.resolve` is on; None: their descriptions must be alike. Not kept in the folder.
+        Decides whether two entities are the same, if `ExtractionConfig.resolve` is on. None compares their
+        descriptions. Not stored in the folder.
     vectors
-        A vector store of LangChain or LlamaIndex (or an object as `protocols.VectorTable`), in which
-        vectors are kept and searched instead of in the folder. Over an index that holds its vectors
-        itself, the same call moves them there.
+        A vector store of LangChain or LlamaIndex, or a `protocols.VectorTable`, to hold the embeddings
+        instead of the folder. An existing index is moved there.
     mapper
-        Where what no model is paid for runs: `"threads"`, `"processes"`, `"ray"`, `"ray@ADDRESS"`, or what
-        `mapper` made. None: a thread here. The result is the same byte for byte. Later updates by this
-        object use it too.
+        Runs the work that calls no paid model: `"threads"`, `"processes"`, `"ray"`, `"ray@ADDRESS"`, or the
+        result of `mapper`. None uses one thread. The index is the same, byte for byte. Updates of the
+        returned index use it too.
 
     Raises
     ------
     ValueError
-        If there are no documents or only blank ones, or an id comes twice with different content.
+        If there are no documents or only blank ones, or one id comes with two different texts.
     IndexExists
-        If the folder holds an index of something else.
+        If the folder holds a different index.
     NotAnIndex
         If the folder holds other files.
     VectorStoreError
-        If the vector store refuses, does not answer, or cannot do what is needed.
+        If the vector store refuses, does not answer, or lacks an operation that is needed.
     BudgetExceeded, TooManyFailures, ModelError, EmbedderError, Locked
-        As `errors` tells. What was done is kept in the folder's cache.
+        See `errors`. Completed work stays in the folder's cache.
     """
     methods = method_names(method)
     settings = as_config(config)
@@ -146,41 +143,38 @@ async def abuild_shards(
     mapper: str | Mapper | None = None,
     vectors: None = None,
 ) -> Index:
-    """Build several indexes side by side, and return them open as one.
+    """Build several indexes side by side and return them, open as one `Index`.
 
-    The result is an `Index` like any other: it is asked, changed and checked as one, and `open_index` opens
-    it. Passages are ranked over all shards as in one index, by frequencies of names and words over all; each
-    shard has a hierarchy of its own. Documents are put to their shard first, and so held in memory, but for
-    those whose text is read when it is needed (`StreamedDocument`).
-
-    A build that was stopped resumes with the same call, as that of one index does.
+    Passages are ranked with the word and name frequencies of all shards, as in one index. Each shard has its
+    own hierarchy. Documents are assigned to shards first, so all but `StreamedDocument`s are held in memory.
+    Calling it again with the same arguments resumes a build that was stopped.
 
     Parameters
     ----------
     documents
         As for `build_index`.
     path
-        The folder that will hold the shards.
+        The folder for the shards.
     shards
-        How many; documents are spread by a hash of their ids.
+        Number of shards; a hash of the document's id chooses one.
     by
-        In the place of `shards`: a key of the documents' metadata, such as `"tenant"`. Each of its values has
-        a shard of its own, with its whole hierarchy; a value that comes later gets one then.
+        Instead of `shards`: a metadata key such as `"tenant"`. Each value gets its own shard; values that
+        appear later get a new one.
     method, llm, embedder, config, budget, cache, progress, extraction, resolve_rule, mapper
-        As for `build_index`. The budget is that of all shards together. Where nothing is paid (no chat model,
-        and an embedder that workers have) and the mapper's workers see the files, they build whole shards.
+        As for `build_index`. The budget covers all shards. Without a paid model, workers of the mapper
+        build whole shards if they see the files.
     vectors
-        None: a vector store (see `build_index`) holds the vectors of one index, not of shards.
+        Must be None: a vector store holds the embeddings of one index.
 
     Raises
     ------
     ValueError
-        If neither or both of `shards` and `by` are given, or a document has no value of the key, or `vectors`
-        is anything; and as `build_index` does.
+        If not exactly one of `shards` and `by` is given, a document has no value of the key, or `vectors` is
+        given; otherwise as `build_index`.
     NotAnIndex
-        If the folder holds something else, or shards that are spread in another way.
+        If the folder holds something else, or shards with another assignment.
     IndexExists, BudgetExceeded, TooManyFailures, ModelError, EmbedderError, Locked
-        As for `build_index`; a note names the shard.
+        As for `build_index`. A note names the shard.
     """
     if vectors is not None:
         raise ValueError(
@@ -209,7 +203,7 @@ build_shards = blocking(abuild_shards)
 async def _built(
     folder: IndexFolder | ShardedFolder, change: Change, settings: Config, **models: Any
 ) -> Index:
-    """The index in a folder after its first build, by `_gates.Models` of these; given up if that fails."""
+    """Build the index in a new folder; a folder that fails is given up."""
     try:
         recorded = folder.snapshot().manifest if folder.generation else None
         used = Models(recorded=recorded, spacy=settings.extraction.spacy, **models)
@@ -258,40 +252,48 @@ async def aopen_index(
     repair: bool = False,
     mapper: str | Mapper | None = None,
 ) -> Index:
-    """Open the index in a folder, or the shards in it. Vectors are memory-mapped and no text is loaded.
+    """Open the index, or the shards, in a folder or behind a URL.
 
-    Parameters are those of `build_index`; the settings are read from the folder, but for `limits`, which
-    say how models are called from now on, and `resolve_rule`, which is not kept there. `check` says how much
-    of the files is held against their checksums, now and when later generations are opened: `"sizes"` looks
-    at the sizes of large ones, `"sampled"` at parts of them, `"full"` at every byte (as `Index.verify` does).
-    An index whose settings name a spaCy pipeline (`ExtractionConfig.spacy`) takes new documents only if it is
-    opened with the same name in `spacy`, which agrees to that: what only a folder names is not loaded.
-    `mapper` is for updates, as for builds.
+    Embeddings are memory-mapped, and no text is loaded. The settings are read from the folder.
 
-    Shards (`build_shards`) are opened together. If one is missing that is an error, unless `partial` asks for
-    answers from the others; then they cannot be changed, and `stats()` names what is missing.
-
-    A URL of fsspec (`"s3://..."`, `"gs://..."`, `"file://..."`; extra `remote`) opens what `Index.copy_to`
-    put there, to be read only: its files are fetched, held against their checksums and served from a local
-    cache, in which answers of models are kept too. The cache is a private temporary folder, or lies in
-    `cache_dir`, where it serves the next time and other processes, too, for as long as it is what the URL
-    holds. `Index.reload` fetches what was published since.
-
-    `vectors` is the vector store of an index that was built with one. `repair` mends that store first
-    where it is not what the folder's generation needs, as `Index.verify` does.
+    Parameters
+    ----------
+    path
+        The folder, or a URL of fsspec such as `"s3://..."`, `"gs://..."` or `"file://..."` (extra `remote`)
+        where `Index.copy_to` published an index. An index behind a URL is read-only; its files are fetched
+        and checked. `Index.reload` fetches a newer generation.
+    llm, embedder, budget, cache, progress, resolve_rule, mapper
+        As for `build_index`.
+    limits
+        How models are called; replaces the recorded limits.
+    check
+        How much of each file is compared with its checksum: `"sizes"` checks only the size of large files,
+        `"sampled"` parts of them, `"full"` every byte.
+    spacy
+        Allows loading this spaCy pipeline. Needed to insert into an index built with
+        `ExtractionConfig.spacy`, because a name that only the folder gives is never loaded.
+    partial
+        Open shards even if some are missing. The index is then read-only, and `stats()` names them.
+    cache_dir
+        Folder for the files of an index behind a URL, reused by later and other processes. None uses a
+        temporary folder.
+    vectors
+        The vector store that the index was built with.
+    repair
+        Restore missing rows of the vector store first, as `Index.verify` does.
 
     Raises
     ------
     NotAnIndex, FormatMismatch, Damaged
         If the folder holds no index that this version can read.
     ShardMissing, ShardMismatch
-        If a shard is not there, or differs from the others in its settings.
+        If a shard is missing, or its settings differ from the others.
     EmbedderMismatch
-        If the embedder is not the one that the index was built with.
+        If the index was built with another embedder.
     VectorStoreError, VectorStoreStale
-        If the vector store is not given, does not answer, or has not the rows of the folder's generation.
+        If the vector store is not given, does not answer, or lacks rows of this generation.
     RemoteError, MissingExtra
-        If the storage behind a URL refuses or does not answer, or the package for it is not installed.
+        If the storage behind a URL does not answer, or its package is not installed.
     """
     running = limits or Limits()
     table = as_table(vectors, running.store_timeout)
@@ -355,13 +357,18 @@ async def aestimate(
     extraction: Given | None = None,
     embedder: Any = None,
 ) -> Estimate:
-    """What `build_index` with the same arguments would cost, without a single model call.
+    """Estimate the cost of `build_index` with the same arguments, without calling a model.
 
-    It runs the build itself with models that only count, so it cannot drift from it. Input tokens follow
-    from the texts and our prompts. Answers are taken to be as long as the prompts ask for; extractions to
-    name what the rules find, and dates, with a sentence on each. The grouping of summaries follows vectors
-    by words alone, of the dimension of `embedder`, as real ones are not known yet. Calls that `cache` holds
-    count as cached. What a model thinks before it writes, and repairs, come on top.
+    The build itself runs with models that only count. Input tokens follow from the texts and prompts. Output
+    tokens assume answers as long as the prompts request, and extractions that name what the rules find.
+    Calls that `cache` answers count as cached. Reasoning tokens and repair requests come on top.
+
+    Parameters
+    ----------
+    documents, method, llm, config, cache, extraction, embedder
+        As for `build_index`.
+    prices
+        Prices of tokens; None uses those known of the models.
     """
     settings = as_config(config)
     models = Models(llm, embedder, cache=cache, progress=False, spacy=settings.extraction.spacy)

@@ -1,4 +1,4 @@
-"""The façade: an index folder with its models, its updates and its questions. No algorithm is here."""
+"""`Index`: an index folder with its models, updates and questions. It contains no algorithm."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ StrPath = str | os.PathLike[str]
 
 
 def method_names(method: str | Sequence[str]) -> tuple[str, ...]:
-    """The methods meant by a name or several, each known and once."""
+    """The method names in one name or several, checked and without duplicates."""
     if not isinstance(method, Iterable):
         raise TypeError(f"method must be a name or a list of names of {', '.join(NAMES)}, not {method!r}")
     names = (method,) if isinstance(method, str) else tuple(dict.fromkeys(method))
@@ -67,15 +67,15 @@ def method_names(method: str | Sequence[str]) -> tuple[str, ...]:
 
 
 class Index:
-    """An open index. Made by `build_index` and `open_index`; a context manager.
+    """An open index, returned by `build_index` and `open_index`. Use it as a context manager.
 
-    Questions may be asked from several threads and tasks at once. They see the generation that was
-    current when the index was opened or last updated through this object.
+    Threads and tasks may ask questions concurrently. They see the generation that was current when the index
+    was opened, updated through this object, or reloaded.
 
     Attributes
     ----------
     last_report
-        What the last build, insert or delete through this object did; None after opening.
+        Report of the last build or update through this object; None after opening.
     """
 
     def __init__(self, folder: Folder, models: Models, config: Config) -> None:
@@ -90,25 +90,25 @@ class Index:
 
     @property
     def path(self) -> Path:
-        """The index folder; of an index behind a URL, the folder of its cache."""
+        """The index folder. For an index behind a URL, the folder of its cache."""
         return self._folder.path
 
     @property
     def url(self) -> str | None:
-        """The URL that it was opened from, without a password; None for a local folder."""
+        """The URL it was opened from, without a password; None for a local folder."""
         return self._folder.url
 
     @property
     def vectors(self) -> dict[str, str] | None:
-        """The `store` that has the vectors, and under which `identity`; None: the folder has them.
+        """The `store` that holds the embeddings and the index's `identity` in it; None if the folder does.
 
-        The identity is what stands in the field `stratagraph_index` of the index's rows.
+        Rows of this index have the identity in their field `stratagraph_index`.
         """
         return dict(self._serve().snapshot.manifest.vectors) or None
 
     @property
     def has_llm(self) -> bool:
-        """Whether a chat model was given; without one, answers are extractive."""
+        """Whether a chat model was given. Without one, answers are extractive."""
         return self._models.llm is not None
 
     def __enter__(self) -> Index:
@@ -126,15 +126,15 @@ class Index:
         return f"Index({self.url or str(self.path)!r}, generation={self._folder.generation})"
 
     def close(self) -> None:
-        """Let go of the folder (and remove it, if it was private and temporary). May be called twice."""
+        """Release the folder, and remove it if it is temporary. May be called twice."""
         self._reader = self._browser = None
         self._models.close()
         self._folder.close()
 
     def reload(self) -> int:
-        """Turn to the newest generation, where another process or object wrote one; returns its number.
+        """Switch to the newest generation that another process or object published; returns its number.
 
-        Of an index behind a URL, what was published there since is fetched first.
+        For an index behind a URL, the files are fetched first.
         """
         self._folder.refresh()
         if self._serve().snapshot.manifest.generation != self._folder.generation:
@@ -144,9 +144,9 @@ class Index:
         return self.generation
 
     def warm(self) -> None:
-        """Open what questions read, so that the first one is as fast as the next.
+        """Load what questions need, so that the first one is as fast as later ones.
 
-        An embedder of our own is loaded; no other model is called.
+        Loads a local embedder; calls no model.
         """
         self._models.load()
         self._asking().warm()
@@ -154,25 +154,36 @@ class Index:
     # Updates
 
     async def ainsert(self, documents: Documents, *, extraction: Given | None = None) -> BuildReport:
-        """Add documents; one whose id is there already is ignored if it is the same, else replaced.
+        """Add or update documents. Unchanged documents are ignored, blank ones are skipped and reported.
 
-        The result equals a build over all documents; summaries that did not change are kept.
-        Blank documents are skipped and listed. `extraction` and errors are as for `build_index`.
+        The result equals a build over all documents. Unchanged summaries are kept.
+
+        Parameters
+        ----------
+        documents, extraction
+            As for `build_index`, which also lists the errors.
         """
         return await self._update(Change("insert", documents, config=self._config, extraction=extraction))
 
     insert = blocking(ainsert)
 
     async def adelete(self, ids: str | Iterable[str], *, missing_ok: bool = False) -> BuildReport:
-        """Remove documents by id and everything that came from them alone.
+        """Delete documents by id, with everything that came from them alone.
 
-        Summaries that they contributed to are written again without them; no trace of their text stays
-        in the folder, cached calls included (a shared `cache` file is the caller's and stays as it is).
+        Summaries they contributed to are written again. None of their text remains in the folder, including
+        cached model answers; a shared `cache` file is left as it is.
+
+        Parameters
+        ----------
+        ids
+            One id or several.
+        missing_ok
+            Ignore unknown ids.
 
         Raises
         ------
         KeyError
-            If an id is not in the index, unless `missing_ok`.
+            If an id is unknown and `missing_ok` is False.
         """
         names = tuple(dict.fromkeys(listed(ids)))
         change = Change("delete", removed=names, missing_ok=missing_ok, config=self._config)
@@ -181,9 +192,14 @@ class Index:
     delete = blocking(adelete)
 
     async def aadd_method(self, method: str, config: Any = None) -> BuildReport:
-        """Build another method over the same corpus and extraction; what is there stays as it is.
+        """Build another method over the same corpus and extraction.
 
-        A method that is there already is built again if `config` differs from its own.
+        Parameters
+        ----------
+        method
+            The method's name. An existing one is rebuilt if `config` differs from its settings.
+        config
+            The method's settings; None uses the defaults.
         """
         (name,) = method_names(method)
         own = {name: config} if config is not None else {}
@@ -193,16 +209,15 @@ class Index:
     add_method = blocking(aadd_method)
 
     async def aregroup(self, method: str | None = None) -> BuildReport:
-        """Make communities and clusters anew, as a build from scratch would.
+        """Compute communities and clusters again, as a new build would.
 
-        Updates keep what is there and so drift from that, within bounds (`drift.MOST_DRIFT`). Texts and
-        vectors that are made of the same are kept; reports on other members are written, which costs model
-        calls.
+        Updates keep existing groups, which drift from those of a new build within bounds. Texts and
+        embeddings of unchanged groups are kept; summaries of changed groups cost model calls.
 
         Parameters
         ----------
         method
-            Of which of the folder's methods; None means of all.
+            Which method; None means all.
 
         Raises
         ------
@@ -217,7 +232,7 @@ class Index:
     async def aestimate(
         self, documents: Documents, prices: Prices | None = None, *, extraction: Given | None = None
     ) -> Estimate:
-        """What inserting these documents would cost, without a model call; see `stratagraph.estimate`."""
+        """Estimate the cost of inserting documents without a model call; see `stratagraph.estimate`."""
         change = Change("estimate", documents, config=self._config, extraction=extraction)
         return await self._estimate(change, prices)
 
@@ -259,44 +274,40 @@ class Index:
         q
             The question.
         k
-            Number of hits; fewer come back only if the index has fewer, or `fill` is off.
+            Number of hits. Fewer are returned only if the index has fewer or `fill` is False.
         view
-            `"nodes"`: the method's own ranking of passages and summaries, as in its paper. `"chunks"`: source
-            passages. None: passages with some of the method's own nodes among them, in the share that found
-            most answers in a given number of tokens (`Method.node_share`; the trace tells the `view` of each
-            hit); with options other than the defaults, or without `fill`, its own ranking.
+            `"nodes"`: the method's own ranking of nodes and passages, as in its paper. `"chunks"`: passages
+            only. None: passages mixed with the method's nodes (`Method.node_share`), or the method's own
+            ranking if other options or `fill=False` are given.
         where
-            A metadata filter (see `pipeline.filters.compile_where`). A summary passes only if every
-            passage below it does.
+            Metadata filter; see `pipeline.filters.compile_where`. A summary passes only if all of its
+            passages do.
         method
-            Which of the folder's methods; None means the first.
+            Which method; None means the first of the folder.
         decompose
-            True or `"names"`: ask the model for the names in the question (one call), instead of the rules.
-            `"questions"`: ask it for the questions of one step that this one consists of (one call; at most
-            four, each with an embedding and a search of its own), and fuse what is found for them and for
-            the question itself by reciprocal ranks.
+            True or `"names"`: ask the model for the names in the question (one call). `"questions"`: ask it
+            for up to four simpler questions (one call), search for each, and fuse the results by reciprocal
+            rank.
         fill
-            Whether passages by similarity follow where the method has fewer than `k` nodes. False gives the
-            method's own results and nothing else, as do options that ask for certain levels or types.
+            Add passages by similarity if the method finds fewer than `k` hits. Options that select levels or
+            types switch it off.
         rank
-            How passages are ranked: `"walk"`, or plainly by words (`"bm25"`, which leaves out passages that
-            have none of them), by similarity (`"dense"`) or by these two fused (`"hybrid"`). With one of
-            these three, passages are all that is found.
+            How passages are ranked: `"walk"`, `"bm25"` (only passages with a word of the question), `"dense"`
+            (similarity) or `"hybrid"` (both fused). All but `"walk"` return passages only.
         rerank
-            Any object with `rerank(question, texts) -> scores` (see `pipeline.rerank`), or the name of a
-            model of fastembed, FlashRank or sentence-transformers (see `models.rerankers`): it chooses among
-            four times as many hits.
+            Reorders four times as many hits: an object with `rerank(question, texts) -> scores`, or the name
+            of a model of fastembed, FlashRank or sentence-transformers (see `models.rerankers`).
         **options
-            The method's search options; `stratagraph.search_options(method)` lists them.
+            Search options of the method; `stratagraph.search_options(method)` lists them.
 
         Raises
         ------
         ValueError
-            If the question is blank, `k < 1`, or a filter, view or option is not valid.
+            If the question is blank, `k < 1`, or a filter, view or option is invalid.
         MethodMissing
             If the folder holds no index of that method.
         EmbedderError
-            If the embedder's answer is not a vector of the index's dimension.
+            If the embedder returns no vector of the index's dimension.
         """
         arguments = SearchArguments(
             positive("k", k), view, where, method, decompose, fill, rank, rerank, options
@@ -308,10 +319,12 @@ class Index:
     async def aretrieve_many(
         self, questions: Iterable[str], k: int = DEFAULT_K, **options: Any
     ) -> list[Retrieval]:
-        """Search for several questions at once; results in their order. Options as in `retrieve`.
+        """Search for several questions concurrently; returns results in their order.
 
-        Searches run on threads. What is compiled of them runs on all cores; on a corpus of some thousand
-        passages that is a small part, on a million most of it.
+        Parameters
+        ----------
+        questions
+            The questions. The other parameters are those of `retrieve`.
         """
         if isinstance(questions, str):
             raise TypeError("questions must be a list of questions; for a single one use retrieve")
@@ -329,31 +342,27 @@ class Index:
         length: Length | None = None,
         **options: Any,
     ) -> Answer:
-        """Answer a question with citations, from what `retrieve` finds or from a retrieval that is given.
+        """Answer a question with citations.
 
-        With a chat model it writes the answer from a context of at most `max_tokens`; without one the
-        answer consists of the best supported sentences, word for word (`Answer.extractive`). The numbers in
-        the text are places in `Answer.retrieval.hits`, from 1.
+        A chat model writes the answer from the hits. Without one, the answer is made of sentences of the hits
+        (`Answer.extractive`). A number `[n]` in the text refers to `Answer.retrieval.hits[n - 1]`.
 
         Parameters
         ----------
         q
-            The question, or a `Retrieval`: then nothing is searched again, and hits that were reranked or
-            left out (`Retrieval.with_hits`) are what the answer is made of.
+            A question to search for, or a `Retrieval` to answer from, for example after reranking its hits
+            (`Retrieval.with_hits`).
         k
-            Number of hits retrieved for it; None takes what suits the method.
+            Number of hits to retrieve; None uses the method's default (`answer_k`).
         llm
-            A chat model that stands in for the index's own, in all of this operation.
+            A chat model to use for this call instead of the index's own.
         max_tokens
-            Bound on what the last prompt takes of the hits.
+            Maximum number of tokens of hits in the prompt.
         length
-            `"brief"`: the answer, and what one needs to trust it. `"full"`: every side of the question. None
-            takes what suits the method: full for ArchRAG and HiRAG, whose papers judge how much an answer
-            covers. An extractive answer has four sentences, a brief one
-            three, a full one eight.
+            `"brief"` or `"full"`; None uses the method's default, which is full for ArchRAG and HiRAG. An
+            extractive answer has three, eight, or by default four sentences.
         **options
-            As in `retrieve`. An extractive answer takes its sentences from passages (`view="chunks"`) unless
-            told otherwise.
+            As for `retrieve`. An extractive answer searches passages (`view="chunks"`) by default.
         """
         how = AnswerArguments(max_tokens, length)
         return await self._asking(llm).answer(q, _arguments(k, options), how=how)
@@ -370,7 +379,11 @@ class Index:
         length: Length | None = None,
         **options: Any,
     ) -> AnswerStream:
-        """The answer of `answer` as text in pieces, as the model writes it; in one piece without a model."""
+        """Answer a question as an iterator of pieces of text, as the model writes them.
+
+        Parameters and errors are those of `answer`. Without a model there is one piece. The async version
+        returns an `AnswerStream`, whose `answer` has the citations once the last piece was read.
+        """
         how = AnswerArguments(max_tokens, length)
         return AnswerStream(self._asking(llm).stream(q, _arguments(k, options), how=how))
 
@@ -387,18 +400,19 @@ class Index:
         length: Length | None = None,
         **options: Any,
     ) -> Estimate:
-        """What answering a question would cost, or with `answer=False` retrieving for it: nothing is called.
+        """Estimate the cost of `answer`, or of `retrieve`, without calling a model or the embedder.
 
-        Neither the chat model nor the embedder: the hits that the prompt is made of are those of an embedder
-        that knows words alone, so that tokens are near the real ones, not equal. A question that
-        `decompose="questions"` would split counts as split into as many steps as it may have at most.
+        Hits are found by their words alone, so the prompt's tokens are approximate. `decompose="questions"`
+        counts the maximum number of questions.
 
         Parameters
         ----------
         q, k, max_tokens, length, **options
             As for `answer`.
         prices
-            What tokens cost; None takes those that are known of the models.
+            Prices of tokens; None uses those known of the models.
+        answer
+            False estimates `retrieve` only.
         """
         gate = self._models.counting_gate(self._folder, self._config)
         asking = Asking(self._serve(), gate, self._models.count_tokens, RecentVectors())
@@ -412,11 +426,11 @@ class Index:
     estimate_question = blocking(aestimate_question)
 
     def answer_k(self, method: str | None = None) -> int:
-        """How many hits an answer is made from where `k` is not given; it depends on the method."""
+        """The default number of hits for an answer of this method (None: the first method)."""
         return get_method(self._serve().method_name(method)).answer_k
 
     def _asking(self, llm: Any = None) -> Asking:
-        """One operation: a gate of its own, on the generation that is current now."""
+        """One operation with its own gate, on the current generation."""
         reader, gate = self._serve(), self._models.gate(self._folder, self._config, llm=llm)
         gate.documents_of = partial(documents_of, reader.snapshot)
         return Asking(reader, gate, self._models.count_tokens, self._models.recent_vectors)
@@ -425,49 +439,43 @@ class Index:
 
     @property
     def generation(self) -> int:
-        """Number of the generation that questions see; each update publishes the next."""
+        """Number of the generation that questions see. Each update publishes the next one."""
         return self._serve().snapshot.manifest.generation
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods in the folder, the default one first."""
+        """The methods in the folder; the first one is the default."""
         return self._serve().methods
 
     def documents(self) -> dict[str, Metadata]:
-        """The documents in the index with their metadata, by id."""
+        """Metadata of the documents by id."""
         return self._serve().snapshot.document_metadata()
 
     def chunks(self, document_ids: str | Iterable[str] | None = None) -> dict[str, list[Chunk]]:
-        """The chunks of these documents, or of all, in their order; unknown ids are left out."""
+        """Chunks by document id, in order: of these documents, or of all. Unknown ids are ignored."""
         return self._serve().chunks_of(None if document_ids is None else set(listed(document_ids)))
 
     def find_chunks(self, ids: str | Iterable[str]) -> list[Chunk]:
-        """The chunks with these ids, ours or the caller's own (`Chunk.ref`), in the order of the corpus.
+        """Chunks with these ids, which are the index's own or the caller's (`Chunk.ref`), in corpus order.
 
-        Unknown ids are left out; several chunks may share an id of the caller's.
+        Unknown ids are ignored. Several chunks may share a `ref`.
         """
         return self._serve().find_chunks(listed(ids))
 
     def entities(self, ids: str | Iterable[str] | None = None) -> Iterator[GraphEntity]:
-        """The entities of the index's graph, by normalised name, with what they came from.
-
-        With `ids`, those of them that exist.
-        """
+        """Entities of the graph, ordered by normalised name; with `ids`, only those that exist."""
         return listing.entities(self._serve().snapshot, None if ids is None else listed(ids))
 
     def relations(self) -> Iterator[GraphRelation]:
-        """The relations of the index's graph, with what they came from."""
+        """Relations of the graph."""
         return listing.relations(self._serve().snapshot)
 
     def units(self) -> Iterator[GraphUnit]:
-        """The semantic units of the index's graph: facts, with the entities in them and their sources."""
+        """Semantic units of the graph: facts with their entities and sources."""
         return listing.units(self._serve().snapshot)
 
     def nodes(self, method: str | None = None) -> Iterator[MethodNode]:
-        """The nodes of a method (None: the first), with their members, sources and documents.
-
-        What a node's members are (nodes of the level below, entities, chunks) depends on the method and
-        the level.
+        """Nodes of a method (None: the first) with members, sources and documents.
 
         Raises
         ------
@@ -478,14 +486,14 @@ class Index:
         return listing.method_nodes(reader.snapshot, reader.method_name(method))
 
     def extractions(self) -> Iterator[tuple[str, Extraction]]:
-        """What was extracted from each chunk, with the chunk's id, in the order of the corpus.
+        """Chunk ids with what was extracted from each chunk, in corpus order.
 
-        As a dictionary it is what `extraction=` takes, for the same chunks in another index.
+        `dict(index.extractions())` can be passed as `extraction=` when building over the same chunks.
         """
         return listing.extractions(self._serve().snapshot)
 
     def levels(self, method: str | None = None) -> tuple[Level, ...]:
-        """How many nodes of each kind a method (None: the first) has on each level, from the top down."""
+        """Number of nodes of each kind and level of a method (None: the first), from the top level down."""
         return self._browse().levels(self._serve().method_name(method))
 
     def browse(
@@ -500,32 +508,31 @@ class Index:
         offset: int = 0,
         limit: int = 50,
     ) -> Listing:
-        """A page of what the index holds; what is not on it is not read, however much there is.
+        """List a page of what the index holds. Only that page is read.
 
         Parameters
         ----------
         table
-            `"documents"`, `"passages"`, `"entities"`, or a method, whose nodes are listed; None: the first
-            method's.
+            `"documents"`, `"passages"`, `"entities"`, or a method for its nodes. None means the first method.
         level, kind
-            Of a method's nodes, those of this level and kind (`levels` tells which there are).
+            Only nodes of this level and kind; see `levels`.
         within
-            The id of a node, whose members are listed; for `"passages"` that of a document.
+            Id of a node, to list its members; for `"passages"`, the id of a document.
         text
-            Words that everything listed has in its text (a document in its id or metadata, an entity
-            in its name), in any case.
+            Only entries that contain all of these words in their text (documents: id or metadata; entities:
+            name), ignoring case.
         around
-            The id of a passage, which is in the middle of the page; then `offset` does not count.
+            Id of a passage in the middle of the page; replaces `offset`.
         offset, limit
-            The page: how many to pass over, and how many to list, up to 500. Those with the most sources come
-            first, documents and passages in their own order.
+            Entries to skip, and entries to list, at most 500. Documents and passages are in corpus order,
+            others start with those that have most sources.
 
         Raises
         ------
         KeyError
-            If there is no node or document of the id `within`, or no passage `around`.
+            If `within` or `around` is an unknown id.
         ValueError
-            If `offset` is below 0 or `limit` not between 1 and 500.
+            If `offset < 0` or `limit` is not between 1 and 500.
         MethodMissing
             If the folder holds no index of that method.
         """
@@ -554,43 +561,42 @@ class Index:
     def export(
         self, path: str | os.PathLike[str], format: str = "jsonl", *, method: str | None = None
     ) -> Path:
-        """Write what the index holds to a file or, for Parquet, a folder; returns its path.
+        """Write the index to a file or folder, and return its path.
 
         Parameters
         ----------
         path
-            Where to write; for Parquet and Neo4j a folder. Files that are there under these names are
-            replaced once the new ones are whole.
+            Target file; for Parquet and Neo4j a folder. Existing files are replaced once the new ones are
+            complete.
         format
-            `"jsonl"`: everything, the extraction included, which `read_extraction` reads back.
-            `"graphml"`: chunks, entities, relations and the methods' nodes as one graph.
-            `"parquet"`: a table for each kind of thing, in a folder. `"neo4j"`: CSV files for
-            `neo4j-admin database import`, in a folder. `"html"`: the page of `show`.
+            `"jsonl"`: everything; `read_extraction` reads the extraction back. `"graphml"`: chunks, entities,
+            relations and nodes as one graph. `"parquet"`: one table per kind. `"neo4j"`: CSV files for
+            `neo4j-admin database import`. `"html"`: the page of `show`.
         method
-            Whose nodes go along; None means those of all methods (for a page: of the first).
+            Whose nodes to include; None means all methods (for a page: the first).
 
         Raises
         ------
         ValueError
-            If there is no such format.
+            If the format is unknown.
         MethodMissing
             If the folder holds no index of that method.
         MissingExtra
-            For Parquet, if pyarrow is not installed.
+            If the format is Parquet and pyarrow is not installed.
         """
         return export(self, path, format, method=method)
 
     def to_networkx(self, method: str | None = None) -> networkx.MultiDiGraph:
-        """Documents, chunks, entities, relations, units and nodes as a graph of networkx.
+        """Documents, chunks, entities, relations, units and nodes as a networkx graph.
 
-        Nodes have `kind` and `label`, and what they have of `text`, `type`, `method`, `level` and `metadata`;
-        edges have `kind` (`part of`, `mentions`, `relation`, `member`, `source`), and relations `text` and
-        `weight`. `export(path, "graphml")` writes the same.
+        Nodes have `kind` and `label` and, where they exist, `text`, `type`, `method`, `level` and `metadata`.
+        Edges have `kind` (`part of`, `mentions`, `relation`, `member`, `source`); relations also `text` and
+        `weight`.
 
         Parameters
         ----------
         method
-            Whose nodes go along; None means those of all methods.
+            Whose nodes to include; None means all methods.
 
         Raises
         ------
@@ -603,20 +609,22 @@ class Index:
         return to_networkx(self, names)
 
     def show(self, method: str | None = None, *, most: int = viz.MOST_SHOWN) -> Picture:
-        """A method's hierarchy as a page, which a notebook shows and `save` writes to a file.
+        """Draw a method's hierarchy (None: the first) as a page for a notebook or a file.
 
-        A click on a cell opens its text and sources. Of a hierarchy with more than `most` nodes the largest
-        are shown, and the page says so. See `viz.hierarchy`.
+        Parameters
+        ----------
+        most
+            Maximum number of nodes; of a larger hierarchy the largest nodes are shown.
         """
         return viz.hierarchy(self, self._serve().method_name(method), most=most)
 
     def show_report(self) -> Picture:
-        """Tokens and seconds, stage by stage, of the last build, insert or delete through this object.
+        """Draw tokens and seconds per stage of the last build or update through this object.
 
         Raises
         ------
         ValueError
-            If this object has built or changed nothing; a report is not kept in the folder.
+            If this object has built or changed nothing. Reports are not stored in the folder.
         """
         if self.last_report is None:
             raise ValueError(
@@ -628,20 +636,19 @@ class Index:
     # The folder
 
     def copy_to(self, path: StrPath) -> None:
-        """Copy the current generation and the cache of calls to another folder, as an index of its own.
+        """Copy the current generation and the cached model answers to another folder, or publish it to a URL.
 
-        A copy that is there already is replaced once the new one is whole; onto itself nothing is copied.
-        To a URL of fsspec (`"s3://..."`, `"gs://..."`, `"file://..."`) goes the generation without the cache
-        of calls; one process at a time may publish there.
+        An existing copy is replaced once the new one is complete. A URL of fsspec receives the generation
+        without cached answers; only one process at a time may publish there.
 
         Raises
         ------
         NotAnIndex
-            If the folder is there and holds something else.
+            If the target holds something else.
         Locked
-            If someone is writing in the earlier copy.
+            If another process writes in the target.
         RemoteError
-            If the storage behind a URL refuses, or does not answer.
+            If the storage behind a URL refuses or does not answer.
         """
         if is_url(path):
             self._folder.publish_to(os.fspath(path))
@@ -649,14 +656,11 @@ class Index:
             self._folder.copy_to(Path(path))
 
     def stats(self) -> dict[str, Any]:
-        """What the index holds, and what chat models were asked for it.
+        """Counts, settings, size on disk, and what the index cost.
 
-        Documents, chunks, nodes by method and level, bytes, settings; calls, tokens and cost of all
-        operations that changed it, with what they paid before they were stopped and resumed (the cost is None
-        if a price is not known). Of a method, `changed` counts the members that came, went or were linked
-        otherwise since its groups were last compared with new ones: `regroup` makes these anew. Of shards
-        also how many there are, and the names of those that are missing. `vectors` tells in which vector
-        store they are, as the property of that name.
+        `spent` sums the model calls of all updates; its `cost` is None if a price is unknown. For each
+        method, `changed` counts members that changed since its groups were last computed (see `regroup`).
+        Shards add their number and the names of missing ones.
         """
         reader = self._serve()
         manifest = reader.snapshot.manifest
@@ -680,28 +684,25 @@ class Index:
         }
 
     async def astats(self) -> dict[str, Any]:
-        """See `stats`."""
+        """The async version of `stats`."""
         return await asyncio.to_thread(self.stats)
 
     async def averify(self, repair: bool = False) -> list[str]:
-        """Check every file of the index against its checksum and its meaning.
+        """Check every file against its checksum and its meaning, and return the problems, one line each.
 
-        Where all files are as they were written, also whether settings are valid, arrays lead somewhere,
-        every node can be read, and each method answers; where vectors are in a vector store, whether each row
-        is there and as it was written. Returns the problems found, one readable line each; an empty list
-        means the index is sound.
+        If all files are intact, it also checks settings, arrays and nodes, searches each method, and compares
+        the rows of a vector store. An empty list means the index is sound.
 
         Parameters
         ----------
         repair
-            Mend the vector store: remove what an update left there, and where rows are missing make all
-            vectors anew (texts are embedded again, answers of models come from the cache) and write them
-            as the next generation. Returned are the problems that remain. Files are not mended.
+            Repair the vector store: remove leftover rows, and if rows are missing embed all texts again and
+            publish them as the next generation. Returns the remaining problems. Files are not repaired.
 
         Raises
         ------
         VectorStoreError
-            If the store does not answer, or a model is needed for the repair and none was given.
+            If the store does not answer, or the repair needs a model and none was given.
         """
         found = await asyncio.to_thread(self._folder.verify, inspected)
         if not (found and repair) or not isinstance(self._folder, IndexFolder) or self._folder.table is None:
@@ -715,27 +716,21 @@ class Index:
     verify = blocking(averify)
 
     def _serve(self) -> Answering:
-        """The reader of the current generation; made when first asked for."""
+        """The reader of the current generation, opened on first use."""
         if self._reader is None or self._folder.closed:
             self._reader = opened_reader(self._folder.snapshot())
         return self._reader
 
 
 def listed(ids: str | Iterable[str]) -> list[str]:
-    """Ids as a list; a single one is a list of one.
-
-    Raises
-    ------
-    TypeError
-        If it is neither an id nor a collection of ids.
-    """
+    """The ids as a list; a single id makes a list of one."""
     if not isinstance(ids, Iterable):
         raise TypeError(f"ids must be a string or a list of strings, not {type(ids).__name__} {ids!r}")
     return [ids] if isinstance(ids, str) else list(ids)
 
 
 def _arguments(k: int | None, options: dict[str, Any]) -> SearchArguments:
-    """The search behind an answer; `options` hold the arguments of a search and the method's own."""
+    """The search behind an answer; `options` mixes arguments of the search with the method's own."""
     search = {name: options[name] for name in SEARCH_ARGUMENTS if name in options}
     own = {name: value for name, value in options.items() if name not in SEARCH_ARGUMENTS}
     return SearchArguments(k, options=own, **search)

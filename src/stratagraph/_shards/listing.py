@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from stratagraph import _listing
 from stratagraph._browsing import Browser
-from stratagraph._subgraph import SubgraphPainter, subgraph
+from stratagraph._subgraph import subgraph
 from stratagraph.records import (
     Extraction,
     GraphEntity,
@@ -116,34 +116,31 @@ class JoinedBrowser:
         return Listing(tuple(listed), total, offset)
 
 
-class JoinedPainter:
-    """Draws retrievals from the shards that answered them (see `_subgraph.SubgraphPainter`)."""
+class SubgraphPainter:
+    """Draws retrievals from the generations that answered them.
 
-    def __init__(self, snapshot: JoinedSnapshot) -> None:
+    It holds an open index, so copies of a retrieval share it, and a pickled retrieval has none.
+    """
+
+    def __init__(self, snapshot: AnySnapshot) -> None:
         self._snapshot = snapshot
 
     def __call__(self, retrieval: Retrieval) -> Picture:
-        """The picture of a retrieval."""
-        parts = [subgraph(part, retrieval) for part in self._snapshot.parts]
+        parts = [subgraph(part, retrieval) for part in _parts(self._snapshot)]
         drawn = Subgraph(
-            tuple(_once(chain.from_iterable(part.entities for part in parts), lambda each: each.id)),
-            tuple(_once(chain.from_iterable(part.relations for part in parts), lambda each: each.id)),
+            tuple(_once(chain.from_iterable(part.entities for part in parts))),
+            tuple(_once(chain.from_iterable(part.relations for part in parts))),
             named=frozenset().union(*(part.named for part in parts)),
             meant=frozenset().union(*(part.meant for part in parts)),
             left_out=sum(part.left_out for part in parts),
         )
         return question(retrieval, drawn)
 
-    def __deepcopy__(self, memo: dict[int, object]) -> JoinedPainter:
+    def __deepcopy__(self, memo: dict[int, object]) -> SubgraphPainter:
         return self
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()
-
-
-def painter(snapshot: AnySnapshot) -> SubgraphPainter | JoinedPainter:
-    """What draws retrievals from these generations."""
-    return JoinedPainter(snapshot) if isinstance(snapshot, JoinedSnapshot) else SubgraphPainter(snapshot)
 
 
 def _parts(snapshot: AnySnapshot) -> tuple[Snapshot, ...]:
@@ -176,8 +173,8 @@ def _one(same: list[T]) -> T:
     return joined
 
 
-def _once(things: Iterable[T], key: Callable[[T], str]) -> Iterator[T]:
+def _once(things: Iterable[T]) -> Iterator[T]:
     grouped: dict[str, list[T]] = {}
     for each in things:
-        grouped.setdefault(key(each), []).append(each)
+        grouped.setdefault(each.id, []).append(each)
     return map(_one, grouped.values())

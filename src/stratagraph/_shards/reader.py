@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from stratagraph._checks import blamed
-from stratagraph._found import Found, Reading
+from stratagraph._hits import ItemReader, RankedItems
 from stratagraph._locks import cached_property
 from stratagraph._reader import Answering, Reader
 from stratagraph.errors import Damaged
@@ -66,8 +66,8 @@ class JoinedReader(Answering):
     def _walk(self) -> PassageWalk:
         return PassageWalk(self.snapshot, self._ground, self._nearest)
 
-    def _reading(self, question: Question) -> JoinedReading:
-        return JoinedReading(self, question)
+    def _item_reader(self, question: Question) -> JoinedItems:
+        return JoinedItems(self, question)
 
     def _opened_searcher(self, name: str) -> Searcher:
         return FanOut(self, name)
@@ -84,40 +84,40 @@ class JoinedReader(Answering):
         return None
 
 
-class JoinedReading:
+class JoinedItems:
     """Reads what rankings over all shards found, each shard by itself: none tells what another tells."""
 
     def __init__(self, reader: JoinedReader, question: Question) -> None:
         self._reader = reader
         self._question = question
-        self._parts: dict[int, Reading] = {}
+        self._parts: dict[int, ItemReader] = {}
         tables = (Origin.NODE, question.method), (Origin.GRAPH, GRAPH)
         snapshot = reader.snapshot
         self._rows_of = {Origin.CHUNK: snapshot.rows_of}
         self._rows_of |= {origin: snapshot.part(name).rows_of for origin, name in tables}
 
-    def found(self, ranking: Ranking) -> Found:
-        """See `_found.Reading`."""
+    def read(self, ranking: Ranking) -> RankedItems:
+        """See `_hits.ItemReader`."""
         owners, rows = np.zeros(len(ranking), np.int64), np.zeros(len(ranking), np.int64)
         for origin, rows_of in self._rows_of.items():
             at = np.flatnonzero(ranking.origin == origin)
             for part, places, own in rows_of.split(ranking.rows[at]):
                 owners[at[places]], rows[at[places]] = part, own
         items: dict[int, Item] = {}
-        told: set[int] = set()
+        redundant: set[int] = set()
         numbered = replace(ranking, rows=rows)
         for part in np.unique(owners).tolist():
             places = np.flatnonzero(owners == part)
-            read = self._of(part).found(taken(numbered, places))
+            read = self._of(part).read(taken(numbered, places))
             start = self._reader.snapshot.rows_of.starts[part]
             for place, item in zip(places.tolist(), read.items, strict=True):
                 items[place] = replace(item, sources=item.sources + start)
-            told.update(places[list(read.told)].tolist())
-        return Found(ranking, [items[place] for place in range(len(ranking))], frozenset(told))
+            redundant.update(places[list(read.redundant)].tolist())
+        return RankedItems(ranking, [items[place] for place in range(len(ranking))], frozenset(redundant))
 
-    def _of(self, part: int) -> Reading:
+    def _of(self, part: int) -> ItemReader:
         if part not in self._parts:
-            self._parts[part] = self._reader.parts[part]._reading(self._question)
+            self._parts[part] = self._reader.parts[part]._item_reader(self._question)
         return self._parts[part]
 
 

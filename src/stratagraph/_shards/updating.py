@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+from typing import Any
 
 from stratagraph._build import TAKING, Change, Target, update
 from stratagraph._gates import Models
-from stratagraph._shards.apart import done_apart, job_of, jobs_may_leave
+from stratagraph._mapping import in_order
 from stratagraph._shards.spreading import Routed, removals, routed
 from stratagraph._sync import in_thread, stoppable
-from stratagraph.errors import IndexExists, NotAnIndex
+from stratagraph.errors import IndexExists, MapperError, NotAnIndex
 from stratagraph.models.budget import Account, Prices
 from stratagraph.models.estimate import Estimate
+from stratagraph.pipeline.entity_resolution import Rule
 from stratagraph.records import BuildReport, Usage
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.joined import JoinedSnapshot
@@ -23,6 +27,8 @@ from stratagraph.store.spread import ADD_METHOD, BUILD, Spread
 
 SIDE_BY_SIDE = 2
 """Shards that are changed at once: while one waits for a model, another goes on."""
+_STAGE = "shards"
+_AHEAD = 2  # shards for each worker that are on their way; each has its documents with it
 
 
 async def carried_out(folder: IndexFolder | ShardedFolder, models: Models, change: Change) -> BuildReport:
@@ -71,7 +77,7 @@ class _Shards:
         account, reports = self._models.account(), []
         try:
             for steps in phases:  # what moves is in its new shard before it leaves the old one
-                if len(steps) > 1 and jobs_may_leave(self._models, change):
+                if len(steps) > 1 and self._may_leave(change):
                     reports += await self._apart(steps)
                 else:
                     reports += await self._side_by_side(steps, account)
@@ -170,15 +176,29 @@ class _Shards:
                 raise each
         return [each for each in done if isinstance(each, BuildReport)]
 
+    def _may_leave(self, change: Change) -> bool:
+        """Whether workers may change whole shards; extractions that were given are not sent with each."""
+        mapper, models = self._models.mapper, self._models
+        return mapper.apart and mapper.shared_files and models.free and change.extraction is None
+
     async def _apart(self, steps: Iterable[_Step]) -> list[BuildReport]:
         """Do all steps in workers, a shard in each."""
         spread = self._folder.spread
+        models = self._models
         jobs = [
-            job_of(str(spread.shards[step.shard]), self._shard(spread, step), step.change, self._models)
+            _Job(
+                str(spread.shards[step.shard]),
+                self._shard(spread, step).path.absolute(),
+                step.change,
+                models.embedder,
+                models.count_tokens.name,
+                models.resolve_rule,
+                models.spacy,
+            )
             for step in steps
         ]
         with stoppable() as stop:
-            return await in_thread(done_apart, jobs, self._models, stop)
+            return await in_thread(_done_apart, jobs, models, stop)
 
     async def _one(self, step: _Step, account: Account) -> BuildReport:
         folder = await in_thread(self._shard, self._folder.spread, step)
@@ -272,3 +292,55 @@ def _usage(parts: Iterable[Mapping[str, Usage]]) -> dict[str, Usage]:
         for name, used in each.items():
             total[name] = total.get(name, Usage()) + used
     return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What is to be done in one shard, as it goes to a worker."""
+
+    name: str
+    path: Path
+    change: Change
+    embedder: Any
+    tokenizer: str
+    resolve_rule: Rule
+    spacy: str | None
+
+
+def _done_apart(jobs: Sequence[_Job], models: Models, stop: Event) -> list[BuildReport]:
+    """Have workers carry out changes; after an error none is begun, and those that run are waited for."""
+    mapper, progress, reports = models.mapper, models.progress, []
+    if progress is not None:
+        progress.start(_STAGE, len(jobs))
+    try:
+        for report in in_order(mapper, _done, jobs, stop, ahead=_AHEAD, settle=True):
+            reports.append(report)
+            if progress is not None:
+                progress.advance(_STAGE)
+    except InterruptedError:  # the workers hold locks, and would go on for long
+        mapper.close()
+        raise
+    finally:
+        if progress is not None:
+            progress.finish(_STAGE)
+    return reports
+
+
+def _done(job: _Job) -> BuildReport:
+    """Carry out a change in a shard; runs in a worker."""
+    if not job.path.is_dir():
+        raise MapperError(
+            f"a worker does not see the folder {str(job.path)!r}: build on a file system that all machines "
+            'share, or with mapper("ray", shared_files=False), which builds shards here and maps their stages'
+        )
+    models = Models(None, job.embedder, resolve_rule=job.resolve_rule, spacy=job.spacy)
+    models.prefer_tokenizer(job.tokenizer)
+    folder = IndexFolder.create(job.path)
+    try:
+        gate = models.gate(folder, job.change.config, journal=folder.journal)
+        return asyncio.run(update(Target(folder, gate, models), job.change))
+    except Exception as error:
+        error.add_note(f"in {job.name} of {job.path.parent}")
+        raise
+    finally:
+        folder.close()
