@@ -1,4 +1,4 @@
-"""One operation that asks an index: a retrieval, an answer or a stream, through one gate."""
+"""One retrieval, answer or stream, through one gate."""
 
 from __future__ import annotations
 
@@ -54,18 +54,10 @@ MIXED = "mixed"
 
 @dataclass(frozen=True, slots=True)
 class SearchArguments:
-    """What a caller asks, as given, but checked: all that is not the question itself.
+    """The checked arguments of a search, without the question; see `Index.retrieve`.
 
-    Parameters
-    ----------
-    k
-        Number of hits; None takes `DEFAULT_K`, and for an answer what suits the method.
-    view
-        None takes passages and the method's nodes in the shares that suit the method; with options other than
-        the defaults, or where nothing may be filled up, its nodes; and for an extractive answer, or with a
-        rank other than the walk, passages.
-    where, method, decompose, fill, rank, rerank, options
-        As `Index.retrieve` takes them.
+    If `k` is None, a search takes `DEFAULT_K` and an answer the method's default. If `view` is None, `_view`
+    chooses it for a search; an answer takes nodes with a model, else passages.
     """
 
     k: int | None = None
@@ -102,7 +94,7 @@ class SearchArguments:
 
 @dataclass(frozen=True, slots=True)
 class AnswerArguments:
-    """How an answer is to be made, as given, but checked: `max_tokens` and `length` of `Index.answer`."""
+    """The checked `max_tokens` and `length` of `Index.answer`."""
 
     max_tokens: int
     length: Length | None = None
@@ -115,7 +107,7 @@ class AnswerArguments:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """An operation on an opened generation; its gate has one ledger and one budget for all of it."""
+    """An operation on one generation; its gate has one ledger and one budget."""
 
     reader: Answering
     gate: Gate
@@ -123,7 +115,7 @@ class Asking:
     recent_vectors: RecentVectors
 
     async def retrieve(self, text: str, arguments: SearchArguments) -> Retrieval:
-        """Embed the question once, and search; a reranker may leave places that a second search completes."""
+        """Embed the question once and search."""
         with span("stratagraph retrieve", {"stratagraph.k": arguments.k}) as recorded:
             found = await self._retrieval(text, arguments)
             recorded.set({"stratagraph.method": found.method, "stratagraph.hits": len(found)})
@@ -173,13 +165,13 @@ class Asking:
     async def _decomposed(
         self, text: str, decompose: Decompose
     ) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-        """The names in the question, where a model was asked for them; and the questions to search for."""
+        """Names in the question if a model found them, and the questions to search for."""
         if decompose == "questions":
             return None, await subquestions(text, self.gate)
         return (await name_entities(text, self.gate) if decompose else None), (text,)
 
     def _found(self, question: Question, steps: Sequence[Question], **changed: Any) -> Found:
-        """What is found for a question; with steps, fused with what is found for each of them."""
+        """The hits of a question, fused with those of its subquestions."""
         asked = [replace(each, **changed) for each in (question, *steps)]
         found = [self.reader.search(each) for each in asked]
         return fused(found, [each.text for each in asked], asked[0].k) if steps else found[0]
@@ -187,7 +179,7 @@ class Asking:
     def _searched(
         self, question: Question, steps: Sequence[Question], reranker: Reranker | str | None
     ) -> Found:
-        """Hits and their traces; a reranker chooses among more, before others follow to complete them."""
+        """Hits and traces. A reranker reorders more candidates; other hits fill what it leaves empty."""
         if reranker is None:
             return self._found(question, steps)
         model: Reranker = named_reranker(reranker) if isinstance(reranker, str) else reranker
@@ -207,7 +199,7 @@ class Asking:
         return (*best, *(hit for hit, _ in rest)), (*traces_kept, *(trace for _, trace in rest))
 
     async def _vector(self, text: str) -> Vectors:
-        """The vector of a question's beginning: a model takes minutes for a megabyte, or refuses it."""
+        """The vector of a question's beginning; a model would take minutes for a megabyte."""
         text = text[:LONGEST]
         vector = self.recent_vectors.get(text)
         if vector is None:
@@ -216,7 +208,7 @@ class Asking:
         return vector
 
     def warm(self) -> None:
-        """Search for something once with each method: what it reads and compiles is then at hand."""
+        """Search once with each method, so that all is loaded and compiled."""
         vector = np.zeros(self.reader.snapshot.vectors.shape[1], np.float32)
         vector[0] = 1.0
         for method in self.reader.methods:
@@ -226,7 +218,7 @@ class Asking:
     async def answer(
         self, question: str | Retrieval, arguments: SearchArguments, *, how: AnswerArguments
     ) -> Answer:
-        """Answer from a retrieval, or from what is retrieved for a question."""
+        """Answer from a retrieval, or retrieve for a question first."""
         with span("stratagraph answer", {"stratagraph.k": arguments.k}) as recorded:
             answer = await self._answer(question, arguments, how)
             found = answer.retrieval
@@ -248,14 +240,13 @@ class Asking:
     def _answered(
         self, text: str, citations: tuple[Citation, ...], retrieval: Retrieval, *, extractive: bool
     ) -> Answer:
-        """An answer with what this operation used and cost."""
         usage, cost = self.gate.ledger.total, self.gate.cost
         return Answer(text, citations, retrieval, extractive=extractive, usage=usage, cost=cost)
 
     async def _written(
         self, retrieval: Retrieval, how: AnswerArguments
     ) -> tuple[str, tuple[Citation, ...], bool]:
-        """The model's answer; where it gives none that can be read, sentences of the hits, with a warning."""
+        """The model's answer and False; if it fails, a warning, sentences of the hits and True."""
         try:
             draft = await self._draft(retrieval, how)
             text, citations = await generate(retrieval, draft, self.gate)
@@ -272,7 +263,7 @@ class Asking:
     async def stream(
         self, question: str | Retrieval, arguments: SearchArguments, *, how: AnswerArguments
     ) -> AsyncGenerator[str | Answer, None]:
-        """The answer in pieces, as the model writes it; in one piece without a model. Last, all of it."""
+        """The answer in pieces as the model writes it, or in one piece; last, the `Answer`."""
         with span("stratagraph stream", {"stratagraph.k": arguments.k}, nested=False) as recorded:
             retrieval = await self._retrieved(question, arguments)
             recorded.set({"stratagraph.method": retrieval.method, "stratagraph.hits": len(retrieval)})
@@ -299,7 +290,7 @@ class Asking:
         yield self._answered(text, citations, retrieval, extractive=False)
 
     async def _retrieved(self, question: str | Retrieval, arguments: SearchArguments) -> Retrieval:
-        """What an answer rests on; a retrieval that is given is taken as it is."""
+        """The given retrieval, or a new one for a question."""
         if isinstance(question, Retrieval):
             return self._checked(question, arguments)
         method = get_method(self.reader.method_name(arguments.method))
@@ -308,7 +299,7 @@ class Asking:
         return await self.retrieve(question, replace(arguments, k=arguments.k or method.answer_k, view=view))
 
     def _checked(self, given: Retrieval, arguments: SearchArguments) -> Retrieval:
-        """A retrieval of the caller's, with the options of this answer where there are any."""
+        """A given retrieval, with the options of this answer."""
         if unsuited := _searching(arguments):
             raise TypeError(
                 f"{unsuited[0]!r} says how to search, and this answer is made from a given retrieval; "
@@ -331,13 +322,7 @@ class Asking:
 
 
 def check_question(text: object) -> None:
-    """Refuse what is not a question.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no string, or blank.
-    """
+    """Raise `TypeError` or `ValueError` if this is no string, or blank."""
     if not isinstance(text, str):
         hint = "; for several questions there is retrieve_many" if isinstance(text, list | tuple) else ""
         raise TypeError(f"the question must be a string, not {type(text).__name__}{hint}")
@@ -346,13 +331,7 @@ def check_question(text: object) -> None:
 
 
 def positive(name: str, value: int) -> int:
-    """A whole number of at least 1, of any integer type.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not; the message names it.
-    """
+    """The value as an int of at least 1; otherwise `TypeError` or `ValueError`, naming the argument."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a whole number, not {type(value).__name__} {value!r}")
     if value < 1:
@@ -361,7 +340,7 @@ def positive(name: str, value: int) -> int:
 
 
 def _view(arguments: SearchArguments, method: str, options: Any) -> View | None:
-    """What is searched where nothing is said of it: a rank speaks of passages, other options of nodes."""
+    """The view of a search: passages for other ranks, nodes for other options, else the method's default."""
     if arguments.view is not None:
         return arguments.view
     if arguments.rank != "walk":
@@ -373,7 +352,7 @@ def _view(arguments: SearchArguments, method: str, options: Any) -> View | None:
 
 
 def _searching(arguments: SearchArguments) -> list[str]:
-    """The arguments given that concern a search alone."""
+    """Names of the given arguments that apply to a search only."""
     given = {"k": arguments.k, "view": arguments.view, "where": arguments.where}
     named = [name for name, value in given.items() if value is not None]
     switches = {

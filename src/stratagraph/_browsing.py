@@ -1,7 +1,4 @@
-"""What an index holds, a page at a time: whoever looks at it never needs all of it.
-
-Things are told apart by table: `"documents"`, `"passages"`, `"entities"`, or a method's name for its nodes.
-"""
+"""Pages of what an index holds, by table: documents, passages, entities, or a method's nodes."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ class Browser:
         return Graph(self.snapshot.part(GRAPH))
 
     def levels(self, method: str) -> tuple[Level, ...]:
-        """How many nodes of each kind a method has on each level, the highest level first."""
+        """See `Index.levels`."""
         outline = self._outline(method)
         counts = Counter(zip(outline.levels.tolist(), outline.kinds.tolist(), strict=True))
         return tuple(
@@ -66,7 +63,7 @@ class Browser:
         offset: int,
         limit: int,
     ) -> Listing:
-        """A page of a table; see `Index.browse`."""
+        """See `Index.browse`."""
         if within is not None and table not in TABLES:
             things = self._members(table, within)
         else:
@@ -112,7 +109,7 @@ class Browser:
             return self._outlines[method]
 
     def _members(self, method: str, identity: str) -> list[tuple[str, int]]:
-        """What a node was made of, as table and row: nodes of its method, things of the graph, passages."""
+        """Members of a node as (table, row): nodes of its method, nodes of the graph, passages."""
         part = self.snapshot.part(method)
         row = part.rows([identity]).get(identity)
         if row is None:
@@ -132,7 +129,7 @@ class Browser:
         return [each for each in found if each is not None]
 
     def _with_words(self, table: str, text: str) -> Rows:
-        """Rows of what holds all these words, or beginnings of words, whatever their case."""
+        """Rows whose text contains all these words or beginnings of words, ignoring case."""
         key = table, text.casefold()
         with self._lock:
             if key in self._found:
@@ -162,7 +159,7 @@ class Browser:
         return part.texts, part.size
 
     def _entity_names(self, rows: Sequence[int]) -> list[str]:
-        """Names; an entity's text is its name, and after a colon its description."""
+        """An entity's text is its name, and after a colon its description."""
         return [text.partition(": ")[0] for text in self._graph.stored.texts(rows)]
 
     def _documents_as_text(self, numbers: Sequence[int]) -> list[str]:
@@ -221,7 +218,7 @@ class Browser:
 
 
 class _Outline:
-    """Level and kind of each node of a part; `names[kinds[row]]` is a kind's name."""
+    """Level and kind of each node of a part; `names[kinds[row]]` is the kind's name."""
 
     def __init__(self, part: StoredPart) -> None:
         kinds = part.levels(range(part.size))
@@ -232,7 +229,7 @@ class _Outline:
         self._weights = np.diff(part.arrays["sources.indptr"])
 
     def ordered(self, level: int | None, kind: str | None) -> Rows:
-        """Rows of a level and kind (None: of all); those with most sources first, from the top down."""
+        """Rows of a level and kind (None: all), top level first, then most sources first."""
         chosen = np.ones(len(self.levels), dtype=bool)
         if level is not None:
             chosen &= self.levels == level
@@ -258,7 +255,7 @@ def _passage(chunk: Chunk) -> Listed:
 
 
 def _title(metadata: Metadata, text: str) -> str:
-    """What the metadata calls a thing, else the beginning of its text."""
+    """The title or name in the metadata, else the beginning of the text."""
     named = (metadata.get(key) for key in ("title", "name"))
     found = next((each for each in named if isinstance(each, str) and each.strip()), text)
     return shortened(found, _TITLE)

@@ -1,11 +1,8 @@
-"""The one recipe behind build, insert, delete, add_method and estimate.
+"""The one recipe behind build, insert, delete, add_method, regroup and estimate.
 
-Take in documents, assemble the corpus, embed what is new, extract and merge its graph, let each method
-build over it with its former index at hand, publish. What the recipe needs of the world is the gate and a
-staging area, so an estimate is the same recipe with a gate that only counts, and without the last step.
-
-What a change means is decided under the writer's lock, from the generation that it follows, whatever an
-index object that was opened earlier may believe.
+Read documents, assemble the corpus, embed, extract, merge the graph, build each method, publish. An estimate
+is the same recipe with a counting gate and without the last step. What a change means is decided under the
+writer's lock, from the generation that it follows.
 """
 
 from __future__ import annotations
@@ -71,10 +68,10 @@ _NAMED = 10  # documents that a line of the log names
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be done.
+    """An operation and its input.
 
-    `methods` and `config` are those of a build; of `add method` they are what comes to those there are; of
-    `regroup` the methods are those whose groups are made anew. Any other operation keeps what the folder has.
+    `methods` and `config` are those of a build, or what `add method` adds; for `regroup`, the methods to
+    regroup. Other operations keep the folder's.
     """
 
     operation: str
@@ -92,7 +89,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The folder that an update changes, and the models it does so with."""
+    """The folder to change, and the models to use."""
 
     folder: IndexFolder
     gate: ModelGate
@@ -114,7 +111,7 @@ def settings_of(manifest: Manifest, running: Config) -> Config:
 
 
 async def update(target: Target, change: Change) -> BuildReport:
-    """Carry out a change and publish it as the folder's next generation."""
+    """Carry out a change and publish it as the next generation."""
     writer = target.folder.writer(
         change.operation, compact=change.operation == REGROUP, restore=change.operation == RESTORE
     )
@@ -143,7 +140,7 @@ class _Update:
 
     @property
     def _restores(self) -> bool:
-        """Whether all vectors are made anew, since the vector store has lost them."""
+        """Whether all vectors are embedded again because the vector store lost them."""
         return self._change.operation == RESTORE
 
     def _embedded_units(self) -> bool:
@@ -152,7 +149,7 @@ class _Update:
         return any(method.needs_units or method.needs_vectors for method in methods)
 
     def _planned(self) -> tuple[tuple[str, ...], Config]:
-        """The methods and settings that the next generation has."""
+        """The methods and settings of the next generation."""
         change, before = self._change, self._before
         if before is None:
             return tuple(change.methods), change.config
@@ -170,7 +167,6 @@ class _Update:
         return tuple(dict.fromkeys([*present, *change.methods])), config
 
     async def run(self) -> BuildReport:
-        """The recipe."""
         self._intake = await in_thread(self._take_in)
         self._removed = (*self._known_ids(), *self._intake.emptied)
         if self._before is not None:
@@ -191,12 +187,12 @@ class _Update:
                 self._forget()
 
     def _forget(self) -> None:
-        """Keep nothing in memory of the texts that went."""
+        """Forget texts that were deleted or replaced."""
         self._gate.memory.clear()
         forget_bylines()
 
     async def _made(self) -> BuildReport:
-        """The next generation, of documents that were taken in."""
+        """Make and publish the next generation."""
         if self._target.publish:
             self._gate.ledger.resume(await in_thread(self._target.folder.journal.spent))
         with self._booked("assemble"):
@@ -224,13 +220,13 @@ class _Update:
         return self._report(self._staging, generation)
 
     async def _give_back(self) -> None:
-        """Give back what a stage freed; after few new chunks that is less than it costs to look for it."""
+        """Release freed memory; after few new chunks that costs more than it gains."""
         if self._staging.size - len(self._staging.known_rows()[0]) >= _MANY:
             await in_thread(release)
 
     @contextmanager
     def _booked(self, name: str) -> Iterator[None]:
-        """Book under a name the seconds that no stage within tells of; those of an estimate are nobody's."""
+        """Book under a name the seconds that no inner stage books; not for estimates."""
         ledger = self._gate.ledger
         began, told = time.perf_counter(), ledger.total.seconds
         yield
@@ -251,7 +247,6 @@ class _Update:
         await self._put(name, built)
 
     def _graph(self) -> Graph:
-        """The graph, as methods are given it."""
         stored, previous = self._staging.part(GRAPH), self._previous(GRAPH)
         if self._seen is None and previous is not None:
             now, before = self._staging.known_rows()
@@ -283,14 +278,14 @@ class _Update:
         return True
 
     def _until_stopped(self, items: Iterator[T]) -> Iterator[T]:
-        """The items, until the operation is cancelled; whoever waits for the thread raises that."""
+        """The items, until the operation is cancelled."""
         for item in items:
             if self._stop.is_set():
                 raise InterruptedError("the operation was cancelled")
             yield item
 
     def _known_ids(self) -> list[str]:
-        """Those documents to be removed that are there."""
+        """The documents to remove that exist."""
         present = {} if self._before is None else self._before.digests()
         missing = [identity for identity in self._change.removed if identity not in present]
         if missing and not self._change.missing_ok:
@@ -301,7 +296,7 @@ class _Update:
         return [identity for identity in self._change.removed if identity in present]
 
     def _refuse_other(self, before: Snapshot) -> None:
-        """A build may meet an index of the very same things, left by one that was not seen to finish."""
+        """A build may only meet an index of the same documents, methods and settings."""
         intake = self._intake
         changed = intake.added or intake.updated or intake.emptied
         same = {
@@ -325,11 +320,11 @@ class _Update:
         return same_corpus and same_methods and same_settings and self._is_complete(before.manifest)
 
     def _moves(self, manifest: Manifest) -> bool:
-        """Whether vectors go to a store from the folder."""
+        """Whether vectors move from the folder to a store."""
         return self._target.folder.table is not None and not manifest.vectors
 
     def _require_writers(self, manifest: Manifest) -> None:
-        """What is made anew must be asked for again, mostly of the cache of calls."""
+        """Restoring vectors needs the model that wrote the summaries, mostly for its cached answers."""
         if manifest.spent and not self._gate.has_llm:
             raise VectorStoreError(
                 f"the vectors are lost, and making them again needs the model that wrote the summaries "
@@ -338,7 +333,7 @@ class _Update:
             )
 
     def _is_complete(self, manifest: Manifest) -> bool:
-        """Whether the model, if there is one, has nothing to make or to try again."""
+        """Whether the model, if there is one, has nothing left to do."""
         parts = (*self._methods, *SHARED) if self._extracts_by_model() else self._methods
         return not self._gate.has_llm or all(manifest.complete.get(part, False) for part in parts)
 
@@ -350,7 +345,7 @@ class _Update:
         return self._gate.has_llm and (mode == "llm" or (mode == "auto" and needed))
 
     async def _embed(self) -> None:
-        """Fill the vectors of the corpus: those of known chunks are copied, the others computed."""
+        """Copy the vectors of known chunks, and embed the others."""
         staging = self._staging
         fresh = np.ones(staging.size, dtype=np.bool_)
         fresh[staging.known_rows()[0]] = False
@@ -373,14 +368,13 @@ class _Update:
                 vectors[batch] = embedded
 
     async def _vectors(self, rows: Sequence[int], texts: Sequence[str]) -> Vectors:
-        """Vectors of some chunks, and with them those of what the chunks state, if that is to be had."""
+        """Vectors of chunks, and of their statements if the embedder gives both."""
         if self._pooled is None:
             return await self._gate.embed("embed chunks", texts)
         nodes = await in_thread(self._staging.part(EXTRACTION).nodes, rows)
         return await self._pooled.embed("embed chunks", self._gate, texts, nodes)
 
     async def _extract(self) -> None:
-        """What each chunk says, for all methods."""
         config = self._config.extraction
         extracted = await extract_corpus(
             self._staging,
@@ -395,7 +389,6 @@ class _Update:
         await self._put(EXTRACTION, extracted)
 
     async def _lay_out_graph(self) -> None:
-        """Merge and lay out the graph of the corpus, which all methods share."""
         config, use_llm = self._config.extraction, self._extracts_by_model()
         methods = [get_method(name) for name in self._methods]
         graph = await build_graph(
@@ -454,7 +447,7 @@ class _Update:
         )
 
     def _spent(self) -> Mapping[str, Mapping[str, int]]:
-        """What the chat models were asked for this index, with the operations before."""
+        """Usage of chat models for this index, including earlier operations."""
         spent = {} if self._before is None else dict(self._before.manifest.spent)
         for model, used in self._gate.ledger.models.items():
             known = spent.get(model, {})
@@ -482,7 +475,7 @@ class _Update:
         )
 
     def _tell_failures(self) -> None:
-        """Tell the log which documents units failed of."""
+        """Log the documents whose units failed."""
         failures = self._gate.failures
         if failures:
             documents = sorted({document for each in failures for document in each.documents})
@@ -496,7 +489,7 @@ class _Update:
         return {**self._notes, NO_VECTOR: zeros} if zeros else dict(self._notes)
 
     def _note_unasked(self) -> None:
-        """Say of a build that it had no use for its model: nobody would notice that it is not there."""
+        """Note that a build had no use for its model, which nobody would notice otherwise."""
         used = self._gate.ledger.total
         new = self._change.operation in ("build", "add method")
         if new and self._gate.has_llm and not used.calls and not used.cached_calls:
@@ -504,7 +497,7 @@ class _Update:
 
 
 class _Gone:
-    """The texts of the chunks of a generation that are not among some rows."""
+    """Texts of the chunks of a generation that are not in `kept`."""
 
     def __init__(self, before: Snapshot, kept: Rows) -> None:
         self._before = before

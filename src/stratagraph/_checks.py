@@ -1,4 +1,4 @@
-"""The arrays of a generation, checked before a search or an update follows them."""
+"""Checks of a generation's arrays before a search or update follows them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNNAMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def checked_graph(snapshot: Snapshot) -> Graph:
-    """The graph of a generation; `Damaged` if its arrays, or those of the corpus, do not fit each other."""
+    """The graph of a generation; `Damaged` if its arrays or the corpus's do not fit."""
     part = snapshot.part(GRAPH)
     check_corpus(snapshot.vectors, snapshot.chunk_documents(), snapshot.size, snapshot.document_count)
     check_arrays(part.arrays, *snapshot.vectors.shape)
@@ -34,12 +34,12 @@ def checked_graph(snapshot: Snapshot) -> Graph:
 
 
 def check_method(snapshot: Snapshot, graph: Graph, method: str) -> None:
-    """Whether a method's arrays fit each other and a graph that was checked; `Damaged` if not."""
+    """Raise `Damaged` if a method's arrays do not fit each other and the graph."""
     get_method(method).check(snapshot.part(method).arrays, graph, *snapshot.vectors.shape)
 
 
 def check_all(snapshot: Snapshot) -> None:
-    """Check what an update starts from: the corpus, the graph and every method. `Damaged` names an array."""
+    """Raise `Damaged` if the corpus, the graph or a method is not fit to be updated."""
     graph = checked_graph(snapshot)
     for method in snapshot.manifest.methods:
         check_method(snapshot, graph, method)
@@ -51,7 +51,7 @@ def check_all(snapshot: Snapshot) -> None:
 
 
 def _check_keys(arrays: Mapping[str, NDArray[Any]]) -> None:
-    """The keys by which vectors, and codes of names, are found again."""
+    """Check the keys by which vectors and codes of names are found."""
     if VECTOR_KEYS in arrays:
         (count,) = Checks(arrays).of(VECTOR_KEYS, np.uint64, (None,)).shape
         if count > len(arrays[VECTORS]):
@@ -62,13 +62,13 @@ def _check_keys(arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def blamed(snapshot: Snapshot, error: Exception) -> Damaged | None:
-    """The damage behind an error that is not of ours, where it is in vectors: those are read only then."""
+    """The damaged vectors behind an unnamed error, if any; all vectors are read only then."""
     found = None if isinstance(error, StratagraphError) else next(unlike_vectors(snapshot), None)
     return None if found is None else Damaged(f"{found}. Restore the folder from a copy, or build again")
 
 
 def unlike_vectors(snapshot: Snapshot) -> Iterator[str]:
-    """Where vectors hold what none of unit length does, in a line each; all of them are read."""
+    """Arrays with values that no unit vector has, one line each; reads all vectors."""
     parts = {name: snapshot.part(name).arrays for name in snapshot.manifest.parts}
     for name, arrays in [("corpus", {"vectors": snapshot.vectors}), *parts.items()]:
         for array in infinite(arrays):

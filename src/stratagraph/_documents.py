@@ -1,4 +1,4 @@
-"""What callers give as documents, brought into one form and compared with what is there."""
+"""Documents as given by callers: converted, split, and compared with the index."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Documents = Iterable[str | Document | StreamedDocument | Chunk]
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One document on its way in. `chunks` makes its passages, each time anew.
+    """A document on its way in. `chunks` splits it anew on each call.
 
-    `document` is what they are made of, where that is in memory and a worker may do it.
+    `document` is its source, if that is in memory and a worker may split it.
     """
 
     id: str
@@ -35,7 +35,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class Intake:
-    """What became of the documents that were given. `emptied` had a text before and are blank now."""
+    """What happened to the given documents. `emptied` had a text before and are blank now."""
 
     added: list[str] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
@@ -45,13 +45,7 @@ class Intake:
 
 
 def check_documents(documents: object) -> None:
-    """Refuse what is not documents, but one of them or nothing.
-
-    Raises
-    ------
-    TypeError
-        Saying what to pass instead.
-    """
+    """Raise `TypeError` if this is not an iterable of documents."""
     single = isinstance(documents, str | bytes | Document | StreamedDocument | Chunk | Mapping)
     if single or not isinstance(documents, Iterable):
         raise TypeError(
@@ -61,13 +55,7 @@ def check_documents(documents: object) -> None:
 
 
 def arrivals(documents: Documents, chunking: ChunkConfig, count_tokens: CountTokens) -> Iterator[Arrival]:
-    """The documents in order; passages that the caller split follow, gathered by document.
-
-    Raises
-    ------
-    TypeError
-        If an item is of a type that is not a document.
-    """
+    """The documents in order, then chunks that the caller split, by document."""
     split_by_caller: dict[str, list[Chunk]] = {}
     for position, item in enumerate(documents):
         if isinstance(item, Chunk):
@@ -79,7 +67,7 @@ def arrivals(documents: Documents, chunking: ChunkConfig, count_tokens: CountTok
 
 
 def as_document(item: object, position: int) -> Document | StreamedDocument:
-    """A document of what a caller gives; `TypeError` if it is none."""
+    """Convert an item to a document, or raise `TypeError`."""
     if isinstance(item, str):
         return Document(content_id(item), item)
     if isinstance(item, Document | StreamedDocument):
@@ -121,7 +109,7 @@ def _presplit(document_id: str, chunks: list[Chunk]) -> Arrival:
 
 
 def _storable(text: str) -> str:
-    """A text without lone surrogates, which no file can hold; what stands for them is U+FFFD."""
+    """Replace lone surrogates, which no file can hold, by U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -138,9 +126,9 @@ def _canonical(metadata: Metadata, document_id: str) -> str:
 def split_ahead(
     coming: Iterable[Arrival], known: Mapping[str, str], split_all: Splitter, mapper: Mapper, stop: Event
 ) -> Iterator[Arrival]:
-    """The arrivals in order, those in memory with their passages, which workers make batch by batch.
+    """The arrivals in order, with chunks that workers split batch by batch.
 
-    `known` holds the digests of documents that are there: these are not split.
+    Documents whose digest is in `known` are not split.
     """
     waiting: deque[list[Arrival]] = deque()
 
@@ -161,13 +149,13 @@ def split_ahead(
 
 @dataclass(frozen=True, slots=True)
 class Splitter:
-    """Splits documents; goes to other processes."""
+    """Splits documents; picklable."""
 
     chunking: ChunkConfig
     count_tokens: CountTokens
 
     def __call__(self, documents: list[Document]) -> list[list[Chunk]]:
-        """The passages of each document, without the document's own metadata."""
+        """The chunks of each document, without the document's metadata."""
         return [list(split(document, self.chunking, self.count_tokens)) for document in documents]
 
 
@@ -186,14 +174,14 @@ def _by_length(coming: Iterable[Arrival]) -> Iterator[list[Arrival]]:
 
 
 def _bare(arrival: Arrival, known: Mapping[str, str]) -> Document | None:
-    """What a worker needs of a document to split it; None if none is to."""
+    """What a worker needs to split a document; None if it is not to be split."""
     if arrival.document is None or known.get(arrival.id) == arrival.digest:
         return None
     return replace(arrival.document, metadata={})
 
 
 def _owned(chunk: Chunk, metadata: Metadata) -> Chunk:
-    """A passage with the metadata of its document, too."""
+    """A chunk with its document's metadata under its own."""
     return replace(chunk, metadata={**metadata, **chunk.metadata} if chunk.metadata else metadata)
 
 
@@ -202,17 +190,10 @@ def take_in(
     existing: Mapping[str, str],
     add: Callable[[Arrival], bool],
 ) -> Intake:
-    """Add what is new or changed, and tell what became of each document.
+    """Add new and changed documents, and tell what happened to each.
 
-    `existing` holds the digests of what the index has; `add` stores a document and tells whether it has any
-    text. A blank document is skipped, or empties the one whose id it has. A repeated id with the same
-    content is skipped too.
-
-    Raises
-    ------
-    ValueError
-        If an id comes twice with different content in one call, since only the caller knows which is
-        meant; or if nothing but blank documents was given.
+    `existing` holds the digests in the index; `add` stores a document and returns False if it has no text.
+    Raises `ValueError` if an id comes twice with different content, or if all documents are blank.
     """
     intake = Intake()
     seen: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The models of an index: which ones they are, and a gate to them for each operation."""
+"""The models of an index, and a gate to them for each operation."""
 
 from __future__ import annotations
 
@@ -58,22 +58,14 @@ class RecentVectors:
 
 
 class AnyEmbedder:
-    """Stands in where an index is only looked at: it matches every index and embeds nothing."""
+    """Matches every index and embeds nothing, for commands that ask no question."""
 
 
 class Models:
-    """The chat model, the embedder and what bounds them; the embedder's default depends on the folder.
+    """The chat model, embedder, budget and cache of an index; see `build_index`.
 
-    Parameters
-    ----------
-    llm, embedder, budget, cache, progress, resolve_rule
-        As `build_index` takes them.
-    spacy
-        The spaCy pipeline that the caller named; no other is loaded.
-    mapper
-        Where pure functions of operations that change the index run, or the name of such a place.
-    recorded
-        The manifest of an index that exists: its tokenizer and its embedder decide the defaults.
+    `recorded` is the manifest of an existing index: its tokenizer and embedder are the defaults. `spacy`
+    names the only spaCy pipeline that may be loaded.
     """
 
     def __init__(
@@ -109,13 +101,13 @@ class Models:
         self._tokenizer = None if recorded is None else recorded.tokenizer
 
     def prefer_tokenizer(self, name: str | None) -> None:
-        """Count tokens with this tokenizer, unless the index has always been counted with another."""
+        """Count tokens with this tokenizer, unless the index already has one."""
         if self._tokenizer is None:
             self._tokenizer = name
 
     @property
     def count_tokens(self) -> TokenCounter:
-        """Counts tokens as the index always has; chosen once."""
+        """The index's token counter; chosen once."""
         if self._counter is None:
             self._counter = choose(self._tokenizer)
         return self._counter
@@ -125,13 +117,7 @@ class Models:
         return embedder_name(self.embedder, dimension)
 
     def check_embedder(self, recorded: Manifest, path: str | Path) -> None:
-        """Refuse an embedder other than the one the folder's vectors came from.
-
-        Raises
-        ------
-        EmbedderMismatch
-            Naming both and what can be done.
-        """
+        """Raise `EmbedderMismatch` if the folder's vectors came from another embedder."""
         if isinstance(self.embedder, AnyEmbedder):
             return
         given = self.embedder_name(recorded.dimension)
@@ -155,22 +141,10 @@ class Models:
         account: Account | None = None,
         name: str | None = None,
     ) -> ModelGate:
-        """A gate for one operation, with an account, a ledger and a list of failures of its own.
+        """A gate for one operation, with its own account, ledger and list of failures.
 
-        Parameters
-        ----------
-        folder
-            Whose cache and dimension it has.
-        config
-            How models are called.
-        journal
-            Where the vectors of an operation that changes the folder are kept.
-        llm
-            Stands in for the index's own chat model.
-        account
-            What several gates of one operation spend from; None: its own, on the index's budget.
-        name
-            What its stages are told under, where several operations run side by side.
+        `journal` keeps the vectors of an operation that changes the folder. `llm` replaces the index's chat
+        model. Gates of one operation may share an `account`; `name` labels their progress.
         """
         if journal is not None:
             _require_keys(self.llm)
@@ -187,16 +161,16 @@ class Models:
 
     @property
     def free(self) -> bool:
-        """Whether nothing is paid: no chat model, and an embedder that workers of the mapper may have."""
+        """Whether nothing is paid: no chat model, and an embedder that the mapper's workers can run."""
         return self.llm is None and goes_along(self.embedder, self.mapper)
 
     def close(self) -> None:
-        """Let the workers of the mapper go, if it was made here."""
+        """Stop the workers of a mapper that was made here."""
         if self._own_mapper:
             self.mapper.close()
 
     def load(self) -> None:
-        """Load the embedder, if it is one of ours, which cost nothing but time."""
+        """Load a local embedder."""
         if isinstance(self.embedder, LOCAL):
             self.embedder.embed_query("a")
 
@@ -205,7 +179,7 @@ class Models:
         return Account(self._budget or Budget())
 
     def spent(self, manifest: Manifest) -> dict[str, Any]:
-        """What chat models were asked for a generation, and what that costs by the prices known now."""
+        """Model usage recorded for a generation, and its cost by today's prices."""
         models = {name: Usage(**counted) for name, counted in manifest.spent.items()}
         total = sum(models.values(), Usage())
         prices = None if self._budget is None else self._budget.prices
@@ -217,7 +191,7 @@ class Models:
         }
 
     def batch_gate(self, folder: IndexFolder, config: Config, results: Results) -> BatchGate:
-        """A gate for an operation whose calls are answered in batches."""
+        """A gate whose calls are answered in batch files."""
         keywords = self._keywords(folder, config, folder.journal)
         return BatchGate(self.llm, self.embedder, results=results, outcomes=folder.journal, **keywords)
 
@@ -238,14 +212,14 @@ class Models:
         }
 
     def _services_of(self, config: Config) -> Services:
-        """One for all gates of the index: questions asked at once share the limits."""
+        """Shared by all gates of the index, so that concurrent operations share the limits."""
         with self._lock:
             if self._services is None:
                 self._services = Services(config.limits)
             return self._services
 
     def counting_gate(self, folder: Folder, config: Config) -> CountingGate:
-        """A gate that calls nothing and counts what would be called."""
+        """A gate that calls nothing and counts what it would call."""
         return CountingGate(
             self.llm,
             self.embedder,
@@ -258,7 +232,7 @@ class Models:
 
 
 def _require_keys(llm: Any) -> None:
-    """Refuse models that lack their key before anything is done for them."""
+    """Refuse models without a key before anything is done."""
     for model in models_by_stage(llm).values():
         if hasattr(model, "require_key"):
             model.require_key()
@@ -276,7 +250,7 @@ def _embedder(given: Any, recorded: Manifest | None) -> Any:
 
 
 def _check_hashing(recorded: Manifest) -> None:
-    """Refuse a number of dimensions that the vectors do not have: it would be allocated."""
+    """Refuse a dimension that contradicts the vectors: it would be allocated."""
     if recorded.embedder.startswith("hashing-") and recorded.embedder != f"hashing-{recorded.dimension}":
         raise Damaged(
             f"manifest.json of generation {recorded.generation}: the embedder is {recorded.embedder[:60]!r}, "

@@ -1,4 +1,4 @@
-"""The full check of an index folder, with what only those know who read it: settings, arrays, nodes."""
+"""The full check of an index folder: files, settings, arrays and nodes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,9 @@ _LONGEST = 200  # characters of a question that is asked to see whether one can 
 
 
 def verify_folder(path: Path) -> list[str]:
-    """The problems of an index or of shards in a line each, of one too that cannot be opened; none if sound.
+    """The problems of an index or of shards, one line each, also if it cannot be opened.
 
-    Raises
-    ------
-    NotAnIndex
-        If the folder holds no finished index at all.
+    Raises `NotAnIndex` if the folder holds no finished index.
     """
     if is_sharded(path):
         return verify_shards(path, inspected)
@@ -42,11 +39,7 @@ def verify_folder(path: Path) -> list[str]:
 
 
 def inspected(snapshot: Snapshot) -> Iterator[str]:
-    """What is wrong with a generation whose files are all as they were written, in a line each.
-
-    Settings that are not valid, arrays that lead nowhere, nodes that cannot be read, methods that fail to
-    answer. Nothing is raised.
-    """
+    """The problems of a generation whose files are intact: settings, arrays, nodes, searches."""
     yield from _tried("manifest.json", lambda: settings_of(snapshot.manifest, Config()))
     yield from _tried(f"{NODES}/{EXTRACTION}", partial(_read, _listing.extractions, snapshot))
     unsound = list(_tried(_part(GRAPH), lambda: checked_graph(snapshot)))
@@ -64,7 +57,6 @@ def inspected(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _part(name: str) -> str:
-    """What is looked into where arrays of several files are."""
     return f"part '{name}'"
 
 
@@ -82,7 +74,7 @@ def _read(listing: Callable[..., Iterator[Any]], *arguments: Any) -> None:
 
 
 def _asked(reader: Reader, method: str) -> None:
-    """Ask for what is like the first chunk, so that all is opened that a search opens."""
+    """Search for the first chunk, which opens all that a search opens."""
     corpus = reader.snapshot
     text = corpus.texts([0])[0][:_LONGEST] if corpus.size else "nothing"
     vector = np.array(corpus.vectors[0]) if corpus.size else np.ones(corpus.manifest.dimension, np.float32)

@@ -1,4 +1,4 @@
-"""What an index holds, listed without a question: its nodes and its graph, read a batch at a time."""
+"""Nodes and graph of a generation, listed in batches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MEMBERS = "members"
 
 
 def entities(snapshot: Snapshot, ids: Iterable[str] | None = None) -> Iterator[GraphEntity]:
-    """The entities of the graph by name; those of these ids that exist, if `ids` is given."""
+    """Entities by name; with `ids`, those that exist."""
     graph = Graph(snapshot.part(GRAPH))
     if ids is None:
         return entities_at(snapshot, range(graph.entities))
@@ -49,7 +49,7 @@ def entities_at(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[GraphEntity
 
 
 def relations(snapshot: Snapshot, rows: Iterable[int] | None = None) -> Iterator[GraphRelation]:
-    """The relations of the graph, or those at these rows (counted from the first relation)."""
+    """The relations at these rows (from the first relation), or all."""
     graph = Graph(snapshot.part(GRAPH))
     chosen = range(graph.relations) if rows is None else rows
     places = [graph.entities + row for row in chosen]
@@ -61,7 +61,6 @@ def relations(snapshot: Snapshot, rows: Iterable[int] | None = None) -> Iterator
 
 
 def units(snapshot: Snapshot) -> Iterator[GraphUnit]:
-    """The semantic units of the graph."""
     graph = Graph(snapshot.part(GRAPH))
     first = graph.entities + graph.relations
     indptr, indices = graph.unit_entities
@@ -74,14 +73,13 @@ def units(snapshot: Snapshot) -> Iterator[GraphUnit]:
 
 
 def extractions(snapshot: Snapshot) -> Iterator[tuple[str, Extraction]]:
-    """What was extracted from each chunk, with the chunk's id, in the order of the corpus."""
+    """Chunk ids with their extractions, in corpus order."""
     ids = snapshot.ids(range(snapshot.size))
     for row, extraction in stored_extractions(snapshot.part(EXTRACTION), snapshot.size):
         yield ids[row], extraction
 
 
 def method_nodes(snapshot: Snapshot, method: str) -> Iterator[MethodNode]:
-    """The nodes of a method's index, in their order."""
     stored = snapshot.part(method)
     for batch, origins in _batches(snapshot, stored, range(stored.size)):
         members = _members(snapshot, stored, batch)
@@ -110,10 +108,7 @@ def _ids(stored: Stored, rows: NDArray[np.integer]) -> list[str]:
 
 
 def _members(snapshot: Snapshot, stored: Stored, batch: Sequence[tuple[int, Node]]) -> list[tuple[str, ...]]:
-    """Members as the nodes name them, or as the arrays of a tree point to them.
-
-    In a tree, nodes of level 1 point to chunk rows, those above to rows of nodes.
-    """
+    """Members as named by the nodes, or by a tree's arrays: chunks for level 1, else nodes."""
     if "children.indptr" not in stored.arrays:
         return [tuple(node.extra.get(MEMBERS, ())) for _, node in batch]
     indptr, indices = stored.arrays["children.indptr"], stored.arrays["children.indices"]

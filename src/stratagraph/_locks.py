@@ -1,8 +1,4 @@
-"""Locks that a forked child finds free, and what else must be made anew there.
-
-A child has none of its parent's threads but the one that forked: a lock that another of them held would stay
-locked in the child for ever.
-"""
+"""Locks that are free in a forked child, where the thread that held them does not exist."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ T = TypeVar("T")
 
 
 class Lock:
-    """A reentrant lock that a forked child finds free: whoever held it in the parent is not in the child."""
+    """A reentrant lock that is free in a forked child."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -31,7 +27,7 @@ class Lock:
 
 
 class cached_property(functools.cached_property[T]):  # noqa: N801  # as the one that it stands in for
-    """`functools.cached_property`, whose lock (Python 3.11 has one for all instances) outlasts a fork."""
+    """`functools.cached_property` whose lock (Python 3.11 has one for all instances) survives a fork."""
 
     def __init__(self, func: Callable[[Any], T]) -> None:
         super().__init__(func)
@@ -44,10 +40,7 @@ _remakers: set[weakref.WeakMethod[Callable[[], None]]] = set()
 
 
 def after_fork(remake: Callable[[], None]) -> None:
-    """Have a method called in forked children, for as long as its object lives.
-
-    For whatever has threads, or counts what threads hold: a child has none of its parent's threads.
-    """
+    """Call a method in forked children for as long as its object lives, to make threads and counters anew."""
     _remakers.add(weakref.WeakMethod(remake, _remakers.discard))
 
 

@@ -1,4 +1,4 @@
-"""Giving memory back to the system between the stages of a build."""
+"""Returns memory to the system between the stages of a build."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ from functools import cache
 
 
 def release() -> None:
-    """Give back what was freed and lies between what is still used.
-
-    The allocator of glibc keeps that, for each thread apart: after the stages of a build some 20 KB for each
-    passage, which no other thread can use. Others have no such call, and then nothing happens.
-    """
+    """Return freed memory that glibc keeps per thread, some 20 KB per chunk after a build."""
     if (trim := _trim()) is not None:
         trim(0)
 

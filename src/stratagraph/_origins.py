@@ -1,4 +1,4 @@
-"""Where nodes come from, read for many at once; and the documents of chunks."""
+"""Chunks and documents behind nodes, read for many nodes at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stratagraph.store.view import CorpusView
 
 
 def documents_of(corpus: CorpusView | JoinedSnapshot, chunks: Sequence[str]) -> tuple[str, ...]:
-    """Ids of the documents of some chunks, sorted; chunks that are not there are left out."""
+    """Sorted ids of the documents of some chunks; unknown chunks are ignored."""
     rows = list(corpus.row_of(chunks).values())
     numbers = np.unique(corpus.chunk_documents()[rows])
     return tuple(corpus.document_ids(numbers.tolist()))
@@ -31,7 +31,7 @@ _NO_ROWS: Rows = np.zeros(0, np.int64)
 
 
 class Origins:
-    """Ids of chunks and of their documents by row: of the sources of some nodes, or of all chunks."""
+    """Chunk and document ids by row: of the sources of some nodes, or of all chunks."""
 
     def __init__(self, snapshot: Snapshot | JoinedSnapshot, nodes: Sequence[Node] | None = None) -> None:
         self._rows: Rows = np.arange(snapshot.size)
@@ -44,7 +44,7 @@ class Origins:
         self._documents = snapshot.document_ids(present.tolist())
 
     def of(self, node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Chunk ids and document ids of a node's sources, both in the order of the corpus."""
+        """Chunk ids and document ids of a node's sources, both in corpus order."""
         at = np.searchsorted(self._rows, np.asarray(node.sources, dtype=np.int64))
         documents = np.unique(self._places[at])
         return tuple([self._ids[i] for i in at.tolist()]), tuple(
@@ -53,10 +53,7 @@ class Origins:
 
 
 class RecentOrigins:
-    """Ids of chunks and documents, and what documents call their source; those read last are remembered.
-
-    Safe to use from several threads.
-    """
+    """Ids of chunks and documents and their `source`, with the recent ones in memory. Thread-safe."""
 
     def __init__(self, snapshot: Snapshot | JoinedSnapshot) -> None:
         self._snapshot = snapshot
@@ -66,7 +63,7 @@ class RecentOrigins:
         self._sources: LRUCache[str, Any] = LRUCache(HELD)
 
     def of(self, lists: Sequence[Rows]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-        """Of each list of ascending chunks their ids and their documents', in the order of the corpus."""
+        """Chunk ids and document ids of each list of ascending rows, in corpus order."""
         every = np.unique(np.concatenate([_NO_ROWS, *lists]))
         if not len(every):
             return [((), ())] * len(lists)
@@ -85,7 +82,7 @@ class RecentOrigins:
         return found
 
     def sources(self, documents: Sequence[str]) -> list[Any]:
-        """The `source` in the metadata of each document; None where there is none."""
+        """The `source` in the metadata of each document, or None."""
 
         def read(names: Sequence[str]) -> list[Any]:
             found = self._snapshot.document_metadata(names)

@@ -1,7 +1,6 @@
-"""One generation, opened for questions: searchers over mapped arrays, texts read by row for the hits.
+"""One generation, opened for questions: searchers over mapped arrays; texts are read for the hits only.
 
-What all methods share of a search is here and once: the mask of a filter, the walk from a method's seeds to
-passages, and the passages that complete a ranking which is shorter than was asked for.
+Filters, the walk from seeds to passages, and filling up short rankings are shared by all methods.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ SPARE = 4
 
 
 class Answering(ABC):
-    """Answers searches over a snapshot, or over those of shards. Safe to use from several threads."""
+    """Searches a snapshot, or those of shards. Safe to use from several threads."""
 
     def __init__(self, snapshot: Snapshot | JoinedSnapshot) -> None:
         self.snapshot = snapshot
@@ -66,11 +65,11 @@ class Answering(ABC):
 
     @abstractmethod
     def _item_reader(self, question: Question) -> ItemReader:
-        """What reads all that rankings for a question find."""
+        """Reads the items of the question's rankings."""
 
     @abstractmethod
     def _opened_searcher(self, name: str) -> Searcher:
-        """The searcher of a method, newly made."""
+        """A new searcher of a method."""
 
     @abstractmethod
     def _allowed_by(self, question: Question) -> Allowed | None:
@@ -78,21 +77,15 @@ class Answering(ABC):
 
     @abstractmethod
     def _blamed(self, error: Exception) -> Damaged | None:
-        """The damage that is behind an error which has no name."""
+        """The damage behind an error that has no name."""
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Names of the methods in this generation, the default one first."""
+        """Names of the methods in this generation, the default first."""
         return tuple(self.snapshot.manifest.methods)
 
     def method_name(self, name: str | None) -> str:
-        """The method meant by `name`; None means the first.
-
-        Raises
-        ------
-        MethodMissing
-            If the folder holds no index of that method.
-        """
+        """The method meant by `name`, by default the first; `MethodMissing` if the folder lacks it."""
         if name is None:
             return self.methods[0]
         get_method(name)
@@ -104,10 +97,9 @@ class Answering(ABC):
         return name
 
     def search(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
-        """Hits and their traces, best first.
+        """Hits and traces, best first.
 
-        Of a ranking that may be completed, hits that only repeat another become part of it (`_repeats`), and
-        what follows takes their places; where nothing follows, as many as are needed stay, at the end.
+        Hits that repeat another are merged into it (`_hits.grouped`), and further results take their places.
         """
         try:
             return self._searched(question)
@@ -136,7 +128,7 @@ class Answering(ABC):
         return passages if question.view == "chunks" else self._mixed(passages, searcher, question)
 
     def _mixed(self, passages: Ranking, searcher: Searcher, question: Question) -> Ranking:
-        """Passages and the method's own nodes, taking turns by the method's share; the trace tells which."""
+        """Passages and the method's nodes in turn, by the method's share; the trace says which."""
         share, k = get_method(question.method).node_share, question.k
         few = min(k, math.ceil(SPARE * share * k)) if len(passages) == k else k
         nodes = searcher.nodes(replace(question, k=few))
@@ -145,7 +137,7 @@ class Answering(ABC):
         return interleaved(parts, [1 - share, share], k)
 
     def _completed(self, ranking: Ranking, question: Question) -> Ranking:
-        """A ranking with passages by similarity in place of what it lacks, unless that is not wanted."""
+        """The ranking, filled up with similar passages if that is wanted."""
         if len(ranking) >= question.k or not question.fill or question.options.narrowed:
             return ranking
         allowed = None if question.allowed is None else question.allowed.chunks
@@ -180,7 +172,7 @@ class Answering(ABC):
         return self._searcher(method).describe()
 
     def chunks_of(self, ids: Collection[str] | None) -> dict[str, list[Chunk]]:
-        """Chunks by document, in their order."""
+        """Chunks by document, in order."""
         rows = np.arange(self.snapshot.size)
         if ids is not None:
             names = self.snapshot.document_ids(range(self.snapshot.document_count))
@@ -192,7 +184,7 @@ class Answering(ABC):
         return grouped
 
     def find_chunks(self, ids: Sequence[str]) -> list[Chunk]:
-        """Chunks by the caller's ids and by our own, in the order of the corpus."""
+        """Chunks by `ref` or id, in corpus order."""
         by_ref = [row for rows in self.snapshot.refs(ids).values() for row in rows]
         return self.snapshot.chunks(sorted({*by_ref, *self.snapshot.row_of(ids).values()}))
 
@@ -208,7 +200,7 @@ class Answering(ABC):
 
 
 class Reader(Answering):
-    """Answers searches over one generation."""
+    """Searches one generation."""
 
     snapshot: Snapshot
 
@@ -245,7 +237,7 @@ class Reader(Answering):
         return SnapshotItems(self.snapshot, self._excerpts, question)
 
     def describe(self, method: str) -> Description:
-        """Counts of a method's index, and how many of its members changed since groups were compared."""
+        """Counts of a method's index, and of members changed since its groups were computed."""
         found = self._searcher(method).describe()
         arrays = self.snapshot.part(method).arrays
         if DRIFT not in arrays:
@@ -253,13 +245,7 @@ class Reader(Answering):
         return replace(found, details={**found.details, "changed": int(arrays[DRIFT][0])})
 
     def opened(self, method: str) -> Opened:
-        """What the searcher of a method is made over, its arrays checked.
-
-        Raises
-        ------
-        Damaged
-            If an array does not fit the others; it is named.
-        """
+        """The checked input of a method's searcher; `Damaged` names an array that does not fit."""
         check_method(self.snapshot, self._graph, method)
         return Opened(self.snapshot, self._graph, self._nearest, self.snapshot.part(method))
 
@@ -305,7 +291,7 @@ class Reader(Answering):
 
 
 def _dated(value: object) -> str:
-    """The text of a value in a filter that JSON does not know, where it tells all of it."""
+    """A JSON stand-in for values whose `repr` tells all of them."""
     if isinstance(value, date | time | Decimal):
         return repr(value)
     raise TypeError(f"{type(value).__name__} is not told by its text")

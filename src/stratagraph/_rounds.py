@@ -1,4 +1,4 @@
-"""What a build in batch files keeps in its folder from one round to the next."""
+"""What a build in batch files keeps in its folder between rounds."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from stratagraph.store.folder import IndexFolder
 
 @dataclass(frozen=True)
 class Begun:
-    """What an operation was begun with, besides its documents.
+    """How an operation was begun, without its documents.
 
-    `identity` and `embedder` are the fingerprints of the models, `embedder_given` the name that the embedder
-    was given by; `without` is what the chat model's server turned out to refuse; `asked` are the custom ids
-    of the last requests.
+    `identity` and `embedder` are fingerprints of the models, `embedder_given` is the embedder's name as
+    given, `without` lists what the model's server refuses, and `asked` the custom ids of the last requests.
     """
 
     operation: str
@@ -36,7 +35,7 @@ class Begun:
     asked: Sequence[str] = ()
 
     def settings(self, folder: IndexFolder) -> Config:
-        """The settings of the build, or of the index that is there."""
+        """The settings of the build, or of the existing index."""
         given = replace(as_config(self.config), max_failures=self.max_failures)
         return settings_of(folder.snapshot().manifest, given) if folder.generation else given
 
@@ -51,14 +50,14 @@ class Inputs:
 
 
 def remember(folder: IndexFolder, begun: Begun, inputs: Inputs) -> None:
-    """Keep in the folder what the next round needs."""
+    """Store what the next round needs."""
     with folder.writer(begun.operation):
         settings = json.dumps(asdict(begun))
         folder.journal.keep_inputs(settings, None if inputs.kept else _lines(inputs))
 
 
 def forget_outcomes(folder: IndexFolder, begun: Begun) -> None:
-    """Let all calls be made that failed in earlier rounds."""
+    """Allow calls that failed in earlier rounds to be made again."""
     with folder.writer(begun.operation):
         folder.journal.forget_outcomes()
 
@@ -80,15 +79,7 @@ def _lines(inputs: Inputs) -> Iterator[str]:
 
 
 def remembered(folder: IndexFolder) -> tuple[Begun, Inputs]:
-    """What `remember` kept.
-
-    Raises
-    ------
-    ValueError
-        If nothing was kept.
-    Damaged
-        If it cannot be read.
-    """
+    """What `remember` stored; `ValueError` if nothing is, `Damaged` if it cannot be read."""
     settings, *lines = folder.journal.inputs() or [""]
     folder.journal.close()
     if not settings:

@@ -1,7 +1,7 @@
-"""The search options of a method: names, types, defaults and descriptions, from the one place that has them.
+"""The search options of a method, read from its options class in `methods/<name>/config.py`.
 
-That place is the method's options class (`methods/<name>/config.py`): its fields, and the section
-`Parameters` of its docstring. The adapters and the command line derive theirs from here.
+Names, types and defaults are its fields; descriptions come from its docstring. Adapters and the command line
+derive their options from here.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _NAMES = re.compile(r"^(\w+(?:, \w+)*)$")
 
 @dataclass(frozen=True, slots=True)
 class SearchOption:
-    """One option of a search with a method.
+    """A search option of a method.
 
     Parameters
     ----------
     name
-        As it is given to `Index.retrieve`.
+        Keyword of `Index.retrieve`.
     type
-        The type of its values, as annotated.
+        Annotated type of its values.
     default
-        Its value where it is not given.
+        Default value.
     description
-        What it does, in one paragraph.
+        One paragraph.
     """
 
     name: str
@@ -43,12 +43,12 @@ class SearchOption:
 
 @cache
 def search_options(method: str) -> tuple[SearchOption, ...]:
-    """The options that `Index.retrieve` and `Index.answer` take for a method, in their order.
+    """The search options that `Index.retrieve` and `Index.answer` take for a method.
 
     Raises
     ------
     ValueError
-        If there is no such method; the message lists those there are.
+        If the method is unknown; the message lists the methods.
     """
     kind = get_method(method).options_type
     types, described = get_type_hints(kind), _described(kind)
@@ -59,12 +59,12 @@ def search_options(method: str) -> tuple[SearchOption, ...]:
 
 
 def check_search_options(method: str, options: Mapping[str, Any]) -> Any:
-    """The search options of a method as one validated value, those left out at their defaults.
+    """Validate the search options of a method, with defaults for those left out.
 
     Raises
     ------
     TypeError, ValueError
-        If the method has no such option, or a value is not valid; the message names what is allowed.
+        If an option is unknown or a value is invalid; the message says what is allowed.
     """
     known = [option.name for option in search_options(method)]
     if unknown := sorted(set(options) - set(known)):
@@ -80,7 +80,7 @@ def _default(item: Any) -> Any:
 
 
 def _described(kind: type[Any]) -> dict[str, str]:
-    """Descriptions by name from a numpy docstring; names that share one stand in a line: `restart, steps`."""
+    """Descriptions by name from a numpy docstring; several names may share one: `restart, steps`."""
     lines = inspect.cleandoc(kind.__doc__ or "").partition("Parameters\n----------\n")[2].splitlines()
     found: dict[str, list[str]] = {}
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""The subgraph around a question, for its picture; read when the picture is asked for."""
+"""The subgraph around a question, for its picture."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_SOURCES = 10
 def subgraph(snapshot: Snapshot, retrieval: Retrieval) -> Subgraph:
     """Entities that the question names, that were found, that a path passes, or that join passages.
 
-    Of those in the hits' passages, the ones in most of these passages come first, and of equals the rarer.
+    Of those in the hits' passages, the ones in most passages come first, of equals the rarer.
     """
     graph = Graph(snapshot.part(GRAPH))
     linked = link(retrieval.query, graph.names)
@@ -56,9 +56,9 @@ def _passages(snapshot: Snapshot, retrieval: Retrieval) -> Rows:
 
 
 def _in_passages(graph: Graph, passages: Rows) -> tuple[Rows, int]:
-    """Rows of the entities that these passages name, and how many are in several of them.
+    """Rows of the entities in these passages, and how many are in several of them.
 
-    Those in most of them come first, of equals the rarer.
+    Those in most passages come first, of equals the rarer.
     """
     indptr, indices = graph.sources[0][: graph.entities + 1], graph.sources[1]
     owners = np.repeat(np.arange(graph.entities), np.diff(indptr))
@@ -69,7 +69,7 @@ def _in_passages(graph: Graph, passages: Rows) -> tuple[Rows, int]:
 
 
 def _entities_found(graph: Graph, retrieval: Retrieval) -> Rows:
-    """Rows of the entities among the hits, and of those that the traces' paths pass."""
+    """Rows of the entities among the hits and on the traces' paths."""
     names = {hit.id for hit in retrieval.hits[:MOST_HITS]}
     for trace in retrieval.trace[:MOST_HITS]:
         for key in PATHS:

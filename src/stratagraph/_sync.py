@@ -1,7 +1,7 @@
-"""The bridge from the synchronous to the asynchronous API: one background event loop per process.
+"""Runs the async API for synchronous callers, on one background event loop per process.
 
-It works in a script, in a worker thread, in a notebook and inside a running loop, since the caller's
-thread only waits. Context variables (tracing, callbacks) travel along.
+The caller's thread only waits, so this works in scripts, threads, notebooks and inside a running loop.
+Context variables travel along.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _background: _Loop | None = None
 
 
 def _running() -> _Loop:
-    """The loop of this process; a forked child gets its own, since threads do not survive a fork."""
+    """The loop of this process; a forked child makes its own, since threads do not survive a fork."""
     global _background
     with _lock:
         lost = _background is None or _background.pid != os.getpid() or not _background.thread.is_alive()
@@ -48,17 +48,14 @@ def _running() -> _Loop:
 
 
 def in_background() -> bool:
-    """Whether the caller runs on the background loop, that is, serves the synchronous API."""
+    """Whether the caller runs on the background loop."""
     return _background is not None and threading.current_thread() is _background.thread
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end on the background loop and return its result.
+    """Run a coroutine on the background loop and return its result.
 
-    Raises
-    ------
-    RuntimeError
-        If called from the background loop itself, which would wait for itself for ever.
+    Raises `RuntimeError` on the background loop itself, which would wait for itself forever.
     """
     if not threading.main_thread().is_alive():
         coroutine.close()
@@ -104,10 +101,10 @@ def _copy(task: asyncio.Task[T], result: concurrent.futures.Future[T]) -> None:
 
 
 async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a blocking function in a thread, and do not return before it has.
+    """Run a blocking function in a thread, and return only after it has ended.
 
-    A thread cannot be stopped. If the caller is cancelled, the cancellation goes on only when the thread
-    has ended: whoever holds a lock around the call still holds it while the thread works.
+    A thread cannot be stopped. A cancellation is raised once the thread has ended, so that locks around the
+    call are held while it works.
     """
     working, cancelled = await _ended(function, *args, **kwargs)
     if cancelled is not None:
@@ -120,10 +117,10 @@ async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
 async def _ended(
     function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> tuple[asyncio.Future[T], asyncio.CancelledError | None]:
-    """What a thread did, and the cancellation that came meanwhile.
+    """The finished call, and a cancellation that came meanwhile.
 
-    The thread's end is awaited as a future and not as a task: a loop that ends cancels all its tasks, and
-    a task that is cancelled says that it has ended while its thread goes on.
+    The thread is awaited as a future, not a task: an ending loop cancels tasks, and a cancelled task looks
+    done while its thread still runs.
     """
     context = contextvars.copy_context()
     call = functools.partial(context.run, function, *args, **kwargs)
@@ -140,7 +137,7 @@ async def _ended(
 
 
 async def while_reading(reads: Iterable[Callable[[], T]], work: Callable[[T], Awaitable[R]]) -> list[R]:
-    """What `work` makes of what each of `reads` gives, in order; meanwhile a thread does the next of them."""
+    """Apply `work` to the result of each of `reads`, in order, while a thread does the next read."""
     coming = (asyncio.ensure_future(in_thread(read)) for read in reads)
     made: list[R] = []
     reading = next(coming, None)
@@ -158,7 +155,7 @@ async def while_reading(reads: Iterable[Callable[[], T]], work: Callable[[T], Aw
 
 @asynccontextmanager
 async def entered(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
-    """A context manager that blocks, entered and left in threads; also left if a cancellation comes first."""
+    """Enter and leave a blocking context manager in threads, also after a cancellation."""
     working, cancelled = await _ended(manager.__enter__)
     if cancelled is not None:
         if not working.cancelled() and working.exception() is None:
@@ -219,7 +216,7 @@ def _named_after(twin: Callable[..., object], call: Callable[P, R]) -> Callable[
 
 
 def iterate(source: AsyncIterator[T]) -> Iterator[T]:
-    """An asynchronous iterator as a synchronous one; closed when the caller stops early."""
+    """An async iterator as a synchronous one; closed when the caller stops early."""
     try:
         while (item := run(_next(source))) is not _END:
             yield item  # type: ignore[misc]  # narrowed by the sentinel

@@ -1,4 +1,4 @@
-"""What a caller gives as `vectors`, as the store takes it: calls are bounded in time, failures have names."""
+"""Adapts a caller's vector store: bounded call times and named errors."""
 
 from __future__ import annotations
 
@@ -21,21 +21,10 @@ _TAKEN = "a LangChain VectorStore, a LlamaIndex vector store, or an object as pr
 
 
 def as_table(value: Any, timeout: float) -> VectorTable | None:
-    """What `IndexFolder` takes as `table`.
+    """The `VectorTable` for what a caller passes as `vectors`: None, a framework's store, or a table.
 
-    Parameters
-    ----------
-    value
-        None; a vector store of LangChain or LlamaIndex; or an object with the methods of `VectorTable`.
-    timeout
-        Seconds that one call of it may take.
-
-    Raises
-    ------
-    TypeError
-        For anything else.
-    MissingExtra
-        If the framework's package is not installed.
+    `timeout` is the number of seconds that a call may take. Raises `TypeError` for anything else, and
+    `MissingExtra` if the framework's package is not installed.
     """
     if value is None:
         return None
@@ -49,7 +38,7 @@ def as_table(value: Any, timeout: float) -> VectorTable | None:
 
 
 class BoundedTable:
-    """A table whose calls end in time, and whose errors are `VectorStoreError`s."""
+    """A table whose calls time out, and whose errors are `VectorStoreError`s."""
 
     def __init__(self, table: VectorTable, timeout: float) -> None:
         self.name = table.name
@@ -63,22 +52,18 @@ class BoundedTable:
         self._under_way = threading.BoundedSemaphore(MOST_CALLS)
 
     def put(self, rows: Sequence[VectorRow]) -> None:
-        """See `VectorTable`."""
         self._called(f"add {len(rows)} rows of {len(rows[0].vector)} dimensions", self._table.put, rows)
 
     def get(self, ids: Sequence[str]) -> Mapping[str, Any]:
-        """See `VectorTable`."""
         return self._called(f"give {len(ids)} rows by their ids", self._table.get, ids)
 
     def search(
         self, vector: Sequence[float], k: int, where: Mapping[str, Sequence[str]]
     ) -> Sequence[tuple[str, Any]]:
-        """See `VectorTable`."""
         what = f"find {k} rows like a vector of {len(vector)} dimensions"
         return self._called(what, self._table.search, vector, k, where)
 
     def delete(self, ids: Sequence[str]) -> None:
-        """See `VectorTable`."""
         self._called(f"delete {len(ids)} rows", self._table.delete, ids)
 
     def _called(self, what: str, function: Callable[..., R], *given: Any) -> R:

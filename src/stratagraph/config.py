@@ -1,4 +1,4 @@
-"""Everything that can be set about an index, as one value."""
+"""The settings of an index."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ PARTS: dict[str, type[Any]] = {"chunking": ChunkConfig, "extraction": Extraction
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Settings of an index; each part is a frozen value that checks itself.
+    """Settings of an index, validated when made.
 
     Parameters
     ----------
     chunking
-        How documents are split.
+        How documents are split into chunks.
     extraction
-        How entities and relations are found.
+        How entities and relations are extracted.
     limits
-        Concurrency, rates, retries and time-outs of model calls.
+        Concurrency, rates, retries and timeouts of model calls.
     max_failures
-        Share of an operation's units that may fail before it ends in `TooManyFailures`; up to two failures
-        end it only if the model has not answered at all.
+        Share of units of an operation that may fail before it raises `TooManyFailures`, between 0 and 1. Up
+        to two failures raise it only if the model never answered.
     tokenizer
-        What counts tokens; None takes the best that is there (see `pipeline.tokens`).
+        Name of the token counter; None uses the best one installed (see `pipeline.tokens`).
     prompts
-        Templates by name (`"lshtree/summarize"`) that replace ours.
+        Templates by name, such as `"lshtree/summarize"`, that replace the defaults.
     methods
-        Settings by method name; a method that is not in it has its defaults.
+        Settings by method name; other methods use their defaults.
     """
 
     chunking: ChunkConfig = field(default_factory=ChunkConfig)
@@ -68,11 +68,11 @@ class Config:
         object.__setattr__(self, "methods", given)
 
     def method(self, name: str) -> Any:
-        """The settings of a method."""
+        """Settings of a method."""
         return self.methods.get(name) or get_method(name).config_type()
 
     def to_dict(self) -> dict[str, Any]:
-        """What shapes an index, JSON-native; how models are called (`RUNTIME`) is not part of it."""
+        """The settings that shape an index, in JSON types. How models are called (`RUNTIME`) is left out."""
         plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in RUNTIME}
         plain["methods"] = {name: asdict(value) for name, value in self.methods.items()}
         native: dict[str, Any] = json.loads(json.dumps(plain, default=asdict))
@@ -80,14 +80,14 @@ class Config:
 
 
 def as_config(config: Any) -> Config:
-    """A `Config` from what callers give: one, a method's own settings, a mapping of fields, or None.
+    """Make a `Config` of a `Config`, a method's settings, a mapping of fields, or None.
 
-    In a mapping, a method's name may stand beside the fields: `{"lshtree": {"max_cluster": 20}}`.
+    A mapping may have method names beside the fields: `{"lshtree": {"max_cluster": 20}}`.
 
     Raises
     ------
     TypeError, ValueError
-        If a field is unknown or a value is not valid; the message names it.
+        If a setting is unknown or invalid; the message names it.
     """
     if config is None:
         return Config()
@@ -120,7 +120,7 @@ def _method_config(name: str, value: Any) -> Any:
 
 
 def construct(kind: type[Any], values: Mapping[str, Any], what: str) -> Any:
-    """`kind(**values)` with an error that names unknown keys and lists the known ones."""
+    """`kind(**values)`; a `TypeError` names an unknown key and lists the known ones."""
     known = [item.name for item in fields(kind)]
     unknown = sorted(set(values) - set(known))
     if unknown:

@@ -34,50 +34,50 @@ from __future__ import annotations
 
 
 class StratagraphError(Exception):
-    """Base of every error below."""
+    """Base class of all errors of this package."""
 
 
 class BudgetExceeded(StratagraphError):
-    """The budget of an operation is used up. Nothing that was paid for is lost."""
+    """The budget of an operation is used up. Paid results are kept."""
 
 
 class CallFailed(StratagraphError):
-    """One model call failed after retries; only its own unit of work is affected."""
+    """A model call failed after its retries. Only its own unit of work is affected."""
 
 
 class ParseFailed(CallFailed):
-    """A model answered, but neither its answer nor a repaired one could be read."""
+    """Neither the model's answer nor its repaired answer could be parsed."""
 
 
 class ModelError(StratagraphError):
-    """The model rejects every call (authentication, bad request); trying again cannot help."""
+    """The model rejects every call (authentication, bad request), so retrying cannot help."""
 
 
 class EmbedderError(StratagraphError):
-    """An embedder returned NaN, a wrong count or a wrong dimension."""
+    """An embedder returned NaN, a wrong number of vectors, or a wrong dimension."""
 
 
 class RerankerError(StratagraphError):
-    """A reranker returned NaN, a wrong count, or something that is not a number."""
+    """A reranker returned NaN, a wrong number of scores, or something that is not a number."""
 
 
 class MapperError(StratagraphError):
-    """The workers that a build was shared among died, did not answer, or could not be given their work."""
+    """Workers of a build died, did not answer, or could not receive their work."""
 
 
 class TooManyFailures(StratagraphError):
-    """So many units failed that the index would be thin; it is not published."""
+    """More units failed than `Config.max_failures` allows; nothing was published."""
 
 
 class MissingExtra(StratagraphError, ImportError):
-    """An optional dependency is not installed; the message holds the pip line.
+    """An optional dependency is not installed. The message has the `pip install` line.
 
     Parameters
     ----------
     what
-        Its name.
+        Name of the package.
     extra
-        The extra of stratagraph that brings it; None: it is a package of that name which no extra brings.
+        The extra of stratagraph that installs it; None if there is none.
     """
 
     def __init__(self, what: str, extra: str | None = None) -> None:
@@ -86,19 +86,19 @@ class MissingExtra(StratagraphError, ImportError):
 
 
 class NativeUnavailable(StratagraphError):
-    """The native kernels were not built, and the caller asked for them alone."""
+    """The native kernels were requested, but are not compiled."""
 
 
 class StoreError(StratagraphError):
-    """Something about an index folder."""
+    """Base class of errors about an index folder."""
 
 
 class NotAnIndex(StoreError):
-    """The folder is missing, or holds something that is not an index."""
+    """The folder is missing, or is not an index."""
 
 
 class IndexExists(StoreError):
-    """The folder already holds an index of other documents or another configuration."""
+    """The folder already holds an index of other documents or settings."""
 
 
 class Locked(StoreError):
@@ -106,11 +106,11 @@ class Locked(StoreError):
 
 
 class ClosedIndex(StoreError):
-    """The index was closed; open it again."""
+    """The index is closed; open it again."""
 
 
 class EmbedderMismatch(StoreError):
-    """The embedder given is not the one whose vectors the folder holds."""
+    """The index was built with another embedder."""
 
 
 class FormatMismatch(StoreError):
@@ -118,32 +118,32 @@ class FormatMismatch(StoreError):
 
 
 class MethodMissing(StoreError):
-    """The folder holds no index of the method that was asked for."""
+    """The folder holds no index of the requested method."""
 
 
 class ShardMissing(StoreError):
-    """A shard that was built is not there; the message names it."""
+    """A shard is missing; the message names it."""
 
 
 class ShardMismatch(StoreError):
-    """Shards side by side differ in what all must share; the message names one and what differs."""
+    """Shards have different settings; the message names the shard and the setting."""
 
 
 class ReadOnly(StoreError):
-    """The index is a cache of one behind a URL; the message says how that is changed."""
+    """The index was opened from a URL and cannot be changed."""
 
 
 class RemoteError(StoreError):
-    """The storage behind a URL refused, or did not answer; the message holds its own error."""
+    """The storage behind a URL refused or did not answer; the message has its error."""
 
 
 class VectorStoreError(StoreError):
-    """The vector store refused, did not answer in time, or cannot do what an index needs of it."""
+    """The vector store refused, did not answer in time, or lacks an operation."""
 
 
 class VectorStoreStale(VectorStoreError):
-    """The vector store has rows of another generation, or lacks some; `verify(repair=True)` mends it."""
+    """The vector store lacks rows, or has those of another generation; `verify(repair=True)` repairs it."""
 
 
 class Damaged(StoreError):
-    """A file of the index is missing, cut short or altered; the message names it."""
+    """A file of the index is missing, truncated or altered; the message names it."""

@@ -1,4 +1,4 @@
-"""Files and folders as documents. What cannot be read as text is left out and named."""
+"""Read files and folders as documents."""
 
 from __future__ import annotations
 
@@ -61,49 +61,47 @@ def read_documents(
     exclude: StrPath | Iterable[StrPath] = (),
     mapper: str | Mapper | None = None,
 ) -> Iterator[Document | StreamedDocument]:
-    """The documents in files and folders, in a stable order.
+    """Read the documents in files and folders, in a stable order.
 
-    A folder is read with all its subfolders, sorted by name; hidden files, linked folders and index
-    folders are left out. What a file is, its content decides, and where that may be any text its name:
+    Folders are read recursively, sorted by name, without hidden files, linked folders and index folders. The
+    content decides the file type, and for text the name:
 
-    - PDF, DOCX, PPTX, XLSX, HTML (with the extra `files`) and Markdown: one document each, whose passages
-      have `page`, `slide`, `sheet` or `headings` in their metadata; front matter, titles and authors become
+    - PDF, DOCX, PPTX, XLSX, HTML (extra `files`) and Markdown become one document each. Their chunks have
+      `page`, `slide`, `sheet` or `headings` in their metadata; front matter, titles and authors become
       metadata.
-    - CSV, and JSON that holds a list of objects: a document for each row, `file:id` or `file:row`; its
-      columns are its metadata, and its text unless it has a `text`.
-    - Any other text is one document. UTF-8, and UTF-16 with a byte order mark, are read as they are, other
-      encodings as what they look like, with a warning; a text above 8 MiB becomes a `StreamedDocument`.
+    - CSV, and JSON with a list of objects: one document per row, `file:id` or `file:row`. Its columns are its
+      metadata, and its text unless there is a column `text`.
+    - `.jsonl`: one document per line, with `text` or `contents`, and optionally `id` (default `file:line`),
+    `title`
+      (prepended to the text), and `metadata`. Other keys become metadata.
+    - Other text: one document. UTF-8, and UTF-16 with a byte order mark, are read exactly; other encodings
+    are
+      detected, with a warning. Text above 8 MiB becomes a `StreamedDocument`.
 
-    A document's id, and its metadata's `source`, is the path as it was given, joined with the path inside
-    the folder: `notes/sub/b.txt`, whether `notes`, `notes/sub` or the file itself was given. Slashes are
-    forward, a leading `./` is dropped, an absolute path stays absolute.
-
-    In a `.jsonl` file every line is a document: `text` or `contents`, and optionally `id` (else
-    `file:line`), `title` (put before the text, and in the metadata), `metadata`; other keys become
-    metadata too.
+    A document's id, and its metadata's `source`, is the path as given, joined with the path inside the
+    folder, such as `notes/sub/b.txt`. It has forward slashes and no leading `./`; absolute paths stay
+    absolute.
 
     Parameters
     ----------
     paths
         Files and folders.
     on_skip
-        Called with a name and a reason for everything that is left out. None: each is a `UserWarning`.
+        Called with a name and a reason for everything left out. None warns (`UserWarning`).
     on_warning
-        Called with a name and what is wrong with a file that is read all the same: it is not UTF-8. None:
-        each is a `UserWarning`.
+        Called with a name and the fault of a file that is read although it is not UTF-8. None warns.
     exclude
-        Files and folders that are passed over, without a word, wherever a folder holds them. A path
-        given by itself is read.
+        Files and folders to ignore inside folders.
     mapper
-        Where files are read, as `build_index` takes it; a large one, and all where workers do not see this
-        machine's files, are read here.
+        Where files are read, as for `build_index`. Large files are read here, and so are all files if the
+        workers do not see them.
 
     Raises
     ------
     FileNotFoundError
         At once, if a path does not exist.
     ValueError
-        At the end, if there was nothing to read; the message says what was found.
+        At the end, if there was nothing to read; the message lists what was skipped.
     """
     given = [Path(path) for path in _listed(paths)]
     for path in given:
@@ -432,12 +430,12 @@ def _refuse(constant: str) -> None:
 
 
 def document_of(record: Mapping[str, Any], default_id: str, source: str | None = None) -> Document:
-    """A document from one line's keys, as `read_documents` describes them.
+    """Make a document of a record with the keys that `read_documents` describes.
 
     Raises
     ------
     ValueError
-        If there is no text, or a key has a value of the wrong kind.
+        If there is no text, or a key has a value of the wrong type.
     """
     rest = dict(record)
     text = rest.pop("text", None)

@@ -1,4 +1,4 @@
-"""How far a build is, on one line; and nothing of it."""
+"""Progress of a build on one line, or none."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class NoProgress:
 
 @dataclass(frozen=True, slots=True)
 class NamedProgress:
-    """Tells another one of stages under a name, where several operations run side by side."""
+    """Reports stages under a name, for operations that run side by side."""
 
     progress: Progress
     name: str
 
     def start(self, stage: str, total: int | None) -> None:
-        """A stage begins."""
+        """See `Progress`."""
         self.progress.start(f"{self.name}: {stage}", total)
 
     def advance(self, stage: str, count: int = 1) -> None:
-        """Units of a stage are done."""
+        """See `Progress`."""
         self.progress.advance(f"{self.name}: {stage}", count)
 
     def finish(self, stage: str) -> None:
-        """A stage has ended."""
+        """See `Progress`."""
         self.progress.finish(f"{self.name}: {stage}")
 
 
@@ -59,15 +59,15 @@ class _Stage:
 
 
 class LineProgress:
-    """One line that tells the stage, its share, rate and remaining time; on a terminal it is written over.
+    """Shows the stage, its share, rate and remaining time on one line, which a terminal overwrites.
 
-    In a pipe or a log there are plain lines: one when a stage has ended, and one every ten seconds of a long
-    one. A stage that had nothing to do is not told of.
+    Without a terminal, it writes a line when a stage ends, and one every ten seconds. Stages without items
+    are not shown.
 
     Parameters
     ----------
     file
-        Where it is written; None: standard error.
+        Where to write; None means standard error.
     """
 
     def __init__(self, file: TextIO | None = None) -> None:
@@ -78,17 +78,17 @@ class LineProgress:
         self._shown = 0  # characters on the line that is written over
 
     def _leave_to_parent(self) -> None:
-        """Stages that have begun are the parent's, which goes on to tell of them."""
+        """The parent process goes on reporting the stages that it began."""
         self._stages = {}
 
     def start(self, stage: str, total: int | None) -> None:
-        """A stage begins."""
+        """See `Progress`."""
         now = time.monotonic()
         with self._lock:
             self._stages[stage] = _Stage(total, now, now)
 
     def advance(self, stage: str, count: int = 1) -> None:
-        """Units of a stage are done."""
+        """See `Progress`."""
         with self._lock:
             if (state := self._stages.get(stage)) is None:
                 return
@@ -99,7 +99,7 @@ class LineProgress:
                 self._write(_told(stage, state, now), over=True)
 
     def finish(self, stage: str) -> None:
-        """A stage has ended."""
+        """See `Progress`."""
         with self._lock:
             state = self._stages.pop(stage, None)
             if state is not None and state.done:
@@ -115,7 +115,7 @@ class LineProgress:
         return self._out.isatty()
 
     def _write(self, line: str, *, over: bool) -> None:
-        """A line; on a terminal the next one replaces it if it is to be written `over`."""
+        """Write a line; on a terminal the next one replaces it if `over`."""
         if not self._is_terminal:
             self._out.write(line + "\n")
         else:
@@ -126,7 +126,6 @@ class LineProgress:
 
 
 def _told(stage: str, state: _Stage, now: float) -> str:
-    """The stage, what is done of how much, how fast, and how long it takes yet."""
     rate = state.done / max(now - state.began, 1e-9)
     speed = f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
     if not state.total:

@@ -1,4 +1,4 @@
-"""What stratagraph asks of the objects that it is given. Structural: nothing has to be inherited."""
+"""Interfaces of the objects that callers pass in. Structural: nothing has to be inherited."""
 
 from __future__ import annotations
 
@@ -22,59 +22,58 @@ Spans = Sequence[tuple[int, int]]
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """A language model. `acomplete(prompt, *, schema=None)` is used instead where it exists.
+    """A language model. `acomplete(prompt, *, schema=None)` is preferred where it exists.
 
-    A prompt is a string, which also has its two parts: `prompt.system`, the standing rules (which may be
-    empty), and `prompt.user`, the data, for models that take messages (`models.messages.Messages`).
-    `schema`, a pydantic model class, is what the answer should satisfy; a model without structured
-    output may ignore it. `name` (optional) identifies the model in the cache of calls, and
-    `astream(prompt)` / `stream(prompt)` (optional) yield an answer in pieces.
+    A prompt is a string with two parts: `prompt.system`, the instructions (may be empty), and `prompt.user`,
+    the data (`models.messages.Messages`). `schema` is a pydantic model class for the answer; a model without
+    structured output may ignore it. Optional: `name` identifies the model in the cache, and `astream(prompt)`
+    or `stream(prompt)` yields an answer in pieces.
     """
 
     def complete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
-        """The model's answer as text (JSON text where `schema` was honoured)."""
+        """Return the answer as text, or as JSON text that follows `schema`."""
         ...
 
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Texts to vectors. `aembed_documents` and `aembed_query` are used instead where they exist.
+    """Embeds texts. `aembed_documents` and `aembed_query` are preferred where they exist.
 
-    `name` (optional) is the embedder's fingerprint; without it, the class and the dimension are.
+    The optional `name` is the embedder's fingerprint; without it, the class and the dimension are.
     """
 
     def embed_documents(self, texts: list[str]) -> Sequence[Sequence[float]]:
-        """One vector per text, in order."""
+        """Return one vector per text, in order."""
         ...
 
     def embed_query(self, text: str) -> Sequence[float]:
-        """The vector of a question."""
+        """Return the vector of a question."""
         ...
 
 
 @runtime_checkable
 class SpanEmbedder(Embedder, Protocol):
-    """An embedder that also tells what parts of a text are about, from the same pass over the text.
+    """An embedder that also embeds parts of a text in the same pass (late chunking).
 
-    A build then runs it over each passage once: vectors of sentences, and of what is made of sentences, are
-    pooled from the vectors of the passage's tokens. `aembed_spans` is used instead where it exists.
+    A build then embeds each chunk once: vectors of sentences, and of what is made of sentences, are pooled
+    from the vectors of the chunk's tokens. `aembed_spans` is preferred where it exists.
     """
 
     def embed_spans(
         self, texts: list[str], spans: list[Spans]
     ) -> tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]]:
-        """The vectors of the texts, as `embed_documents` gives them, and those of all their parts, in order.
+        """Return the vectors of the texts and those of all their spans, both in order.
 
-        `spans` has a sequence of parts for each text. A part that has no token has the zero vector.
+        `spans` has one sequence per text. A span without a token has the zero vector.
         """
         ...
 
 
 class Progress(Protocol):
-    """Told how far a build is. Called from the thread of the build; must not block."""
+    """Receives the progress of a build, on the build's thread. Must not block."""
 
     def start(self, stage: str, total: int | None) -> None:
-        """A stage begins; `total` is None where the number of items is not known."""
+        """A stage starts; `total` is None if the number of items is unknown."""
         ...
 
     def advance(self, stage: str, count: int = 1) -> None:
@@ -82,30 +81,30 @@ class Progress(Protocol):
         ...
 
     def finish(self, stage: str) -> None:
-        """The stage is over, well or not."""
+        """The stage ended, successfully or not."""
         ...
 
 
 class CallCache(Protocol):
-    """Answers of models by content id. Safe to use from several threads."""
+    """Model answers by content id. Must be thread-safe."""
 
     def get(self, key: str) -> str | None:
-        """The stored answer, or None."""
+        """Return the stored answer, or None."""
         ...
 
     def put(self, key: str, answer: str, *, task: str, model: str, sources: Sequence[str]) -> None:
-        """Store an answer that parsed; kept when it returns.
+        """Store a parsed answer durably.
 
-        `sources` are the chunk ids that the prompt quotes, so that deleting a chunk finds its calls.
+        `sources` are the chunk ids quoted in the prompt, so that deleting a chunk finds its calls.
         """
         ...
 
 
 class VectorJournal(Protocol):
-    """Vectors that were computed and are not published yet, so that a stopped build keeps them."""
+    """Embeddings that are computed but not yet published, so that a stopped build keeps them."""
 
     def get(self, keys: Sequence[str]) -> Mapping[str, Vectors]:
-        """Those keys that are there, each with its vector of shape (dimension,)."""
+        """Return the vectors, shape (dimension,), of those keys that exist."""
         ...
 
     def put(self, keys: Sequence[str], vectors: Vectors) -> None:
@@ -114,15 +113,15 @@ class VectorJournal(Protocol):
 
 
 class SpendingJournal(Protocol):
-    """What models did for an operation that is not published yet, so that a stopped build remembers it."""
+    """Model usage of an operation that is not yet published, so that a stopped build remembers it."""
 
     def spend(self, model: str, usage: Usage) -> None:
-        """Add to what a model did."""
+        """Add to the usage of a model."""
         ...
 
 
 class Corpus(Protocol):
-    """The chunks of a corpus in canonical order (document id, then ordinal); rows count from 0."""
+    """The chunks of a corpus, ordered by document id and ordinal. Rows count from 0."""
 
     @property
     def size(self) -> int:
@@ -131,28 +130,28 @@ class Corpus(Protocol):
 
     @property
     def vectors(self) -> Vectors:
-        """Unit vectors of the chunks, shape (size, dimension), memory-mapped. Zero where there is none."""
+        """Unit vectors of the chunks, shape (size, dimension), memory-mapped. A missing vector is zero."""
         ...
 
     def chunk_documents(self) -> NDArray[np.int32]:
-        """The place of each chunk's document in the sorted document ids, shape (size,)."""
+        """Index of each chunk's document among the sorted document ids, shape (size,)."""
         ...
 
     def ids(self, rows: Sequence[int]) -> list[str]:
-        """Chunk ids."""
+        """Return chunk ids."""
         ...
 
     def texts(self, rows: Sequence[int]) -> list[str]:
-        """Chunk texts."""
+        """Return chunk texts."""
         ...
 
     def chunks(self, rows: Sequence[int]) -> list[Chunk]:
-        """Whole chunks, with the document's metadata merged under their own."""
+        """Return whole chunks, with their document's metadata merged under their own."""
         ...
 
 
 class Stored(Protocol):
-    """A method's index as it lies in the store."""
+    """The nodes and arrays of one part of a generation."""
 
     @property
     def arrays(self) -> Mapping[str, NDArray[Any]]:
@@ -160,90 +159,88 @@ class Stored(Protocol):
         ...
 
     def nodes(self, rows: Sequence[int]) -> list[Node]:
-        """The nodes at these rows of `Built.nodes`."""
+        """Return the nodes at these rows of `Built.nodes`."""
         ...
 
     def texts(self, rows: Sequence[int]) -> list[str]:
-        """The texts of the nodes at these rows."""
+        """Return the texts of the nodes at these rows."""
         ...
 
     def ids(self, rows: Sequence[int]) -> list[str]:
-        """The ids of the nodes at these rows."""
+        """Return the ids of the nodes at these rows."""
         ...
 
     def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
-        """64 bits for each of the nodes at these rows, which stand for its id."""
+        """Return 64-bit keys of the ids at these rows."""
         ...
 
     def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
-        """64 bits for each of the nodes at these rows, which stand for all of it but its sources."""
+        """Return 64-bit hashes of the nodes at these rows, without their sources."""
         ...
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
-        """The rows of those nodes that exist."""
+        """Return the rows of those ids that exist."""
         ...
 
 
 @runtime_checkable
 class VectorTable(Protocol):
-    """Where an index keeps its vectors outside of its folder: rows of an id, a vector and a few texts.
+    """Holds an index's embeddings outside its folder: rows of an id, a vector and a few texts.
 
-    Vector stores of LangChain and LlamaIndex are adapted to this; anything else that has these methods can be
-    given, too. Rows that others put there are no concern of an index: it names every row it means, and passes
-    over those that it did not ask for. May be called from several threads.
+    Vector stores of LangChain and LlamaIndex are adapted to this. The table may hold rows of others; an index
+    names the rows it reads and ignores those it did not ask for. Must be thread-safe.
 
     Attributes
     ----------
     name
-        What it is called in messages.
+        Name for messages.
     filters
-        Whether `search` obeys `where`. If not, more rows are asked for, and those that do not fit left out.
+        Whether `search` obeys `where`. If not, more rows are requested and filtered afterwards.
     """
 
     name: str
     filters: bool
 
     def put(self, rows: Sequence[VectorRow]) -> None:
-        """Add rows; one whose id is there already is replaced."""
+        """Add rows, replacing those with the same id."""
         ...
 
     def get(self, ids: Sequence[str]) -> Mapping[str, Any]:
-        """Of those rows that are there, by id: the text in their field `records.VECTOR_FIELD`.
+        """Return the text in the field `records.VECTOR_FIELD` by id, for those rows that exist.
 
-        A store that keeps vectors as they are given may return them instead, as numbers.
+        A store that keeps vectors exactly may return the vectors instead.
         """
         ...
 
     def search(
         self, vector: Sequence[float], k: int, where: Mapping[str, Sequence[str]]
     ) -> Sequence[tuple[str, Any]]:
-        """The `k` rows most like a unit vector, best first: the id of each, and what `get` returns of it.
+        """Return ids of the `k` rows most similar to a unit vector, best first, each with what `get` returns.
 
-        `where` names fields, and the values one of which each must have.
+        `where` maps a field to the values it may have.
         """
         ...
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Remove rows that are there."""
+        """Remove those rows that exist."""
         ...
 
 
 class Mapper(Protocol):
-    """Where the stages of a build run that are pure functions of batches: a thread here, unless one is given.
+    """Runs the pure stages of a build on batches; paid model calls never use it.
 
-    `stratagraph.mapper` makes those that come along. Model calls that may cost something never go through it.
+    `stratagraph.mapper` makes one.
 
     Attributes
     ----------
     workers
-        How many batches are worked on at once.
+        Number of batches processed at once.
     apart
         Whether functions and batches leave this process, and so must be picklable.
     shared_files
-        Whether workers see the files of this machine: then they read documents, and build whole shards.
+        Whether workers see this machine's files. Then they read documents, and build whole shards.
     embed
-        Whether workers embed. None: with embedders that come along, which cost nothing but time; hashed
-        words stay here, as they are sooner counted than sent.
+        Whether workers embed. None: they run local models, but not the hashing embedder.
     """
 
     @property
@@ -267,12 +264,12 @@ class Mapper(Protocol):
         ...
 
     def submit(self, function: Callable[[T], R], batch: T, *, model: bool = False) -> Future[R]:
-        """Begin `function(batch)`. A batch whose worker died is begun again, as the function is pure.
+        """Run `function(batch)`, and run it again if its worker dies.
 
-        `model` says that the function holds a model, which a worker loads once; on GPUs where there are.
+        `model` says that the function holds a model, which a worker loads once, on a GPU if there is one.
         """
         ...
 
     def close(self) -> None:
-        """Let the workers go. What is submitted afterwards starts new ones."""
+        """Stop the workers. A later `submit` starts new ones."""
         ...

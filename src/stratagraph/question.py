@@ -1,4 +1,4 @@
-"""A question on its way from the façade to the kernels: one frozen value that every layer reads."""
+"""A question as one frozen value that every layer reads."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ Sources = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class Allowed:
-    """What a metadata filter admits. A row passes only if *every* chunk that it came from does.
+    """What a metadata filter admits. A node passes only if *every* chunk it came from does.
 
     Parameters
     ----------
     chunks
-        The admitted chunks, shape (chunks,).
+        Admitted chunks, shape (chunks,).
     graph_sources, node_sources
-        Sources of the rows of the graph, and of the method's own nodes.
+        Sources of the graph's nodes, and of the method's.
     """
 
     def __init__(self, chunks: Mask, graph_sources: Sources, node_sources: Sources) -> None:
@@ -53,27 +53,26 @@ class Allowed:
 
     @cached_property
     def graph(self) -> Mask:
-        """The admitted entities, relations and units, shape (rows of the graph,)."""
+        """Admitted entities, relations and units, shape (nodes of the graph,)."""
         return rows_allowed(*self._graph_sources, self.chunks)
 
     @cached_property
     def nodes(self) -> Mask:
-        """The admitted nodes of the method, shape (nodes,)."""
+        """Admitted nodes of the method, shape (nodes,)."""
         return rows_allowed(*self._node_sources, self.chunks)
 
 
 def rows_allowed(indptr: NDArray[np.int64], indices: NDArray[np.int64], chunks: Mask) -> Mask:
-    """The rows of which every source chunk is admitted, shape (rows,).
+    """Rows whose source chunks are all admitted, shape (rows,).
 
-    One forbidden source is enough to forbid a summary, since its text may hold what that chunk says.
-    A row without sources is admitted by no filter.
+    One forbidden chunk forbids a summary, whose text may repeat it. A row without sources is never admitted.
 
     Parameters
     ----------
     indptr, indices
-        Sources of row i are the chunks `indices[indptr[i]:indptr[i + 1]]`.
+        The sources of row i are `indices[indptr[i]:indptr[i + 1]]`.
     chunks
-        The admitted chunks, shape (chunks,).
+        Admitted chunks, shape (chunks,).
     """
     forbidden = np.concatenate(([0], np.cumsum(~chunks[indices], dtype=np.int64)))
     return np.asarray((forbidden[indptr[1:]] == forbidden[indptr[:-1]]) & (np.diff(indptr) > 0))
@@ -81,34 +80,32 @@ def rows_allowed(indptr: NDArray[np.int64], indices: NDArray[np.int64], chunks: 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """What is searched for, and how.
+    """What to search for, and how.
 
     Parameters
     ----------
     text
-        The question as it was asked, in its first `LONGEST` characters.
+        The first `LONGEST` characters of the question.
     vector
         Its unit vector, shape (dimension,).
     k
-        Number of results that are wanted.
+        Number of results.
     view
-        `"nodes"`: the method's own ranking; `"chunks"`: source passages; None: both, in the shares of the
-        method (`Method.node_share`).
+        `"nodes"`, `"chunks"`, or None for both in the method's shares (`Method.node_share`).
     method
-        Which of the index's methods answers.
+        Name of the method.
     options
-        The method's own search options, validated.
+        The method's search options, validated.
     where
-        The caller's metadata filter; None admits everything.
+        Metadata filter; None admits everything.
     entities
-        The names in the question where a model was asked for them; None leaves that to the rules.
+        Names in the question, if a model found them; None leaves that to the rules.
     fill
-        Whether passages by similarity follow where the method has fewer than `k` results; never where the
-        options ask for certain levels or types alone (`narrowed`).
+        Whether passages by similarity follow if the method has fewer than `k` results.
     rank
-        How passages are ranked: by the walk, by words, by similarity, or by these two fused.
+        How passages are ranked.
     allowed
-        What `where` admits; set by the reader, which knows the corpus.
+        What `where` admits; set by the reader.
     """
 
     text: str
@@ -125,17 +122,10 @@ class Question:
     _found: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def once(self, finder: object, name: str, find: Callable[[], T]) -> T:
-        """What a method finds for a question, worked out once for it and its copies with another `k`.
+        """Compute something once for this question and its copies with another `k`.
 
-        The default view asks a method twice, for seeds and for nodes, and a ranking whose hits repeat each
-        other is asked for again; what neither depends on need not be found again.
-
-        Parameters
-        ----------
-        finder, name
-            Who finds it, and what.
-        find
-            Finds it: from the text, the vector, the names, the options and the filter, and from nothing else.
+        `find` may depend only on the text, vector, entities, options and filter. `finder` and `name` identify
+        what it finds.
         """
         asked = self.vector, self.entities, self.options, self.allowed
         key = finder, name, self.text, *map(id, asked)

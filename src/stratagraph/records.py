@@ -1,4 +1,4 @@
-"""The values that cross stages. Frozen, plain, and free of behaviour beyond their own consistency."""
+"""Values exchanged between stages: frozen and plain."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Metadata = Mapping[str, Any]
 
 
 def content_id(*parts: str) -> str:
-    """A stable id of 128 bits in hexadecimal, from the parts and the borders between them."""
+    """A stable id of 128 bits in hexadecimal, of the parts and their borders."""
     return _digest(parts).hex()
 
 
 def content_key(*parts: str | bytes) -> int:
-    """64 bits that stand for a text or an id in arrays: the first half of its `content_id`."""
+    """64 bits that stand for a text or id in arrays: the first half of its `content_id`."""
     return int.from_bytes(_digest(parts)[:8], "big")
 
 
@@ -40,7 +40,7 @@ def content_keys(values: Iterable[str | bytes]) -> NDArray[np.uint64]:
 
 
 def digest_blocks(blocks: Iterable[str]) -> str:
-    """The content hash of a text, whatever blocks it arrives in."""
+    """The content hash of a text that arrives in blocks."""
     digest = hashlib.blake2b(digest_size=16)
     for block in blocks:
         digest.update(block.encode("utf-8", "surrogatepass"))
@@ -51,7 +51,7 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def json_native(value: Any) -> Any:
-    """The value in JSON's own types; numpy scalars and dates are converted, the rest becomes its text."""
+    """Convert a value to JSON types: numpy scalars and dates are converted, other objects become text."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, str):
@@ -73,7 +73,7 @@ def json_native(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a document, such as a page: where it begins (in characters), and its own metadata."""
+    """A part of a document, such as a page: the character where it starts, and its metadata."""
 
     start: int
     metadata: Metadata
@@ -81,19 +81,19 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text with the id by which it is updated and deleted.
+    """A text with an id, by which it is updated and deleted.
 
     Parameters
     ----------
     id
-        Unique in the corpus, chosen by the caller.
+        Unique in the corpus.
     text
         The whole text.
     metadata
-        JSON-native values, for filters and for the caller; not part of the text.
+        JSON values for filters and for the caller. Not part of the text.
     sections
-        Parts of the text in their order; each reaches to the next. A passage has the metadata of the one that
-        its middle is in.
+        Parts of the text in order, each ending where the next starts. A chunk has the metadata of the
+        section that contains its middle.
     """
 
     id: str
@@ -102,7 +102,7 @@ class Document:
     sections: Sequence[Section] = ()
 
     def blocks(self) -> Iterator[str]:
-        """The text in pieces; here in one."""
+        """The text as one block."""
         yield self.text
 
     @property
@@ -113,9 +113,14 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class StreamedDocument:
-    """A document too large to hold: its text is read in blocks each time it is needed.
+    """A document too large for memory; its text is read in blocks whenever it is needed.
 
-    `read` returns a fresh iterator over the text from its start.
+    Parameters
+    ----------
+    id, metadata
+        As for `Document`.
+    read
+        Returns a new iterator over the text.
     """
 
     id: str
@@ -123,38 +128,35 @@ class StreamedDocument:
     metadata: Metadata = field(default_factory=dict)
 
     def blocks(self) -> Iterator[str]:
-        """The text in pieces."""
+        """The text in blocks."""
         return self.read()
 
     @property
     def digest(self) -> str:
-        """Content hash of the text (reads it once)."""
+        """Content hash of the text, which is read once."""
         return digest_blocks(self.blocks())
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A passage of a document, the unit of provenance.
-
-    Made by the chunker, or by the caller (then nothing splits it again).
+    """A passage of a document: the unit that everything is traced to.
 
     Parameters
     ----------
     text
         The passage.
     document_id
-        The document it is from.
+        Id of its document.
     ordinal
         Its place in the document, from 0.
     start, end
-        Character offsets in the document's text; -1 where a caller's own split has none.
+        Character offsets in the document's text; -1 if unknown.
     metadata
-        The document's metadata, and the passage's own.
+        The document's metadata and the chunk's own.
     id
-        Content id (document, text and the how-manieth repetition of that text in it).
-        Left empty by callers: it is computed when the corpus is assembled.
+        Content id of document, text and repetition. Leave it empty; it is computed.
     ref
-        The caller's own id of this passage (a framework's node id); empty if there is none.
+        The caller's id, such as a framework's node id; may be empty.
     """
 
     text: str
@@ -169,10 +171,10 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class EntityMention:
-    """An entity as one chunk speaks of it. `type` and `description` may be empty.
+    """An entity as one chunk describes it. `type` and `description` may be empty.
 
-    `doubtful` says that here only a sentence's or a title's capital speaks for a name: such a mention counts
-    only if the corpus has the name elsewhere, which is decided when extractions are merged.
+    A `doubtful` mention rests only on the capital letter of a sentence start or title; it counts if other
+    chunks have the name.
     """
 
     name: str
@@ -183,7 +185,7 @@ class EntityMention:
 
 @dataclass(frozen=True, slots=True)
 class RelationMention:
-    """A relation between two entities as one chunk states it, with the strength the extractor gives it."""
+    """A relation between two entities as one chunk states it, with the extractor's strength."""
 
     source: str
     target: str
@@ -193,7 +195,7 @@ class RelationMention:
 
 @dataclass(frozen=True, slots=True)
 class SemanticUnit:
-    """One independent event or fact of a chunk, and the names of the entities in it."""
+    """One event or fact of a chunk, and the names of its entities."""
 
     text: str
     entities: tuple[str, ...] = ()
@@ -201,10 +203,9 @@ class SemanticUnit:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What one chunk says, in the schema that all methods share.
+    """What one chunk states, in the schema shared by all methods.
 
-    `terms` are candidates: lower-case phrases that become entities only if the whole corpus supports
-    them, which is decided when extractions are merged.
+    `terms` are lower-case phrases that become entities if enough chunks have them.
     """
 
     units: tuple[SemanticUnit, ...] = ()
@@ -215,22 +216,22 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A derived thing of a method's index: a summary, a community, an attribute.
+    """A derived node of a method: a summary, a community, an attribute.
 
     Parameters
     ----------
     id
-        Stable: derived from what the node is made of.
+        Stable, derived from what the node is made of.
     kind
-        `summary`, `entity`, `community`, ... as the method's documentation lists them.
+        `summary`, `entity`, `community` and so on; see the method.
     level
-        0 for what is closest to the text.
+        0 is closest to the text.
     text
         What is embedded, shown and cited.
     sources
-        Rows of the chunks that contributed, ascending.
+        Rows of the contributing chunks, ascending.
     extra
-        JSON-native values of the method's own.
+        JSON values of the method.
     """
 
     id: str
@@ -242,7 +243,7 @@ class Node:
 
 
 class MadeLate(Sequence[Node]):
-    """Nodes that are made each time that they are asked for: all at once take more than what they say."""
+    """A sequence of nodes that are made on each access, to save memory."""
 
     @abstractmethod
     def made(self, row: int) -> Node:
@@ -263,18 +264,18 @@ class MadeLate(Sequence[Node]):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A node, or a chunk, as a search reads it.
+    """A node or chunk as a search reads it.
 
     Parameters
     ----------
     id, kind, level, text
-        As of a `Node`; the kind of a chunk is `chunk`.
+        As for `Node`; the kind of a chunk is `chunk`.
     sources
-        Rows of the chunks that it came from, ascending, shape (n,); of a chunk its own.
+        Rows of the contributing chunks, ascending, shape (n,).
     extra
-        A node's values; of a chunk its metadata.
+        Values of the node, or metadata of the chunk.
     document, ref
-        Of a chunk the document's id, and the caller's own id of it.
+        For a chunk: id of the document, and the caller's id.
     """
 
     id: str
@@ -289,14 +290,14 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """The nodes of a part of which most are as they were in the previous generation, but for their sources.
+    """Nodes of a part, most of them copied from the previous generation with new sources.
 
     Attributes
     ----------
     before
-        The row that each node had there, or -1 for one that is new or was made anew, shape (nodes,).
+        Previous row of each node, or -1 for a new one, shape (nodes,).
     fresh
-        Those, in order.
+        The new nodes, in order.
     indptr, indices
         The sources of node i are `indices[indptr[i]:indptr[i + 1]]`.
     """
@@ -312,16 +313,16 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class CarriedVectors:
-    """Vectors of which most are as they were in an array of the previous generation.
+    """Vectors, most of them copied from an array of the previous generation.
 
     Attributes
     ----------
     before
         That array.
     origin
-        The row there of each vector, or -1, shape (rows,).
+        Row of each vector in it, or -1, shape (rows,).
     fresh
-        The vectors without one, in order; a row of these can be assigned to.
+        The other vectors, in order. Their rows can be assigned to.
     """
 
     before: Any
@@ -375,16 +376,16 @@ comes from, and the vector itself as it was written (float16, base64), since sto
 
 @dataclass(frozen=True, slots=True)
 class VectorRow:
-    """A vector of an index, as it is put in a vector store.
+    """A vector of an index as a row of a vector store.
 
     Attributes
     ----------
     id
-        A UUID, made of the index's identity and a hash of all else.
+        A UUID derived from the index's identity and the row's content.
     vector
         Of unit length.
     fields
-        Short texts without any of the documents' own.
+        Short texts; none comes from a document.
     """
 
     id: str
@@ -394,11 +395,16 @@ class VectorRow:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What a stage or a method makes of a corpus. `nodes[i]` and row i of per-node arrays belong together.
+    """The result of a stage or method. Row i of an array of nodes belongs to `nodes[i]`.
 
-    `notes` counts what could not be taken as it came, in phrases for people. `complete` tells whether a
-    model made all that a model can make of it: what is not will be tried again when there is a model.
-    `origins` gives the chunk of each vector in those arrays of vectors whose rows are not those of `nodes`.
+    Parameters
+    ----------
+    notes
+        Counts of repaired or dropped input, by a phrase for people.
+    complete
+        Whether a model made all that it can; if not, a later update tries again.
+    origins
+        The chunk of each vector, for arrays of vectors that do not follow `nodes`.
     """
 
     nodes: Sequence[Node] | Carried
@@ -409,13 +415,13 @@ class Built:
 
     @property
     def made(self) -> Sequence[Node]:
-        """The nodes that were made, which are all where there was no previous generation."""
+        """The nodes that are not copied from the previous generation."""
         return self.nodes.fresh if isinstance(self.nodes, Carried) else self.nodes
 
 
 @dataclass(frozen=True, slots=True)
 class GraphEntity:
-    """An entity of an index's graph. `id` is its normalised name; `sources` are chunk ids."""
+    """An entity of the graph. `id` is its normalised name; `sources` are chunk ids."""
 
     id: str
     name: str
@@ -427,7 +433,7 @@ class GraphEntity:
 
 @dataclass(frozen=True, slots=True)
 class GraphRelation:
-    """A relation of an index's graph. `source` and `target` are ids of entities."""
+    """A relation of the graph. `source` and `target` are entity ids."""
 
     id: str
     source: str
@@ -440,7 +446,7 @@ class GraphRelation:
 
 @dataclass(frozen=True, slots=True)
 class GraphUnit:
-    """A semantic unit of an index's graph: a fact, and the ids of the entities in it."""
+    """A semantic unit of the graph: a fact, and the ids of its entities."""
 
     id: str
     text: str
@@ -451,10 +457,10 @@ class GraphUnit:
 
 @dataclass(frozen=True, slots=True)
 class MethodNode:
-    """A node of a method's index: a summary, a community, an attribute.
+    """A node of a method: a summary, a community, an attribute.
 
-    `members` are the ids of what it was made of: nodes of the level below, entities, or chunks. `sources`
-    are ids of all chunks that contributed, `documents` those of their documents.
+    `members` are the ids of the nodes, entities or chunks it was made of, `sources` those of all contributing
+    chunks, and `documents` those of their documents.
     """
 
     id: str
@@ -469,7 +475,7 @@ class MethodNode:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """How many nodes of a kind a method has on a level."""
+    """Number of nodes of a kind on a level of a method."""
 
     level: int
     kind: str
@@ -478,10 +484,10 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A thing in a list: a document, a passage, an entity, or a node of a method.
+    """A document, passage, entity or node in a listing.
 
-    `members` counts what it was made of (of a document: its passages), `sources` the passages behind it.
-    `documents` and `passages` are ids of the first few of those.
+    `members` counts what it was made of (for a document, its chunks) and `sources` the chunks behind it.
+    `documents` and `passages` are the ids of the first few.
     """
 
     id: str
@@ -498,7 +504,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A page of a list, how long the whole list is, and how many are before the page."""
+    """A page of a list: its items, the length of the whole list, and the number of items before the page."""
 
     items: tuple[Listed, ...]
     total: int
@@ -507,7 +513,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A unit of work that a model could not do, and why; the chunks that it is about, and their documents."""
+    """A unit of work that a model failed, with the reason, its chunks and their documents."""
 
     stage: str
     item: str
@@ -517,14 +523,14 @@ class Failure:
 
     @property
     def place(self) -> str:
-        """The first few documents; of what has none the chunks."""
+        """The first few documents, or chunks if it has no document."""
         known = self.documents or self.sources
         more = f" and {len(known) - 3:,} more" if len(known) > 3 else ""
         return f"{', '.join(known[:3])}{more}"
 
     @property
     def about(self) -> str:
-        """What failed, as a person knows it: a passage by its document, a group by its name too."""
+        """What failed: a chunk by its document, a group also by its name."""
         if not self.documents:
             return self.item
         return self.place if self.item in self.sources else f"{self.item} ({self.place})"
@@ -532,7 +538,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an operation cost, in total or for one stage."""
+    """Model usage of an operation or stage. `seconds` are wall-clock seconds."""
 
     calls: int = 0
     cached_calls: int = 0
@@ -556,11 +562,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What a build, insert or delete did.
+    """What a build or update did.
 
-    `skipped` names blank documents and duplicates, `failures` the units a model could not do; `notes`
-    counts what was repaired or could not be kept. `models` is what each chat model was asked, and `cost` what
-    that costs (at the prices of the `Budget`, or of the table of genai-prices): None if a price is not known.
+    `skipped` lists blank and duplicate documents, `failures` the units that a model failed, and `notes`
+    counts repaired or dropped input. `stages` and `models` divide the usage. `cost` uses the prices of the
+    `Budget`, or of genai-prices; it is None if a price is unknown.
     """
 
     operation: str

@@ -1,4 +1,4 @@
-"""What a question gives back: hits, the context made of them, an answer with its citations, and pictures."""
+"""Results of a question: hits, a context, an answer with citations, and pictures."""
 
 from __future__ import annotations
 
@@ -18,11 +18,18 @@ NOTHING_FOUND = "Nothing in the index answers this question."
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One retrieved thing and where it comes from.
+    """A retrieved node or chunk.
 
-    `sources` are ids of chunks, `documents` ids of documents, both in the order of the corpus.
-    `score` is comparable within one retrieval only; higher is better. `ref` is the caller's own id
-    of a chunk, where it gave one.
+    Parameters
+    ----------
+    kind, level
+        `chunk`, or the kind and level of a node.
+    score
+        Higher is better; comparable within one retrieval only.
+    sources, documents
+        Ids of the chunks and documents it came from, in corpus order.
+    ref
+        The caller's id of a chunk, if it has one.
     """
 
     id: str
@@ -36,7 +43,7 @@ class Hit:
     ref: str = ""
 
     def provenance(self) -> dict[str, Any]:
-        """What is known about the hit beside its text and its own metadata, in JSON's types."""
+        """Id, kind, level, score, sources and documents, in JSON types."""
         return {
             "id": self.id,
             "kind": self.kind,
@@ -58,18 +65,18 @@ class Hit:
         metadata: Metadata,
         ref: str = "",
     ) -> Hit:
-        """A hit again from what a framework holds of it, or the passage of somebody else's.
+        """Make a hit of a framework's document or node.
 
         Parameters
         ----------
         text
-            The present text.
+            The current text.
         provenance
-            What `provenance` gave; anything but a mapping: nothing is known.
+            The result of `provenance`, or anything else if it is unknown.
         id, document, score
-            Used where it says nothing of them; no score counts as 1.
+            Used where `provenance` lacks them; a missing score is 1.
         metadata, ref
-            The caller's own metadata and id.
+            The caller's metadata and id.
         """
         known = provenance if isinstance(provenance, Mapping) else {}
         given = known.get("score", 1.0) if score is None else score
@@ -88,7 +95,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """What a bracketed number in a context or an answer stands for: the hit at that place, from 1."""
+    """The hit that a number in a context or answer refers to, counted from 1."""
 
     number: int
     id: str
@@ -106,7 +113,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A text of numbered passages, `[1] ...`, and what the numbers mean. `str()` gives the text."""
+    """A text of numbered passages, `[1] ...`, with the citation of each number. `str()` returns the text."""
 
     text: str
     citations: tuple[Citation, ...]
@@ -118,31 +125,28 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """The result of a search: hits, best first, with the reasons and the cost.
+    """The result of a search: hits, best first, with their traces and the cost.
 
-    An answer can be made from it (`Index.answer`), also after its hits were reranked or filtered
-    (`with_hits`, `dataclasses.replace`).
+    `Index.answer` can answer from it, also after its hits were reranked or filtered (`with_hits`).
 
     Parameters
     ----------
     query, method, view
-        What was asked, of which method, and whether for its nodes or for passages.
+        The question, the method, and `nodes`, `chunks` or `mixed`.
     hits
-        What was found. Citations of an answer are numbered by the places in it, from 1.
+        The hits. Citations count their places from 1.
     trace
-        `trace[i]` tells why `hits[i]` is there, in the method's own terms; empty: nothing is known.
-    usage
-        What it cost.
+        `trace[i]` explains `hits[i]` in the method's terms; empty if unknown.
+    usage, cost
+        What the search used, and its cost; None if a price is unknown.
     vector
-        The question's unit vector, shape (dimension,); None: it is computed where it is needed.
+        Unit vector of the question, shape (dimension,); None computes it when needed.
     options
-        The method's search options that were in force.
+        The method's search options.
     count_tokens
         Counts tokens as the index does.
     picture
-        Draws the retrieval; from the index that was searched.
-    cost
-        What `usage` costs, as in `BuildReport`; None: a price is not known.
+        Draws the retrieval; set by the index.
     """
 
     query: str
@@ -173,29 +177,27 @@ class Retrieval:
         return self.hits[place]
 
     def with_hits(self, hits: Sequence[Hit]) -> Retrieval:
-        """The same retrieval with other hits, or these in another order; each keeps its trace."""
+        """The same retrieval with other or reordered hits; each keeps its trace."""
         traces = {hit.id: trace for hit, trace in zip(self.hits, self.trace, strict=True)}
         return replace(self, hits=tuple(hits), trace=tuple(traces.get(hit.id, {}) for hit in hits))
 
     def context(self, max_tokens: int = 4000) -> Context:
-        """The hits as one text, best first, within `max_tokens`, each with the number of its place in `hits`.
+        """Join the hits to a text of at most `max_tokens`, each with its number in `hits`.
 
-        A hit whose text is contained in one that is already there is left out. A hit that does not fit
-        is skipped, and shorter ones after it may still come; if not even the best fits, it is cut.
+        A hit whose text is part of an earlier one is left out. A hit that does not fit is skipped; if the
+        first does not fit, it is cut.
         """
         if max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
         return build_context(self.hits, max_tokens, self.count_tokens)
 
     def show(self) -> Picture:
-        """The graph around the question, as a page: entry points, hits and why they are there, paths.
-
-        A notebook shows it; `save` writes it to a file. The index must still be open.
+        """Draw the graph around the question as a page: entry points, hits, traces and paths.
 
         Raises
         ------
         ValueError
-            If no index is at hand: the retrieval was pickled, or not made by one.
+            If the retrieval was pickled or not made by an index, which must still be open.
         """
         if self.picture is None:
             raise ValueError(
@@ -207,11 +209,10 @@ class Retrieval:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer and what it rests on.
+    """An answer with its citations.
 
-    `citations` explain the bracketed numbers in `text`. `extractive` says that no model wrote the
-    answer: it consists of sentences of the sources, word for word. `cost` is what `usage` costs, as in
-    `BuildReport`; None: a price is not known.
+    `citations` explain the numbers in `text`. If `extractive`, no model wrote the answer: it consists of
+    sentences of the sources. `cost` is None if a price is unknown.
     """
 
     text: str
@@ -226,12 +227,12 @@ class Answer:
 
 
 class AnswerStream:
-    """An answer in pieces of text, to be read once, with `async for`.
+    """An answer in pieces of text, for `async for`. Can be read once.
 
     Attributes
     ----------
     answer
-        The whole answer with its citations and its usage, once the last piece has come; None before.
+        The complete answer, with citations and usage, after the last piece; None before.
     """
 
     def __init__(self, source: AsyncGenerator[str | Answer, None]) -> None:
@@ -250,15 +251,15 @@ class AnswerStream:
         return item
 
     async def aclose(self) -> None:
-        """Stop; the model's answer is not waited for."""
+        """Stop the stream without waiting for the model."""
         await self._source.aclose()
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One HTML page with its scripts and data inside. A notebook shows it; `save` writes it to a file.
+    """A self-contained HTML page. Notebooks show it; `save` writes it to a file.
 
-    The page loads nothing and sends nothing: its content security policy forbids both.
+    Its content security policy forbids loading or sending anything.
 
     Attributes
     ----------
@@ -267,11 +268,11 @@ class Picture:
     html
         The whole page.
     height
-        Pixels that a notebook gives it.
+        Height in a notebook, in pixels.
     notes
-        What the page says below its title.
+        Lines below the title.
     data
-        What is drawn, in JSON's types, for those who draw it themselves.
+        The drawn data, in JSON types.
     """
 
     title: str
@@ -284,7 +285,7 @@ class Picture:
         return f"Picture({self.title!r}, {len(self.html) // 1024 + 1} KB)"
 
     def _repr_html_(self) -> str:
-        """The page in a frame that shares nothing with the notebook around it."""
+        """The page in a sandboxed frame."""
         return (
             f'<iframe sandbox="allow-scripts" title="{escape(self.title)}" '
             f'srcdoc="{escape(self.html)}" '
@@ -292,14 +293,14 @@ class Picture:
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page to a file (UTF-8) and return its path. A file that is there is replaced."""
+        """Write the page to a file (UTF-8), replacing an existing one, and return its path."""
         target = Path(path)
         target.write_text(self.html, "utf-8")
         return target
 
 
 def build_context(hits: Sequence[Hit], max_tokens: int, count_tokens: CountTokens) -> Context:
-    """Join the hits within a token budget, numbered by their places; see `Retrieval.context`."""
+    """Join hits within a token budget, numbered by their places; see `Retrieval.context`."""
     lines: list[str] = []
     citations: list[Citation] = []
     spent = 0
@@ -319,7 +320,7 @@ def build_context(hits: Sequence[Hit], max_tokens: int, count_tokens: CountToken
 
 
 def _without_repeats(hits: Sequence[Hit]) -> Iterator[tuple[int, Hit]]:
-    """Hits with their numbers; not those whose text is part of an earlier one's."""
+    """Numbered hits, without those whose text is part of an earlier hit's."""
     seen: list[str] = []
     for number, hit in enumerate(hits, 1):
         text = hit.text.strip()
@@ -329,7 +330,7 @@ def _without_repeats(hits: Sequence[Hit]) -> Iterator[tuple[int, Hit]]:
 
 
 def clip(text: str, max_tokens: int, count_tokens: CountTokens) -> str:
-    """The longest beginning of a text, cut at a space where there is one, of at most `max_tokens`."""
+    """The longest beginning of a text of at most `max_tokens`, cut at a space if possible."""
     if count_tokens(text) <= max_tokens:
         return text
     low, high = 0, len(text)

@@ -1,4 +1,4 @@
-"""What generations hold: of one generation `_listing`, of several what each of them holds, put together."""
+"""Listings of one generation, or of several shards put together."""
 
 from __future__ import annotations
 
@@ -31,32 +31,29 @@ T = TypeVar("T", GraphEntity, GraphRelation, GraphUnit)
 
 
 def entities(snapshot: AnySnapshot, ids: list[str] | None = None) -> Iterator[GraphEntity]:
-    """The entities by name; one of several shards is told by the shard that has most of it."""
+    """Entities by name; of one in several shards, the shard with most sources describes it."""
     return _joined(snapshot, lambda part: _listing.entities(part, ids), lambda each: (each.id,))
 
 
 def relations(snapshot: AnySnapshot) -> Iterator[GraphRelation]:
-    """The relations; of one that several shards have the weights are summed."""
+    """Relations; the weights of one in several shards are summed."""
     return _joined(snapshot, _listing.relations, lambda each: tuple(sorted((each.source, each.target))))
 
 
 def units(snapshot: AnySnapshot) -> Iterator[GraphUnit]:
-    """The semantic units."""
     return _joined(snapshot, _listing.units, lambda each: (each.text, each.entities))
 
 
 def extractions(snapshot: AnySnapshot) -> Iterator[tuple[str, Extraction]]:
-    """What was extracted from each chunk, with the chunk's id."""
     return chain.from_iterable(map(_listing.extractions, _parts(snapshot)))
 
 
 def method_nodes(snapshot: AnySnapshot, method: str) -> Iterator[MethodNode]:
-    """The nodes of a method, those of one shard after those of another."""
     return chain.from_iterable(_listing.method_nodes(part, method) for part in _parts(snapshot))
 
 
 def shards_of(snapshot: AnySnapshot) -> dict[str, object]:
-    """What is told of shards, where there are any."""
+    """Entries of `Index.stats` about shards."""
     if isinstance(snapshot, Snapshot):
         return {}
     return {"shards": len(snapshot.parts), "missing": list(snapshot.missing)}
@@ -70,7 +67,7 @@ class JoinedBrowser:
         self._parts = [Browser(part) for part in _parts(snapshot)]
 
     def levels(self, method: str) -> tuple[Level, ...]:
-        """How many nodes of each kind a method has on each level, the highest level first."""
+        """See `Index.levels`."""
         counts: dict[tuple[int, str], int] = {}
         for part in self._parts:
             for each in part.levels(method):
@@ -90,7 +87,7 @@ class JoinedBrowser:
         offset: int,
         limit: int,
     ) -> Listing:
-        """A page of a table. What is `within` or `around` something is in the shard that has that."""
+        """See `Index.browse`. `within` and `around` are looked up in each shard."""
         chosen = {"level": level, "kind": kind, "within": within, "text": text, "around": around}
         if within is None and around is None:
             return self._paged(table, {**chosen, "limit": limit}, offset)
@@ -150,7 +147,7 @@ def _parts(snapshot: AnySnapshot) -> tuple[Snapshot, ...]:
 def _joined(
     snapshot: AnySnapshot, listing: Callable[[Snapshot], Iterator[T]], key: Callable[[T], tuple[Any, ...]]
 ) -> Iterator[T]:
-    """What is listed of each shard in the order of its key; things of one key become one."""
+    """Merge the shards' sorted listings; things of one key become one."""
     if isinstance(snapshot, Snapshot):
         return listing(snapshot)
     ordered = merge(*map(listing, snapshot.parts), key=key)
@@ -158,7 +155,7 @@ def _joined(
 
 
 def _one(same: list[T]) -> T:
-    """One thing of those that several shards have of it: that with most sources, with the sources of all."""
+    """The thing with most sources among equal ones, with the sources of all."""
     if len(same) == 1:
         return same[0]
     first = max(same, key=lambda each: len(each.sources))

@@ -1,10 +1,8 @@
-"""Questions over several generations at once.
+"""Questions over several shards.
 
-Passages are ranked as in one index: `pipeline.joined` is the ground of the same walk, with the frequencies of
-names and words over all shards, so scores are equal to those of one index but for what was extracted
-differently. Each shard has a hierarchy of its own. What methods find in these is merged: scores that are
-cosines (`Method.cosines`) as they are, others relative to the best of the shard, times how similar the
-shard's most similar passage is, relative to the best of all.
+Passages are ranked as in one index, with frequencies over all shards (`pipeline.joined`). Methods search each
+shard, and their results are merged: cosines (`Method.cosines`) as they are, other scores relative to the
+shard's best, times the similarity of its most similar passage relative to that of all shards.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ LEAST = 0.1
 
 
 class JoinedAllowed(Allowed):
-    """What a filter admits of each shard; `chunks` are those of all, one shard after the other."""
+    """What a filter admits of each shard; `chunks` joins them in the order of the shards."""
 
     def __init__(self, parts: Sequence[Allowed]) -> None:
         self.parts = parts
@@ -46,7 +44,7 @@ class JoinedAllowed(Allowed):
 
 
 class JoinedReader(Answering):
-    """Answers searches over the shards of a snapshot."""
+    """Searches the shards of a snapshot."""
 
     snapshot: JoinedSnapshot
 
@@ -85,7 +83,7 @@ class JoinedReader(Answering):
 
 
 class JoinedItems:
-    """Reads what rankings over all shards found, each shard by itself: none tells what another tells."""
+    """Reads items of a ranking over all shards; redundant places are found within a shard."""
 
     def __init__(self, reader: JoinedReader, question: Question) -> None:
         self._reader = reader
@@ -123,9 +121,9 @@ class JoinedItems:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A shard that a question is put to: its number, the question, and how much what it finds counts.
+    """A shard to search, its question, and the weight of its results.
 
-    `near` tells that it holds one of the passages that are most similar to the question.
+    `near`: it holds one of the passages most similar to the question.
     """
 
     part: int
@@ -146,12 +144,11 @@ class FanOut:
         self._rows_of[Origin.CHUNK] = snapshot.rows_of
 
     def nodes(self, question: Question) -> Ranking:
-        """The best of what the shards find, by comparable scores; of each level no more than one index gives.
+        """The best results of the shards by comparable scores.
 
-        A shard is asked as if it were alone, so that its ranking holds the kinds that the method wants. It is
-        not where that can change nothing: relative scores are at most the shard's strength, and the strongest
-        comes first. Those that hold none of the `k` most similar passages are asked only if the others
-        have too little.
+        Shards are searched from the strongest, until the rest cannot change the result: relative scores are
+        at most the shard's strength. Shards without one of the `k` most similar passages are searched only if
+        the others find too little.
         """
         each_level = None if question.fill else getattr(question.options, "k_per_level", None)
         found: list[Ranking] = []
@@ -166,7 +163,7 @@ class FanOut:
         return taken(merged, self._levelled(merged, order, each_level))
 
     def _suffice(self, found: Sequence[Ranking], k: int, asked: _Asked) -> bool:
-        """Whether what was found leaves no place for what the next shard may have."""
+        """Whether the next shard cannot add to the results."""
         if sum(map(len, found)) < k:
             return False
         if not asked.near or self._method.cosines:
@@ -175,7 +172,7 @@ class FanOut:
         return bool(np.partition(scores, -k)[-k] >= np.float32(asked.strength))
 
     def seeds(self, question: Question) -> Seeds:
-        """Where the shards' hierarchies let the walk restart, weighed by how much each shard counts."""
+        """The shards' seeds of the walk, weighted by the shards' strengths."""
         chunks, chunk_weights = [np.zeros(0, np.int64)], [np.zeros(0)]
         entities, entity_weights = [np.zeros(0, np.int64)], [np.zeros(0)]
         ground, rows_of = self._reader._ground, self._reader.snapshot.rows_of
@@ -196,7 +193,7 @@ class FanOut:
         )
 
     def describe(self) -> Description:
-        """The sums of what the shards tell."""
+        """The sums over the shards."""
         parts = [part.describe(self._method.name) for part in self._reader.parts]
         nodes: Counter[str] = Counter()
         for each in parts:
@@ -212,7 +209,7 @@ class FanOut:
         return self._reader.parts[part]._searcher(self._method.name)
 
     def _asked(self, question: Question) -> Iterator[_Asked]:
-        """The shards of which the filter admits anything: those with the most similar passages first."""
+        """The shards of which the filter admits anything, those with the most similar passages first."""
         allowed, rows_of = question.allowed, self._reader.snapshot.rows_of
         assert allowed is None or isinstance(allowed, JoinedAllowed)
         rows, similarity = self._reader._similar(question, question.k)
@@ -235,7 +232,7 @@ class FanOut:
             yield _Asked(rest[0], replace(question, allowed=own), 0.0, near=True)
 
     def _present(self, part: int, options: Any) -> Any:
-        """The options with those of their levels that a shard has; None if it has none of them."""
+        """The options with the levels that a shard has; None if it has none of them."""
         wanted = getattr(options, "levels", None)
         if wanted is None:
             return options
@@ -244,7 +241,7 @@ class FanOut:
         return replace(options, levels=levels) if levels else None
 
     def _numbered(self, asked: _Asked, ranking: Ranking) -> Ranking:
-        """A shard's ranking in the numbering of all, with scores that compare."""
+        """A shard's ranking with joined row numbers and comparable scores."""
         rows = ranking.rows.copy()
         for origin, rows_of in self._rows_of.items():
             rows[ranking.origin == origin] += rows_of.starts[asked.part]
@@ -255,7 +252,7 @@ class FanOut:
         return Ranking(rows, scores, ranking.origin, ranking.trace)
 
     def _levelled(self, merged: Ranking, order: Rows, most: int) -> Rows:
-        """The best `most` of each level, and all relations, which come with the entities that they join."""
+        """The best `most` of each level, and all relations, which belong to the entities they join."""
         told: list[tuple[str, int]] = [("chunk", 0)] * len(merged)
         for origin, name in ((Origin.NODE, self._method.name), (Origin.GRAPH, GRAPH)):
             places = np.flatnonzero(merged.origin == origin)
@@ -273,5 +270,5 @@ class FanOut:
 
 
 def opened_reader(snapshot: Snapshot | JoinedSnapshot) -> Answering:
-    """What answers questions over a generation, or over those of all shards."""
+    """The reader of a generation, or of all shards."""
     return JoinedReader(snapshot) if isinstance(snapshot, JoinedSnapshot) else Reader(snapshot)

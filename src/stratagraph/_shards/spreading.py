@@ -1,4 +1,4 @@
-"""The shard of each document."""
+"""Assigns documents to shards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Item = str | Document | StreamedDocument | Chunk
 
 @dataclass(slots=True)
 class Routed:
-    """Documents by the number of their shard; ids that are to leave a shard; blank ones that are nowhere."""
+    """Documents by shard number, ids that leave a shard, and skipped blank documents."""
 
     spread: Spread
     items: dict[int, list[Item]] = field(default_factory=dict)
@@ -24,16 +24,10 @@ class Routed:
 
 
 def routed(documents: Documents, spread: Spread, snapshot: JoinedSnapshot | None) -> Routed:
-    """Put each document to its shard: that of its id, or of its value of the key, which may be a new one.
+    """Assign each document to a shard by its id, or by its value of the key, which may be new.
 
-    A document that is in another shard, since its value has changed, is to leave that.
-
-    Raises
-    ------
-    TypeError
-        If an item is not a document.
-    ValueError
-        If a document has no value of the key, or an id comes with two, or nothing but blank ones was given.
+    A document whose value changed leaves its old shard. Raises `TypeError` if an item is no document, and
+    `ValueError` if a document has no value of the key, an id comes with two, or all documents are blank.
     """
     check_documents(documents)
     found = Routed(spread)
@@ -60,7 +54,7 @@ def routed(documents: Documents, spread: Spread, snapshot: JoinedSnapshot | None
 
 
 def removals(ids: Sequence[str], snapshot: JoinedSnapshot) -> tuple[dict[int, list[str]], list[str]]:
-    """Ids by the number of the shard that has them, and those that none has."""
+    """Ids by the number of the shard that holds them, and unknown ids."""
     held = _holders(snapshot, ids)
     found: dict[int, list[str]] = {}
     for identity, holders in held.items():
@@ -98,7 +92,7 @@ def _blank(item: Document | StreamedDocument | Chunk) -> bool:
 
 
 def _holders(snapshot: JoinedSnapshot, ids: Sequence[str]) -> dict[str, list[int]]:
-    """The parts of a snapshot that hold documents of these ids."""
+    """The snapshot's parts that hold documents of these ids."""
     found: dict[str, list[int]] = {}
     for number, part in enumerate(snapshot.parts):
         for identity in part.document_metadata(ids):

@@ -1,4 +1,4 @@
-"""A change carried out in a folder, or in those shards that it concerns."""
+"""Carries out a change in a folder, or in the shards that it concerns."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def carried_out(folder: IndexFolder | ShardedFolder, models: Models, chang
 async def estimated(
     folder: IndexFolder | ShardedFolder, models: Models, change: Change, prices: Prices | None
 ) -> Estimate:
-    """What a change would cost; nothing is published."""
+    """Estimate the cost of a change."""
     if isinstance(folder, ShardedFolder):
         return await _Shards(folder, models).estimated(change, prices)
     gate = models.counting_gate(folder, change.config)
@@ -52,21 +52,19 @@ async def estimated(
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What is to be done in one shard."""
+    """A change of one shard."""
 
     shard: int
     change: Change
 
 
 class _Shards:
-    """The shards of a folder, as they are changed together."""
-
     def __init__(self, folder: ShardedFolder, models: Models) -> None:
         self._folder = folder
         self._models = models
 
     async def changed(self, change: Change) -> BuildReport:
-        """Carry out a change in the shards that it concerns, side by side, on one budget."""
+        """Change the shards concerned, side by side, on one budget."""
         self._folder.require_whole(change.operation)
         before = await in_thread(self._before)
         spread, phases, skipped = await in_thread(self._planned, change, before)
@@ -89,7 +87,7 @@ class _Shards:
         return self._report(change, reports, skipped)
 
     async def estimated(self, change: Change, prices: Prices | None) -> Estimate:
-        """The sum over the shards that a change concerns."""
+        """The sum over the shards concerned."""
         before = await in_thread(self._before)
         spread, phases, _ = await in_thread(self._planned, change, before)
         found = []
@@ -108,9 +106,9 @@ class _Shards:
             folder.close()
 
     def _tells(self, change: Change, before: JoinedSnapshot | None) -> bool:
-        """Whether shards that are stopped in the middle of a change would not make one index.
+        """Whether shards would not make one index if the change stops half way.
 
-        A build over shards that are whole changes nothing, or is refused.
+        A build over complete shards changes nothing, or is refused.
         """
         if change.operation == BUILD:
             return before is None or self._folder.spread.unfinished == BUILD
@@ -125,7 +123,7 @@ class _Shards:
     def _planned(
         self, change: Change, before: JoinedSnapshot | None
     ) -> tuple[Spread, list[list[_Step]], list[str]]:
-        """The shards there will be, what is done in them, one phase after the other, and ids left out."""
+        """The new assignment, the steps of each phase, and skipped ids."""
         spread = self._folder.spread
         if change.operation in TAKING:
             assert change.documents is not None
@@ -145,7 +143,7 @@ class _Shards:
         return spread, [[_Step(n, replace(change, removed=tuple(ids))) for n, ids in held.items()]], []
 
     def _taking(self, change: Change, found: Routed, before: JoinedSnapshot | None) -> list[list[_Step]]:
-        """Documents to their shards; a shard that is not built yet is, with the settings of the others."""
+        """Documents to their shards; a new shard gets the settings of the others."""
         steps = []
         for shard, items in sorted(found.items.items()):
             own = replace(change, documents=items)
@@ -157,7 +155,7 @@ class _Shards:
         return [steps, moves] if moves else [steps]
 
     async def _side_by_side(self, steps: Iterable[_Step], account: Account) -> list[BuildReport]:
-        """Do all steps; after an error none is begun, and those that run are waited for."""
+        """Do all steps; after an error none is started, and running ones are awaited."""
         slots, failed = asyncio.Semaphore(SIDE_BY_SIDE), asyncio.Event()
 
         async def one(step: _Step) -> BuildReport | None:
@@ -182,7 +180,7 @@ class _Shards:
         return mapper.apart and mapper.shared_files and models.free and change.extraction is None
 
     async def _apart(self, steps: Iterable[_Step]) -> list[BuildReport]:
-        """Do all steps in workers, a shard in each."""
+        """Do all steps in workers, one shard each."""
         spread = self._folder.spread
         models = self._models
         jobs = [
@@ -216,7 +214,7 @@ class _Shards:
         return self._folder.folder(spread.shards[step.shard])
 
     def _forget(self, phases: list[list[_Step]], before: JoinedSnapshot | None) -> None:
-        """Let go of cached answers that quote what is deleted or replaced."""
+        """Purge cached answers that quote deleted or replaced chunks."""
         if before is None or not self._folder.calls.exists():
             return
         cached = self._folder.calls.chunks()
@@ -255,7 +253,7 @@ class _Shards:
 
 
 def _refuse_other(before: JoinedSnapshot, found: Routed) -> None:
-    """A build may go on with shards of the very same documents, not with others."""
+    """A build may resume shards of the same documents only."""
     for number, name in zip(before.numbers, before.names, strict=True):
         if number not in found.items:
             raise IndexExists(
@@ -265,7 +263,7 @@ def _refuse_other(before: JoinedSnapshot, found: Routed) -> None:
 
 
 def summed_estimates(parts: Iterable[Estimate]) -> Estimate:
-    """What several operations cost together; the cost is None if that of one is not known."""
+    """The sum of estimates; the cost is None if one is unknown."""
     found = list(parts)
     costs = [each.cost for each in found]
     total = None if None in costs else sum(cost for cost in costs if cost is not None)
@@ -296,7 +294,7 @@ def _usage(parts: Iterable[Mapping[str, Usage]]) -> dict[str, Usage]:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What is to be done in one shard, as it goes to a worker."""
+    """A change of one shard, as it is sent to a worker."""
 
     name: str
     path: Path
@@ -308,7 +306,7 @@ class _Job:
 
 
 def _done_apart(jobs: Sequence[_Job], models: Models, stop: Event) -> list[BuildReport]:
-    """Have workers carry out changes; after an error none is begun, and those that run are waited for."""
+    """Have workers change shards; after an error none is started, and running ones are awaited."""
     mapper, progress, reports = models.mapper, models.progress, []
     if progress is not None:
         progress.start(_STAGE, len(jobs))
@@ -327,7 +325,7 @@ def _done_apart(jobs: Sequence[_Job], models: Models, stop: Event) -> list[Build
 
 
 def _done(job: _Job) -> BuildReport:
-    """Carry out a change in a shard; runs in a worker."""
+    """Change a shard; runs in a worker."""
     if not job.path.is_dir():
         raise MapperError(
             f"a worker does not see the folder {str(job.path)!r}: build on a file system that all machines "

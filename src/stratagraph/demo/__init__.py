@@ -1,7 +1,7 @@
-"""A small world to try things on: 51 documents of the Hathe Islands, which do not exist, and 29 questions.
+"""A small corpus to try things on: 51 documents of the fictional Hathe Islands, and 29 questions.
 
-The documents are letters, minutes, newspaper pieces, ledgers and lives that tell of the same people and
-events, so that many answers need two of them. Two men share a name, and so do two places.
+Letters, minutes, newspaper articles and ledgers tell of the same people and events, so many answers need two
+documents. Two men share a name, and so do two places.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Question:
     Parameters
     ----------
     id, question
-        `multi-hop-03`, and the question itself.
+        Such as `multi-hop-03`, and the question.
     answers
-        Wordings that count as right; for a theme, the points that an answer should make.
+        Accepted wordings; for a theme, the points an answer should make.
     supporting_ids
-        Documents that hold the answer, in the order of the hops.
+        Documents with the answer, in the order of the hops.
     type
-        `one-hop`: one document answers. `multi-hop`: the last document answers, shares no words with
-        the question, and is reached by a name in the first. `theme`: four documents or more contribute.
+        `one-hop`: one document answers. `multi-hop`: the last document answers, shares no words with the
+        question, and is reached by a name in the first. `theme`: at least four documents contribute.
     """
 
     id: str
@@ -43,12 +43,12 @@ class Question:
 
 
 def documents() -> list[Document]:
-    """The corpus. A document's text begins with its title, which is also in the metadata."""
+    """The 51 documents. A text starts with its title, which is also in the metadata."""
     return [document_of(record, record["id"]) for record in _records("corpus.jsonl")]
 
 
 def questions() -> list[Question]:
-    """Questions about the corpus: 11 one-hop, 13 multi-hop, 5 about themes."""
+    """The questions: 11 one-hop, 13 multi-hop, 5 about themes."""
     return [
         Question(
             record["id"],
@@ -62,7 +62,7 @@ def questions() -> list[Question]:
 
 
 def showcase() -> list[Question]:
-    """Three of the questions, to compare what finds their documents (`stratagraph.demo.comparison`)."""
+    """Three questions whose documents plain vectors miss; see `stratagraph.demo.comparison`."""
     by_id = {question.id: question for question in questions()}
     return [by_id[name] for name in _SHOWN]
 

@@ -1,8 +1,4 @@
-"""What plain vectors miss and the methods find, on the corpus that comes along.
-
-The questions are chosen among those where plain vectors miss a document that the answer needs. What is found
-for them, and the way that leads there, is what this index gives; the answers are the corpus's own.
-"""
+"""Questions of the demo corpus that plain vectors miss and the methods answer."""
 
 from __future__ import annotations
 
@@ -22,11 +18,10 @@ HITS = 5
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A passage on the way: its document's title, and the sentences that count.
+    """A passage on the way to the answer: its document's title and the sentences that matter.
 
-    The first has the name that leads here. A second, in the last step, has the answer where the first lacks
-    it.
-    `missed` tells whether plain vectors miss the document.
+    The first sentence has the name that leads here; in the last step, a second may have the answer. `missed`:
+    plain vectors do not find the document.
     """
 
     title: str
@@ -36,9 +31,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How the answer is reached: by a name that two documents share, or the question and one document.
+    """The documents that lead to the answer, over a name they share.
 
-    `answer` is the corpus's own, in the wording that stands in the last step; no method wrote it.
+    `answer` is the corpus's own, as worded in the last step.
     """
 
     name: str
@@ -48,9 +43,9 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A question, the titles of the documents that hold its answer, and how many of them were found by whom.
+    """A question, the titles of its documents, and how many of them each method found.
 
-    `way` leads to the answer where the index finds a document that plain vectors miss; else it is None.
+    `way` is None unless the index finds a document that plain vectors miss.
     """
 
     question: demo.Question
@@ -66,7 +61,7 @@ class Shown:
 
 
 def shown(index: Index) -> Iterator[Shown]:
-    """The chosen questions, asked of an index of the demo's documents."""
+    """Ask the chosen questions of an index of the demo corpus."""
     titles = {name: str(metadata["title"]) for name, metadata in index.documents().items()}
     entities = list(index.entities())
     for question in demo.showcase():

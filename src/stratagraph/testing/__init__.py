@@ -1,12 +1,10 @@
-"""Models, embedders and stores for tests: deterministic, without a network, broken on demand.
+"""Deterministic models, embedders and stores for tests, without a network.
 
     model = ScriptedChatModel(["first answer", "second answer"], faults=["rate_limit"])
     index = stratagraph.build_index(documents, llm=model, embedder=FakeEmbedder())
 
-A broken call counts among `model.calls`, and the next one takes the next fault and the next answer.
-
-`stratagraph.testing.contract` checks what every method promises of an index; `stratagraph.testing.opened`
-shows the arrays and the searcher behind one.
+A failed call counts in `model.calls`; the next call takes the next fault and the next answer.
+`stratagraph.testing.contract` checks what every method guarantees of an index.
 """
 
 from stratagraph.models.fake import (

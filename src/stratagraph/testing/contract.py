@@ -1,9 +1,9 @@
-"""What every method promises, as checks: whether an index is sound, and whether two are equal.
+"""The contract of every method, as checks for tests.
 
-For the tests of a method: `documents` and `CountingModel` make a corpus and the answers to its prompts,
-`Caller` calls the API sync and async, `assert_sound` looks at what was built, `state` compares. For
-messages that show the values, call `pytest.register_assert_rewrite("stratagraph.testing.contract")` before it
-is imported.
+`documents` and `CountingModel` make a corpus and its model, `Caller` calls the sync or the async API,
+`assert_sound` checks an index, and `state` compares two. Call
+`pytest.register_assert_rewrite("stratagraph.testing.contract")` before importing it to see values in
+messages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TOPICS = {
 
 
 def documents(count: int = 60, *, start: int = 0) -> list[sg.Document]:
-    """Short documents about four topics; document i is always the same."""
+    """Short documents about four topics. Document i is always the same."""
     made = []
     for number in range(start, start + count):
         chance = random.Random(number)
@@ -52,15 +52,15 @@ def written_summary(prompt: str) -> str:
 
 
 def asks_again(prompt: str, first: str) -> bool:
-    """Whether a prompt is a first one, or the request to repair the answer to it."""
+    """Whether `prompt` is `first` again, or the request to repair its answer."""
     one, other = Messages.of(prompt), Messages.of(first)
     return one.system == other.system and other.user in one.user
 
 
 class CountingModel:
-    """A chat model that remembers its prompts, and may refuse from some call on.
+    """A chat model that records its prompts.
 
-    Where a schema is asked for, a `written_summary` comes in that form; other answers stay as they are.
+    With a schema, a `written_summary` is returned in its form.
     """
 
     name = "contract-model"
@@ -70,7 +70,7 @@ class CountingModel:
         self._answer = answer
 
     async def acomplete(self, prompt: str, *, schema: type[BaseModel] | None = None) -> str:
-        """The answer, in the form of the schema where there is one."""
+        """Return the answer, in the form of the schema if there is one."""
         await asyncio.sleep(0)
         self.prompts.append(prompt)
         answer = self._answer(prompt)
@@ -80,7 +80,7 @@ class CountingModel:
 
 
 def _shaped(schema: type[BaseModel], prompt: str, answer: str) -> dict[str, Any]:
-    """An object of the schema that says what `answer` says; an extraction is one of the prompt's passage."""
+    """The answer as an object of the schema; an extraction is one of the prompt's passage."""
     if {"entities", "relations", "units"} <= schema.model_fields.keys():
         return _extraction(prompt.split("<passage>")[-1].split("</passage>")[0].split())
     return {name: _value(item.annotation, prompt, answer) for name, item in schema.model_fields.items()}
@@ -112,13 +112,13 @@ def _extraction(words: list[str]) -> dict[str, Any]:
 
 
 class Caller:
-    """The public API, called through its synchronous or its asynchronous half."""
+    """Calls the public API, synchronously or asynchronously (`mode`)."""
 
     def __init__(self, mode: str) -> None:
         self.mode = mode
 
     def __call__(self, owner: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Call the function of that name, or its async twin."""
+        """Call the function of this name, or its async twin."""
         if self.mode == "sync":
             return getattr(owner, name)(*args, **kwargs)
 
@@ -128,7 +128,7 @@ class Caller:
         return asyncio.run(call())
 
     def build(self, docs: Any, **kwargs: Any) -> sg.Index:
-        """Build an index with a fake embedder and without progress bars, unless told otherwise."""
+        """Build an index, by default with a fake embedder and without progress."""
         kwargs.setdefault("embedder", FakeEmbedder())
         kwargs.setdefault("progress", False)
         index: sg.Index = self(sg, "build_index", docs, **kwargs)
@@ -136,17 +136,17 @@ class Caller:
 
 
 def state(index: sg.Index, method: str) -> dict[str, Any]:
-    """All that an index holds, in a form that two equal indexes have in common."""
+    """All that an index holds, in a form in which equal indexes are equal."""
     return {"corpus": _corpus(index), "graph": _table(index, "graph"), method: _table(index, method)}
 
 
 def assert_equal_states(found: Any, expected: Any) -> None:
-    """Whether two states are equal.
+    """Assert that two states are equal.
 
     Raises
     ------
     AssertionError
-        Naming the first places that differ, with both values; a state printed whole hides them.
+        Naming the first places that differ, with both values.
     """
     differing = list(islice(_differences(found, expected, ""), 10))
     assert not differing, "the states differ, first here:\n" + "\n".join(differing)
@@ -168,10 +168,9 @@ def _differences(found: Any, expected: Any, path: str) -> Iterator[str]:
 
 
 def state_after_update(index: sg.Index, method: str) -> dict[str, Any]:
-    """What an updated index has in common with one built anew.
+    """The state that an updated index shares with a new build.
 
-    That is everything for methods whose hierarchy follows from the corpus alone. Communities stay where they
-    are as far as they can, so of theirs all is compared but the partition, which must be sound.
+    For methods that keep communities across updates, the partition is left out and must be sound.
     """
     if method in PARTITIONED:
         assert_sound(index, method)
@@ -187,16 +186,16 @@ _WHOLE = ("lshtree", "archrag")  # every member of a level is in a group of the 
 
 
 def assert_sound(index: sg.Index, method: str) -> None:
-    """Whether an index of a method is what every method promises.
+    """Assert what every method guarantees of its index.
 
-    - Every node has a text, is made of members that are there, and has all their sources and no other.
-    - In each level, every thing is in one group; a group has at most the members that the settings allow.
-    - Every file is as its checksum says.
+    - Every node has a text, existing members, and exactly their sources.
+    - On each level, each thing is in one group, and no group is larger than the settings allow.
+    - Every file matches its checksum.
 
     Raises
     ------
     AssertionError
-        Naming what is not so.
+        Naming the violation.
     """
     nodes = list(index.nodes(method))
     known = _sources(index)
@@ -220,7 +219,7 @@ def assert_sound(index: sg.Index, method: str) -> None:
 
 
 def _sources(index: sg.Index) -> dict[str, set[str]]:
-    """The chunks behind each chunk, entity, relation and unit, by its id."""
+    """The chunks behind each chunk, entity, relation and unit, by id."""
     found = {chunk.id: {chunk.id} for chunks in index.chunks().values() for chunk in chunks}
     for things in (index.entities(), index.relations(), index.units()):
         found |= {thing.id: set(thing.sources) for thing in things}
@@ -232,7 +231,7 @@ def _settings(index: sg.Index, method: str) -> dict[str, Any]:
 
 
 def _bounds(method: str, settings: dict[str, Any], size: int, level: int) -> tuple[int, int]:
-    """Least and most members of a group, among so many things on the level below."""
+    """Least and most members of a group, given the number of things on the level below."""
     if method == "lshtree":
         return min(settings["min_cluster"], size), settings["max_cluster"]
     bounded = method == "archrag" or level == 0
@@ -240,7 +239,7 @@ def _bounds(method: str, settings: dict[str, Any], size: int, level: int) -> tup
 
 
 def _assert_groups(index: sg.Index, method: str, groups: list[sg.MethodNode]) -> None:
-    """Level upon level, the groups part what is below; HiRAG's finest communities are of level 0."""
+    """Groups partition the level below; HiRAG's finest communities have level 0."""
     settings = _settings(index, method)
     below = _lowest(index, method)
     for level in sorted({node.level for node in groups}):
@@ -258,7 +257,7 @@ def _assert_groups(index: sg.Index, method: str, groups: list[sg.MethodNode]) ->
 
 
 def _lowest(index: sg.Index, method: str) -> set[str]:
-    """What the groups of the lowest level part: chunks, or entities of all layers."""
+    """What the lowest groups partition: chunks, or entities of all layers."""
     if method == "lshtree":
         return {chunk.id for chunks in index.chunks().values() for chunk in chunks}
     summaries = {node.id for node in index.nodes(method) if node.kind == "summary_entity"}
@@ -266,7 +265,7 @@ def _lowest(index: sg.Index, method: str) -> set[str]:
 
 
 def _assert_labels(index: sg.Index, method: str) -> None:
-    """NodeRAG keeps its communities as labels: one for each entity, relation, unit and attribute."""
+    """NodeRAG stores communities as labels, one per entity, relation, unit and attribute."""
     snapshot = snapshot_of(index)
     arrays, graph = snapshot.part(method).arrays, snapshot.part("graph")
     attributes = sum(node.kind == "attribute" for node in index.nodes(method))

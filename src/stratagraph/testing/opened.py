@@ -1,4 +1,4 @@
-"""An index as its folder holds it: for tests that look at arrays and searchers."""
+"""Arrays and searchers of an index, for tests."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from stratagraph.store.snapshot import Snapshot
 
 
 def snapshot_of(index: sg.Index) -> Snapshot:
-    """The generation that is published in the index's folder."""
+    """The current generation in the index's folder."""
     return IndexFolder.open(index.path).snapshot()
 
 
 def opened(index: sg.Index, method: str) -> Opened:
-    """What the method's searcher is made over."""
+    """What the method's searcher is made of."""
     return Reader(snapshot_of(index)).opened(method)
 
 
