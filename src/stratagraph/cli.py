@@ -1,7 +1,7 @@
 """The command line: `stratagraph demo | estimate | build | insert | delete | regroup | query | stats | ...`.
 
-Every command takes `--json` for machines. An error is one line on standard error and exit code 1
-(2 for wrong usage, 3 if files were skipped or rows of an evaluation failed); `--debug` shows the traceback.
+Every command has `--json`. An error is one line on standard error and exit code 1 (2 for wrong usage, 3 if
+files were skipped or rows of an evaluation failed); `--debug` shows the traceback.
 """
 
 from __future__ import annotations
@@ -19,20 +19,18 @@ import stratagraph as sg
 from stratagraph._cli.batching import batch
 from stratagraph._cli.exporting import export
 from stratagraph._cli.lines import answer_lines, demo_lines, hit_lines, tree_lines
-from stratagraph._cli.loading import WrongOption, load_config, load_reranker, load_search_options, load_where
+from stratagraph._cli.loading import WrongOption, load_reranker, load_search_options, load_where
 from stratagraph._cli.options import (
-    budget,
-    budget_options,
     cache_dir_option,
     cache_option,
     config_options,
     extraction_option,
     index_argument,
     inputs_argument,
-    mapper_of,
     mapper_options,
     method_option,
     models_options,
+    open_options,
     partial_option,
     read,
 )
@@ -41,23 +39,24 @@ from stratagraph._cli.serving import mcp, serve
 from stratagraph._cli.updating import delete, insert, regroup, show_report
 from stratagraph.methods import NAMES as METHODS
 from stratagraph.models.prices import money
+from stratagraph.protocols import Mapper
 from stratagraph.question import LENGTHS, RANKS, Length, Rank
 
 __all__ = ["command", "main", "models_options"]
 
 LISTED = 5
-"""Hits that are listed if no number is given."""
+"""Default number of listed hits."""
 
 
 class Program(click.Group):
-    """The commands. `eval` is imported when it is asked for, since it brings a second of imports."""
+    """The commands. `eval` is imported on use, because that takes a second."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names of all commands."""
+        """Return the names of all commands."""
         return sorted([*super().list_commands(ctx), "eval"])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """A command by name."""
+        """Return a command by name."""
         if cmd_name != "eval":
             return super().get_command(ctx, cmd_name)
         from stratagraph.eval.command import eval_command
@@ -68,25 +67,20 @@ class Program(click.Group):
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(sg.__version__, prog_name="stratagraph")
 def main() -> None:
-    """Graph RAG over a folder of texts: no key, no server, no network needed.
+    """Graph RAG over a folder of texts. Needs no key, server or network.
 
-    INPUTS are files and folders: text, Markdown, CSV, JSON, .jsonl files with a document per line, and with
-    the extra `files` PDF, DOCX, PPTX, XLSX and HTML. Exit code 3 tells that some were skipped.
+    INPUTS are files and folders: text, Markdown, CSV, JSON, .jsonl files with one document per line, and with
+    the extra `files` PDF, DOCX, PPTX, XLSX and HTML. Exit code 3 means that some were skipped.
 
-    A document's id is its path as it was typed, joined with the path inside a folder: `build notes` makes
-    notes/sub/b.txt, which `insert idx notes/sub/b.txt` updates and `delete idx notes/sub/b.txt` removes. A
-    leading ./ is dropped, an absolute path stays absolute. In a .jsonl file a line's "id" counts, else it
-    is file:line; a row of a table is file:id or file:row.
+    A document's id is its path as typed, joined with the path inside a folder. `build notes` makes the id
+    notes/sub/b.txt, which `insert idx notes/sub/b.txt` updates and `delete idx notes/sub/b.txt` deletes. A
+    leading ./ is dropped; absolute paths stay absolute. A line of a .jsonl file has its "id", or file:line; a
+    row of a table is file:id or file:row.
     """
 
 
-main.add_command(batch)
-main.add_command(export)
-main.add_command(serve)
-main.add_command(mcp)
-main.add_command(insert)
-main.add_command(delete)
-main.add_command(regroup)
+for each in (batch, export, serve, mcp, insert, delete, regroup):
+    main.add_command(each)
 
 
 @main.command()
@@ -95,32 +89,29 @@ main.add_command(regroup)
 @models_options
 @config_options
 @cache_option
-@click.option("--price-in", type=click.FloatRange(0), help="Price of a million tokens in prompts.")
-@click.option("--price-out", type=click.FloatRange(0), help="Price of a million tokens in answers.")
+@click.option("--price-in", type=click.FloatRange(0), help="Price of a million input tokens.")
+@click.option("--price-out", type=click.FloatRange(0), help="Price of a million output tokens.")
 @command
 def estimate(
     inputs: Sequence[str],
     methods: Sequence[str],
     llm: Any,
     embedder: Any,
-    config: str | None,
-    chunk_size: int | None,
-    chunk_overlap: int | None,
-    concurrency: int | None,
+    settings: sg.Config | None,
     cache: str | None,
     price_in: float | None,
     price_out: float | None,
     output: Output,
 ) -> None:
-    """What a build of INPUTS (files, folders, .jsonl) would cost, without a model call."""
+    """Estimate the cost of building an index of INPUTS, without calling a model."""
     if (price_in is None) != (price_out is None):
         raise WrongOption("--price-in and --price-out go together: give both or none")
     found = sg.estimate(
-        read(inputs, output, config, cache=cache),
+        read(inputs, output),
         list(methods),
         llm=llm,
         embedder=embedder,
-        config=load_config(config, chunk_size, chunk_overlap, concurrency),
+        config=settings,
         cache=cache,
         prices=None if price_in is None or price_out is None else sg.Prices(price_in, price_out),
     )
@@ -131,65 +122,44 @@ def estimate(
 @inputs_argument
 @click.option("--out", "-o", "path", required=True, type=click.Path(), help="The index folder.")
 @method_option
-@models_options
+@open_options
 @config_options
-@budget_options
-@cache_option
 @extraction_option
-@click.option("--shards", type=click.IntRange(1), help="Build so many indexes side by side, open as one.")
-@click.option(
-    "--shard-by", "by", metavar="KEY", help="Build one for each value of this key of the documents' metadata."
-)
+@click.option("--shards", type=click.IntRange(1), help="Number of shards to build, which open as one index.")
+@click.option("--shard-by", "by", metavar="KEY", help="Build one shard per value of this metadata key.")
 @mapper_options
 @command
 def build(
     inputs: Sequence[str],
     path: str,
     methods: Sequence[str],
-    llm: Any,
-    embedder: Any,
-    config: str | None,
-    chunk_size: int | None,
-    chunk_overlap: int | None,
-    concurrency: int | None,
-    max_calls: int | None,
-    max_tokens: int | None,
-    cache: str | None,
-    extraction: str | None,
+    models: dict[str, Any],
+    settings: sg.Config | None,
+    imported: sg.Imported | None,
     shards: int | None,
     by: str | None,
-    mapper: str | None,
-    workers: int | None,
+    mapper: Mapper | None,
     output: Output,
 ) -> None:
-    """Build an index of INPUTS (files, folders, .jsonl). The same command resumes a stopped build.
+    """Build an index of INPUTS. The same command resumes a stopped build.
 
     A document's id is its path as typed, joined with the path inside a folder; see `stratagraph --help`.
     """
     output.resumes = True
-    settings = load_config(config, chunk_size, chunk_overlap, concurrency)
-    imported = None if extraction is None else sg.read_openie(extraction)
     if shards is not None and by is not None:
         raise WrongOption("--shards and --shard-by are two ways to do one thing: give one of them")
-    spread: dict[str, Any] | None = None
+    made: Callable[..., sg.Index] = sg.build_index
     if shards is not None or by is not None:
-        spread = {"shards": shards, "by": by}
-    made: Callable[..., sg.Index] = (
-        sg.build_index if spread is None else functools.partial(sg.build_shards, **spread)
-    )
-    where = mapper_of(mapper, workers)
+        made = functools.partial(sg.build_shards, shards=shards, by=by)
     with made(
-        read(inputs, output, path, config, extraction, cache=cache, mapper=where),
+        read(inputs, output, path, mapper),
         method=list(methods),
         path=path,
-        llm=llm,
-        embedder=embedder,
+        **models,
         config=settings,
-        budget=budget(max_calls, max_tokens),
-        cache=cache,
         progress=not output.as_json,
         extraction=None if imported is None else imported.extractions,
-        mapper=where,
+        mapper=mapper,
     ) as index:
         show_report(index, imported, path, output)
 
@@ -201,35 +171,33 @@ def build(
     "-k",
     "--k",
     type=click.IntRange(1),
-    help=f"Number of hits; if not given, {LISTED} are listed, and an answer takes what suits it and lists "
-    "those cited.",
+    help=f"Number of hits. Default: {LISTED}; for an answer, the method's default.",
 )
 @click.option(
     "--view",
     type=click.Choice(["nodes", "chunks"]),
-    help="The method's own nodes, or passages only; if not given, passages for an extractive answer, else "
-    "both, as measured best.",
+    help="The method's own ranking, or passages only. Default: both; passages for an extractive answer.",
 )
-@click.option("--method", help="The folder's first method if not given.")
+@click.option("--method", help="Method to search with. Default: the first of the index.")
 @click.option("--where", metavar="JSON", help='Metadata filter, such as \'{"year": {"$gte": 1990}}\'.')
 @click.option(
     "--decompose",
     type=click.Choice(["names", "questions"]),
-    help="Ask the model (one call) for the names in the question, or for up to four simpler questions that "
-    "are searched for as well (an embedding each).",
+    help="Ask the model (one call) for the names in the question, or for up to four simpler questions to "
+    "search for as well.",
 )
 @click.option(
     "--rank",
     type=click.Choice(RANKS),
     default="walk",
     show_default=True,
-    help="How passages are ranked: by the walk over the graph, or without it by words, by similarity, or by "
-    "both fused; these find passages alone.",
+    help="How passages are ranked: by the walk over the graph, by words, by similarity, or by both fused. "
+    "All but walk return passages only.",
 )
 @click.option(
     "--rerank",
     metavar="NAME",
-    help="Let a model choose among four times as many hits: fastembed:NAME, flashrank:NAME, "
+    help="Reorder four times as many hits by a model: fastembed:NAME, flashrank:NAME, "
     "sentence-transformers:NAME or MODULE:NAME.",
 )
 @click.option(
@@ -239,18 +207,18 @@ def build(
     metavar="KEY=VALUE",
     help="A search option of the method, such as mode=per_level or levels=[0,1]. May be repeated.",
 )
-@click.option("--answer/--no-answer", default=True, show_default=True, help="Answer, or only list hits.")
+@click.option(
+    "--answer/--no-answer", default=True, show_default=True, help="Write an answer, or only list hits."
+)
 @click.option(
     "--length",
     type=click.Choice(LENGTHS),
-    help="How long the answer is; if not given, as suits the method (full for archrag and hirag).",
+    help="Length of the answer. Default: that of the method (full for archrag and hirag).",
 )
-@click.option("--estimate", "only_estimate", is_flag=True, help="Tell what it would cost, and call nothing.")
+@click.option("--estimate", "only_estimate", is_flag=True, help="Only estimate the cost.")
 @partial_option
 @cache_dir_option
-@models_options
-@budget_options
-@cache_option
+@open_options
 @command
 def query(
     index: str,
@@ -268,23 +236,15 @@ def query(
     only_estimate: bool,
     partial: bool,
     cache_dir: str | None,
-    llm: Any,
-    embedder: Any,
-    max_calls: int | None,
-    max_tokens: int | None,
-    cache: str | None,
+    models: dict[str, Any],
     output: Output,
 ) -> None:
-    """Ask INDEX a QUESTION: hits, and an answer with its sources."""
+    """Ask INDEX a QUESTION and print hits and an answer with citations."""
     options = load_search_options(pairs)
-    options |= {"method": method, "where": load_where(where), "rank": rank}
-    options |= {"decompose": decompose or False}
+    options |= {"method": method, "where": load_where(where), "rank": rank, "decompose": decompose or False}
     options |= {} if rerank is None else {"rerank": load_reranker(rerank)}
     options |= {} if view is None else {"view": view}
-    spend = budget(max_calls, max_tokens)
-    with sg.open_index(
-        index, llm, embedder, budget=spend, cache=cache, partial=partial, cache_dir=cache_dir
-    ) as opened:
+    with sg.open_index(index, **models, partial=partial, cache_dir=cache_dir) as opened:
         if only_estimate:
             most = k or (None if answer else LISTED)
             cost = opened.estimate_question(question, most, answer=answer, length=length, **options)
@@ -302,7 +262,7 @@ def query(
 @partial_option
 @command
 def stats(index: str, partial: bool, output: Output) -> None:
-    """What INDEX holds."""
+    """Print what INDEX holds and what it cost."""
     from stratagraph._gates import AnyEmbedder
 
     # Whatever embedder it was built with, no question is asked of it.
@@ -316,7 +276,7 @@ def stats(index: str, partial: bool, output: Output) -> None:
 @index_argument
 @command
 def verify(index: str, output: Output) -> None:
-    """Check every file of INDEX; exit code 1 if something is wrong."""
+    """Check every file of INDEX. Exit code 1 means that something is wrong."""
     from stratagraph._gates import AnyEmbedder
     from stratagraph._inspection import verify_folder
     from stratagraph.store.remote import is_url
@@ -333,11 +293,11 @@ def verify(index: str, output: Output) -> None:
 
 @main.command()
 @click.option("--out", "-o", "path", type=click.Path(), help="Keep the index in this folder.")
-@click.option("--serve", "in_browser", is_flag=True, help="Show the index in a browser afterwards.")
+@click.option("--serve", "in_browser", is_flag=True, help="Serve the index as a web page afterwards.")
 @models_options
 @command
 def demo(path: str | None, in_browser: bool, llm: Any, embedder: Any, output: Output) -> None:
-    """Ask a corpus that comes along what plain vectors miss, and show the way that leads there."""
+    """Index the built-in corpus and show answers that plain vectors miss, with the way to them."""
     from stratagraph import demo as world
     from stratagraph.demo.comparison import shown
 

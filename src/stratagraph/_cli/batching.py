@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 import stratagraph as sg
-from stratagraph._cli.loading import WrongOption, load_config
+from stratagraph._cli.loading import WrongOption
 from stratagraph._cli.options import (
     cache_option,
     config_options,
@@ -27,16 +27,16 @@ _OUT = click.option(
     default="requests.jsonl",
     show_default=True,
     type=click.Path(dir_okay=False),
-    help="The file to write. What is too much for one goes to others beside it.",
+    help="The file to write; large batches are split over several files.",
 )
 
 
 @click.group()
 def batch() -> None:
-    """Build or insert through batch files in OpenAI's format, at half the price where there is a batch API.
+    """Build or insert with batch files in OpenAI's format, which providers answer at half the price.
 
-    `write` writes what is to be asked first, `read` takes in the results and writes what is to be asked next;
-    when nothing is left to ask, it builds the index. Nothing is sent to the chat model.
+    `write` writes the first requests. `read` reads the results and writes the next requests, or
+    builds the index if there are none. Nothing is sent to the chat model.
     """
 
 
@@ -48,7 +48,7 @@ def batch() -> None:
     "--method",
     "methods",
     multiple=True,
-    help="May be repeated. If not given: lshtree, or those of the index.",
+    help="A method; may be repeated. Default: lshtree, or the methods of the index.",
 )
 @models_options
 @config_options
@@ -62,27 +62,24 @@ def write_(
     methods: Sequence[str],
     llm: Any,
     embedder: Any,
-    config: str | None,
-    chunk_size: int | None,
-    chunk_overlap: int | None,
-    concurrency: int | None,
+    settings: sg.Config | None,
     cache: str | None,
-    extraction: str | None,
+    imported: sg.Imported | None,
     output: Output,
 ) -> None:
-    """Write what a build of INPUTS in INDEX has to ask first; over an index, what an insert has to."""
+    """Write the first requests of building INDEX from INPUTS, or of inserting them if it exists."""
     if llm is None:
-        raise WrongOption("--llm is needed: whom do the requests ask? As in --llm openai:gpt-4o-mini")
+        raise WrongOption("--llm is needed to write requests, as in --llm openai:gpt-4o-mini")
     output.resumes = True
-    imported = None if extraction is None else sg.read_openie(extraction)
+    output.own_files.append(requests)
     pending = sg.batch.write(
-        read(inputs, output, index, config, extraction, requests, cache=cache),
+        read(inputs, output, index),
         requests,
         path=index,
         llm=llm,
         method=list(methods) or None,
         embedder=embedder,
-        config=load_config(config, chunk_size, chunk_overlap, concurrency),
+        config=settings,
         cache=cache,
         extraction=None if imported is None else imported.extractions,
     )
@@ -105,7 +102,7 @@ def read_(
     cache: str | None,
     output: Output,
 ) -> None:
-    """Take RESULTS into INDEX, and write what is to be asked next; or build the index if nothing is."""
+    """Read RESULTS into INDEX and write the next requests, or build the index if there are none."""
     output.resumes = True
     pending = sg.batch.read(results, requests, path=index, llm=llm, embedder=embedder, cache=cache)
     output.show(pending, lambda: iter(str(pending).splitlines()))

@@ -1,4 +1,4 @@
-"""`stratagraph export`: an index, or the graph around a question, as files."""
+"""`stratagraph export`: write an index, or the graph around a question, to files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,20 @@ from stratagraph.export import FORMATS
 @click.command()
 @index_argument
 @click.option("--format", "kind", type=click.Choice(FORMATS), default="jsonl", show_default=True)
-@click.option("--html", is_flag=True, help="The same as --format html.")
+@click.option("--html", is_flag=True, help="Same as --format html.")
 @click.option(
-    "--out", "-o", "path", required=True, type=click.Path(), help="The file; for parquet and neo4j a folder."
+    "--out",
+    "-o",
+    "path",
+    required=True,
+    type=click.Path(),
+    help="Target file; for parquet and neo4j a folder.",
 )
-@click.option("--method", help="Whose nodes go along; all methods' if not given (for html: the first's).")
-@click.option("--question", help="With html: the graph around this question, not the hierarchy.")
-@click.option("-k", "--k", default=10, show_default=True, type=click.IntRange(1), help="Hits for --question.")
+@click.option("--method", help="Method whose nodes to include. Default: all (html: the first).")
+@click.option("--question", help="With html: draw the graph around this question.")
+@click.option(
+    "-k", "--k", default=10, show_default=True, type=click.IntRange(1), help="Number of hits for --question."
+)
 @embedder_option
 @command
 def export(
@@ -39,10 +46,9 @@ def export(
     embedder: Any,
     output: Output,
 ) -> None:
-    """Write what INDEX holds as files that other tools, or a browser, read.
+    """Write INDEX to files for other tools or a browser.
 
-    jsonl holds everything, the extraction included, and is read back by `sg.read_extraction`. An html page
-    works offline, wherever the file is.
+    jsonl holds everything; `sg.read_extraction` reads the extraction back. An html page works offline.
     """
     kind = "html" if html else kind
     if question is not None and kind != "html":

@@ -1,4 +1,4 @@
-"""Values of options that are more than text: models, settings, search options."""
+"""Values of options: models, settings, search options."""
 
 from __future__ import annotations
 
@@ -16,18 +16,13 @@ _VERBS = ("complete", "acomplete", "embed_documents", "aembed_documents", "invok
 
 
 class WrongOption(ValueError):
-    """The value of an option is not one that it can have."""
+    """The value of an option is invalid."""
 
 
 def load_model(kind: str, value: str) -> Any:
-    """The model that `--llm` or `--embedder` names: a name that the core knows, else `MODULE:NAME`.
+    """The model of `--llm` or `--embedder`: a known name, or `MODULE:NAME` of an object, class or function.
 
-    Of a module it is an object, or what a class or function makes when it is called.
-
-    Raises
-    ------
-    WrongOption
-        Whatever goes wrong: importing a module runs foreign code, and so does calling a function of it.
+    Any failure is a `WrongOption`, since importing a module runs foreign code.
     """
     from stratagraph.models.named import PROVIDERS, as_chat_model, as_embedder
 
@@ -44,13 +39,7 @@ def load_model(kind: str, value: str) -> Any:
 
 
 def load_reranker(value: str) -> Any:
-    """What `--rerank` names: a model of a package that the core knows, else `MODULE:NAME`.
-
-    Raises
-    ------
-    WrongOption
-        If there is no such thing; importing a module runs foreign code, which may raise anything.
-    """
+    """The reranker of `--rerank`: a known name, or `MODULE:NAME`. Any failure is a `WrongOption`."""
     from stratagraph.models.rerankers import EXAMPLES, RERANKERS, named_reranker
     from stratagraph.pipeline.rerank import Reranker
 
@@ -79,13 +68,7 @@ def _imported(value: str) -> Any:
 def load_config(
     file: str | None, chunk_size: int | None, chunk_overlap: int | None, concurrency: int | None
 ) -> sg.Config | None:
-    """The settings of a JSON file, with those that have an option of their own on top; None: the defaults.
-
-    Raises
-    ------
-    WrongOption
-        If the file is not a JSON object, or a setting is unknown or not valid.
-    """
+    """The settings of a JSON file, overridden by their own options; None for the defaults."""
     from stratagraph.config import as_config
 
     values = {} if file is None else _json_object(file)
@@ -124,7 +107,7 @@ def load_where(text: str | None) -> Any:
 
 
 def load_search_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """The method's search options from `KEY=VALUE`; a value is JSON, a list as `0,1`, or text."""
+    """Search options from `KEY=VALUE`; a value is JSON, a list such as `0,1`, or text."""
     options: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have."""
+"""Options and arguments shared by several commands; `command` loads their values."""
 
 from __future__ import annotations
 
@@ -8,29 +8,24 @@ from typing import Any
 import click
 
 import stratagraph as sg
-from stratagraph._cli.loading import WrongOption
 from stratagraph._cli.output import Output
 from stratagraph.protocols import Mapper
 
 Function = Callable[..., None]
 
-_BESIDE_SQLITE = ("", "-wal", "-shm", "-journal")
-
 
 def inputs_argument(function: Function) -> Function:
     """INPUTS, and `--strict`, which `Output` obeys."""
-    strict = click.option("--strict", is_flag=True, help="Stop if a file cannot be read, and change nothing.")
+    strict = click.option("--strict", is_flag=True, help="Fail without changes if a file cannot be read.")
     return click.argument("inputs", nargs=-1, required=True, type=click.Path())(strict(function))
 
 
-partial_option = click.option(
-    "--partial", is_flag=True, help="Of shards, take those that are there where one is missing."
-)
+partial_option = click.option("--partial", is_flag=True, help="Open shards even if some are missing.")
 index_argument = click.argument("index", type=click.Path())
 cache_dir_option = click.option(
     "--cache-dir",
     type=click.Path(file_okay=False),
-    help="Keep here what was fetched of an INDEX that is a URL, for the next time.",
+    help="Folder in which to keep the files of an INDEX behind a URL.",
 )
 method_option = click.option(
     "--method",
@@ -41,91 +36,75 @@ method_option = click.option(
     callback=lambda _context, _option, given: tuple(
         name.strip() for each in given for name in each.split(",")
     ),
-    help="Several with commas, or repeated.",
+    help="A method, or several separated by commas; may be repeated.",
 )
 cache_option = click.option(
-    "--cache", type=click.Path(dir_okay=False), help="A file of model calls shared among indexes."
+    "--cache", type=click.Path(dir_okay=False), help="File of model answers to share among indexes."
 )
 extraction_option = click.option(
     "--extraction",
+    "openie",
     type=click.Path(dir_okay=False),
-    help="Entities and triples that exist already (OpenIE JSON lines), by document id.",
+    help="Existing entities and triples by document id (OpenIE JSON lines).",
 )
 llm_option = click.option(
     "--llm",
     metavar="NAME",
-    help="Chat model: openai:NAME, openai:NAME@URL, ollama:NAME or MODULE:NAME; without one, LLM-free.",
+    help="Chat model: openai:NAME, openai:NAME@URL, ollama:NAME or MODULE:NAME. Default: no model.",
 )
 embedder_option = click.option(
     "--embedder",
     metavar="NAME",
-    help="Embedder: minilm, hashing, openai:NAME, ollama:NAME or MODULE:NAME; if not given, that of the "
-    "index or the local default.",
+    help="Embedder: minilm, hashing, openai:NAME, ollama:NAME or MODULE:NAME. Default: that of the index, or "
+    "the local default.",
 )
 
 
 def models_options(function: Function) -> Function:
-    """`--llm` and `--embedder`, each a name that the core knows, or the import path of an object."""
+    """`--llm` and `--embedder`."""
     return llm_option(embedder_option(function))
 
 
-def budget_options(function: Function) -> Function:
-    """`--max-calls` and `--max-tokens`."""
-    calls = click.option("--max-calls", type=click.IntRange(1), help="Stop before more model calls.")
-    tokens = click.option("--max-tokens", type=click.IntRange(1), help="Stop before more tokens.")
-    return calls(tokens(function))
+def open_options(function: Function) -> Function:
+    """Models, budget and cache, which a command receives as `models`: arguments of `open_index`."""
+    calls = click.option("--max-calls", type=click.IntRange(1), help="Maximum number of model calls.")
+    tokens = click.option("--max-tokens", type=click.IntRange(1), help="Maximum number of tokens.")
+    return models_options(calls(tokens(cache_option(function))))
 
 
 def mapper_options(function: Function) -> Function:
-    """`--mapper` and `--workers`."""
+    """`--mapper` and `--workers`, which a command receives as `mapper`."""
     kind = click.option(
         "--mapper",
         metavar="NAME",
-        help="Where the stages run that need no paid model: threads, processes, ray or ray@ADDRESS.",
+        help="Runs the work that needs no paid model: threads, processes, ray or ray@ADDRESS.",
     )
-    workers = click.option("--workers", type=int, help="How many threads, processes or workers of Ray.")
+    workers = click.option("--workers", type=int, help="Number of threads, processes or Ray workers.")
     return kind(workers(function))
 
 
-def mapper_of(kind: str | None, workers: int | None) -> Mapper | None:
-    """The mapper that the options name."""
-    if kind is None and workers is not None:
-        raise WrongOption("--workers goes with --mapper, as in --mapper processes --workers 4")
-    return None if kind is None else sg.mapper(kind, workers)
-
-
 def config_options(function: Function) -> Function:
-    """`--config`, and the settings that are changed most."""
+    """`--config` and common settings, which a command receives as `settings`."""
     options = (
         click.option(
             "--config",
             type=click.Path(exists=True, dir_okay=False),
-            help='A JSON file of settings: {"chunking": {...}, "limits": {...}, "lshtree": {...}}.',
+            help='JSON file of settings: {"chunking": {...}, "limits": {...}, "lshtree": {...}}.',
         ),
-        click.option("--chunk-size", type=click.IntRange(1), help="Tokens of a chunk, at most."),
-        click.option("--chunk-overlap", type=click.IntRange(0), help="Tokens that a chunk repeats."),
-        click.option("--concurrency", type=click.IntRange(1), help="Model calls at the same time."),
+        click.option("--chunk-size", type=click.IntRange(1), help="Maximum number of tokens in a chunk."),
+        click.option(
+            "--chunk-overlap", type=click.IntRange(0), help="Tokens shared with the previous chunk."
+        ),
+        click.option(
+            "--concurrency", type=click.IntRange(1), help="Maximum number of concurrent model calls."
+        ),
     )
     for option in reversed(options):
         function = option(function)
     return function
 
 
-def budget(calls: int | None, tokens: int | None) -> sg.Budget | None:
-    """The budget that the options say."""
-    return None if calls is None and tokens is None else sg.Budget(calls=calls, tokens=tokens)
-
-
-def read(
-    inputs: Sequence[str],
-    output: Output,
-    *own: str | None,
-    cache: str | None = None,
-    mapper: Mapper | None = None,
-) -> Any:
-    """The documents of the inputs, without the command's `own` files and folders that may lie among them."""
-    named = [path for path in own if path is not None]
-    if cache is not None:
-        named += [cache + suffix for suffix in _BESIDE_SQLITE]
-    listeners = {"on_skip": output.skip, "on_warning": output.warn}
-    return sg.read_documents(inputs, exclude=named, mapper=mapper, **listeners)
+def read(inputs: Sequence[str], output: Output, path: str | None = None, mapper: Mapper | None = None) -> Any:
+    """The documents of INPUTS, without the command's own files that may lie among them."""
+    own = [*output.own_files, *([] if path is None else [path])]
+    return sg.read_documents(inputs, exclude=own, mapper=mapper, on_skip=output.skip, on_warning=output.warn)

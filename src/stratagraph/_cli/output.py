@@ -1,4 +1,4 @@
-"""Results as JSON or as lines, errors as one line: what all commands share."""
+"""What all commands share: results as JSON or lines, errors as one line."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any
 
 import click
 
-from stratagraph._cli.loading import WrongOption, load_model
+import stratagraph as sg
+from stratagraph._cli.loading import WrongOption, load_config, load_model
 from stratagraph.errors import StratagraphError
 
+_SQLITE_SUFFIXES = ("", "-wal", "-shm", "-journal")
 EXPECTED = (StratagraphError, ValueError, TypeError, KeyError, OSError, ImportError)
 
 
@@ -30,43 +32,40 @@ def _json_default(value: object) -> object:
 
 
 SKIPPED = 3
-"""Exit code of a command that did its work but for what it left out: files, or rows of an evaluation."""
+"""Exit code if files, or rows of an evaluation, were left out."""
 
 
 class Output:
-    """Where results go: JSON for machines, or lines for people.
+    """Prints results: JSON for machines, or lines for people.
 
-    `skip` and `warn` take what `read_documents` says of files. It goes into the JSON of the result as
-    `skipped_files` and `warnings`, and to standard error when the command is done (`close`). `resumes` tells
-    whether the same command would go on where this one is stopped: commands that keep their work set it.
+    `skip` and `warn` collect what `read_documents` reports; `close` prints it, and the JSON has it.
+    Commands that can be resumed set `resumes`. `own_files` are files of the command, which are no input.
     """
 
     def __init__(self, as_json: bool, *, strict: bool = False) -> None:
         self.as_json = as_json
         self.resumes = False
+        self.own_files: list[str] = []
         self._strict = strict
         self._heard: dict[str, dict[str, str]] = {"skipped_files": {}, "warnings": {}}
         self._left_out: dict[str, str] = {}
 
     def skip(self, name: str, reason: str) -> None:
-        """A file that was left out."""
+        """Record a file that was left out."""
         self._heard["skipped_files"][name] = reason
         if self._strict:
             raise ValueError(f"{name}: {reason}; --strict reads all or nothing")
 
     def warn(self, name: str, reason: str) -> None:
-        """A file that was read although something is wrong with it."""
+        """Record a file that was read although something is wrong with it."""
         self._heard["warnings"][name] = reason
 
     def leave_out(self, what: str, reason: str) -> None:
-        """Something that the result lacks, which says so itself."""
+        """Record something that the result lacks."""
         self._left_out[what] = reason
 
     def close(self) -> None:
-        """Tell, once and at the end, what was skipped or left out, and what was read with faults.
-
-        The exit code is 3 if anything was left out.
-        """
+        """Print what was skipped or left out; then the exit code is 3."""
         for kind, word in (("warnings", "read with faults"), ("skipped_files", "skipped")):
             heard = self._heard[kind]
             if heard:
@@ -79,7 +78,7 @@ class Output:
             sys.exit(SKIPPED)
 
     def show(self, value: object, lines: Callable[[], Iterator[str]], *, with_files: bool = False) -> None:
-        """Print a result in the form that was asked for, `with_files` together with what was skipped."""
+        """Print a result as JSON or lines; `with_files` adds skipped files to the JSON."""
         if not self.as_json:
             for line in lines():
                 click.echo(line)
@@ -91,7 +90,7 @@ class Output:
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """What all commands share: `--json`, `--debug`, models as objects, and errors as one clear line."""
+    """Add `--json` and `--debug`, load the values of shared options, and print errors as one line."""
 
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
     @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
@@ -99,10 +98,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     def wrapped(*args: Any, as_json: bool, debug: bool, **kwargs: Any) -> None:
         output = Output(as_json, strict=kwargs.pop("strict", False))
         try:
-            for kind in ("llm", "embedder"):
-                if isinstance(kwargs.get(kind), str):
-                    kwargs[kind] = load_model(kind, kwargs[kind])
-            function(*args, output=output, **kwargs)
+            function(*args, output=output, **_loaded(kwargs, output))
             output.close()
         except KeyboardInterrupt:
             click.echo("interrupted; the same command resumes" if output.resumes else "interrupted", err=True)
@@ -113,6 +109,39 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             _fail(error, as_json)
 
     return wrapped
+
+
+def _loaded(given: dict[str, Any], output: Output) -> dict[str, Any]:
+    """Replace options that belong together by what they mean: see `_cli.options`."""
+    for kind in ("llm", "embedder"):
+        if isinstance(given.get(kind), str):
+            given[kind] = load_model(kind, given[kind])
+    if (cache := given.get("cache")) is not None:
+        output.own_files += [cache + suffix for suffix in _SQLITE_SUFFIXES]
+    if "max_calls" in given:
+        calls, tokens = given.pop("max_calls"), given.pop("max_tokens")
+        budget = None if calls is None and tokens is None else sg.Budget(calls=calls, tokens=tokens)
+        given["models"] = {
+            "llm": given.pop("llm"),
+            "embedder": given.pop("embedder"),
+            "budget": budget,
+            "cache": given.pop("cache"),
+        }
+    if "chunk_size" in given:
+        sizes = given.pop("chunk_size"), given.pop("chunk_overlap"), given.pop("concurrency")
+        config = given.pop("config")
+        given["settings"] = load_config(config, *sizes)
+        output.own_files += [] if config is None else [config]
+    if "openie" in given:
+        file = given.pop("openie")
+        given["imported"] = None if file is None else sg.read_openie(file)
+        output.own_files += [] if file is None else [file]
+    if "workers" in given:
+        name, workers = given["mapper"], given.pop("workers")
+        if name is None and workers is not None:
+            raise WrongOption("--workers goes with --mapper, as in --mapper processes --workers 4")
+        given["mapper"] = None if name is None else sg.mapper(name, workers)
+    return given
 
 
 def _fail(error: BaseException, as_json: bool) -> None:

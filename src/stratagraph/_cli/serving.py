@@ -1,4 +1,4 @@
-"""`stratagraph serve`: an index in a browser, and as an API; `stratagraph mcp`: as an agent's tools."""
+"""`stratagraph serve | mcp`: an index as a web page and API, or as tools of an agent."""
 
 from __future__ import annotations
 
@@ -10,14 +10,7 @@ from typing import Any
 import click
 
 import stratagraph as sg
-from stratagraph._cli.options import (
-    budget,
-    budget_options,
-    cache_dir_option,
-    cache_option,
-    index_argument,
-    models_options,
-)
+from stratagraph._cli.options import cache_dir_option, index_argument, open_options
 from stratagraph._cli.output import Output, command
 
 _MIB = 2**20
@@ -25,26 +18,36 @@ _MIB = 2**20
 access_options = [
     click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
     click.option(
-        "--token", envvar="STRATAGRAPH_TOKEN", help="What clients must bring; made if it is needed."
+        "--token", envvar="STRATAGRAPH_TOKEN", help="Token that clients must send; generated if needed."
     ),
-    click.option("--allow-host", "hosts", multiple=True, help="A name under which it is asked. Repeatable."),
-    click.option("--allow-origin", "origins", multiple=True, help="A site whose pages may ask. Repeatable."),
+    click.option("--allow-host", "hosts", multiple=True, help="Allowed Host header; may be repeated."),
+    click.option(
+        "--allow-origin", "origins", multiple=True, help="Allowed origin of web pages; may be repeated."
+    ),
 ]
 
 
 @click.command()
 @index_argument
-@click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="0: a free one.")
-@click.option("--read-only", is_flag=True, help="No adding and deleting.")
 @click.option(
-    "--max-upload", default=64, show_default=True, type=click.IntRange(1), help="MiB of a document."
+    "--port",
+    default=8765,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port; 0 chooses a free one.",
 )
-@click.option("--rate", default=100.0, show_default=True, help="Requests a second of a client.")
-@click.option("--answers", default=60.0, show_default=True, help="Answers a minute of a client.")
+@click.option("--read-only", is_flag=True, help="Forbid adding and deleting documents.")
+@click.option(
+    "--max-upload",
+    default=64,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Maximum size of a document, in MiB.",
+)
+@click.option("--rate", default=100.0, show_default=True, help="Requests per second and client.")
+@click.option("--answers", default=60.0, show_default=True, help="Answers per minute and client.")
 @click.option("--open/--no-open", "browse", default=False, help="Open the page in a browser.")
-@models_options
-@budget_options
-@cache_option
+@open_options
 @cache_dir_option
 @command
 def serve(
@@ -59,29 +62,22 @@ def serve(
     rate: float,
     answers: float,
     browse: bool,
-    llm: Any,
-    embedder: Any,
-    max_calls: int | None,
-    max_tokens: int | None,
-    cache: str | None,
+    models: dict[str, Any],
     cache_dir: str | None,
     output: Output,
 ) -> None:
-    """Show INDEX in a browser: ask, read, look around, add and delete documents. Also a REST API.
+    """Serve INDEX as a web page and a REST API: ask, browse, add and delete documents.
 
-    Listens on this machine alone unless --host says otherwise; then every request needs a token.
+    It listens on this machine only, unless --host is given; then every request needs a token.
     """
     from stratagraph import server
 
-    spend = budget(max_calls, max_tokens)
     settings = server.Settings(
         server.checked_token(host, token), hosts, origins, read_only, max_upload * _MIB, rate, answers
     )
     app = server.create_app(
         index,
-        lambda progress: sg.open_index(
-            index, llm, embedder, budget=spend, cache=cache, progress=progress, cache_dir=cache_dir
-        ),
+        lambda progress: sg.open_index(index, **models, progress=progress, cache_dir=cache_dir),
         settings,
     )
 
@@ -97,11 +93,15 @@ def serve(
 
 @click.command()
 @index_argument
-@click.option("--http", is_flag=True, help="Speak HTTP, path /mcp, instead of standard input and output.")
-@click.option("--port", default=8766, show_default=True, type=click.IntRange(0, 65535), help="0: a free one.")
-@models_options
-@budget_options
-@cache_option
+@click.option("--http", is_flag=True, help="Use HTTP at the path /mcp instead of standard input and output.")
+@click.option(
+    "--port",
+    default=8766,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port; 0 chooses a free one.",
+)
+@open_options
 @command
 def mcp(
     index: str,
@@ -111,14 +111,10 @@ def mcp(
     token: str | None,
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
-    llm: Any,
-    embedder: Any,
-    max_calls: int | None,
-    max_tokens: int | None,
-    cache: str | None,
+    models: dict[str, Any],
     output: Output,
 ) -> None:
-    """Give INDEX to an agent as tools (Model Context Protocol): search, answer, read, list, explain."""
+    """Serve INDEX to agents as tools (Model Context Protocol): search, answer, read, list, explain."""
     try:
         from stratagraph import mcp as tools
     except sg.errors.MissingExtra as error:
@@ -127,8 +123,7 @@ def mcp(
         raise
     from stratagraph import server
 
-    spend = budget(max_calls, max_tokens)
-    made = tools.create_server(index, lambda: sg.open_index(index, llm, embedder, budget=spend, cache=cache))
+    made = tools.create_server(index, lambda: sg.open_index(index, **models))
     if not http:
         made.run("stdio")
         return

@@ -1,4 +1,4 @@
-"""`stratagraph insert | delete | regroup`: what changes an index."""
+"""`stratagraph insert | delete | regroup`: commands that change an index."""
 
 from __future__ import annotations
 
@@ -12,22 +12,19 @@ import click
 import stratagraph as sg
 from stratagraph._cli.lines import report_lines
 from stratagraph._cli.options import (
-    budget,
-    budget_options,
-    cache_option,
     extraction_option,
     index_argument,
     inputs_argument,
-    mapper_of,
     mapper_options,
-    models_options,
+    open_options,
     read,
 )
 from stratagraph._cli.output import Output, command
+from stratagraph.protocols import Mapper
 
 
 def show_report(index: sg.Index, imported: sg.Imported | None, path: str, output: Output) -> None:
-    """Show what the last operation did, and what an import brought."""
+    """Print the report of the last operation, with the notes of an import."""
     report = index.last_report
     assert report is not None
     if imported is not None:
@@ -38,45 +35,29 @@ def show_report(index: sg.Index, imported: sg.Imported | None, path: str, output
 @click.command()
 @index_argument
 @inputs_argument
-@models_options
-@budget_options
-@cache_option
+@open_options
 @extraction_option
-@click.option("--spacy", metavar="NAME", help="Agree to load the spaCy pipeline that INDEX was built with.")
+@click.option(
+    "--spacy", metavar="NAME", help="Allow loading this spaCy pipeline, which INDEX was built with."
+)
 @mapper_options
 @command
 def insert(
     index: str,
     inputs: Sequence[str],
-    llm: Any,
-    embedder: Any,
-    max_calls: int | None,
-    max_tokens: int | None,
-    cache: str | None,
-    extraction: str | None,
+    models: dict[str, Any],
+    imported: sg.Imported | None,
     spacy: str | None,
-    mapper: str | None,
-    workers: int | None,
+    mapper: Mapper | None,
     output: Output,
 ) -> None:
-    """Add INPUTS to INDEX; documents whose id is there already are updated.
+    """Add INPUTS to INDEX; documents with a known id are updated.
 
     A document's id is its path as typed, joined with the path inside a folder; see `stratagraph --help`.
     """
     output.resumes = True
-    imported = None if extraction is None else sg.read_openie(extraction)
-    spend, where = budget(max_calls, max_tokens), mapper_of(mapper, workers)
-    with sg.open_index(
-        index,
-        llm,
-        embedder,
-        budget=spend,
-        cache=cache,
-        progress=not output.as_json,
-        spacy=spacy,
-        mapper=where,
-    ) as opened:
-        documents = read(inputs, output, index, extraction, cache=cache, mapper=where)
+    with sg.open_index(index, **models, progress=not output.as_json, spacy=spacy, mapper=mapper) as opened:
+        documents = read(inputs, output, index, mapper)
         opened.insert(documents, extraction=None if imported is None else imported.extractions)
         show_report(opened, imported, index, output)
 
@@ -84,31 +65,22 @@ def insert(
 @click.command()
 @index_argument
 @click.argument("ids", nargs=-1, required=True)
-@click.option("--missing-ok", is_flag=True, help="Ignore ids that are not there.")
-@models_options
-@budget_options
-@cache_option
+@click.option("--missing-ok", is_flag=True, help="Ignore unknown ids.")
+@open_options
 @command
 def delete(
     index: str,
     ids: Sequence[str],
     missing_ok: bool,
-    llm: Any,
-    embedder: Any,
-    max_calls: int | None,
-    max_tokens: int | None,
-    cache: str | None,
+    models: dict[str, Any],
     output: Output,
 ) -> None:
-    """Remove the documents IDS from INDEX, and all that came from them alone.
+    """Delete the documents IDS from INDEX, with everything that came from them alone.
 
-    The id of a file is its path as it was typed when it was added; see `stratagraph --help`.
+    The id of a file is its path as typed when it was added; see `stratagraph --help`.
     """
     output.resumes = True
-    spend = budget(max_calls, max_tokens)
-    with sg.open_index(
-        index, llm, embedder, budget=spend, cache=cache, progress=not output.as_json
-    ) as opened:
+    with sg.open_index(index, **models, progress=not output.as_json) as opened:
         try:
             report = opened.delete(ids, missing_ok=missing_ok)
         except KeyError as error:
@@ -118,31 +90,21 @@ def delete(
 
 @click.command()
 @index_argument
-@click.option("--method", help="Of one method alone.")
-@models_options
-@budget_options
-@cache_option
+@click.option("--method", help="Only this method.")
+@open_options
 @command
 def regroup(
     index: str,
     method: str | None,
-    llm: Any,
-    embedder: Any,
-    max_calls: int | None,
-    max_tokens: int | None,
-    cache: str | None,
+    models: dict[str, Any],
     output: Output,
 ) -> None:
-    """Make the communities and clusters in INDEX anew, as a build would.
+    """Compute the communities and clusters of INDEX again, as a new build would.
 
-    Updates place what is new among the groups that are there. How much changed since these were last compared
-    with new ones stands under `changed` in `stratagraph stats`. Reports on other members than before are
-    written again, which costs model calls.
+    Updates keep existing groups; `changed` in `stratagraph stats` counts the members that changed since.
+    Summaries of changed groups are written again, which costs model calls.
     """
     output.resumes = True
-    spend = budget(max_calls, max_tokens)
-    with sg.open_index(
-        index, llm, embedder, budget=spend, cache=cache, progress=not output.as_json
-    ) as opened:
+    with sg.open_index(index, **models, progress=not output.as_json) as opened:
         report = opened.regroup(method)
         output.show(report, lambda: report_lines(report, index))
