@@ -28,7 +28,7 @@ from stratagraph.pipeline.drift import DRIFT
 from stratagraph.pipeline.excerpts import Excerpts
 from stratagraph.pipeline.filters import compile_where
 from stratagraph.pipeline.graph import Graph
-from stratagraph.pipeline.nearest import Nearest
+from stratagraph.pipeline.nearest import HnswlibConfig, Nearest
 from stratagraph.pipeline.ranking import filled, interleaved, labelled, taken
 from stratagraph.pipeline.walk import SIMILAR_PASSAGES, PassageWalk, Provenance, Similar
 from stratagraph.question import Allowed, Mask, Question, Sources, Where
@@ -223,7 +223,11 @@ class Reader(Answering):
         arrays = next((part.arrays for part in parts if f"{PASSAGES}.zeros" in part.arrays), {})
         with damage("corpus"):
             Checks(arrays).nearest(PASSAGES, *self.snapshot.vectors.shape)
-        return Nearest(self.snapshot.vectors, arrays, PASSAGES)
+        return Nearest(self.snapshot.vectors, arrays, PASSAGES, self._hnswlib)
+
+    @cached_property
+    def _hnswlib(self) -> HnswlibConfig | None:
+        return HnswlibConfig.of(self.snapshot.manifest.config.get("hnswlib"))
 
     @cached_property
     def _walk(self) -> PassageWalk:
@@ -247,7 +251,8 @@ class Reader(Answering):
     def opened(self, method: str) -> Opened:
         """The checked input of a method's searcher; `Damaged` names an array that does not fit."""
         check_method(self.snapshot, self._graph, method)
-        return Opened(self.snapshot, self._graph, self._nearest, self.snapshot.part(method))
+        part = self.snapshot.part(method)
+        return Opened(self.snapshot, self._graph, self._nearest, part, self._hnswlib)
 
     def _opened_searcher(self, name: str) -> Searcher:
         return get_method(name).open(self.opened(name))

@@ -177,7 +177,7 @@ def test_links_by_meaning_leave_zero_vectors_out() -> None:
     vectors = rng.standard_normal((40, 16)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors[[3, 17]] = 0
-    links = semantic_links(np.arange(100, 140), vectors, 4, seed=0)
+    links = semantic_links(np.arange(100, 140), vectors, NodeRAGConfig(links=4))
     assert not np.isin(links, [103, 117]).any()
     assert len(np.unique(links)) == 38
 

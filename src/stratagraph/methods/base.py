@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from stratagraph.models.gate import Gate
 from stratagraph.pipeline.answer import Compose, compose
 from stratagraph.pipeline.graph import Graph
-from stratagraph.pipeline.nearest import Nearest
+from stratagraph.pipeline.nearest import HnswlibConfig, Nearest
 from stratagraph.pipeline.ranking import Origin, Ranking
 from stratagraph.pipeline.walk import Seeds
-from stratagraph.protocols import Corpus, Stored
+from stratagraph.protocols import Corpus, Stored, Vectors
 from stratagraph.question import Length, Question, Sources
 from stratagraph.records import Built, Metadata
 
@@ -67,17 +67,24 @@ class Opened:
         The nearest chunks by similarity.
     part
         The method's own nodes and arrays.
+    hnswlib
+        Settings of hnswlib where it finds what is nearest to a question (`Config.hnswlib`).
     """
 
     corpus: Corpus
     graph: Graph
     passages: Nearest
     part: Stored
+    hnswlib: HnswlibConfig | None = None
 
     @property
     def sources(self) -> Sources:
         """The chunks behind each of the method's own nodes."""
         return self.part.arrays["sources.indptr"], self.part.arrays["sources.indices"]
+
+    def nearest(self, name: str, vectors: Vectors) -> Nearest:
+        """The search over some vectors, of which the part has the arrays of `Nearest.index` by that name."""
+        return Nearest(vectors, self.part.arrays, name, self.hnswlib)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels.paths import Adjacency, shortest_paths
 from stratagraph.kernels.topk import products
-from stratagraph.pipeline.graph import Graph
-from stratagraph.pipeline.nearest import Nearest
-from stratagraph.protocols import Rows, Stored, Vectors
+from stratagraph.methods.base import Opened
+from stratagraph.protocols import Rows, Vectors
 
 Mask = NDArray[np.bool_]
 Scores = NDArray[np.float32]
@@ -52,8 +51,8 @@ class Bridge:
 class LayeredGraph:
     """Entities of all layers in one numbering: the graph's entities, then the summary entities."""
 
-    def __init__(self, graph: Graph, stored: Stored) -> None:
-        arrays = stored.arrays
+    def __init__(self, opened: Opened) -> None:
+        graph, arrays = opened.graph, opened.part.arrays
         self.base = graph.entities
         self.relations = graph.relations
         self.summaries, self.communities, _ = (int(count) for count in arrays["counts"])
@@ -61,8 +60,8 @@ class LayeredGraph:
         own = arrays["vectors"]
         self._summary_vectors = own[: self.summaries]
         self._report_vectors = own[self.summaries : self.summaries + self.communities]
-        self._entities = Nearest(graph.vectors, arrays, "entities")
-        self._summaries = Nearest(self._summary_vectors, arrays, "summaries")
+        self._entities = opened.nearest("entities", graph.vectors)
+        self._summaries = opened.nearest("summaries", self._summary_vectors)
         self._labels: NDArray[np.int32] = arrays["communities.labels"]
         self._members: tuple[Rows, NDArray[np.int32]] = (
             arrays["communities.indptr"],

@@ -52,7 +52,7 @@ class BridgeSearcher:
     def __init__(self, opened: Opened) -> None:
         self._graph = opened.graph
         self._stored = opened.part
-        self._layered = LayeredGraph(opened.graph, opened.part)
+        self._layered = LayeredGraph(opened)
         self._frequency = np.diff(opened.graph.sources[0][: opened.graph.entities + 1])
         self._sources: dict[Origin, Csr] = {Origin.GRAPH: opened.graph.sources, Origin.NODE: opened.sources}
 

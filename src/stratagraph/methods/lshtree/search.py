@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking, Seeds
 from stratagraph.methods.lshtree.config import LSHTreeOptions
-from stratagraph.pipeline.nearest import Nearest
 from stratagraph.pipeline.ranking import interleaved, merged
 
 SUMMARIES = 5
@@ -25,7 +24,7 @@ class TreeSearcher:
         self._levels: NDArray[np.int16] = arrays["levels"]
         self._indptr, self._indices = opened.sources
         self._passages = opened.passages
-        self._summaries = Nearest(arrays["vectors"], arrays, "nodes")
+        self._summaries = opened.nearest("nodes", arrays["vectors"])
 
     def nodes(self, question: Question) -> Ranking:
         """Chunks and summaries by cosine similarity: the best of all levels together, or those of each level.

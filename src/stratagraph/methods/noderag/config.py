@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from stratagraph.pipeline.nearest import HnswlibConfig
+
 TYPES = "TNRSAHO"
 """The seven node types (paper 001, 2.1): text, entity, relationship, semantic unit, attribute, high-level
 element, high-level overview."""
@@ -40,6 +42,10 @@ class NodeRAGConfig:
         More of it makes more and smaller communities.
     links
         Links that a node sets in the graph whose level 0 gives the semantic edges; 0 leaves them out.
+    hnswlib
+        Find the semantic edges through the package hnswlib, with these settings: each node is joined with its
+        `links` nearest neighbours. None takes our own HNSW graph. Updates look for the neighbours of new
+        nodes exactly, whichever made the graph.
     seed
         Of the betweenness sample, the communities, the clusters, and the order of insertion.
     """
@@ -53,9 +59,11 @@ class NodeRAGConfig:
     elements: int = 3
     resolution: float = 1.0
     links: int = 16
+    hnswlib: HnswlibConfig | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "hnswlib", HnswlibConfig.of(self.hnswlib))
         least = {"sources": 1, "statements": 1, "attribute_tokens": 10, "element_tokens": 10}
         least |= {"max_community": 2, "min_members": 1, "elements": 1, "links": 0, "seed": 0}
         for item in fields(self):

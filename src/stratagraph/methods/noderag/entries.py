@@ -14,7 +14,6 @@ from stratagraph.methods.noderag.heterograph import Layout
 from stratagraph.pipeline.extraction.by_rules import question_entities
 from stratagraph.pipeline.names.index import NameIndex
 from stratagraph.pipeline.names.linking import link
-from stratagraph.pipeline.nearest import Nearest
 from stratagraph.pipeline.walk import NEAR_SHARE
 from stratagraph.protocols import Rows
 from stratagraph.question import Allowed, Mask
@@ -42,7 +41,7 @@ class DualSearch:
         self._graph = opened.graph
         self._layout = layout
         self._passages = opened.passages
-        self._rich = Nearest(arrays["entries.vectors"], arrays, "entries")
+        self._rich = opened.nearest("entries", arrays["entries.vectors"])
         prefix = "titles."
         self._titles = NameIndex(
             {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.float16 import chosen, nonzero_rows
 from stratagraph.kernels.hamming import native_available
-from stratagraph.kernels.knn import knn_graph, nearest_of, relinked
+from stratagraph.kernels.knn import hnswlib_graph, knn_graph, nearest_of, relinked
 from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.spherical_kmeans import assigned, spherical_kmeans
 from stratagraph.methods.base import Graph, Stored
@@ -76,7 +76,7 @@ def entry_cells(entries: Vectors, layout: Layout, moved: Moved | None, config: N
 def entry_links(nodes: Rows, vectors: Vectors, moved: Moved | None, config: NodeRAGConfig) -> Rows:
     """Edges by meaning among T, S, A and H; new nodes look for their nearest, lost ones are replaced."""
     if moved is None or not config.links:
-        return semantic_links(nodes, vectors, config.links, config.seed)
+        return semantic_links(nodes, vectors, config)
     ends = similar_pairs(present_arrays(moved.arrays))
     pairs = moved.now[ends]
     place = np.full(len(moved.origin), -1, np.int64)
@@ -114,16 +114,16 @@ def matches(nodes: Rows, communities: Rows, clusters: Rows, elements: Rows) -> R
     return found
 
 
-def semantic_links(nodes: Rows, vectors: Vectors, links: int, seed: int, threads: int = 1) -> Rows:
-    """The edges at level 0 of an HNSW graph over these nodes, shape (edges, 2).
+def semantic_links(nodes: Rows, vectors: Vectors, config: NodeRAGConfig) -> Rows:
+    """The edges at level 0 of an HNSW graph over these nodes, shape (edges, 2); zero vectors have none.
 
-    Zero vectors have none. Without the native kernels, which alone link, each node's nearest neighbours
-    stand in.
+    hnswlib and numpy do not give the links of level 0: with `NodeRAGConfig.hnswlib`, and where the native
+    kernels were not compiled, each node is joined with its `links` nearest neighbours.
     """
     rows = nonzero_rows(vectors)
-    if not links or len(rows) < 2:
+    if not config.links or len(rows) < 2:
         return np.zeros((0, 2), np.int64)
-    neighbours = _level_0(chosen(vectors, rows), links, seed, threads)
+    neighbours = _level_0(chosen(vectors, rows), config)
     width, ends, numbers = neighbours.shape[1], neighbours.ravel(), nodes[rows]
     own = np.repeat(np.arange(len(rows), dtype=np.int32), width)
     places = np.flatnonzero((ends >= 0) & (ends != own))
@@ -135,7 +135,10 @@ def semantic_links(nodes: Rows, vectors: Vectors, links: int, seed: int, threads
     return found
 
 
-def _level_0(vectors: Vectors, links: int, seed: int, threads: int) -> NDArray[np.int32]:
+def _level_0(vectors: Vectors, config: NodeRAGConfig) -> NDArray[np.int32]:
+    links, seed = config.links, config.seed
+    if config.hnswlib is not None:
+        return hnswlib_graph(vectors, links, **asdict(config.hnswlib), seed=seed)[0]
     if not native_available():
         rows, _ = knn_graph(np.asarray(vectors), links, seed=seed, backend="numpy")
         return rows
@@ -147,7 +150,6 @@ def _level_0(vectors: Vectors, links: int, seed: int, threads: int) -> NDArray[n
         keep_vectors=False,
         ef=links,
         seed=seed,
-        threads=threads,
         backend="native",
     )
     found: NDArray[np.int32] = index.arrays()["layer0.links"]
