@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,19 @@ from cachetools import LRUCache
 from stratagraph._locks import Lock
 from stratagraph._mapping import as_mapper
 from stratagraph.config import Config
-from stratagraph.errors import Damaged, EmbedderMismatch
+from stratagraph.errors import Damaged, EmbedderMismatch, StratagraphError
 from stratagraph.models.batchfile import Results
 from stratagraph.models.batching import BatchGate
 from stratagraph.models.budget import Account, Budget
 from stratagraph.models.estimate import CountingGate
 from stratagraph.models.gate import ModelGate
+from stratagraph.models.identity import declared_dimension, embedder_name
 from stratagraph.models.local import HashingEmbedder, default_embedder
 from stratagraph.models.mapped import LOCAL, goes_along
 from stratagraph.models.named import as_chat_model, as_embedder
 from stratagraph.models.prices import cost_of
 from stratagraph.models.services import Services
 from stratagraph.models.stages import models_by_stage
-from stratagraph.models.wrap import declared_dimension, embedder_name
 from stratagraph.pipeline.entity_resolution import Rule, default_rule
 from stratagraph.pipeline.tokens import TokenCounter, choose
 from stratagraph.progress import LineProgress, NamedProgress
@@ -55,6 +56,45 @@ class RecentVectors:
         vector.flags.writeable = False
         with self._lock:
             self._vectors[text] = vector
+
+
+class CallsOfOperation:
+    """The cache of an index folder for one operation: refuses answers whose chunks are deleted meanwhile.
+
+    Parameters
+    ----------
+    generation
+        The one whose chunks a question reads. An operation that changes the folder gives None and reads the
+        one that is current at its first call, when it holds the writer's lock.
+    """
+
+    def __init__(self, folder: Folder, generation: int | None) -> None:
+        self._folder = folder
+        self._generation = generation
+
+    def get(self, key: str) -> str | None:
+        """The stored answer, or None."""
+        if self._generation is None:
+            self._generation = self._folder.generation
+        return self._folder.calls.get(key)
+
+    def put(self, key: str, answer: str, *, task: str, model: str, sources: Sequence[str]) -> None:
+        """Store an answer, unless a chunk it quotes was deleted or the folder was closed."""
+        self._folder.calls.put(
+            key, answer, task=task, model=model, sources=sources, deleted=lambda: self._deleted(sources)
+        )
+
+    def _deleted(self, sources: Sequence[str]) -> bool:
+        if not sources:
+            return False
+        if self._folder.closed:
+            return True
+        try:
+            if self._folder.generation == self._generation:
+                return False
+            return len(self._folder.snapshot().row_of(sources)) < len(set(sources))
+        except (StratagraphError, OSError):  # nobody can tell: the answer is used, and not kept
+            return True
 
 
 class AnyEmbedder:
@@ -140,15 +180,17 @@ class Models:
         llm: Any = None,
         account: Account | None = None,
         name: str | None = None,
+        generation: int | None = None,
     ) -> ModelGate:
         """A gate for one operation, with its own account, ledger and list of failures.
 
         `journal` keeps the vectors of an operation that changes the folder. `llm` replaces the index's chat
-        model. Gates of one operation may share an `account`; `name` labels their progress.
+        model. Gates of one operation may share an `account`; `name` labels their progress. A question gives the
+        `generation` that it reads.
         """
         if journal is not None:
             _require_keys(self.llm)
-        keywords = self._keywords(folder, config, journal)
+        keywords = self._keywords(folder, config, journal, generation)
         if name is not None and keywords["progress"] is not None:
             keywords["progress"] = NamedProgress(keywords["progress"], name)
         return ModelGate(
@@ -195,10 +237,12 @@ class Models:
         keywords = self._keywords(folder, config, folder.journal)
         return BatchGate(self.llm, self.embedder, results=results, outcomes=folder.journal, **keywords)
 
-    def _keywords(self, folder: Folder, config: Config, journal: Journal | None) -> dict[str, Any]:
+    def _keywords(
+        self, folder: Folder, config: Config, journal: Journal | None, generation: int | None = None
+    ) -> dict[str, Any]:
         hashed = isinstance(self.embedder, HashingEmbedder)  # done again for less than it costs to keep it
         return {
-            "cache": self._shared or folder.calls,
+            "cache": self._shared or CallsOfOperation(folder, generation),
             "vectors": None if hashed else journal,
             "spending": journal,
             "limits": config.limits,

@@ -28,7 +28,7 @@ from stratagraph.errors import EmbedderMismatch, NotAnIndex, TooManyFailures
 from stratagraph.index import method_names
 from stratagraph.models.batchfile import BatchRequest, Results, read_results, write_requests
 from stratagraph.models.batching import BatchGate, CallsPending
-from stratagraph.models.wrap import embedder_name
+from stratagraph.models.identity import embedder_name
 from stratagraph.pipeline.extraction.stage import Given
 from stratagraph.records import BuildReport, Failure, Usage
 from stratagraph.store.folder import IndexFolder

@@ -431,7 +431,9 @@ class Index:
 
     def _asking(self, llm: Any = None) -> Asking:
         """One operation with its own gate, on the current generation."""
-        reader, gate = self._serve(), self._models.gate(self._folder, self._config, llm=llm)
+        reader = self._serve()
+        number = reader.snapshot.manifest.generation
+        gate = self._models.gate(self._folder, self._config, llm=llm, generation=number)
         gate.documents_of = partial(documents_of, reader.snapshot)
         return Asking(reader, gate, self._models.count_tokens, self._models.recent_vectors)
 

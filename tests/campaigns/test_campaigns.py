@@ -17,6 +17,7 @@ SMALL = {
     "caches": 3,
     "cancellations": 10,
     "damage": 14,
+    "deletions": 6,
     "forks": 5,
     "full_disk": 8,
     "hostile": 16,

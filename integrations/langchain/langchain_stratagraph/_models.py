@@ -14,6 +14,7 @@ from typing import Any, get_args
 from langchain_core.callbacks import Callbacks
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
+from langchain_core.load import dumps
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -21,13 +22,12 @@ from pydantic import BaseModel
 
 from stratagraph.models.clients import PerLoop
 from stratagraph.models.completion import Completion
+from stratagraph.models.identity import sampling_settings, server_address
 from stratagraph.models.messages import Messages
-from stratagraph.models.sampling import sampling_settings
 from stratagraph.models.schema import sent_schema
 
 _callbacks: ContextVar[Callbacks] = ContextVar("stratagraph_callbacks", default=None)
 _NAME_ATTRIBUTES = ("model_name", "model", "model_id", "repo_id", "deployment_name")
-_ADDRESS_ATTRIBUTES = ("openai_api_base", "base_url", "azure_endpoint", "endpoint_url")
 _FIXED_TEMPERATURE = re.compile(r"(?:^|/)(?:o\d|gpt-[5-9])")  # models that refuse any temperature but theirs
 _OLLAMA_CONTEXT = 4096  # of a server that is not told otherwise
 
@@ -137,18 +137,18 @@ class LangChainChatModel:
     """
 
     def __init__(self, model: Runnable[Any, Any]) -> None:
-        inner, self._bound = _unbound(model)
+        inner, _ = _unbound(model)
         self._given = model
         self._takes_messages = _takes_messages(model)
         self.name = model_name(model)
-        self.address = _first(inner, _ADDRESS_ATTRIBUTES)
+        self.address = server_address(inner)
         self.context_tokens = (inner.num_ctx or _OLLAMA_CONTEXT) if hasattr(inner, "num_ctx") else None
         self._prepare(cold=True)
+        self.settings = _settings(self._blocking.model)
 
     def _prepare(self, *, cold: bool) -> None:
         self._blocking = _Prepared(self._given, cold=cold)
         self._in_loop = PerLoop(lambda: _Prepared(self._given, cold=cold, fresh=True))
-        self.settings = sampling_settings(_unbound(self._blocking.model)[0], self._bound)
 
     def takes_schema(self, schema: type[Any]) -> bool:
         """Whether the model has structured output."""
@@ -156,9 +156,9 @@ class LangChainChatModel:
 
     def drop_temperature(self) -> bool:
         """Use the model's own temperature; False if it was in use."""
-        before = self.settings
+        before = _settings(self._blocking.model)
         self._prepare(cold=False)
-        return self.settings != before
+        return _settings(self._blocking.model) != before
 
     def _input(self, prompt: str) -> PromptValue | str:
         messages = Messages.of(prompt)
@@ -283,6 +283,25 @@ def _unbound(model: Any) -> tuple[Any, dict[str, Any]]:
         bound = {**getattr(model, "kwargs", {}), **bound}
         model = inner
     return model, bound
+
+
+def _settings(model: Any) -> dict[str, Any]:
+    """The settings on which the answers of a model depend; of a chain or of fallbacks, those of all steps."""
+    inner, bound = _unbound(model)
+    found = sampling_settings(inner, getattr(inner, "_default_config", {}), bound)
+    steps = getattr(inner, "steps", None) or [
+        *filter(None, [getattr(inner, "runnable", None)]),
+        *getattr(inner, "fallbacks", ()),
+    ]
+    return {**found, "steps": [_step(each) for each in steps]} if steps else found
+
+
+def _step(step: Any) -> Any:
+    """What one step of a chain is: a model with its server and settings, or how LangChain writes it down."""
+    inner, _ = _unbound(step)
+    if isinstance(inner, BaseLanguageModel) or hasattr(inner, "steps"):
+        return {"model": model_name(step), "server": server_address(inner), **_settings(step)}
+    return re.sub(r" at 0x[0-9a-f]+", "", dumps(step))
 
 
 def _first(model: Any, names: tuple[str, ...]) -> str:

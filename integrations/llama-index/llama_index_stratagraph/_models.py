@@ -24,8 +24,8 @@ from pydantic import BaseModel, ValidationError
 from stratagraph.errors import ParseFailed
 from stratagraph.models.clients import PerLoop
 from stratagraph.models.completion import Completion, from_openai
+from stratagraph.models.identity import sampling_settings, server_address
 from stratagraph.models.messages import Messages
-from stratagraph.models.sampling import sampling_settings
 from stratagraph.models.schema import response_format, sent_schema
 
 M = TypeVar("M", bound=BaseModel)
@@ -95,13 +95,12 @@ class BlockingChatModel:
         self._prepare(cold=True)
         given = getattr(llm, "model", None) or llm.metadata.model_name
         self.name = llm.class_name() if given in _UNNAMED else given
-        addresses = (getattr(llm, name, None) for name in ("api_base", "base_url", "azure_endpoint"))
-        self.address = next((each for each in addresses if isinstance(each, str)), "")
+        self.address = server_address(llm)
+        self.settings = _settings(self._llm)
 
     def _prepare(self, *, cold: bool) -> None:
         self._llm = _prepared(self._given, cold=cold)
         self._in_loop = PerLoop(lambda: _prepared(self._given, cold=cold))
-        self.settings = sampling_settings(self._llm, getattr(self._llm, "additional_kwargs", None) or {})
 
     @property
     def context_tokens(self) -> int | None:
@@ -141,9 +140,9 @@ class BlockingChatModel:
 
     def drop_temperature(self) -> bool:
         """Use the LLM's own temperature; False if it was in use."""
-        before = self.settings
+        before = _settings(self._llm)
         self._prepare(cold=False)
-        return self.settings != before
+        return _settings(self._llm) != before
 
     def _keywords(self, schema: type[BaseModel] | None) -> dict[str, Any]:
         if schema is None or self._format is None:
@@ -227,6 +226,11 @@ def _prepared(model: M, *, cold: bool = True) -> M:
         # OpenAI's own would try to close itself in another loop than its own, which fails and is logged.
         copy._async_http_client = import_module("openai").DefaultAsyncHttpxClient()  # type: ignore[attr-defined]
     return copy
+
+
+def _settings(llm: LLM) -> dict[str, Any]:
+    """The settings on which the answers of an LLM depend."""
+    return sampling_settings(llm, getattr(llm, "additional_kwargs", None) or {})
 
 
 def _is_a(llm: LLM, module: str, name: str) -> bool:

@@ -31,8 +31,8 @@ from stratagraph.eval.scoring import Cutoffs
 from stratagraph.methods import NAMES
 from stratagraph.models.budget import Budget
 from stratagraph.models.gate import ModelGate
+from stratagraph.models.identity import is_named
 from stratagraph.models.named import as_chat_model, as_embedder
-from stratagraph.models.wrap import is_named
 from stratagraph.pipeline.tokens import choose
 from stratagraph.progress import LineProgress, NoProgress
 from stratagraph.protocols import CallCache, Progress

@@ -21,8 +21,8 @@ from stratagraph.eval.metrics import has_wordnet
 from stratagraph.eval.rankers import Workbench
 from stratagraph.eval.results import Indexing, Row
 from stratagraph.eval.scoring import Cutoffs
+from stratagraph.models.identity import identity_of_model
 from stratagraph.models.stages import models_by_stage
-from stratagraph.models.wrap import identity_of_model
 from stratagraph.records import Usage
 from stratagraph.store.files import Directory
 

@@ -11,12 +11,13 @@ import numpy as np
 from stratagraph.errors import EmbedderError, MapperError, ModelError
 from stratagraph.models.budget import Limits, Sleep
 from stratagraph.models.deadline import within
+from stratagraph.models.identity import embedder_name, is_named
 from stratagraph.models.limiter import Slot, Slots
 from stratagraph.models.pending import PendingCall, PendingCalls, run_workers
 from stratagraph.models.retry import nobody_there, translate, with_retries
 from stratagraph.models.tracing import request_attributes, span
 from stratagraph.models.vectors import Label, excerpt, unit_rows
-from stratagraph.models.wrap import Embedding, embedder_name, is_named, offers_spans
+from stratagraph.models.wrap import Embedding, offers_spans
 from stratagraph.protocols import Spans, VectorJournal, Vectors
 from stratagraph.records import content_id
 

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 from stratagraph.models.budget import Limits, Prices
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.hashing import HashingEmbedder
+from stratagraph.models.identity import embedder_name
 from stratagraph.models.pending import PendingCall
 from stratagraph.models.prices import cost_of, money
 from stratagraph.models.request import CountTokens, approximate_tokens
 from stratagraph.models.stages import stage_of
 from stratagraph.models.task import Call, answer_text
-from stratagraph.models.wrap import embedder_name, offers_spans
+from stratagraph.models.wrap import offers_spans
 from stratagraph.protocols import CallCache, Progress, Spans, Vectors
 from stratagraph.records import Usage
 

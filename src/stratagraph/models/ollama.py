@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from stratagraph.errors import MissingExtra
 from stratagraph.models.clients import PerLoop, PerProcess
 from stratagraph.models.completion import Completion
+from stratagraph.models.identity import sampling_settings
 from stratagraph.models.messages import Messages
-from stratagraph.models.sampling import sampling_settings
 from stratagraph.models.schema import sent_schema
 
 if TYPE_CHECKING:
@@ -92,11 +92,7 @@ class OllamaChatModel:
         self.address = self._client.address
         cold = {} if temperature is None else {"temperature": temperature}
         self._options = {**cold, "num_ctx": num_ctx, **options}
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What answers depend on besides the prompt."""
-        return sampling_settings(self._options)
+        self.settings = sampling_settings(self._options)
 
     def complete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
         """The model's answer; JSON text where there is a `schema`."""

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from stratagraph.errors import MissingExtra, ModelError
 from stratagraph.models.clients import PerLoop, PerProcess
 from stratagraph.models.completion import Completion, from_openai
+from stratagraph.models.identity import normalised_address, sampling_settings
 from stratagraph.models.messages import Messages
-from stratagraph.models.sampling import sampling_settings
 from stratagraph.models.schema import response_format
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
+
+
+_OPENAI = "https://api.openai.com/v1"
 
 
 class _Client:
@@ -45,8 +49,10 @@ class _Client:
         return {"base_url": self._base_url, "api_key": self._key or "none", "max_retries": 0}
 
 
-def _name(model: str, base_url: str | None) -> str:
-    """The name by which `models.named` makes a model again."""
+def _name(model: str, base_url: str | None) -> str | None:
+    """The name by which `models.named` makes a model again; None of an address that holds a password."""
+    if base_url and "@" in urlsplit(base_url).netloc:
+        return None
     return f"openai:{model}" + (f"@{base_url}" if base_url else "")
 
 
@@ -82,21 +88,17 @@ class OpenAIChatModel:
         **options: Any,
     ) -> None:
         self.name = model
-        self.address = base_url or ""
+        self.address = normalised_address(base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI)
         self._client = _Client(model, base_url, api_key)
         self._options = options if temperature is None else {"temperature": temperature, **options}
         plain = not options and temperature == 0.0 and api_key is None
         self.given_name = _name(model, base_url) if plain else None
         self._given = temperature != 0.0
+        self.settings = sampling_settings(self._options)  # as requested, also when a server refuses some
 
     def require_key(self) -> None:
         """Raise `ModelError` where a key is needed and there is none."""
         self._client.require_key()
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What answers depend on besides the prompt."""
-        return sampling_settings(self._options)
 
     def drop_temperature(self) -> bool:
         """Use the model's own temperature, unless the caller chose one; whether that changes anything."""

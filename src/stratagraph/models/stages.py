@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stratagraph.models.wrap import model_name
+from stratagraph.models.identity import model_name
 
 STAGES = ("extract", "summarize", "answer")
 _STAGE_OF_TASK = {

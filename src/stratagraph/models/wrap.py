@@ -11,26 +11,38 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from stratagraph import _sync
 from stratagraph._locks import Lock, after_fork
 from stratagraph.errors import CallFailed, ModelError
 from stratagraph.models.budget import Limits
 from stratagraph.models.completion import Completion
+from stratagraph.models.identity import identity_of_model, model_name, server_address
 from stratagraph.models.limiter import Slot
 from stratagraph.models.messages import Messages
 from stratagraph.models.retry import refuses_system, refuses_temperature
 from stratagraph.protocols import Spans
 
 R = TypeVar("R")
-_NAMES = ("name", "model_name", "model", "model_id")
 _END = object()
 _COLD, _SYSTEM = "temperature 0", "system messages"
 _REFUSALS = {_COLD: refuses_temperature, _SYSTEM: refuses_system}
+_PROVIDERS = {
+    *(
+        "api.openai.com",
+        "api.anthropic.com",
+        "api.mistral.ai",
+        "api.deepseek.com",
+        "api.groq.com",
+        "api.x.ai",
+    ),
+    *("api.cohere.com", "generativelanguage.googleapis.com"),
+}
+"""Servers at which a model costs what the table of prices says."""
 _Pair = tuple[Callable[..., Any] | None, Callable[..., Any] | None]
 
 
@@ -64,56 +76,6 @@ def _contained(function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
         raise ModelError(f"the model raised {type(error).__name__}: {error}") from error
 
 
-def _given_name(model: object) -> str | None:
-    for attribute in _NAMES:
-        value = getattr(model, attribute, None)
-        if isinstance(value, str) and value:
-            return value
-    value = getattr(getattr(model, "metadata", None), "model_name", None)
-    return value if isinstance(value, str) and value else None
-
-
-def model_name(model: object) -> str:
-    """How the cache of calls knows a model: its `name`, `model_name` or `model`, else its class."""
-    return _given_name(model) or type(model).__qualname__
-
-
-def identity_of_model(model: object) -> str:
-    """How the cache of calls knows the answers of a model: by its name and its sampling settings."""
-    return _with_settings(model_name(model), getattr(model, "settings", None))
-
-
-def _with_settings(name: str, settings: Any) -> str:
-    return f"{name} {json.dumps(settings, sort_keys=True, default=str)}" if settings else name
-
-
-def is_named(embedder: object) -> bool:
-    """Whether an embedder says which one it is."""
-    return _given_name(embedder) is not None
-
-
-def declared_dimension(embedder: object) -> int | None:
-    """The dimension of an embedder's vectors, where it says so before it has made any."""
-    found = [getattr(embedder, name, None) for name in ("dimension", "dimensions")]
-    return next((each for each in found if isinstance(each, int) and each > 0), None)
-
-
-def embedder_name(embedder: object, dimension: int | None) -> str:
-    """How an index knows an embedder: its `name`, its model's name, or its class and dimension.
-
-    A model's name gets the `dimensions` that the embedder asks of it, if it does: the same model at
-    another length makes other vectors.
-    """
-    name = getattr(embedder, "name", None)
-    if isinstance(name, str) and name:
-        return name
-    given = _given_name(embedder)
-    if given is None:
-        return f"{type(embedder).__qualname__}-{dimension}"
-    wanted = getattr(embedder, "dimensions", None)
-    return f"{given}-{wanted}" if isinstance(wanted, int) and not isinstance(wanted, bool) else given
-
-
 def _takes_schema(function: Callable[..., Any]) -> bool:
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -133,9 +95,9 @@ class Chat:
 
     def __init__(self, model: object, threads: Threads, refused: set[tuple[str, str]]) -> None:
         self.name = model_name(model)
-        self.address = _text_of(getattr(model, "address", None))
+        self.identity = identity_of_model(model)
+        self.address = server_address(model)
         self.context_tokens = getattr(model, "context_tokens", None)
-        self.settings = getattr(model, "settings", None) or {}
         self.without: frozenset[str] = frozenset()
         self._lock = Lock()
         self._threads = threads
@@ -151,14 +113,10 @@ class Chat:
         self._with_schema = _takes_schema(chosen)
 
     @property
-    def identity(self) -> str:
-        """What answers depend on besides the prompt; see `identity_of_model`."""
-        return _with_settings(self.name, self.settings)
-
-    @property
     def priced_as(self) -> str:
         """The name under which the table of prices has the model; a server of one's own has its own price."""
-        return f"{self.name} (own server)" if self.address else self.name
+        own = self.address and urlsplit(self.address).hostname not in _PROVIDERS
+        return f"{self.name} (own server)" if own else self.name
 
     def accepted(self, schema: type[Any] | None) -> type[Any] | None:
         """The schema if the model takes one and has not refused this one; else None."""
@@ -258,10 +216,6 @@ class Chat:
                 yield _text(piece, self.name)
         else:
             yield await self.complete(prompt, None, slot)
-
-
-def _text_of(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _text(answer: object, name: str) -> str:

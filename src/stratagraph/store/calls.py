@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -122,15 +122,28 @@ class SqliteCalls:
                 stacklevel=3,
             )
 
-    def put(self, key: str, answer: str, *, task: str, model: str, sources: Sequence[str]) -> None:
+    def put(
+        self,
+        key: str,
+        answer: str,
+        *,
+        task: str,
+        model: str,
+        sources: Sequence[str],
+        deleted: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Store an answer. `sources` are the chunks whose text went into the question.
 
-        An answer that is stored twice is replaced, and keeps the sources of both.
+        An answer that is stored twice is replaced, and keeps the sources of both. `deleted` says inside the
+        transaction whether a source is gone; then nothing is stored. A purge waits for the transaction, so
+        either this check sees the deletion or the purge sees the answer.
         """
         database = self._open(create=True)
         if database is None:
             return
         with database.transaction() as connection:
+            if deleted():
+                return
             number = connection.execute(_PUT, (key, answer, task, model, now())).fetchone()[0]
             connection.execute(
                 "INSERT OR REPLACE INTO checksums VALUES (?, ?)", (number, _checksum(key, answer))

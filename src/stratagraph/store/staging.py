@@ -405,7 +405,7 @@ class Staging(CorpusView):
         if self.published:
             raise RuntimeError("publish() was already called")
         sealed = self._seal(manifest)
-        if self._calls.exists() and (gone := self._gone()):
+        if gone := self._gone():  # even without a cache: an answer under way may make one before the purge
             self._journal.plan_purge(self._number, gone)
         if self._external is not None:
             self._external.write(self._journal)
