@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from stratagraph.models.gate import CallItem, ModelGate, Prompt, Task
 from stratagraph.models.structured import json_as, plain_text
+from stratagraph.records import Usage
 
 ECHO = Prompt("echo", "Say something about {{text}}.")
 TEN = "ten tokens of forty characters at most.."
@@ -46,7 +47,7 @@ def all_free(gate: ModelGate) -> bool:
     return (
         all(each.free == each.count for each in slots)
         and not len(gate._pending)
-        and (requests is None or requests.account.idle)
+        and (requests is None or requests.account._promised == Usage())
     )
 
 

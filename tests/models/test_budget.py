@@ -52,8 +52,8 @@ def test_calls_under_way_count_against_the_budget() -> None:
     assert not account.reserve(Usage(1, 0, 40, 20))
     assert account.reached == "tokens=100"
     account.settle(first, Usage(1, 0, 40, 1))
-    assert account.idle
     assert account.reserve(Usage(1, 0, 40, 19))
+    assert not account.reserve(Usage(1, 0, 1, 0))
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=60), st.integers(1, 600))

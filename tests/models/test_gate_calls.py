@@ -5,14 +5,17 @@ import random
 from dataclasses import replace
 
 import pytest
+from pydantic import BaseModel
 
 from stratagraph.errors import BudgetExceeded, CallFailed, ModelError, ParseFailed, TooManyFailures
 from stratagraph.models.budget import Budget, Limits, Prices
 from stratagraph.models.completion import Completion
 from stratagraph.models.gate import CallItem, ModelGate
 from stratagraph.models.stages import StageModels
+from stratagraph.models.structured import json_as
+from stratagraph.models.task import Task
 from stratagraph.testing import BlockingChatModel, MemoryCalls, ScriptedChatModel, ServiceError
-from tests.models.tasks import FACT, TEXT, Codes, Fact, Pauses, Recorder, all_free, items
+from tests.models.tasks import ECHO, FACT, TEXT, Codes, Fact, Pauses, Recorder, all_free, items
 
 GOOD = '{"subject": "a", "score": 2}'
 
@@ -170,6 +173,10 @@ async def test_a_bad_request_may_mean_the_schema() -> None:
     assert model.schemas == [Fact, Fact]
 
 
+class Facts(BaseModel):
+    facts: list[Fact]
+
+
 def cut(text: str) -> Completion:
     return Completion(text, finish_reason="length", input_tokens=40, output_tokens=900)
 
@@ -189,6 +196,42 @@ async def test_cut_off_answers_are_asked_for_again_and_never_kept() -> None:
     with pytest.raises(ParseFailed, match="cut off at the model's limit"):
         await through.call(TEXT, {"text": "x"}, item="i")
     assert cache.entries == {}
+
+
+LIST = Task("facts", ECHO, json_as(Facts), lambda values: Facts(facts=[]), schema=Facts)
+WHOLE = '{"facts": [{"subject": "a", "score": 1}, {"subject": "b", "score": 2}]}'
+
+
+@pytest.mark.parametrize("length", [len(WHOLE) - each for each in (2, 5, 12, 30)])
+@pytest.mark.parametrize("start", [0, len('{"facts": ')])
+async def test_json_without_its_end_is_asked_for_again_and_listed(start: int, length: int) -> None:
+    """Some servers say `stop` where they mean `length`."""
+    answer = Completion(WHOLE[start:length], finish_reason="stop")
+    cache, model = (
+        MemoryCalls(),
+        ScriptedChatModel(lambda prompt: WHOLE if "stops before" in prompt else answer),
+    )
+    mended = gate(model, cache=cache)
+    assert len((await mended.call(LIST, {"text": "x"}, item="i")).facts) == 2
+    assert (model.calls, len(cache.entries), mended.failures) == (2, 1, [])
+
+    cache, model = MemoryCalls(), ScriptedChatModel(lambda prompt: answer)
+    through = gate(model, cache=cache, max_failures=0.0)
+    found = await through.map(LIST, items(5))
+    assert all(each is not None and each.facts for each in found)
+    assert [each.item for each in through.failures] == [f"item-{n}" for n in range(5)]
+    assert "incomplete" in through.failures[0].reason
+    assert cache.entries == {}
+
+
+@pytest.mark.parametrize(
+    "answer", [WHOLE, WHOLE[:-1], f"Here it is [1]: {WHOLE}", f"```json\n{WHOLE}\n```", f"{WHOLE} (see [1)"]
+)
+async def test_json_with_its_end_is_asked_for_once(answer: str) -> None:
+    model = ScriptedChatModel(lambda prompt: answer)
+    through = gate(model)
+    assert len((await through.call(LIST, {"text": "x"}, item="i")).facts) == 2
+    assert (model.calls, through.failures) == (1, [])
 
 
 async def test_a_filtered_answer_fails_its_unit_without_another_call() -> None:

@@ -11,9 +11,10 @@ import os
 import pickle
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
+
+from cachetools import LRUCache
 
 from stratagraph._locks import Lock
 from stratagraph.errors import MapperError
@@ -37,7 +38,7 @@ class Packer:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._packed: OrderedDict[int, tuple[object, Packed]] = OrderedDict()
+        self._packed: LRUCache[int, tuple[object, Packed]] = LRUCache(_HELD)
 
     def function(self, function: Callable[..., Any]) -> Packed:
         """A function as bytes.
@@ -55,8 +56,6 @@ class Packer:
         packed = Packed(hashlib.blake2b(payload, digest_size=16).hexdigest(), payload)
         with self._lock:
             self._packed[id(function)] = function, packed  # held, so that its id stays its own
-            while len(self._packed) > _HELD:
-                self._packed.popitem(last=False)
         return packed
 
     def batch(self, batch: object) -> bytes:
@@ -135,18 +134,16 @@ class Refused(NamedTuple):
     text: str
 
 
-_loaded: OrderedDict[str, Callable[..., Any]] = OrderedDict()
+_loaded: LRUCache[str, Callable[..., Any]] = LRUCache(_HELD)
 
 
 def work(key: str, payload: Callable[[], bytes], batch: bytes) -> bytes | Refused:
     """Do a batch in this process: `payload` gives the function's bytes if it is not loaded yet."""
     try:
-        if key not in _loaded:
-            _loaded[key] = pickle.loads(payload())
-            while len(_loaded) > _HELD:
-                _loaded.popitem(last=False)
-        _loaded.move_to_end(key)
-        return pickle.dumps(_loaded[key](pickle.loads(batch)), protocol=pickle.HIGHEST_PROTOCOL)
+        function = _loaded.get(key)
+        if function is None:
+            function = _loaded[key] = pickle.loads(payload())
+        return pickle.dumps(function(pickle.loads(batch)), protocol=pickle.HIGHEST_PROTOCOL)
     except BaseException as error:  # one that ends a worker would be taken for its death
         return refused(error)
 

@@ -12,6 +12,8 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
+from cachetools import LRUCache
+
 from stratagraph._mapping.apart import DEATHS, ApartMapper, Job
 from stratagraph._mapping.packing import Packed, Refused, work
 from stratagraph.errors import MapperError, MissingExtra
@@ -72,7 +74,7 @@ class RayMapper(ApartMapper):
         self._started_here = False
         self._workers: list[_Worker] = []
         self._on_gpus: list[_Worker] = []
-        self._functions: dict[str, Any] = {}
+        self._functions: LRUCache[str, Any] = LRUCache(_HELD)
 
     def __repr__(self) -> str:
         where = "" if self._address is None else f"@{self._address}"
@@ -98,7 +100,7 @@ class RayMapper(ApartMapper):
             self.close()
 
     def _forget(self) -> None:
-        self._workers, self._on_gpus, self._functions = [], [], {}
+        self._workers, self._on_gpus, self._functions = [], [], LRUCache(_HELD)
         self._started_here = False
 
     def _send(self, job: Job) -> None:
@@ -127,8 +129,6 @@ class RayMapper(ApartMapper):
         """A reference to the function on the cluster."""
         if function.key not in self._functions:
             self._functions[function.key] = _ray().put(function.payload)
-            while len(self._functions) > _HELD:
-                self._functions.pop(next(iter(self._functions)))
         return self._functions[function.key]
 
     def _start(self) -> None:

@@ -204,6 +204,8 @@ class BatchGate(ModelGate):
     def _used(self, call: Call[T], found: Outcome) -> tuple[str, T]:
         if found.answer is None:
             raise ParseFailed(found.reason)
+        if found.reason:
+            self._note_incomplete(call, self._scope_for(call.task.name), found.reason)
         return found.answer, call.task.parse(found.answer)
 
     def _known(self, call: Call[T]) -> Outcome | None:

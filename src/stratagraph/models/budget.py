@@ -148,11 +148,6 @@ class Account:
         self._promised = Usage()
         self._lock = Lock()
 
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is promised."""
-        return self._promised == Usage()
-
     def reserve(self, estimate: Usage) -> bool:
         """Promise what a call may use; False if a bound stands against it, which `reached` then names."""
         with self._lock:

@@ -43,7 +43,7 @@ from stratagraph.models.request import CountTokens, Requests, approximate_tokens
 from stratagraph.models.retry import too_many
 from stratagraph.models.services import Services
 from stratagraph.models.stages import models_by_stage, stage_of
-from stratagraph.models.structured import plain_text
+from stratagraph.models.structured import lacks_end, plain_text
 from stratagraph.models.task import Call, CallItem, Prompt, Task, repair_request
 from stratagraph.models.tracing import span, usage_attributes
 from stratagraph.models.wrap import Chat, Embedding
@@ -461,10 +461,17 @@ class ModelGate:
             return self._keep(call, second, requests)
         for reply in (second, first):
             if reply.value is not None:
-                logger.warning("%s: an incomplete answer is used: %s", call.task.name, reply.fault)
+                self._note_incomplete(call, scope, reply.fault)
                 return reply.answer, reply.value
         reason = f"{second.fault} (in the repaired answer; in the first: {first.fault})"
         raise ParseFailed(reason) from second.fault
+
+    def _note_incomplete(self, call: Call[T], scope: Scope, fault: object) -> None:
+        """List an answer of which only a part is used; the unit has not failed, and ends no operation."""
+        logger.warning("%s: an incomplete answer is used: %s", call.task.name, fault)
+        reason = f"the answer is incomplete, and what can be read of it is used: {fault}"
+        documents = self.documents_of(call.sources)
+        self.failures.append(Failure(scope.stage, call.item, reason, tuple(call.sources), documents))
 
     async def _attempt(
         self, call: Call[T], requests: Requests, scope: Scope, pending: PendingCall, prompt: Messages
@@ -484,9 +491,12 @@ class ModelGate:
             value = self._read(call.task, answer)
         except ParseFailed as fault:
             return Reply(answer, None, fault)
-        if not answer.cut_off:
+        if answer.cut_off:
+            cut = "it was cut off at the model's limit of tokens; write less, and come to the end"
+        elif call.task.schema is not None and lacks_end(answer):
+            cut = "its JSON stops before the end; write less, and close every bracket"
+        else:
             return Reply(answer, value, None)
-        cut = "it was cut off at the model's limit of tokens; write less, and come to the end"
         return Reply(answer, value if call.task.usable_in_part else None, ParseFailed(cut))
 
     def _read(self, task: Task[T], answer: Completion) -> T:

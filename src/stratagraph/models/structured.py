@@ -177,6 +177,27 @@ def read_json(answer: str, read: Callable[[Any, bool], T | None]) -> T:
     raise ParseFailed("the answer holds no JSON object; answer with JSON only")
 
 
+def lacks_end(answer: str) -> bool:
+    """Whether the JSON of an answer stops before its end, so that a repair loses what would have followed.
+
+    Only the closing brace of the outermost object may be missing: some models forget it, and nothing is lost.
+    """
+    text = without_thoughts(answer)
+    start = _first_bracket(text)
+    if start is None or next(_strict(text[start:]), None) is not None:
+        return False
+    source = text[start:].rstrip().removesuffix("```").rstrip()
+    if _depth(source) <= 0:  # brackets in strings count too: an unescaped quote may hide the last ones
+        return False
+    depth = _depth(_STRING.sub("", source))
+    return depth > 1 or (depth == 1 and not (source[0] == "{" and source[-1] in "]}"))
+
+
+def _depth(text: str) -> int:
+    """Brackets of a text that are open at its end."""
+    return sum(1 if each in "[{" else -1 for each in _ANY_BRACKET.findall(text))
+
+
 def _too_deep(text: str) -> bool:
     """Whether more brackets are open at once than any answer needs; those in strings count too."""
     depth = 0
@@ -227,7 +248,9 @@ def _mended(source: str) -> Any:
 
 
 _BRACKET = re.compile(r"[{\[]")
+_LIST_OF_OBJECTS = re.compile(r"\[\s*\{")
 _ANY_BRACKET = re.compile(r"[{}\[\]]")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)', re.DOTALL)
 _NUL_ESCAPE = re.compile(r"\\u0000")
 _HALF_ESCAPES = re.compile(  # half of a surrogate pair, escaped: read, it could not be stored
     r"\\u(?:d[89ab][0-9a-f]{2}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{2}\\u)d[c-f][0-9a-f]{2})", re.IGNORECASE
@@ -251,7 +274,7 @@ def _strict(text: str) -> Iterator[Any]:
             value, at = decoder.raw_decode(text, match.start())
         except (ValueError, RecursionError):
             # Looking further inside broken JSON would find parts of it that pass for the whole.
-            if text[match.start()] == "{":
+            if text[match.start()] == "{" or _LIST_OF_OBJECTS.match(text, match.start()):
                 return
             at = match.end()
             continue

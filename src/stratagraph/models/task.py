@@ -189,6 +189,7 @@ class Call(Generic[T]):
 
     task: Task[T]
     values: Mapping[str, str]
+    item: str
     sources: Sequence[str]
     prompt: Messages
     key: str
@@ -203,7 +204,7 @@ class Call(Generic[T]):
         schema = _schema_fingerprint(task.schema)
         # The fingerprint is of the whole template, so that it tells where the system message ends too.
         key = content_id(task.name, task.prompt.fingerprint, schema, model, prompt)
-        return cls(task, item.values, item.sources, prompt, key)
+        return cls(task, item.values, item.item, item.sources, prompt, key)
 
 
 REPAIR = Prompt(
