@@ -185,8 +185,8 @@ class Models:
         """A gate for one operation, with its own account, ledger and list of failures.
 
         `journal` keeps the vectors of an operation that changes the folder. `llm` replaces the index's chat
-        model. Gates of one operation may share an `account`; `name` labels their progress. A question gives the
-        `generation` that it reads.
+        model. Gates of one operation may share an `account`; `name` labels their progress. A question
+        gives the `generation` that it reads.
         """
         if journal is not None:
             _require_keys(self.llm)
