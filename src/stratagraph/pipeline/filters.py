@@ -52,7 +52,7 @@ def _tests(key: str, condition: Any, depth: int) -> list[Predicate]:
         excluded = _all_of(condition, depth)
         return [lambda metadata: not excluded(metadata)]
     if key in ("$and", "$or"):
-        if not _is_list(condition) or not condition:
+        if not isinstance(condition, list | tuple) or not condition:
             raise TypeError(f"{key} takes a list of filters, not {condition!r}")
         parts = [_all_of(each, depth) for each in condition]
         combine = all if key == "$and" else any
