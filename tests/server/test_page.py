@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -99,6 +100,37 @@ def test_a_question_is_answered_with_its_sources(browser: Browser, address: str)
     assert_quiet(page, address)
 
 
+def test_markdown_is_shown_as_it_is_meant_and_the_quoted_sentence_is_marked(
+    browser: Browser, address: str
+) -> None:
+    text = (
+        "# Rules of the Lamp\n\n- Trim the **great wick** at dusk.\n- Oil comes from Hull.\n\n"
+        "The warden of Skerry rings `bell two` when\nthe fog comes in.\n\n```\nring --twice <now>\n```\n"
+    )
+    request = Request(f"{address}api/files/rules.md", text.encode(), method="PUT")
+    with urlopen(request, timeout=60) as reply:
+        job = json.load(reply)["id"]
+    until = time.monotonic() + 60
+    while json.load(urlopen(f"{address}api/jobs/{job}", timeout=60))["state"] != "done":
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    time.sleep(1.1)  # the server looks for changes once a second
+    page = browser.open(address)
+    ask(page, "When does the warden of Skerry ring the bell?")
+    assert page.text(".hit .text strong") == "great wick"
+    assert page.text(".hit .text pre") == "ring --twice <now>"
+    assert "#" not in page.text(".hit .text")
+    page.run(
+        "[...document.querySelectorAll('button.cite')]"
+        ".find(e => e.previousSibling.textContent.includes('fog')).click()"
+    )
+    wait(page, "!!document.querySelector('.reader mark')")
+    marked = page.run("[...document.querySelectorAll('.reader mark')].map(e => e.textContent).join('')")
+    assert "fog comes in" in marked
+    assert "Hull" not in marked
+    assert_quiet(page, address)
+
+
 def test_kinds_of_hits_are_filtered(browser: Browser, address: str) -> None:
     page = browser.open(address)
     wait(page, "document.querySelector('select').options.length == 2")
@@ -128,7 +160,7 @@ def test_markup_in_documents_is_text(browser: Browser, address: str) -> None:
 def test_text_runs_in_its_own_direction(browser: Browser, address: str) -> None:
     page = browser.open(address)
     ask(page, "مارا تقود القارب")
-    found = "[...document.querySelectorAll('.hit .text')].find(e => e.textContent.includes('القارب'))"
+    found = "[...document.querySelectorAll('.hit .text p')].find(e => e.textContent.includes('القارب'))"
     assert page.run(f"getComputedStyle({found}).direction") == "rtl"
     assert page.run("getComputedStyle(document.querySelector('.why')).direction") == "ltr"
     assert_quiet(page, address)

@@ -2,6 +2,7 @@
 import * as api from "./api.js";
 import { button, count, h, money, prose, seconds } from "./dom.js";
 import { draw } from "./graph.js";
+import { markdown } from "./markdown.js";
 import * as reader from "./reader.js";
 
 const SHOWN = 420; // characters of a hit before it is opened
@@ -109,12 +110,15 @@ function skeleton() {
 /* The answer's text, in which each [2] that is a hit opens its passage. */
 function showAnswer(parts, text, answer) {
   const body = h("p", { class: "text", dir: "auto" });
-  let at = 0;
+  let at = 0, quoted = "";
   for (const match of text.matchAll(/\[(\d{1,3})\]/g)) {
     const hit = hits[Number(match[1]) - 1];
     if (!hit) continue;
-    body.append(text.slice(at, match.index).replace(/ $/, "\u00a0"));
-    body.append(button(match[1], () => openHit(hit), { class: "cite", title: name(hit), "aria-label": `Source ${match[1]}: ${name(hit)}`,
+    const before = text.slice(at, match.index);
+    quoted = before.trim() || quoted;
+    const sentence = quoted;
+    body.append(before.replace(/ $/, "\u00a0"));
+    body.append(button(match[1], () => openHit(hit, sentence), { class: "cite", title: name(hit), "aria-label": `Source ${match[1]}: ${name(hit)}`,
       }));
     at = match.index + match[0].length;
   }
@@ -150,11 +154,11 @@ const kind = (hit) => KINDS[hit.kind] || hit.kind;
 const name = (hit) => hit.title || hit.documents[0] || kind(hit);
 
 function card(hit, at) {
-  const text = prose("p", "", { class: "text" }), body = untitled(hit);
+  const text = prose("div", "", { class: "text" }), body = untitled(hit);
   const long = body.length > SHOWN + 80;
   const more = button("more", () => fold(false), { class: "quiet" });
   function fold(short) {
-    text.textContent = short ? body.slice(0, SHOWN).replace(/\s+\S*$/u, "") + " …" : body;
+    text.replaceChildren(...markdown(short ? body.slice(0, SHOWN).replace(/\s+\S*$/u, "") + " …" : body));
     more.hidden = !short;
   }
   fold(long);
@@ -181,9 +185,10 @@ function untitled(hit) {
 
 const family = (hit) => (hit.kind === "chunk" ? "passage" : ["entity", "relation", "unit", "attribute"].includes(hit.kind) ? "entity" : "summary");
 
-function openHit(hit) {
+/* Open the first passage of a hit; an answer gives the sentence that it quotes from there. */
+function openHit(hit, sentence = "") {
   mark(hit.number - 1);
-  if (hit.sources.length) reader.openPassage(hit.sources[0]);
+  if (hit.sources.length) reader.openPassage(hit.sources[0], sentence);
 }
 
 function mark(at) {

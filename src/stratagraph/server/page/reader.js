@@ -1,6 +1,7 @@
 /* A passage in its document, with as much before and after it as one asks for. */
 import * as api from "./api.js";
 import { button, count, h, prose } from "./dom.js";
+import { highlight, markdown } from "./markdown.js";
 
 const MORE = 10;
 const panel = () => document.getElementById("reader");
@@ -14,21 +15,21 @@ export function close() {
   return true;
 }
 
-export async function openPassage(id) {
-  await open(() => api.get("api/passage", { id }));
+export async function openPassage(id, sentence = "") {
+  await open(() => api.get("api/passage", { id }), sentence);
 }
 
 export async function openDocument(id) {
   await open(() => api.get("api/document", { id }));
 }
 
-async function open(read) {
+async function open(read, sentence = "") {
   if (panel().hidden) before = document.activeElement;
   panel().hidden = false;
   document.body.classList.add("reading");
   panel().replaceChildren(h("p", { class: "soft" }, "Reading…"));
   try {
-    fill(await read());
+    fill(await read(), sentence);
   } catch (error) {
     panel().replaceChildren(bar("", ""), h("p", { class: "error" }, error.message));
   }
@@ -39,7 +40,7 @@ function bar(title, soft) {
     button("×", close, { class: "icon", "aria-label": "Close", title: "Close (Esc)" }));
 }
 
-function fill(reading) {
+function fill(reading, sentence) {
   const text = h("div", { class: "pages" });
   let first = reading.offset, last = reading.offset + reading.passages.length;
   const earlier = button("", () => load(true), { class: "quiet" });
@@ -47,7 +48,7 @@ function fill(reading) {
 
   function draw(passages, atStart) {
     const made = passages.map((each) => h("section", { class: each.cited ? "cited" : "", data: { id: each.id } },
-      place(each.metadata), prose("p", each.text, { class: "text" })));
+      place(each.metadata), h("div", { class: "text" }, ...markdown(each.text))));
     if (atStart) text.prepend(...made); else text.append(...made);
     earlier.hidden = first <= 0;
     later.hidden = last >= reading.total;
@@ -68,7 +69,10 @@ function fill(reading) {
   panel().replaceChildren(close, facts(reading), earlier, text, later);
   draw(reading.passages, false);
   close.querySelector("button").focus();
-  text.querySelector(".cited")?.scrollIntoView({ block: "center" });
+  const cited = text.querySelector(".cited");
+  const marked = cited && sentence ? highlight(cited.querySelector(".text"), sentence) : null;
+  cited?.classList.toggle("quoted", Boolean(marked));
+  (marked || cited)?.scrollIntoView({ block: "center" });
 }
 
 function place(metadata) {
