@@ -47,21 +47,6 @@ def test_paths_through_what_is_no_graph(offsets: np.ndarray) -> None:
         assert all(0 <= node < len(offsets) - 1 for node in found.tolist())
 
 
-def test_hamming_of_shapes_that_do_not_fit() -> None:
-    code, codes, out = np.zeros(2, np.uint64), np.zeros((3, 2), np.uint64), np.zeros(3, np.uint16)
-    _native.hamming(code, codes, out)
-    for wrong in (
-        (code[:1], codes, out),
-        (code, codes[:, :1].copy(), out),
-        (code, codes, out[:2]),
-        (np.zeros(1024, np.uint64), np.zeros((3, 1024), np.uint64), out),
-    ):
-        with pytest.raises(ValueError, match=r"differ|one element per code|do not fit"):
-            _native.hamming(*wrong)
-    with pytest.raises(TypeError):
-        _native.hamming(code, codes[:, ::2], out)
-
-
 LAYER: dict[str, Any] = {
     "codes": np.zeros((3, 64), np.uint8),
     "scales": np.ones(3, np.float32),

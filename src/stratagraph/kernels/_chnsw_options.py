@@ -93,7 +93,7 @@ def read_options(arrays: Mapping[str, Array]) -> tuple[Options, int, list[int], 
     try:
         read: dict[str, Any] = json.loads(bytes(arrays["options"]))
         version = read["format"]
-        if isinstance(version, int) and version > FORMAT:
+        if type(version) is int and version != FORMAT:
             raise FormatMismatch(f"the index has format {version}; this version reads format {FORMAT}")
         dimension, ef, changes = read["dimension"], read["ef"], read["changes"]
         options = Options(**read["options"])

@@ -3,7 +3,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-def hamming(query: NDArray[np.uint64], codes: NDArray[np.uint64], out: NDArray[np.uint16]) -> None: ...
 def aligned(
     before: NDArray[np.integer],
     after: NDArray[np.integer],

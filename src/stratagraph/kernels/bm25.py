@@ -1,4 +1,4 @@
-"""BM25 over postings: the sums of what a question's terms give to passages, at the cost of their postings."""
+"""BM25 over postings."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _ALL: Mask = np.zeros(0, np.bool_)
 
 
 class Postings(NamedTuple):
-    """Of each term the passages that it stands in, one term after the other.
+    """The passages of each term, one term after the other.
 
     Parameters
     ----------
     rows
         Passages, shape (p,), int32; ascending within a term.
     counts
-        How often the term stands there, shape (p,), uint8, at least 1.
+        Occurrences of the term in the passage, shape (p,), uint8, at least 1.
     norms
-        What the length of a passage adds to that number, shape (passages,), float32, at least 0.
+        Length normalisation of each passage, shape (passages,), float32, at least 0.
     """
 
     rows: NDArray[np.int32]
@@ -44,21 +44,19 @@ def bm25(
     *,
     rarity: NDArray[np.float32] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Scores of the admitted passages that have one of the terms.
+    """Scores of the admitted passages that hold one of the terms.
 
     score(p) = sum over terms of idf * tf / (tf + norm(p)), with idf = ln(1 + (n - df + 0.5) / (df + 0.5)):
     Robertson et al. (1994), in the form that Lucene computes.
 
     Parameters
     ----------
-    postings
-        In memory or memory-mapped.
     starts, lengths
-        Where the postings of each of the question's terms begin and how many they are, int64.
+        The first posting of each of the question's terms and their number, int64.
     mask
         Admitted passages, shape (passages,); None admits all.
     rarity
-        The idf of each term, where the passages are a part of a corpus; None: they are all of it.
+        The idf of each term, if the passages are only a part of the corpus.
 
     Returns
     -------
@@ -67,7 +65,7 @@ def bm25(
     Raises
     ------
     ValueError
-        If the postings of a term are out of bounds, or one of them is no passage.
+        If postings are out of bounds.
     """
     if rarity is None:
         rarity = idf(len(postings.norms), lengths)
@@ -85,7 +83,7 @@ def bm25(
 
 
 def idf(passages: int, frequencies: NDArray[np.integer]) -> NDArray[np.float32]:
-    """How rare terms are that stand in so many of the passages, float32, shape of `frequencies`."""
+    """Inverse document frequency of terms that occur in `frequencies` of the passages, float32."""
     return np.log1p((passages - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32)
 
 

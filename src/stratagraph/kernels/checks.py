@@ -1,6 +1,5 @@
-"""Checks of arrays that were not made here: shape, dtype and values, in one vectorised pass each.
+"""Checks of stored arrays, after which native code follows them without bounds tests.
 
-Whoever opens arrays from a disk checks them once with these; what is checked needs no bounds test later.
 Every check raises a `ValueError` that names the array, the value and its place.
 """
 
@@ -16,10 +15,7 @@ Array = NDArray[Any]
 
 
 def check_layout(array: Array, what: str, dtype: DTypeLike, shape: tuple[int | None, ...]) -> None:
-    """Whether an array has exactly this dtype and shape; None stands for any length.
-
-    The abstract `np.integer` stands for int32 and int64.
-    """
+    """Check dtype and shape; None is any length, and `np.integer` is int32 or int64."""
     wanted = (np.int32, np.int64) if dtype is np.integer else (dtype,)
     if not any(array.dtype == np.dtype(each) for each in wanted):
         names = " or ".join(np.dtype(each).name for each in wanted)
@@ -33,7 +29,7 @@ def check_layout(array: Array, what: str, dtype: DTypeLike, shape: tuple[int | N
 
 
 def check_range(array: Array, what: str, end: int, *, start: int = 0) -> None:
-    """Whether integers are from `start` to `end - 1`."""
+    """Check that integers are from `start` to `end - 1`."""
     if not array.size or (array.min() >= start and array.max() < end):
         return
     place = int(np.argmax(((array < start) | (array >= end)).ravel()))
@@ -43,7 +39,7 @@ def check_range(array: Array, what: str, end: int, *, start: int = 0) -> None:
 
 
 def check_finite(array: Array, what: str, *, least: float = -np.inf, most: float = np.inf) -> None:
-    """Whether numbers are finite and from `least` to `most`."""
+    """Check that numbers are finite and from `least` to `most`."""
     if not array.size:
         return
     low, high = float(array.min()), float(array.max())  # NaN comes through both
@@ -57,7 +53,7 @@ def check_finite(array: Array, what: str, *, least: float = -np.inf, most: float
 
 
 def check_ascending(array: Array, what: str, *, strictly: bool = False) -> None:
-    """Whether no element (`strictly`: each but the first) is smaller than (or equal to) the one before."""
+    """Check that no element is smaller than the one before, or `strictly` none equal to it."""
     ordered = array[1:] > array[:-1] if strictly else array[1:] >= array[:-1]
     if not ordered.all():
         place = int(np.argmin(ordered)) + 1
@@ -67,7 +63,7 @@ def check_ascending(array: Array, what: str, *, strictly: bool = False) -> None:
 
 
 def check_borders(borders: Array, what: str, count: int, rows: int | None = None) -> None:
-    """Whether `borders`, shape (rows + 1,), cut 0 to `count` into rows; None: any number of rows."""
+    """Check that `borders`, shape (rows + 1,), cut 0 to `count` into rows; None: any number of rows."""
     check_layout(borders, what, np.integer, (None if rows is None else rows + 1,))
     if not len(borders) or borders[0] != 0 or borders[-1] != count:
         ends = f"{borders[0]} to {borders[-1]}" if len(borders) else "nothing"
@@ -84,26 +80,16 @@ def check_csr(
     rows: int | None = None,
     ascending: bool = False,
 ) -> None:
-    """Whether two arrays are compressed rows of a matrix: what native code may follow without looking.
+    """Check that two arrays, `what.indptr` and `what.indices`, are compressed rows of a matrix.
 
     Parameters
     ----------
-    indptr, indices
-        Row i holds the columns `indices[indptr[i]:indptr[i + 1]]`.
     columns
         Number of columns; every index is below it.
-    what
-        What the arrays are called without `.indptr` and `.indices`, for the message.
     rows
-        Number of rows; None takes any.
+        Number of rows; None: any.
     ascending
-        Whether the columns of a row ascend, each once.
-
-    Raises
-    ------
-    ValueError
-        If a dtype is not int32 or int64, the borders do not ascend from 0 to the number of indices, or an
-        index is no column or out of order.
+        Whether the columns of a row must ascend, each once.
     """
     check_layout(indices, f"{what}.indices", np.integer, (None,))
     check_borders(indptr, f"{what}.indptr", len(indices), rows)
@@ -121,10 +107,7 @@ def check_csr(
 
 
 def check_symmetric(indptr: Array, indices: Array, values: Array, what: str) -> None:
-    """Whether compressed rows that ascend (`check_csr`) are those of a symmetric matrix, values included.
-
-    `what` is what the arrays are called without `.indptr` and `.indices`.
-    """
+    """Check that ascending compressed rows (`check_csr`) are those of a symmetric matrix."""
     size = len(indptr) - 1
     matrix = csr_array((values, indices, indptr), shape=(size, size))
     turned = matrix.T.tocsr()
@@ -136,6 +119,6 @@ def check_symmetric(indptr: Array, indices: Array, values: Array, what: str) -> 
 
 
 def check_switches(array: Array, what: str, shape: tuple[int | None, ...]) -> None:
-    """Whether an array holds booleans, each byte 0 or 1: numpy counts others in many ways."""
+    """Check that an array holds booleans, each byte 0 or 1."""
     check_layout(array, what, np.bool_, shape)
     check_range(np.ascontiguousarray(array).view(np.uint8), what, 2)

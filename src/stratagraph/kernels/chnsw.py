@@ -236,7 +236,7 @@ class CHNSW(Linked):
         Damaged
             If an array is missing, has another shape or type, or holds a link to no living node; it is named.
         FormatMismatch
-            If a later version wrote them.
+            If they have another format.
         ValueError
             If the processor does not have the instructions.
         """

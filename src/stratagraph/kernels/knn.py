@@ -14,10 +14,9 @@ from stratagraph.kernels.float16 import blocks, pair_products
 from stratagraph.kernels.ranges import distinct, ranges
 from stratagraph.kernels.topk import kth_largest
 
-_MANY = 4
-"""Where so many times k are all nodes, each is compared with all."""
+_MANY = 4  # with fewer than k times as many nodes, each is compared with all
 _COMPARED = 256
-_LINKED = 64  # nodes of those that one which went was linked with, which may be linked instead
+_LINKED = 64  # neighbours of a deleted node that may be linked instead of it
 Nodes64 = NDArray[np.int64]
 
 
@@ -160,10 +159,9 @@ def hnswlib_graph(
 def nearest_of(
     vectors: Matrix, rows: NDArray[np.integer], k: int, *, lengths: Matrix | None = None
 ) -> NDArray[np.int64]:
-    """Pairs of some rows and the k vectors that are nearest to each, shape (pairs, 2).
+    """Pairs of some rows and the k vectors nearest to each, shape (pairs, 2), exactly.
 
-    It compares each of them with all, by inner product, or by cosine if the `lengths` of vectors are given.
-    A vector of zeros is near to nothing.
+    By inner product, or by cosine if the `lengths` of all vectors are given. A vector of zeros has none.
     """
     asked = np.asarray(vectors[rows], np.float32)
     directed = np.flatnonzero(asked.any(axis=1))
@@ -189,23 +187,23 @@ def nearest_of(
 
 
 def relinked(ends: Nodes64, now: Nodes64, vectors: Matrix) -> Nodes64:
-    """Links in place of those to nodes that went: to the nearest of what these were linked with.
+    """Links that replace those to deleted nodes: to the nearest nodes that these were linked with.
 
-    So a graph of near neighbours is mended where it was cut, as FreshDiskANN does (Singh et al., 2021); each
-    node gets at most as many links as it lost.
+    So FreshDiskANN mends a graph of near neighbours (Singh et al., 2021). A node gets at most as many links
+    as it lost.
 
     Parameters
     ----------
     ends
-        The links there were, in the numbers of before, shape (links, 2).
+        The previous links, in previous numbers, shape (links, 2).
     now
-        The row of each node now, or -1 if it went, shape (nodes before,).
+        The present row of each previous node, or -1 if it was deleted, shape (nodes before,).
     vectors
-        Of the nodes now.
+        Of the present nodes.
 
     Returns
     -------
-    Rows of the nodes that are joined, shape (new links, 2); some of them may be joined already.
+    Rows of the linked nodes, shape (new links, 2); some of them may be linked already.
     """
     stays = now[ends] >= 0
     cut = np.concatenate([ends[stays[:, 0] & ~stays[:, 1]], ends[stays[:, 1] & ~stays[:, 0]][:, ::-1]])
@@ -223,9 +221,9 @@ def relinked(ends: Nodes64, now: Nodes64, vectors: Matrix) -> Nodes64:
 
 
 def _largest_of_each(groups: Nodes64, scores: Matrix, counts: Nodes64) -> Nodes64:
-    """Places of the largest scores in each group, as many as `counts` tells, of equals the first; ascending.
+    """Places of the largest `counts` scores of each group, ascending; groups ascend.
 
-    Groups ascend. Of most only one is wanted, which is found without putting them in order.
+    Most groups want one, which is found without sorting.
     """
     if not len(groups):
         return np.zeros(0, np.int64)

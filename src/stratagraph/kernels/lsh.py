@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels._blas import one_thread
-from stratagraph.kernels.hamming import WORD, Codes, hamming, pack
+from stratagraph.kernels.hamming import WORD, Codes, pack
 from stratagraph.kernels.trie import group
 
-__all__ = ["bits_for", "group", "hamming", "hash_codes", "hyperplanes"]
+__all__ = ["bits_for", "group", "hash_codes", "hyperplanes"]
 
 Matrix = NDArray[np.float32]
 
@@ -19,12 +19,10 @@ _NEAR_ZERO = 1e-4
 
 
 def bits_for(size: int, maximum: int) -> int:
-    """Length of the codes for a layer of `size` vectors in groups of at most `maximum` (see ERRATA L2).
+    """Length of the codes for a layer of `size` vectors in groups of at most `maximum` (ERRATA L2).
 
-    An even split into groups takes log2(size / maximum) bits, and real vectors split unevenly: three
-    bits are provided for each. The grouping itself uses only as many as a place in the trie needs.
-    Whole words of 64 bits are given, so that the length, on which every comparison depends, stays the
-    same while a layer grows: it is 64 up to two million groups.
+    Three times the log2(size / maximum) bits of an even split, since real vectors split unevenly, rounded up
+    to words of 64 bits: the length, on which all comparisons depend, is 64 up to two million groups.
 
     Raises
     ------
@@ -38,14 +36,10 @@ def bits_for(size: int, maximum: int) -> int:
 
 
 def hyperplanes(bits: int, dimension: int, seed: int) -> Matrix:
-    """Normals of random hyperplanes, with independent Gaussian components (paper 004, 4.1).
+    """Normals of random hyperplanes with Gaussian components, shape (bits, dimension) (paper 004, 4.1).
 
-    The first `b` planes do not depend on `bits`. They are drawn from the raw stream of PCG64, which numpy
-    keeps the same in all versions, so that an index built with one numpy is updated with another.
-
-    Returns
-    -------
-    Normals, shape (bits, dimension).
+    The first planes do not depend on `bits`. They are drawn from the raw stream of PCG64, which is the same
+    in all versions of numpy.
 
     Raises
     ------
@@ -63,14 +57,13 @@ def hyperplanes(bits: int, dimension: int, seed: int) -> Matrix:
 
 
 def hash_codes(vectors: Matrix, planes: Matrix, *, batch: int = 8192) -> Codes:
-    """The side of each hyperplane on which each vector lies, one bit each, packed.
+    """The side of each hyperplane on which each vector lies, packed, shape (n, ceil(bits / 64)).
 
-    Two unit vectors at angle theta agree in a bit with probability 1 - theta/pi (see ERRATA L1). A bit is 1
-    where the inner product is positive. Plane 0 is the most significant bit of word 0, so that codes in
-    ascending order are the leaves of a trie over the planes, from left to right; spare bits are 0.
+    Two unit vectors at angle theta agree in a bit with probability 1 - theta/pi (ERRATA L1). A bit is 1 where
+    the inner product is positive. Plane 0 is the highest bit of word 0; spare bits are 0.
 
-    A code depends on its vector alone, not on the batch in which the vector was hashed: matrix products
-    differ in their last digits with the shape of the batch, so products near zero are computed again.
+    A code depends on its vector alone: matrix products differ in their last digits with the size of the
+    batch, so products near zero are computed again.
 
     Parameters
     ----------
@@ -79,11 +72,7 @@ def hash_codes(vectors: Matrix, planes: Matrix, *, batch: int = 8192) -> Codes:
     planes
         Shape (bits, dimension).
     batch
-        Rows hashed at once; memory beyond the result is proportional to it.
-
-    Returns
-    -------
-    Codes, shape (n, ceil(bits / 64)).
+        Rows hashed at once.
 
     Raises
     ------
@@ -103,7 +92,7 @@ def hash_codes(vectors: Matrix, planes: Matrix, *, batch: int = 8192) -> Codes:
 
 
 def _positive(rows: Matrix, planes: Matrix, products: Matrix) -> NDArray[np.bool_]:
-    """Signs of `rows @ planes.T`, with those that rounding could turn computed one by one in float64."""
+    """Signs of `rows @ planes.T`; those near zero are computed again in float64."""
     positive = products > 0
     distances = np.abs(products, out=products)
     near = np.flatnonzero(distances <= _NEAR_ZERO * distances.max(initial=0.0))

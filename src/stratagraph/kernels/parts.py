@@ -1,4 +1,4 @@
-"""Rows of several tables in one numbering: those of the first table, then those of the second, and so on."""
+"""Rows of several tables in one numbering, one table after the other."""
 
 from __future__ import annotations
 
@@ -13,13 +13,7 @@ Rows = NDArray[np.int64]
 
 
 class Parts:
-    """Where each of several tables begins in the numbering of all.
-
-    Attributes
-    ----------
-    starts
-        The first row of each table, and the number of all rows, shape (tables + 1,).
-    """
+    """The first row of each table and the number of all rows: `starts`, shape (tables + 1,)."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.starts: Rows = np.cumsum([0, *sizes], dtype=np.int64)
@@ -37,7 +31,7 @@ class Parts:
         return slice(int(self.starts[part]), int(self.starts[part + 1]))
 
     def split(self, rows: Sequence[int] | Rows) -> Iterator[tuple[int, NDArray[np.intp], Rows]]:
-        """Tables that rows are of, ascending: the table, the places in `rows`, and its own rows.
+        """Each table that has some of the rows, their places in `rows`, and their numbers in the table.
 
         Raises
         ------
@@ -53,7 +47,7 @@ class Parts:
             yield part, places, wanted[places] - self.starts[part]
 
     def read(self, rows: Sequence[int] | Rows, reader: Callable[[int, list[int]], Sequence[T]]) -> list[T]:
-        """What `reader(table, its rows)` gives for rows, in their order."""
+        """The values of rows, in their order; `reader(table, rows of the table)` gives those of one table."""
         found: dict[int, T] = {}
         for part, places, own in self.split(rows):
             found.update(zip(places.tolist(), reader(part, own.tolist()), strict=True))

@@ -1,4 +1,4 @@
-"""Shortest paths between two nodes of a large graph that touch little of it (HiRAG 4.2, ERRATA H4)."""
+"""Shortest paths between pairs of nodes, from both ends (HiRAG 4.2, ERRATA H4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALL: Mask = np.zeros(0, np.bool_)
 
 
 class Adjacency:
-    """An undirected graph in compressed rows, which may be memory-mapped, whose shapes are checked once.
+    """An undirected graph in compressed rows, which may be memory-mapped.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Adjacency:
     Raises
     ------
     ValueError
-        If the arrays do not fit each other; the message names one. `kernels.checks` looks at their values.
+        If the shapes of the arrays do not fit each other; values are checked by `kernels.checks`.
     """
 
     def __init__(
@@ -49,15 +49,10 @@ class Adjacency:
 
     @staticmethod
     def build(nodes: int, ends: NDArray[np.integer]) -> dict[str, NDArray[np.int32]]:
-        """The arrays of a graph by the parameters' names.
+        """The arrays of a graph, by the parameters' names.
 
-        Parameters
-        ----------
-        nodes
-            Number of nodes.
-        ends
-            Ends of each edge, shape (edges, 2). Of edges between the same two the first counts; an edge from
-            a node to itself is left out.
+        `ends` are those of each edge, shape (edges, 2). The first of parallel edges counts, and self-loops
+        are left out.
         """
         ends = np.asarray(ends, dtype=np.int64).reshape(-1, 2)
         rows = np.flatnonzero(ends[:, 0] != ends[:, 1])
@@ -78,29 +73,23 @@ def shortest_paths(
     nodes: Mask | None = None,
     edges: Mask | None = None,
 ) -> list[list[int] | None]:
-    """A shortest path for each pair: of several the one whose nodes come first in order; None if none.
+    """The nodes of a shortest path for each pair, both ends included; None if there is no path.
 
-    Breadth-first from both ends, always where fewer edges wait, until the two meet: what is touched is what
-    lies within half the distance, and large hubs last.
+    Of several paths the one whose nodes come first in order. Breadth-first from both ends, always from the
+    side with fewer edges to follow, until the two meet.
 
     Parameters
     ----------
-    graph
-        What the paths run in.
     pairs
         Source and target of each path.
     nodes, edges
-        The nodes and edges that may be used, both ends included; None: all.
-
-    Returns
-    -------
-    Nodes of each path from source to target, both included.
+        Masks of the nodes and edges that may be used; None: all.
 
     Raises
     ------
     ValueError
-        If a pair names a node that is not there, or a mask has not the length of what it marks; or if the
-        graph's arrays were altered since they were checked, and lead nowhere.
+        If a pair names a node that does not exist, a mask has another length than what it marks, or the
+        graph's arrays are damaged.
     """
     _check(graph, pairs, nodes, edges)
     if not native_available() or not len(pairs):
@@ -128,7 +117,7 @@ def _check(
 
 
 class _Search:
-    """The neighbours of the nodes that were asked for, kept for the next pair."""
+    """The numpy twin, which caches neighbours."""
 
     def __init__(self, graph: Adjacency, nodes: Mask | None, edges: Mask | None) -> None:
         self._graph = graph

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from stratagraph.kernels.hamming import native_available
+from stratagraph.kernels.ranges import ranges
 
 if native_available():
     from stratagraph.kernels import _native
@@ -23,21 +24,16 @@ _DAMAGED = "the transition matrix is damaged: a row, a target or a weight is out
 
 
 def transition_matrix(nodes: int, ends: NDArray[np.integer], weights: NDArray[np.floating]) -> csr_array:
-    """The row-stochastic matrix of an undirected weighted graph.
+    """The row-stochastic matrix of an undirected weighted graph, shape (nodes, nodes), float32.
+
+    Weights of parallel edges add up, self-loops are left out, and a node without edges has an empty row.
 
     Parameters
     ----------
-    nodes
-        Number of nodes.
     ends
-        The two ends of each edge, shape (edges, 2). An edge that is given twice has the sum of its
-        weights; an edge from a node to itself is left out, since a walk along it goes nowhere.
+        The ends of each edge, shape (edges, 2).
     weights
         Weight of each edge, shape (edges,), above 0.
-
-    Returns
-    -------
-    Matrix of shape (nodes, nodes), float32; the row of a node without edges is empty.
 
     Raises
     ------
@@ -77,23 +73,22 @@ def shallow_pagerank(
 
     Implements pi(t) = restart * p + (1 - restart) * P^T pi(t-1), pi(0) = p  (NodeRAG 2.5, ERRATA N4).
 
-    With `per_edge`, mass that does not count is not passed on, as in the forward push of Andersen, Chung and
-    Lang (2006): a step then walks at most 1 / per_edge edges, whatever the size of the graph and of its
-    hubs. What is not passed on is lost. So no score is above that of the whole walk, and what the scores
-    lack of 1 is their distance to it, summed over all nodes.
+    With `per_edge`, small amounts of mass are dropped, as in the forward push of Andersen, Chung and Lang
+    (2006): a step then visits at most 1 / per_edge edges. So no score is above that of the whole walk, and
+    the scores' distance to it, summed over all nodes, is what they lack of 1.
 
     Parameters
     ----------
     transition
         Row-stochastic matrix P, shape (n, n). A row of zeros (dangling node) returns its mass to p.
     entries
-        Nodes that the walk restarts from; at least one.
+        Nodes where the walk restarts; at least one.
     weights
-        Shares of the restart mass, in proportion, shape of `entries`; None: equal shares.
+        Their shares of the restart mass, in proportion, shape of `entries`; None: equal shares.
     restart
         Restart probability, between 0 and 1.
     steps
-        Number of steps; None goes on until a step moves less than `tolerance` in all.
+        Number of steps; None continues until a step moves less than `tolerance` in all.
     per_edge
         A node that holds less than this for each of its edges passes nothing on in that step.
 
@@ -153,7 +148,7 @@ def shallow_pagerank_many(
 
 
 class Bounds(NamedTuple):
-    """How far a walk goes; see `shallow_pagerank`."""
+    """The limits of a walk; see `shallow_pagerank`."""
 
     steps: int
     tolerance: float
@@ -161,7 +156,7 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, restart: float, steps: int | None, tolerance: float = 0.0, per_edge: float = 0.0) -> Bounds:
-        """The bounds of a walk, once they and its restart probability are found to be valid."""
+        """Check the limits and the restart probability."""
         if not 0 < restart < 1:
             raise ValueError(f"restart must be between 0 and 1, not {restart}")
         if steps is not None and steps < 0:
@@ -213,7 +208,7 @@ def _walk(
 def step(
     transition: csr_array, nodes: Nodes, mass: NDArray[np.float64], restart: float, bounds: Bounds
 ) -> tuple[Nodes, NDArray[np.float64], float]:
-    """Where mass goes along edges, how much along each, and the mass of nodes that have none."""
+    """The target and flow of each edge that mass takes, and the mass of nodes without edges."""
     indptr, indices, data = transition.indptr, transition.indices, transition.data
     starts, ends = indptr[nodes].astype(np.int64), indptr[nodes + 1].astype(np.int64)
     counts = ends - starts
@@ -221,7 +216,7 @@ def step(
         raise ValueError(_DAMAGED)
     kept = mass >= bounds.per_edge * counts
     starts, counts, passed = starts[kept], counts[kept], (1 - restart) * mass[kept]
-    edges = np.repeat(starts, counts) + _ranges(counts)
+    edges = ranges(starts, counts)
     targets, weights = indices[edges].astype(np.int64), data[edges]
     outside = (targets < 0) | (targets >= transition.shape[0]) | ~((weights >= 0) & (weights <= 1))
     if outside.any():
@@ -236,10 +231,3 @@ def _change(before: tuple[Nodes, NDArray[np.float64]], after: tuple[Nodes, NDArr
     nodes = np.concatenate([before[0], after[0]])
     _, place = np.unique(nodes, return_inverse=True)
     return float(np.abs(np.bincount(place, np.concatenate([-before[1], after[1]]))).sum())
-
-
-def _ranges(counts: NDArray[np.integer]) -> Nodes:
-    """0..counts[0]-1, 0..counts[1]-1, and so on, in one array."""
-    ends = np.cumsum(counts)
-    places: Nodes = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
-    return places

@@ -1,4 +1,4 @@
-"""Many runs of consecutive numbers as one array, such as the places of some rows of a compressed matrix."""
+"""Runs of consecutive integers as one array, distinct values, and splitting, faster than numpy's."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ T = TypeVar("T", bound=np.generic)
 
 
 def ranges(starts: NDArray[np.integer], counts: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The numbers `starts[i] ... starts[i] + counts[i] - 1` for every i, one after the other.
-
-    Both have shape (n,), and the counts are not negative; the result has shape (sum of counts,).
-    """
+    """The integers `starts[i] ... starts[i] + counts[i] - 1` for every i, shape (sum of counts,)."""
     ends = np.cumsum(counts, dtype=np.int64)
     total = int(ends[-1]) if ends.size else 0
     numbers: NDArray[np.int64] = np.arange(total) + np.repeat(starts - ends + counts, counts)
@@ -23,7 +20,7 @@ def ranges(starts: NDArray[np.integer], counts: NDArray[np.integer]) -> NDArray[
 
 
 def distinct(values: NDArray[T]) -> NDArray[T]:
-    """What `numpy.unique` gives of a flat array: its hash table takes ten times as long as sorting."""
+    """As `numpy.unique` of a flat array, whose hash table takes ten times as long as sorting."""
     ordered = np.sort(values)
     first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])

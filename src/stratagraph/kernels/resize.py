@@ -1,4 +1,4 @@
-"""Partitions of a graph brought to a number of communities, with as few changes as possible."""
+"""Partitions changed to a wanted number of communities, with as few changes as possible."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def resized(
 ) -> Labels:
     """Labels of about `wanted` communities: the largest are split, or the smallest joined; the others stay.
 
-    A community is split by Leiden on its own subgraph, in parts of at most half its size, and joined with
-    the one to which it has most weight, if it has any. So the number may be missed where communities have no
-    edges between them, or a split gives more than two parts.
+    A community is split by Leiden on its own subgraph, in parts of at most half its size, and joined with the
+    one to which it has most weight. The number is missed where communities have no edges between them, or a
+    split gives more than two parts.
 
     Parameters
     ----------

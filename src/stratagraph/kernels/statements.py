@@ -1,4 +1,4 @@
-"""The statements behind groups of passages, and a choice among them in which none is told twice."""
+"""The statements of groups of passages, and a choice among them without repetition."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if native_available():
 
 Rows = NDArray[np.int64]
 Csr = tuple[Rows, Rows]
-"""Of row i the values `indices[indptr[i]:indptr[i + 1]]`: indptr and indices, both int64."""
+"""indptr and indices, both int64; the values of row i are `indices[indptr[i]:indptr[i + 1]]`."""
 
 
 class Groups(NamedTuple):
-    """Groups of numbers: those of group i are `values[borders[i]:borders[i + 1]]`."""
+    """Groups of integers; those of group i are `values[borders[i]:borders[i + 1]]`."""
 
     values: Rows
     borders: Rows
 
 
 class Behind(NamedTuple):
-    """The statements of groups, each once in a group, in any order; and all of them, each once."""
+    """The statements of groups, each once in a group, and all distinct statements."""
 
     values: Rows
     borders: Rows
@@ -34,23 +34,19 @@ class Behind(NamedTuple):
 
 
 def behind(said: Csr, named: Csr, passages: Groups, entities: Rows) -> Behind:
-    """The statements that some passages say and that name certain entities.
+    """The statements in groups of passages that name the group's entities.
 
     Parameters
     ----------
-    said
-        The statements of each passage.
-    named
-        The entities that each statement names.
-    passages
-        Groups of passages.
+    said, named
+        The statements of each passage, and the entities of each statement.
     entities
-        Two entities for each group, which its statements must name; -1 asks for none. Shape (groups, 2).
+        Two entities for each group, -1 for none, shape (groups, 2).
 
     Raises
     ------
     ValueError
-        If the groups do not fit each other, or a passage or a statement is not there.
+        If the groups do not fit each other, or a passage or a statement does not exist.
     """
     if native_available():
         return Behind(*_native.behind(*said, *named, *passages, np.ascontiguousarray(entities)))
@@ -71,25 +67,23 @@ def behind(said: Csr, named: Csr, passages: Groups, entities: Rows) -> Behind:
 def most_telling(
     statements: Groups, scores: NDArray[np.float32], most: Rows, told: NDArray[np.bool_], *, again: bool
 ) -> Groups:
-    """The best statements of one group after the other that no earlier group took, ascending.
+    """The best statements of each group in turn that no earlier group took, ascending.
 
     Parameters
     ----------
-    statements
-        Of each group, in any order.
     scores
-        One for each, shape (values,); of equals the lower statement is the better one.
+        Of `statements.values`; of equal scores the lower statement is better.
     most
-        How many are taken of each group at most, shape (groups,).
+        The largest number of statements per group, shape (groups,).
     told
-        Which statements are taken already, shape (all statements,). It is written to.
+        Which statements are taken already, shape (all statements,); updated in place.
     again
-        Whether of a group of which all are taken the best are taken again.
+        Whether a group whose statements are all taken gets its best ones again.
 
     Raises
     ------
     ValueError
-        If the groups do not fit each other, or a statement is not there.
+        If the groups do not fit each other, or a statement does not exist.
     """
     if native_available():
         return Groups(*_native.most_telling(*statements, scores, most, told, again))
@@ -110,7 +104,6 @@ def most_telling(
 
 
 def _sizes(groups: Groups, each: Rows) -> Rows:
-    """How many values each group has."""
     sizes = np.diff(groups.borders)
     fit = len(sizes) == len(each) and len(groups.borders) and groups.borders[0] == 0
     if not fit or (sizes < 0).any() or groups.borders[-1] != len(groups.values):
@@ -123,7 +116,7 @@ def _outside(rows: Rows, size: int) -> bool:
 
 
 def _naming(named: Csr, statements: Rows, entities: Rows) -> NDArray[np.bool_]:
-    """Which of some statements name all of their entities, of shape (statements, 2)."""
+    """Which statements name both of their entities, shape (statements, 2)."""
     found = np.ones(len(statements), np.bool_)
     asked = np.flatnonzero(entities.max(axis=1, initial=-1) >= 0)
     indptr, names = named

@@ -55,22 +55,20 @@ def top_k(vectors: Matrix, query: Matrix, k: int, *, mask: Mask | None = None) -
         Shape (n, dimension); may be memory-mapped.
     query
         Shape (dimension,).
-    k
-        Number of results; fewer are returned where fewer rows are admitted.
     mask
         Admitted rows, shape (n,); None admits all.
 
     Returns
     -------
     Rows and their inner products, both of shape (min(k, admitted),), best first and of equals the lower row
-    first. Equal vectors have equal scores: the results' scores do not depend on where the rows lie.
+    first. Equal vectors have equal scores.
 
     Raises
     ------
     ValueError
         If `k` is below 1, or shapes do not fit.
     Damaged
-        If a vector that might be among the results, or the query, is not of finite numbers.
+        If a vector that might be among the results, or the query, is not finite.
     """
     _check(vectors, query, k, mask)
     if hasattr(vectors, "top_k"):
@@ -93,13 +91,13 @@ def _check(vectors: Matrix, query: Matrix, k: int, mask: Mask | None) -> None:
 def _best(vectors: Matrix, query: Matrix, k: int, rows: Rows) -> TopK:
     """The best k of some rows.
 
-    A matrix product rounds differently from row to row, so whatever may belong to the best k of one is scored
-    again by one fixed order of additions before it is ranked; the native kernels have no other order.
+    A matrix product of numpy rounds differently from row to row, so candidates are scored again in one order
+    of additions, that of the native kernels.
     """
     scores = products(vectors, query, rows)
     if len(rows) > k:
         threshold = float(kth_largest(scores, k))
-        near = ~(scores < threshold - _ROUNDING * max(1.0, abs(threshold)))  # and what is no number
+        near = ~(scores < threshold - _ROUNDING * max(1.0, abs(threshold)))  # keeps NaN
         rows, scores = rows[near], scores[near]
     if not native_available():
         scores = (np.asarray(vectors[rows], dtype=np.float64) * query).sum(axis=1).astype(np.float32)
@@ -111,10 +109,10 @@ def _best(vectors: Matrix, query: Matrix, k: int, rows: Rows) -> TopK:
 
 
 def kth_largest(scores: NDArray[np.floating], k: int) -> np.floating:
-    """The `k`-th largest of some scores, shape (n,), `k <= n`; what is no number is larger than any.
+    """The `k`-th largest of some scores, shape (n,), `k <= n`; NaN counts as the largest.
 
-    The `k`-th largest of the maxima of blocks bounds it from below, and few scores are above that.
-    `numpy.partition` takes ten times as long where most scores are equal, as those of a table's rows are.
+    The `k`-th largest maximum of blocks bounds it from below, and few scores are above. `numpy.partition`
+    takes ten times as long where most scores are equal.
     """
     blocks = len(scores) // _BLOCK
     if blocks > k:
@@ -125,34 +123,33 @@ def kth_largest(scores: NDArray[np.floating], k: int) -> np.floating:
 
 
 class Segmented(Protocol):
-    """Vectors that do not lie in one array, and multiply chosen rows themselves."""
+    """Vectors in several arrays, which compute products themselves."""
 
     def products(self, query: Matrix, rows: Rows) -> NDArray[np.float32]:
-        """Inner products of a query of shape (dimension,) with chosen rows."""
+        """Inner products of a query of shape (dimension,) with some rows."""
         ...
 
 
 class Searched(Protocol):
-    """Vectors that lie elsewhere, where they are searched."""
+    """Vectors in an external store, which searches them itself."""
 
     def top_k(self, query: Matrix, k: int, mask: Mask | None) -> TopK:
-        """As the function `top_k`, as far as what searches them finds all that it should."""
+        """As the function `top_k`, possibly approximate."""
         ...
 
 
 @lru_cache(maxsize=8)
 def _planes(dimension: int) -> Matrix:
-    """Normals of the sketch's hyperplanes as rows, the same in every process."""
     return np.ascontiguousarray(hyperplanes(SKETCH_BITS, dimension, _SEED))
 
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """Signs of mean-centred vectors under random projections; a shortlist by them is ranked exactly.
+    """Signs of centred vectors under random projections; a shortlist by them is ranked exactly.
 
-    The share of bits in which two codes differ estimates the angle between the centred vectors (see ERRATA
-    L1). Centring takes out what all vectors of an embedding model have in common, which tells none apart; the
-    mean of a few vectors, chosen by what they are, does that as well and stays the same under most updates.
+    The share of bits in which two codes differ estimates the angle between the centred vectors (ERRATA L1).
+    Centring removes what all vectors of an embedding model have in common. The centre is the mean of a few
+    vectors, chosen by their values, so that most updates do not change it.
 
     Parameters
     ----------
@@ -176,9 +173,9 @@ class Sketch:
     ) -> Sketch:
         """Sketch vectors of shape (n, dimension), a batch at a time.
 
-        `known` is a sketch of which some vectors have codes already, and the row there of each vector, or -1.
-        If `steady`, it keeps its centre as long as that is as near as another sample's would be, and with it
-        all these codes; else the sketch is the one that would be made without it.
+        `known` is a previous sketch and the row there of each vector, or -1; codes are reused if the centre
+        is the same. If `steady`, the previous centre stays as long as it is as near as another sample's would
+        be; else the sketch is that of a fresh build.
         """
         mean = _centre(vectors)
         if steady and known is not None and _near(known[0].mean, mean):
@@ -214,7 +211,7 @@ class Sketch:
 
 
 def _centre(vectors: Matrix) -> Matrix:
-    """The mean of the `CENTRE` vectors whose first numbers have the lowest hashes, whatever their rows."""
+    """The mean of the `CENTRE` vectors whose first values have the lowest hashes."""
     head = np.zeros((len(vectors), 4), np.float16)
     for start, block in blocks(vectors):
         head[start : start + len(block), : min(4, vectors.shape[1])] = block[:, :4]
@@ -241,18 +238,9 @@ def _encode(vectors: Matrix, mean: Matrix) -> Codes:
 
 
 def shortlist(code: Codes, codes: Codes, size: int, *, mask: Mask | None = None) -> Rows:
-    """The rows whose codes differ in the fewest bits from a code, of equals the lower rows, ascending.
+    """The `size` rows whose codes differ in the fewest bits from a code, of equals the lower rows, ascending.
 
-    Parameters
-    ----------
-    code
-        Shape (words,).
-    codes
-        Shape (n, words); may be memory-mapped.
-    size
-        How many rows, where so many are admitted.
-    mask
-        Admitted rows, shape (n,); None admits all.
+    `code` has shape (words,), `codes` (n, words), and `mask`, the admitted rows, (n,).
     """
     if native_available():
         return _native.shortlist(code, np.ascontiguousarray(codes), _ALL if mask is None else mask, size)
@@ -265,10 +253,7 @@ def shortlist(code: Codes, codes: Codes, size: int, *, mask: Mask | None = None)
 
 
 def products(vectors: Matrix | Segmented, query: Matrix, rows: Rows) -> NDArray[np.float32]:
-    """Inner products of chosen rows, which are read where they lie if that can be, on one core.
-
-    A library of linear algebra would start its threads, for which many questions at once then wait.
-    """
+    """Inner products of some rows with a query, in one thread: many questions may be asked at once."""
     if not isinstance(vectors, np.ndarray):
         return vectors.products(query, rows)
     if native_available():

@@ -1,20 +1,18 @@
 """Groups of bounded size from hash codes: a binary trie over their bits, with small leaves merged.
 
-The rule, for the part of a sorted list of codes that shares a prefix (a node of the trie):
+A node of the trie is the part of a sorted list of codes that shares a prefix.
 
-1. At most `maximum` codes are one group.
-2. Otherwise the next bit splits the node in two, and each child is grouped by itself.
-3. A child of fewer than `minimum` codes instead joins, as a whole, that group of its sibling whose
-   representative (bitwise majority of its members) is nearest in Hamming distance. Should the union exceed
-   `maximum`, it is cut in two: the members nearer to the child's representative, and the others.
+1. A node of at most `maximum` codes is one group.
+2. The next bit splits a larger node in two, and each child is grouped by itself.
+3. A child of fewer than `minimum` codes joins the group of its sibling whose representative (bitwise majority
+   of its members) is nearest in Hamming distance. If the union exceeds `maximum`, it is cut in two: the
+   members nearer to the child's representative, and the others.
 
-After the bits of the codes, the bits of a tie-break hash split further, so that equal codes part as well.
+After the bits of the codes, the bits of a tie-break hash split equal codes.
 
-A group depends only on what lies under the same prefix, hence a change of one code changes the groups near
-it and leaves the others as they were. A small child looks for its group among its sibling's alone; no two
-buckets of different subtrees are ever compared (see ERRATA L4), and the work is bounded by bits times groups.
-Splitting goes level by level for all nodes at once, since the trie lies in the sorted codes: two
-neighbours part at the bit in which they first differ.
+A group depends only on codes with its prefix, so a change of one code changes only groups near it. Buckets of
+different subtrees are never compared (ERRATA L4). All nodes of a level are split at once: two sorted
+neighbours part at the first bit in which they differ.
 """
 
 from __future__ import annotations
@@ -37,19 +35,17 @@ _BLOCK = 65_536
 def group(codes: Codes, *, minimum: int, maximum: int, ties: NDArray[np.uint64] | None = None) -> Ints:
     """Group vectors by their hash codes so that each group has `minimum` to `maximum` members.
 
-    The result is a function of the set of (code, tie) pairs: another order of the input gives the same
-    groups with the same labels. Only pairs that are equal in both are told apart by their place.
+    Groups and labels do not depend on the order of the input, but among equal (code, tie) pairs.
 
     Parameters
     ----------
     codes
         Packed codes, shape (n, words), plane 0 in the highest bit (`hash_codes`).
     minimum, maximum
-        Bounds on the size of a group; `maximum >= 2 * minimum - 1`, and then they hold for every layer of
-        at least `minimum` vectors, while a smaller layer is one group (see ERRATA L3).
+        Bounds on the size of a group; `maximum >= 2 * minimum - 1`. A layer of fewer than `minimum` vectors
+        is one group (ERRATA L3).
     ties
-        A number per vector, shape (n,), evenly spread over 64 bits (a content hash), which splits vectors of
-        equal codes. Without it they are split by their place.
+        A content hash of 64 bits per vector, shape (n,), which splits equal codes. None: their places do.
 
     Returns
     -------
@@ -98,10 +94,9 @@ def _prefixes(keys: Codes) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class _Leaves:
-    """The leaves of the trie in order, one element each; ranges are of places in the sorted codes.
+    """The leaves of the trie in order, as ranges of the sorted codes.
 
-    `depth` is -1 for a leaf within the bounds. For one that is too small it is the bit that cut it off, and
-    its sibling's range is given (0, 0 otherwise).
+    `depth` is the bit that cut off a leaf that is too small, which has the range of a sibling, else -1.
     """
 
     start: Ints
@@ -112,7 +107,6 @@ class _Leaves:
 
 
 def _split(prefixes: Ints, count: int, minimum: int, maximum: int) -> _Leaves:
-    """Split the sorted codes bit by bit, all nodes of a depth at once."""
     nodes = np.array([[0, count]], dtype=np.int64)
     if count <= maximum:
         return _leaves([_column(nodes[: min(count, 1)])])
@@ -141,7 +135,7 @@ def _borders_by_depth(prefixes: Ints) -> Iterator[tuple[int, Ints]]:
 
 
 def _evenly(start: int, end: int, maximum: int) -> Ints:
-    """Cut a range of equal keys, which nothing tells apart, into parts of nearly the same size."""
+    """Cut a range of equal keys into parts of nearly the same size."""
     parts = -(-(end - start) // maximum)
     borders = start + np.arange(parts + 1) * (end - start) // parts
     return np.column_stack([borders[:-1], borders[1:]])
@@ -161,10 +155,7 @@ def _leaves(found: list[Ints]) -> _Leaves:
 
 
 class _Buckets:
-    """The leaves as sets of places, while the small ones are dissolved among the others.
-
-    `first` is the smallest place in a bucket, which is its key; `size` is 0 once it is dissolved.
-    """
+    """The leaves while small ones are dissolved; `first` is a bucket's smallest place, its key."""
 
     def __init__(self, codes: Codes, leaves: _Leaves, minimum: int, maximum: int) -> None:
         self._codes, self._minimum, self._maximum = codes, minimum, maximum
@@ -188,7 +179,7 @@ class _Buckets:
         self._assign(host, far)
 
     def labels(self) -> Ints:
-        """The number of the bucket of each place, buckets counted by their keys."""
+        """The number of the bucket of each place, in the order of their keys."""
         labels = np.empty(len(self._codes), dtype=np.int64)
         alive = np.flatnonzero(self._size)
         number = np.empty(len(self._size), dtype=np.int64)
@@ -208,7 +199,7 @@ class _Buckets:
         return int(nearest[np.argmin(self._first[nearest])])
 
     def _cut(self, union: Ints, small: Codes, host: Codes) -> tuple[Ints, Ints]:
-        """Those nearer to the small bucket and the rest, as far as the bounds let them."""
+        """The members nearer to the small bucket and the others, within the bounds."""
         preference = _distances(self._codes[union], small) - _distances(self._codes[union], host)
         ranked = union[np.lexsort((union, preference))]
         least = max(self._minimum, len(union) - self._maximum)
@@ -236,12 +227,11 @@ def _bits(codes: Codes) -> NDArray[np.uint8]:
 
 
 def _majority(ones: NDArray[Any], count: Any) -> Codes:
-    """The code that has each bit which more than half of `count` codes have."""
     return pack(2 * ones > count)
 
 
 def _majorities(codes: Codes, start: Ints, end: Ints) -> Codes:
-    """Representatives of adjoining ranges, in blocks so that the unpacked bits stay few."""
+    """Representatives of adjoining ranges, in blocks to bound the memory of unpacked bits."""
     result = np.empty((len(start), codes.shape[1]), dtype=np.uint64)
     for low in range(0, len(start), _BLOCK):
         part = slice(low, low + _BLOCK)
