@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratagraph.kernels import bm25 as kernel
-from stratagraph.kernels.bm25 import Postings, bm25
+from stratagraph.kernels.bm25 import TermPostings, bm25
 
 
 @pytest.fixture(params=["native", "numpy"], autouse=True)
@@ -21,18 +21,18 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         pytest.skip("installed without the native kernels")
 
 
-def made(passages: int, terms: int, seed: int) -> tuple[Postings, np.ndarray, np.ndarray]:
+def made(passages: int, terms: int, seed: int) -> tuple[TermPostings, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, passages + 1, terms)
     rows = [np.sort(rng.choice(passages, size, replace=False)) for size in lengths]
     every = np.concatenate(rows).astype(np.int32)
     counts = rng.integers(1, 256, len(every)).astype(np.uint8)
     norms = rng.uniform(0.3, 5, passages).astype(np.float32)
-    return Postings(every, counts, norms), np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths
+    return TermPostings(every, counts, norms), np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths
 
 
 def expected(
-    postings: Postings, starts: np.ndarray, lengths: np.ndarray, mask: np.ndarray | None
+    postings: TermPostings, starts: np.ndarray, lengths: np.ndarray, mask: np.ndarray | None
 ) -> dict[int, float]:
     """The formula, one posting at a time."""
     n, scores = len(postings.norms), dict[int, float]()
@@ -75,7 +75,7 @@ def test_no_terms_and_no_passages() -> None:
     postings, _, _ = made(9, 2, 3)
     nothing = np.zeros(0, np.int64)
     assert bm25(postings, nothing, nothing)[0].tolist() == []
-    empty = Postings(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.float32))
+    empty = TermPostings(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.float32))
     assert bm25(empty, nothing, nothing)[0].tolist() == []
 
 
@@ -87,8 +87,8 @@ def test_damaged_postings_are_an_error_and_leave_no_trace(
     starts: list[int], lengths: list[int], row: int
 ) -> None:
     rows = np.array([0, 1, row], np.int32)
-    postings = Postings(rows, np.ones(3, np.uint8), np.ones(9, np.float32))
+    postings = TermPostings(rows, np.ones(3, np.uint8), np.ones(9, np.float32))
     with pytest.raises(ValueError, match="the postings are damaged"):
         bm25(postings, np.array(starts), np.array(lengths))
-    sound = Postings(np.array([4], np.int32), np.ones(1, np.uint8), np.ones(9, np.float32))
+    sound = TermPostings(np.array([4], np.int32), np.ones(1, np.uint8), np.ones(9, np.float32))
     assert bm25(sound, np.array([0]), np.array([1]))[0].tolist() == [4]

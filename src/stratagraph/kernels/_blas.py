@@ -1,8 +1,7 @@
-"""Matrix products of few rows, or of small matrices, in one thread.
+"""Matrix products in one thread.
 
-A library of linear algebra starts a thread for each core at every product. Where one side has few rows these
-wait for each other longer than they compute: on two busy cores, to compare 20 vectors with 52,769 took .07 s
-of CPU in one thread, and .33 in two.
+BLAS starts a thread for each core. With few rows these wait for each other longer than they compute: on two
+busy cores, to compare 20 vectors with 52,769 took .07 s of CPU in one thread, and .33 in two.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ def _controller() -> ThreadpoolController:
 
 
 class _Limit:
-    """The library's setting, which is one for the process: from the first who asks for it to the last."""
+    """The limit, which is one for the process, from the first caller that enters to the last that leaves."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -49,7 +48,7 @@ class _Limit:
             self._limits = None
 
     def remake(self) -> None:
-        """Of the threads that asked for it none is in a forked child."""
+        """In a forked child no thread is inside."""
         self._inside = 0
         self._restore()
 
@@ -61,7 +60,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let the library use one thread meanwhile; the last out of several that do so at once ends that."""
+    """Limit BLAS to one thread; of several callers at once the last to leave lifts the limit."""
     _limit.enter()
     try:
         yield

@@ -23,14 +23,9 @@ def move(
 ) -> Labels:
     """Improve a partition by moving the nodes of a mask; the others of one community stay together.
 
-    Local moving and aggregation as in Louvain and Leiden, and with Leiden's guarantee: what moves is
-    connected with its community. The fixed nodes of one community are a single node here, and only
-    communities next to a movable node take part. No community grows above `max_size`.
-
-    Parameters
-    ----------
-    masses
-        As for `optimise`: a partition's quality is weight inside - resolution * pairs of masses.
+    Local moving and aggregation as in Leiden: moved nodes are connected with their community. The fixed nodes
+    of one community are a single node here, and only communities next to a movable node take part. No
+    community grows above `max_size`. The objective and `masses` are those of `leiden.optimise`.
     """
     groups = number(np.where(movable, initial.max(initial=0) + 1 + np.arange(edges.nodes), initial))
     fixed = np.zeros(groups.max(initial=-1) + 1, dtype=bool)
@@ -50,7 +45,7 @@ def move(
 
 
 def _contract(edges: Edges, groups: Labels, fixed: NDArray[np.bool_]) -> Edges:
-    """The graph of the groups, without edges between fixed ones: they weigh nothing for what moves."""
+    """The graph of the groups, without edges between fixed ones."""
     low, high = groups[edges.low], groups[edges.high]
     near = ~(fixed[low] & fixed[high])
     return Edges.of(np.column_stack([low[near], high[near]]), edges.weights[near], len(fixed))
@@ -93,7 +88,7 @@ class _Level:
         return self.labels
 
     def _best(self, group: int, neighbours: Labels, weights: Weights) -> int:
-        """The community that a group gains most in; where it is, if none is better."""
+        """The community in which a group gains most, or its own."""
         own, mass = int(self.labels[group]), self.masses[group]
         choices, inverse = np.unique(self.labels[neighbours], return_inverse=True)
         linked = np.bincount(inverse, weights, len(choices))

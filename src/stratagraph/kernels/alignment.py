@@ -1,8 +1,7 @@
-"""What two sequences have in common, in order: native where it was compiled, numpy elsewhere; equal results.
+"""Common runs of two nearly equal sequences, by a greedy comparison; native and numpy give equal results.
 
-A greedy comparison of sequences that are nearly the same: from where they differ on, the nearest place is
-looked for at which they agree again. It finds a short description of the second by the first, seldom the
-shortest.
+Where the sequences differ, the nearest place at which they agree again is looked for. The description of the
+second by the first is short, seldom the shortest.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ if native_available():
     from stratagraph.kernels import _native
 
 Spans = NDArray[np.int64]
-"""Where in the first sequence a run begins that both have, how long it is, and how many items of the second
-follow it that are new, shape (runs, 3). Runs do not overlap, and stand in the order of both."""
+"""For each common run its start in the first sequence, its length, and how many new items follow it in the
+second, shape (runs, 3). Runs do not overlap and are in the order of both."""
 
 _REACH = (
     4096  # items that may be skipped or new at one place; with more, a run begins that has nothing in common
@@ -31,20 +30,20 @@ _SPAN = 3  # what a run costs, in items
 
 
 def aligned(before: NDArray[Any], after: NDArray[Any], *, most: int, tolerance: int = 0) -> Spans | None:
-    """Which runs of a sequence another has too.
+    """The runs of a sequence that another sequence has too.
 
     Parameters
     ----------
     before, after
-        Shapes (n,) and (m,), of the same type: integers.
+        Integers of one type, shapes (n,) and (m,).
     most
-        Give up where the new items, and three for each run, come to more.
+        Limit of the number of new items and three for each run.
     tolerance
-        Items that differ by no more than this count as the same.
+        Items that differ by no more than this count as equal.
 
     Returns
     -------
-    The runs; None if there is too little in common.
+    The runs; None if `most` is exceeded.
     """
     window = max(_LEAST, _AGREEING // before.itemsize)
     if native_available():
@@ -125,7 +124,7 @@ class _Aligner:
 
 
 def shifts(before: NDArray[np.integer], after: NDArray[np.integer], spans: Spans) -> NDArray[np.int64]:
-    """By how much most items of each value differ from what they became, in the runs that both have.
+    """For each value of `before` the most frequent difference to the item in its place in `after`.
 
     Parameters
     ----------
@@ -156,7 +155,7 @@ def _vote(
     found: NDArray[np.int64],
     votes: NDArray[np.int32],
 ) -> None:
-    """The vote of Boyer and Moore for each value: whoever has more than half of all wins."""
+    """The majority vote of Boyer and Moore for each value."""
     j = 0
     for begin, run, added in spans.tolist():
         pairs = zip(before[begin : begin + run].tolist(), after[j : j + run].tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""Edges between similar nodes, added to a graph so that clusterings see attributes (ArchRAG 3.1.2)."""
+"""Edges between similar nodes, which let clusterings use attributes (ArchRAG 3.1.2)."""
 
 from __future__ import annotations
 
@@ -40,38 +40,33 @@ def augment(
     """The edges of a graph and more, each weighted by the similarity of its ends (Alg. 1, lines 3 to 5).
 
     knn
-        Each node is offered its K nearest others; an edge is added where their cosine reaches a threshold,
-        or the node has no edge of its own (ERRATA A2). Weights are cosines, at
-        least `floor` (ERRATA A1).
+        Edges to the K nearest others whose cosine reaches a threshold, and to all K where a node has no edge
+        of its own (ERRATA A2). Weights are cosines, at least `floor` (ERRATA A1).
     codicil
-        Content edges to the nearest others join the graph's own edges. Then each node ranks its edges by
-        the mean of two similarities, each standardised over the node's edges: the cosine, and the Jaccard
-        coefficient of the ends' neighbourhoods, themselves included. It keeps the best ceil(sqrt(degree));
-        an edge stays that either end keeps (Ruan, Fuhry and Parthasarathy, 2013; the coefficient is exact
-        here, not estimated). Weights as for knn.
+        Content edges to the nearest others join the graph's own edges. Then each node ranks its edges by the
+        mean of two similarities, each standardised over its edges: the cosine, and the Jaccard coefficient of
+        the ends' neighbourhoods, themselves included. An edge stays if it is among the best
+        ceil(sqrt(degree)) of either end (Ruan, Fuhry and Parthasarathy, 2013). Weights as for knn.
     none
         The edges with their own weights.
 
     Parameters
     ----------
     vectors
-        Attributes of the nodes, shape (nodes, dimension), of any length. A vector of zeros is similar to
-        nothing: no edge is added to its node, and those it has weigh `floor`.
+        Attributes of the nodes, shape (nodes, dimension), of any length. A vector of zeros gets no edges, and
+        those it has weigh `floor`.
     ends, weights
-        The edges as for `leiden`. Their weights count in mode none alone.
+        The edges as for `leiden`. The weights count in mode none alone.
     neighbours
         K. None: in mode knn the average degree of the nodes that have edges, at least 3; in mode codicil 50.
     quantile
-        The threshold is this quantile of the cosines over the edges given; without edges there is none.
+        The threshold is this quantile of the cosines over the given edges; without edges there is none.
     threshold
-        The least cosine of any added edge, instead of the quantile.
+        The least cosine of an added edge, instead of the quantile.
     floor
         The least weight, above 0.
-    threads
-        Threads for finding neighbours; the result does not depend on it.
     known
-        In mode knn: edges that are offered because they were added before, and the nodes that look for
-        neighbours. None: all do.
+        In mode knn the edges that were added before; only its nodes look for neighbours.
 
     Returns
     -------
@@ -106,9 +101,9 @@ def augment(
 
 
 class Known(NamedTuple):
-    """Edges that were added before, shape (edges, 2), and the nodes that they say nothing of.
+    """Edges that were added before, shape (edges, 2), and the nodes that are new or changed.
 
-    `nearest` gives pairs of some nodes and the nearest so many others of each; None: all are compared.
+    `nearest(nodes, k)` gives pairs of nodes and their nearest others; None: all vectors are compared.
     """
 
     added: Labels
@@ -130,14 +125,14 @@ def average_degree(edges: Edges) -> int:
 
 
 class _Attributes(NamedTuple):
-    """Vectors of the nodes, wherever these lie, and their lengths."""
+    """Vectors of the nodes and their lengths."""
 
     vectors: Matrix
     lengths: Matrix
 
     @classmethod
     def of(cls, vectors: NDArray[np.floating]) -> _Attributes:
-        """Of vectors of any length; `ValueError` names the first that is not finite."""
+        """`ValueError` names the first vector that is not finite."""
         rows = np.arange(len(vectors))
         lengths = np.sqrt(pair_products(vectors, rows, rows))
         if not np.isfinite(lengths).all():
@@ -145,14 +140,14 @@ class _Attributes(NamedTuple):
         return cls(vectors, lengths)
 
     def cosines(self, edges: Edges) -> Weights:
-        """Of the ends of each edge, shape (edges,); 0 where one is a vector of zeros."""
+        """Cosines of the ends of each edge, shape (edges,); 0 for a vector of zeros."""
         lengths = self.lengths[edges.low] * self.lengths[edges.high]
         products = pair_products(self.vectors, edges.low, edges.high)
         found: Weights = (products / np.where(lengths > 0, lengths, 1)).astype(np.float64)
         return found
 
     def unit(self, nodes: Labels) -> Matrix:
-        """Some nodes' vectors, which are none of zeros, at length 1."""
+        """Nonzero vectors of some nodes, scaled to length 1."""
         found = np.array(self.vectors[nodes], np.float32)
         found /= self.lengths[nodes, None]
         return found
@@ -173,9 +168,9 @@ def _nearest(attributes: _Attributes, k: int, seed: int, threads: int) -> Labels
 def _offered(
     attributes: _Attributes, edges: Edges, k: int, seed: int, threads: int, known: Known | None
 ) -> Labels:
-    """The pairs that are offered: of each node and its nearest, or those `known` and of some nodes alone.
+    """Candidate pairs: each node and its nearest, or the `known` ones and those of new nodes.
 
-    Of those known, a node without edges of its own comes first: it was offered its nearest.
+    In known pairs a node without edges of its own comes first: the pair was offered to it.
     """
     if known is None:
         return _nearest(attributes, k, seed, threads)
@@ -190,7 +185,7 @@ def _offered(
 
 
 def _join(given: Edges, pairs: Labels, attributes: _Attributes, threshold: float, floor: float) -> Edges:
-    """The edges given and those offered pairs whose cosine reaches the threshold."""
+    """The given edges and the candidate pairs whose cosine reaches the threshold."""
     offered = Edges.of(pairs, None, given.nodes)
     similar = attributes.cosines(offered)
     new = similar >= threshold - _ROUNDING
@@ -200,12 +195,11 @@ def _join(given: Edges, pairs: Labels, attributes: _Attributes, threshold: float
 
 
 def _among(edges: Edges, others: Edges) -> NDArray[np.bool_]:
-    """Which edges are among others, which are in ascending order."""
     return _in(*(each.low * each.nodes + each.high for each in (edges, others)))
 
 
 def _in(keys: Labels, known: Labels) -> NDArray[np.bool_]:
-    """Which keys are among known ones, which are in ascending order."""
+    """Which keys are among the ascending known ones."""
     if not len(known):
         return np.zeros(len(keys), np.bool_)
     found: NDArray[np.bool_] = known[np.searchsorted(known, keys).clip(max=len(known) - 1)] == keys
@@ -213,7 +207,7 @@ def _in(keys: Labels, known: Labels) -> NDArray[np.bool_]:
 
 
 def _sample(edges: Edges) -> Edges:
-    """CODICIL's local sampling: what either end ranks among its best ceil(sqrt(degree)) edges."""
+    """CODICIL's local sampling: edges that either end ranks among its best ceil(sqrt(degree))."""
     degrees = edges.degrees()
     # Neighbourhoods contain the node itself, so both ends are common to both.
     common = common_neighbours(edges) + 2
@@ -228,7 +222,7 @@ def _sample(edges: Edges) -> Edges:
 
 
 def _standardised(values: Weights, owner: Labels, degrees: Labels) -> Weights:
-    """Values less the mean of their owner's, over their deviation; 0 where all are equal."""
+    """Values standardised over those of their owner; 0 where all are equal."""
     counts = np.maximum(degrees, 1)
     centred = values - (np.bincount(owner, values, len(degrees)) / counts)[owner]
     deviation = np.sqrt(np.bincount(owner, centred**2, len(degrees)) / counts)[owner]

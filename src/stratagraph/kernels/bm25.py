@@ -18,7 +18,7 @@ Mask = NDArray[np.bool_]
 _ALL: Mask = np.zeros(0, np.bool_)
 
 
-class Postings(NamedTuple):
+class TermPostings(NamedTuple):
     """The passages of each term, one term after the other.
 
     Parameters
@@ -37,7 +37,7 @@ class Postings(NamedTuple):
 
 
 def bm25(
-    postings: Postings,
+    postings: TermPostings,
     starts: NDArray[np.int64],
     lengths: NDArray[np.int64],
     mask: Mask | None = None,
@@ -92,7 +92,7 @@ def _as(array: NDArray[Any], kind: type[np.generic]) -> NDArray[Any]:
 
 
 def _bm25(
-    postings: Postings,
+    postings: TermPostings,
     starts: NDArray[np.int64],
     lengths: NDArray[np.int64],
     rarity: NDArray[np.float32],

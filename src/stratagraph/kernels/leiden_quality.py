@@ -1,4 +1,4 @@
-"""Leiden by other quality functions than modularity: those of the package leidenalg, which is GPL."""
+"""Leiden by the quality functions of the package leidenalg, which is GPL."""
 
 from __future__ import annotations
 
@@ -25,26 +25,17 @@ def leiden_quality(
 ) -> Labels:
     """Leiden's partition (Traag, Waltman and van Eck 2019) by a quality function.
 
-    `cpm`: the constant Potts model (Traag, Van Dooren and Nesterov 2011), the weight within communities
-    beyond what their pairs of nodes have at a density: that of the whole graph times `resolution`.
-    `significance` (Traag, Krings and Van Dooren 2013): how improbable so dense communities are in a random
-    graph; without weights. `surprise` (Traag, Aldecoa and Delvenne 2015): how improbable so much weight
-    within them is.
-
     Parameters
     ----------
     ends, weights
         Edges as for `leiden`.
-    nodes
-        Number of nodes.
     quality
-        One of the three.
-    resolution
-        Of `cpm`: twice as much asks for communities of twice the density. The others have none.
+        `cpm`: the constant Potts model (Traag, Van Dooren and Nesterov 2011), at a density that is the whole
+        graph's times `resolution`. `significance` (Traag, Krings and Van Dooren 2013): the improbability of
+        such dense communities in a random graph, without weights. `surprise` (Traag, Aldecoa and Delvenne
+        2015): the improbability of so much weight within communities.
     max_size
         No community is larger.
-    seed
-        Of the order in which nodes are moved.
 
     Returns
     -------

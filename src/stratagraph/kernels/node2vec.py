@@ -43,7 +43,7 @@ class Walks:
     q: float = 0.5
 
     def __post_init__(self) -> None:
-        """Reject what makes no walk."""
+        """Check the values."""
         if not (self.per_node >= 1 and self.length >= 2 and 1 <= self.window < self.length):
             raise ValueError(
                 f"walks need per_node >= 1, length >= 2 and 1 <= window < length, not {self.per_node}, "
@@ -69,11 +69,9 @@ def node2vec(
     ----------
     ends, weights
         Edges as for `leiden`.
-    nodes
-        Number of nodes.
     max_size
-        Communities are divided until they have no more nodes; one that cannot be divided (all its
-        embeddings are equal) is left for `split_large`. No community spans two connected parts.
+        Communities are divided until they have no more nodes, unless all their embeddings are equal. No
+        community spans two connected parts.
     dimension
         Of the embeddings.
 
@@ -93,20 +91,11 @@ def node2vec(
 
 
 def embed_nodes(edges: Edges, *, dimension: int = 32, walks: Walks | None = None, seed: int = 0) -> Matrix:
-    """Embeddings of nodes that are near each other in random walks.
+    """Embeddings, shape (nodes, at most `dimension`), rows of length 1; zeros for a node without edges.
 
-    In place of a skip-gram network trained by sampling, the matrix that it approximates is factorised:
-    positive pointwise mutual information of nodes within a window (Levy and Goldberg, 2014), by a truncated
-    singular value decomposition. It needs no learning rate, and the same seed gives the same result.
-
-    Returns
-    -------
-    Shape (nodes, at most `dimension`), rows of length 1; zeros for a node without edges.
-
-    Raises
-    ------
-    ValueError
-        If `dimension` is below 1.
+    Instead of training a skip-gram network, the matrix that it approximates is factorised by a truncated
+    singular value decomposition: positive pointwise mutual information of nodes within a window (Levy and
+    Goldberg, 2014).
     """
     if dimension < 1:
         raise ValueError(f"dimension must be at least 1, not {dimension}")
@@ -145,7 +134,7 @@ def _propose(adjacency: csr_array, cumulated: Matrix, here: Labels, rng: np.rand
 def _next(
     adjacency: csr_array, before: Labels, here: Labels, plan: Walks, rng: np.random.Generator
 ) -> Labels:
-    """One second-order step of each walk, by rejection: no table per edge, which hubs would make huge."""
+    """One second-order step of each walk, by rejection: tables per edge would be huge at hubs."""
     cumulated = np.cumsum(adjacency.data)
     keys = np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr)) * adjacency.shape[0]
     keys += adjacency.indices

@@ -45,17 +45,15 @@ def cluster(
     ----------
     ends, weights
         Edges as for `leiden`.
-    nodes
-        Number of nodes.
     method
-        A name, or a function of one's own; its labels may be any integers.
+        A name, or a custom function; its labels may be any integers.
     max_size
-        No community is larger; what a method leaves larger is split as `split_large` says.
+        No community is larger; see `split_large`.
     resolution
-        Of Leiden, of `cpm`, and of the moves that bring a partition up to date.
+        Of `leiden`, `cpm`, and updates.
     initial, movable
-        The partition before, and the nodes that may leave it, as for `leiden`. With `movable`, Leiden's
-        moves bring the partition up to date, whatever method made it.
+        The previous partition and the nodes that may leave it, as for `leiden`. With `movable`, Leiden's
+        moves update the partition of any method.
 
     Returns
     -------
@@ -64,8 +62,7 @@ def cluster(
     Raises
     ------
     ValueError
-        If the edges or settings are not valid, or a function of one's own gives anything but an integer for
-        each node.
+        If the edges or settings are not valid, or a custom function does not give an integer for each node.
     MissingExtra
         For `cpm`, `significance` and `surprise`, if leidenalg is not installed.
     """
@@ -119,7 +116,7 @@ def attributed_communities(
 ) -> Labels:
     """One round of Alg. 1: augment the graph, weigh its edges, cluster it.
 
-    Parameters are those of `augment` and `cluster`; an augmentation of one's own weighs the edges too.
+    Parameters are those of `augment` and `cluster`; a custom augmentation also weighs the edges.
 
     Returns
     -------
@@ -147,17 +144,8 @@ def community_graph(
 ) -> tuple[Labels, Weights]:
     """The graph of the next level: communities are linked as their members are (Alg. 1, line 9; ERRATA A3).
 
-    Parameters
-    ----------
-    ends, weights
-        Edges of this level, as for `leiden`. With None an edge of the next level weighs the number of
-        edges between its communities.
-    labels
-        Community of each node, numbered from 0.
-
-    Returns
-    -------
-    Ends, shape (edges, 2), ascending, each edge once; and weights, shape (edges,).
+    `ends` and `weights` are the edges of this level, as for `leiden`; `labels` number the communities from 0.
+    Returns ends, shape (edges, 2), ascending, each edge once, and weights, the sums over members.
     """
     labels = np.asarray(labels, dtype=np.int64)
     edges = Edges.of(ends, weights, len(labels))

@@ -1,4 +1,4 @@
-"""SCAN: clusters of nodes that share their neighbours, and what lies between them (Xu et al., 2007)."""
+"""SCAN: clusters of nodes that share their neighbours (Xu et al., 2007)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,15 @@ def scan(
     eps: float = 0.5,
     mu: int = 2,
 ) -> Labels:
-    """A partition by SCAN: every hub and outlier goes to the cluster it is most linked to.
+    """A partition by SCAN, in which every hub and outlier joins the cluster it is most linked to.
 
-    What has no neighbour in a cluster follows its neighbours, round by round. A connected part of the graph
-    without any cluster is one community, so a node without edges is alone.
+    Nodes without a neighbour in a cluster follow their neighbours, round by round. A connected part of the
+    graph without a cluster is one community.
 
     Parameters
     ----------
     ends, weights
         Edges as for `leiden`. Clusters depend on the structure alone; weights place hubs and outliers.
-    nodes
-        Number of nodes.
     eps
         Least structural similarity of nodes that belong together, above 0, at most 1.
     mu
@@ -71,7 +69,7 @@ def core_clusters(edges: Edges, eps: float, mu: int) -> Labels:
 
 
 def _towards(edges: Edges, clusters: Labels) -> tuple[Labels, Labels, Weights]:
-    """Each link from any node to one in a cluster: the node, the cluster, the weight."""
+    """Nodes, clusters and weights of all links into clusters."""
     node, other = np.concatenate([edges.low, edges.high]), np.concatenate([edges.high, edges.low])
     weights = np.concatenate([edges.weights, edges.weights])
     inside = clusters[other] >= 0
@@ -79,7 +77,7 @@ def _towards(edges: Edges, clusters: Labels) -> tuple[Labels, Labels, Weights]:
 
 
 def _most_linked(edges: Edges, clusters: Labels) -> Labels:
-    """The cluster each node has most weight to, of equals the first; -1 where it has none."""
+    """The cluster to which each node has most weight, of equals the first, or -1."""
     node, cluster, weights = _towards(edges, clusters)
     width = int(clusters.max(initial=0)) + 1
     keys, inverse = np.unique(node * width + cluster, return_inverse=True)

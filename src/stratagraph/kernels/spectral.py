@@ -29,20 +29,16 @@ def spectral(
 ) -> Labels:
     """Normalised spectral clustering, divided further until communities are small (von Luxburg, 2007).
 
-    Each connected part of the graph, and then each part of that, is divided into at most 16: k-means over
-    the rows, of length 1, of the k eigenvectors of the normalised Laplacian with the smallest eigenvalues,
-    found by filtered subspace iteration. So no dense matrix is much wider than k, whatever the number of
-    communities.
+    Each connected part of the graph is divided into at most 16 parts, and these again: k-means over the rows,
+    scaled to length 1, of the k eigenvectors of the normalised Laplacian with the smallest eigenvalues, found
+    by filtered subspace iteration. No dense matrix is much wider than k.
 
     Parameters
     ----------
     ends, weights
         Edges as for `leiden`.
-    nodes
-        Number of nodes.
     max_size
-        Communities are divided until they have no more nodes; one that cannot be divided (all its rows
-        are equal) is left for `split_large`.
+        Communities are divided until they have no more nodes, unless all their rows are equal.
 
     Returns
     -------
@@ -64,10 +60,9 @@ def spectral(
 
 
 def _embedding(adjacency: csr_array, count: int, start: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows of length 1 of the leading eigenvectors of D^-1/2 A D^-1/2.
+    """Rows, of length 1, of the leading eigenvectors of D^-1/2 A D^-1/2, scaled by their eigenvalues.
 
-    Each is scaled by its eigenvalue, which is near 1 where it tells communities apart; the eigenvectors of a
-    star or a clique with eigenvalue 0 or below are arbitrary, and would divide it at random.
+    Eigenvectors of a star or a clique with eigenvalues of at most 0 are arbitrary and would divide at random.
     """
     strengths = np.asarray(adjacency.sum(axis=1)).ravel()
     scale = np.divide(1, np.sqrt(strengths), out=np.zeros_like(strengths), where=strengths > 0)
@@ -77,7 +72,7 @@ def _embedding(adjacency: csr_array, count: int, start: NDArray[np.float64]) -> 
 
 
 def _leading(matrix: csr_array, count: int, start: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Eigenvectors of the largest eigenvalues times these, as good as k-means has use for."""
+    """Eigenvectors of the largest eigenvalues times these, approximately."""
     if matrix.shape[0] <= _DENSE:
         values, vectors = np.linalg.eigh(matrix.toarray())
     else:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels.bm25 import Postings, bm25
+from stratagraph.kernels.bm25 import TermPostings, bm25
 from stratagraph.kernels.topk import kth_largest
 from stratagraph.pipeline.lexical_arrays import K1, STEMMERS, Arrays, B, build
 from stratagraph.pipeline.names.index import words
@@ -63,7 +63,7 @@ class LexicalIndex:
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self._keys: NDArray[np.uint64] = arrays["keys"]
         self._starts: NDArray[np.int64] = arrays["starts"]
-        self._all = Postings(arrays["rows"], arrays["counts"], arrays["norms"])
+        self._all = TermPostings(arrays["rows"], arrays["counts"], arrays["norms"])
         self.language = bytes(arrays["language"]).decode("ascii", "replace")
         if len(self._starts) != len(self._keys) + 1 or len(self._all.rows) != len(self._all.counts):
             raise ValueError("the arrays of the words are damaged: their lengths do not fit each other")
