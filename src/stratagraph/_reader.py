@@ -218,9 +218,8 @@ class Reader(Answering):
 
     @cached_property
     def _nearest(self) -> Nearest:
-        """Over the corpus' vectors; folders of format 1 keep its arrays with each method."""
-        parts = (self._graph.stored, *(self.snapshot.part(name) for name in self.methods))
-        arrays = next((part.arrays for part in parts if f"{PASSAGES}.zeros" in part.arrays), {})
+        """Over the corpus' vectors."""
+        arrays = self._graph.stored.arrays
         with damage("corpus"):
             Checks(arrays).nearest(PASSAGES, *self.snapshot.vectors.shape)
         return Nearest(self.snapshot.vectors, arrays, PASSAGES, self._hnswlib)

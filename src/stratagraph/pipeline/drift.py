@@ -70,8 +70,8 @@ class Drift:
 
     @classmethod
     def since(cls, arrays: Mapping[str, NDArray[Any]], members: int, changed: int) -> Drift:
-        """With what the previous index counted; one of an earlier version is compared at once."""
-        before, stale = (int(arrays[name][0]) if name in arrays else members for name in (DRIFT, STALE))
+        """With what the previous index counted."""
+        before, stale = (int(arrays[name][0]) for name in (DRIFT, STALE))
         made = {name.removeprefix(_MADE): arrays[name] for name in arrays if name.startswith(_MADE)}
         return cls(members, before + changed, stale + changed, made)
 
@@ -171,8 +171,8 @@ def communities_measured(
 
 
 def check_drift(checks: Checks) -> None:
-    """Whether counts of changes are such, and measures numbers, where there are any; `ValueError` if not."""
-    for name in filter(checks.has, (DRIFT, STALE)):
+    """Whether counts of changes are such, and measures numbers; `ValueError` if not."""
+    for name in (DRIFT, STALE):
         checks.rows(name, 2**62, (1,))
     for name in checks.names(_MADE):
         checks.numbers(name, np.float64, (None, 2))

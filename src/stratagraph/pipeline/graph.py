@@ -404,7 +404,7 @@ class Graph:
     names
         Finds entities by whole words.
     lexical
-        Finds chunks by their words; None in a folder that was written before words were stored.
+        Finds chunks by their words.
     vectors
         Of the entities, shape (entities, dimension); a `KeyError` unless a method `needs_vectors`.
     unit_vectors
@@ -423,8 +423,7 @@ class Graph:
         self.unit_entities: tuple[Rows, Rows] = arrays["units.indptr"], arrays["units.indices"]
         self.sources: tuple[Rows, Rows] = arrays["sources.indptr"], arrays["sources.indices"]
         self.names = NameIndex(_prefixed(arrays, "names."))
-        words = _prefixed(arrays, "lexical.")
-        self.lexical = LexicalIndex(words) if words else None
+        self.lexical = LexicalIndex(_prefixed(arrays, "lexical."))
 
     @property
     def vectors(self) -> Vectors:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from stratagraph.kernels.checks import check_ascending, check_layout, check_range
 from stratagraph.pipeline import merge_state
 from stratagraph.pipeline.checks import Checks, damage
+from stratagraph.pipeline.lexical_arrays import MARKED
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int) -> None:
@@ -37,15 +38,13 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int
         checks.numbers("relations.weights", np.float32, (relations,), least=0.0)
         checks.csr("units", entities, units)
         checks.walk(chunks + entities)
-        if any(name.startswith("lexical.") for name in arrays):  # the first format had none
-            _check_words(checks, chunks)
-        if any(name.startswith(merge_state.PREFIX) for name in arrays):  # earlier versions merged all anew
+        _check_words(checks, chunks)
+        if any(name.startswith(merge_state.PREFIX) for name in arrays):  # none if names were resolved
             merge_state.check(checks, entities, chunks)
         if "vectors" in arrays:
             checks.of("vectors", np.float32, (entities, dimension))
         if "units.vectors" in arrays:
-            halves = arrays["units.vectors"].dtype == np.float16  # until format 2
-            checks.of("units.vectors", np.float16 if halves else np.float32, (units, dimension))
+            checks.of("units.vectors", np.float32, (units, dimension))
             checks.of("units.keys", np.uint64, (units,))
         if "mentions.codes" in arrays:
             checks.of("mentions.codes", np.uint8, (entities, -(-dimension // 8)))
@@ -62,9 +61,8 @@ def _check_words(checks: Checks, chunks: int) -> None:
     """The postings of `LexicalIndex`."""
     checks.of("lexical.language", np.uint8, (None,))
     checks.numbers("lexical.norms", np.float32, (chunks,), least=0.0)
-    if checks.has("lexical.lengths"):  # earlier versions kept no state for updates
-        checks.of("lexical.lengths", np.uint32, (chunks,))
-        checks.of("lexical.markers", np.int64, (None,))
+    checks.of("lexical.lengths", np.uint32, (chunks,))
+    checks.of("lexical.markers", np.int64, (len(MARKED),))
     keys = checks.of("lexical.keys", np.uint64, (None,))
     check_ascending(keys, "lexical.keys", strictly=True)
     rows = checks.rows("lexical.rows", chunks, (None,), dtype=np.int32)

@@ -145,9 +145,7 @@ class JoinedGround:
     def __init__(self, graphs: Sequence[Graph], parts: Parts) -> None:
         self._graphs = graphs
         self._parts = parts
-        words = [graph.lexical for graph in graphs]
-        known = [each for each in words if each is not None]
-        self.lexical = JoinedWords(known, parts) if len(known) == len(words) else None
+        self.lexical = JoinedWords([graph.lexical for graph in graphs], parts)
         self.names = JoinedNames([graph.names for graph in graphs])
         self.frequency: Rows = np.zeros(len(self.names), np.int64)
         for numbers, graph in zip(self.names.numbers, graphs, strict=True):

@@ -33,7 +33,6 @@ Keys = NDArray[np.uint64]
 Stem = Callable[[str], str]
 
 _MOST_OFTEN = 255  # occurrences in a passage that are told apart
-_STATE = ("markers", "lengths")  # arrays that an update needs, and earlier versions did not write
 
 # Words of grammar that tell the languages apart for which there are rules.
 _MARKERS = {
@@ -61,7 +60,7 @@ _MARKERS = {
     "tamil": "மற்றும் ஒரு இந்த என்று இது",
     "turkish": "ve bir bu için ile olarak da olan",
 }
-_MARKED = tuple(sorted({word for each in _MARKERS.values() for word in each.split()}))
+MARKED = tuple(sorted({word for each in _MARKERS.values() for word in each.split()}))
 
 
 class Stemmers(threading.local):
@@ -132,7 +131,7 @@ class _Read:
     def markers(self) -> NDArray[np.int64]:
         """How often each word of grammar stands in them, shape (words of grammar,)."""
         times = {word: self.often[number] for number, word in enumerate(self.words)}
-        return np.fromiter((times.get(word, 0) for word in _MARKED), np.int64, len(_MARKED))
+        return np.fromiter((times.get(word, 0) for word in MARKED), np.int64, len(MARKED))
 
     def postings(self, language: str) -> Postings:
         """Their terms in a language."""
@@ -178,10 +177,8 @@ def update(
 
     Returns
     -------
-    None if the corpus is in another language now, or `before` is of an earlier version: all is to be read.
+    None if the corpus is in another language now: then all is to be read.
     """
-    if any(name not in before for name in _STATE) or len(before["markers"]) != len(_MARKED):
-        return None
     now, then = kept
     read = _Read.of(coming.values())
     markers = before["markers"] + read.markers() - _Read.of(gone).markers()
@@ -221,7 +218,7 @@ def norms_of(lengths: NDArray[np.float64]) -> NDArray[np.float32]:
 
 def _language(markers: NDArray[np.int64]) -> str:
     """The language whose words of grammar stand most often in a corpus; the first of equals."""
-    often = dict(zip(_MARKED, markers.tolist(), strict=True))
+    often = dict(zip(MARKED, markers.tolist(), strict=True))
     found = {name: sum(often[word] for word in each.split()) for name, each in _MARKERS.items()}
     best = max(found, key=found.__getitem__)
     return best if found[best] else "none"

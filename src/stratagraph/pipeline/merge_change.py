@@ -101,12 +101,11 @@ class Side:
 
     def _gives_way(self, term: str, count: int) -> bool:
         """Whether a longer term that this is part of is in as many chunks."""
-        terms, wider = self.tables.terms, self.tables.wider
-        if wider is not None:
-            places = terms.places(wider.holding(key_of(term)))
-            places = places[places >= 0]
-            if (terms.starts[places + 1] - terms.starts[places] == count).any():
-                return True
+        terms = self.tables.terms
+        places = terms.places(self.tables.wider.holding(key_of(term)))
+        places = places[places >= 0]
+        if (terms.starts[places + 1] - terms.starts[places] == count).any():
+            return True
         return any(self._joins(longer) == count for longer in self._longer(term))
 
     def _joins(self, term: str) -> int:
@@ -181,10 +180,7 @@ class Change:
         if not all(map(closed, changed)):
             return None
         terms = {term for each in changed for term in each.terms} | set(_counted_otherwise(before, now))
-        uncased = set(filter(has_uncased, terms))
-        if uncased and now.tables.wider is None:  # what they are part of may be in other chunks
-            return None
-        terms |= {part for term in uncased for part in parts_of(term) if part}
+        terms |= {part for term in filter(has_uncased, list(terms)) for part in parts_of(term) if part}
         raw = [collect(before.read(gone)), collect(now.read(came))]
         names = {name for each in raw for name in each.entities} | set(filter(None, map(first_of_two, terms)))
         seen = set(_seen_otherwise(before, now, names))

@@ -36,7 +36,7 @@ CONDENSED = f"{PREFIX}condensed"
 """Of each entity, whether its description is condensed: 0 not, 1 by a model, 2 without one."""
 DESCRIBING = f"{PREFIX}describing"
 """Of each chunk behind each entity, in the order of `sources.indices`, whether it describes it, eight in a
-byte; in an earlier version any may."""
+byte."""
 WIDER = f"{PREFIX}wider.parts", f"{PREFIX}wider.terms"
 ADDRESSED = f"{PREFIX}addressed"
 _TABLES = ("names", "terms", "lower")
@@ -87,16 +87,13 @@ class Wider(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The postings of names, terms and words in lower case; and the names in full under a form of address.
-
-    `wider` is None where an earlier version did not keep it.
-    """
+    """The postings of names, terms and words in lower case; and the names in full under a form of address."""
 
     names: Postings
     terms: Postings
     lower: Postings
     addressed: tuple[str, ...]
-    wider: Wider | None
+    wider: Wider
 
     @classmethod
     def of(cls, collected: Merge) -> Tables:
@@ -115,13 +112,13 @@ class Tables(NamedTuple):
 
     @classmethod
     def read(cls, arrays: Mapping[str, NDArray[Any]]) -> Tables | None:
-        """As they are stored; None in a graph of an earlier version."""
+        """As they are stored; None in a graph with resolved names, which keeps none."""
         if ADDRESSED not in arrays:
             return None
         names, terms, lower = (
             Postings(*(arrays[f"{PREFIX}{table}.{each}"] for each in _FIELDS)) for table in _TABLES
         )
-        wider = Wider(*(arrays[name] for name in WIDER)) if WIDER[0] in arrays else None
+        wider = Wider(*(arrays[name] for name in WIDER))
         return cls(names, terms, lower, tuple(read_names(arrays)), wider)
 
     @property
@@ -137,10 +134,7 @@ class Tables(NamedTuple):
         addressed = sorted({*self.addressed, *fresh.addressed})
         used = names.places(content_keys(addressed)) >= 0
         addressed = [name for name, at in zip(addressed, used, strict=True) if at]
-        wider = None
-        if self.wider is not None and fresh.wider is not None:
-            wider = self.wider.updated(fresh.wider, terms)
-        return Tables(names, terms, lower, tuple(addressed), wider)
+        return Tables(names, terms, lower, tuple(addressed), self.wider.updated(fresh.wider, terms))
 
     def arrays(self) -> Arrays:
         """What is stored."""
@@ -150,8 +144,9 @@ class Tables(NamedTuple):
             for table, postings in zip(_TABLES, self.postings, strict=True)
             for each, kind in zip(_FIELDS, kinds, strict=True)
         }
-        found |= dict(zip(WIDER, self.wider, strict=True)) if self.wider is not None else {}
-        return found | {ADDRESSED: _json_array(list(self.addressed))}
+        return (
+            found | dict(zip(WIDER, self.wider, strict=True)) | {ADDRESSED: _json_array(list(self.addressed))}
+        )
 
 
 def first_of_two(term: str) -> str:
@@ -215,9 +210,7 @@ def describing(entities: Iterable[EntityFragments]) -> Arrays:
 
 
 def read_describing(arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.bool_]:
-    """Which of the first `count` chunks behind entities describe them, or may."""
-    if DESCRIBING not in arrays:
-        return np.ones(count, np.bool_)
+    """Which of the first `count` chunks behind entities describe them."""
     return np.unpackbits(arrays[DESCRIBING], count=count).astype(np.bool_)
 
 
@@ -302,16 +295,13 @@ def check(checks: Checks, entities: int, chunks: int) -> None:
     spelt = checks.of(f"{PREFIX}spellings.bytes", np.uint8, (None,))
     checks.borders(f"{PREFIX}spellings.starts", len(spelt), entities)
     checks.of(f"{PREFIX}notes", np.uint8, (None,))
-    if checks.has(ADDRESSED):  # without, all is merged anew
-        checks.of(ADDRESSED, np.uint8, (None,))
+    checks.of(ADDRESSED, np.uint8, (None,))
     checks.of(CONDENSED, np.uint8, (entities,))
-    if checks.has(WIDER[0]):
-        parts = checks.of(WIDER[0], np.uint64, (None,))
-        check_ascending(parts, WIDER[0])
-        checks.of(WIDER[1], np.uint64, parts.shape)
-    if checks.has(DESCRIBING):
-        behind = int(checks.any("sources.indptr")[entities])
-        checks.of(DESCRIBING, np.uint8, (-(-behind // 8),))
+    parts = checks.of(WIDER[0], np.uint64, (None,))
+    check_ascending(parts, WIDER[0])
+    checks.of(WIDER[1], np.uint64, parts.shape)
+    behind = int(checks.any("sources.indptr")[entities])
+    checks.of(DESCRIBING, np.uint8, (-(-behind // 8),))
 
 
 def collect(extractions: Mapping[int, Extraction]) -> Merge:

@@ -59,7 +59,7 @@ class CommunityReport:
 
 
 def carried(node: Node) -> dict[str, Any]:
-    """What is kept of a node's report that is taken over; an older version may have written more."""
+    """The extra values of a node that a report taken over keeps."""
     return {key: node.extra[key] for key in ("title", "by")}
 
 

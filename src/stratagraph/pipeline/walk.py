@@ -185,7 +185,7 @@ class Ground(Protocol):
         ...
 
     @property
-    def lexical(self) -> Words | None:
+    def lexical(self) -> Words:
         """Finds passages by words; None in a folder that was written before words were stored."""
         ...
 
@@ -274,7 +274,7 @@ class PassageWalk:
         Raises
         ------
         ValueError
-            If there is no such ranking, or the folder is older than the words that it needs.
+            If there is no such ranking.
         """
         if rank not in RANKS:
             raise ValueError(f"rank must be one of {', '.join(RANKS)}, not {rank!r}")
@@ -283,26 +283,14 @@ class PassageWalk:
             vector,
             k,
             allowed,
-            self._words(question, allowed, rank),
+            self._ground.lexical.scores(question, allowed),
             *(similar or self._nearest.search(vector, max(SIMILAR_PASSAGES, k), allowed)),
         )
         if rank == "walk":
             linked = link(question, self._ground.names, entities, fuzzy=fuzzy, frequency=self._frequency)
-            language = "" if self._ground.lexical is None else self._ground.lexical.language
-            asked = len(content_words(question, language))
+            asked = len(content_words(question, self._ground.lexical.language))
             return self._walked(evidence, linked, asked, seeds or Seeds())
         return self._described(evidence, *_without_a_graph(evidence, rank), rank, None)
-
-    def _words(self, question: str, allowed: NDArray[np.bool_] | None, rank: str) -> Scored:
-        """BM25 scores; none in an older folder, whose walks do without, unless they alone are asked for."""
-        if self._ground.lexical is not None:
-            return self._ground.lexical.scores(question, allowed)
-        if rank in ("bm25", "hybrid"):
-            raise ValueError(
-                f"this index holds no words of its chunks, so that it cannot rank by {rank}: an earlier "
-                "version wrote it; insert or delete a document, or build it again"
-            )
-        return Scored(_NO_ROWS, np.zeros(0, np.float32))
 
     def _walked(self, evidence: _Evidence, linked: Linked, asked: int, seeds: Seeds) -> RankedPassages:
         names = 1.0 / np.maximum(self._frequency[linked.named], 1)

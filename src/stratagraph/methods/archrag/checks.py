@@ -44,13 +44,11 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
             checks.rows(ADDED, graph.entities, (None, 2), dtype=np.int32)
         if ADDED_ABOVE in arrays:
             checks.rows(ADDED_ABOVE, communities, (None, 2), dtype=np.int32)
-        if BY_MODEL in arrays:  # not in indexes of an earlier version
-            checks.of(BY_MODEL, np.bool_, (communities,))
-            checks.of(SETTINGS, np.int64, (None,))
+        checks.of(BY_MODEL, np.bool_, (communities,))
+        checks.of(SETTINGS, np.int64, (None,))
         layers = [graph.entities, *_joined(checks, communities)]
         if graph.entities:
             _check_layers(checks, layers, dimension)
-        if CHANGES in arrays:  # not in indexes of an earlier version
             checks.rows(CHANGES, np.iinfo(np.int64).max, (1,))
 
 
@@ -76,11 +74,7 @@ def _check_layers(checks: Checks, layers: Sequence[int], dimension: int) -> None
         checks.of(f"{INDEX}layer{level}.vectors", np.float32, (None, dimension))
         checks.rows(f"zeros{level}", size, (None,))
     count = len(layers)
-    if checks.has(SAMPLED):
-        samples = checks.rows(SAMPLED, sum(layers), (None,))
-    else:  # in indexes of an earlier version
-        samples = checks.numbers("calibration.sample", np.float32, (None, dimension))
-        checks.numbers("calibration.means", np.float32, (count, dimension))
+    samples = checks.rows(SAMPLED, sum(layers), (None,))
     checks.borders("calibration.borders", len(samples), count)
     sizes = checks.of("calibration.sizes", np.int64, (count,)).tolist()
     if sizes != list(layers):

@@ -69,9 +69,6 @@ class Calibration:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], layers: Sequence[Vectors]) -> Calibration:
         """From `calibration_arrays` and the vectors of the levels."""
         borders, sizes = np.array(arrays["calibration.borders"]), np.array(arrays["calibration.sizes"])
-        if SAMPLED not in arrays:  # an earlier version stored the vectors a second time
-            means, sample = np.array(arrays["calibration.means"]), np.array(arrays["calibration.sample"])
-            return cls(means, sample, borders, sizes)
         rows, starts = arrays[SAMPLED], np.cumsum([0, *sizes])
         levels = np.searchsorted(starts, rows, "right") - 1
         sample = np.empty((len(rows), layers[0].shape[1]), np.float32)

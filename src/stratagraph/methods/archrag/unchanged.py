@@ -30,7 +30,7 @@ class Unchanged:
     def __init__(self, graph: Graph, gate: Gate, previous: Stored | None, config: ArchRAGConfig) -> None:
         self._graph = graph
         self._asks = gate.has_llm
-        usable = previous is not None and graph.before is not None and BY_MODEL in previous.arrays
+        usable = previous is not None and graph.before is not None
         self._previous = previous if usable else None
         if self._previous is not None and self._previous.arrays[SETTINGS].tolist() != _settings(config):
             self._previous = None

@@ -49,14 +49,12 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks.of("layers.levels", np.int16, (summaries,))
         checks.numbers("layers.sparsity", np.float64, checks.of("layers.sizes", np.int64, (None,)).shape)
         checks.of("entities.keys", np.uint64, (entities,))
-        if any(map(checks.has, (NAMES, BY_MODEL, IDS))):  # not in indexes of an earlier version
-            checks.of(NAMES, np.uint64, (graph.entities,))
-            checks.of(BY_MODEL, np.bool_, (summaries + communities + meta,))
-            checks.of(IDS, np.uint64, (*checks.of("clusters.levels", np.int16, (None,)).shape, 2))
-            checks.of(TEXT_SETTINGS, np.int64, (None,))
+        checks.of(NAMES, np.uint64, (graph.entities,))
+        checks.of(BY_MODEL, np.bool_, (summaries + communities + meta,))
+        checks.of(IDS, np.uint64, (*checks.of("clusters.levels", np.int16, (None,)).shape, 2))
+        checks.of(TEXT_SETTINGS, np.int64, (None,))
         _check_clusters(checks)
-        if checks.has(CLUSTERS):  # not in indexes of an earlier version
-            _check_proposals(checks, summaries)
+        _check_proposals(checks, summaries)
         for name, rows in (
             ("entities", graph.entities),
             ("summaries", summaries),

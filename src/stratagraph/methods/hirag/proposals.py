@@ -21,7 +21,6 @@ from stratagraph.pipeline.carryover import Keys, keys_of, lookup
 from stratagraph.pipeline.names.index import canonical
 from stratagraph.pipeline.summarize import MODEL
 from stratagraph.protocols import Rows, Stored
-from stratagraph.records import content_key
 
 CLUSTERS, ENTITIES, PROPOSED, WRITTEN, SAID, STRENGTHS = (
     f"proposals.{name}" for name in ("clusters", "entities", "names", "by_model", "said", "strengths")
@@ -169,42 +168,18 @@ class KnownProposals:
 
 
 def _arrays(previous: Stored | None) -> Mapping[str, NDArray[Any]]:
-    """The arrays of proposals; of an index written before there were any they are made from the nodes."""
-    if previous is None:
-        return _table([], [], np.zeros((0, 2), np.uint64), {})
-    if CLUSTERS in previous.arrays:
+    """The arrays of the previous index's proposals."""
+    if previous is not None:
         return previous.arrays
-    nodes = previous.nodes(range(int(previous.arrays["counts"][0])))
-    told = [(row, Summary.read(each)) for row, node in enumerate(nodes) for each in node.extra["summaries"]]
-    ids = ids_of([each.cluster for _, each in told])
-    known = previous.arrays.get(IDS, np.unique(ids, axis=0))
-    clusters = lookup(mixed(ids[:, 0]) ^ ids[:, 1], mixed(known[:, 0]) ^ known[:, 1])
-    counted = np.bincount(clusters[clusters >= 0], minlength=len(known))
-    whole = [row >= 0 and counted[row] == each.of for row, (_, each) in zip(clusters, told, strict=True)]
-    order = [place for place in np.argsort(clusters, kind="stable").tolist() if whole[place]]
-    keys = previous.arrays["entities.keys"]
-    numbers = {node.id: int(key) for node, key in zip(nodes, keys[len(keys) - len(nodes) :], strict=True)}
-    return _table(clusters[order].tolist(), [told[place] for place in order], known, numbers)
-
-
-def _table(
-    clusters: Sequence[int], told: Sequence[tuple[int, Summary]], ids: Keys, keys: Mapping[str, int]
-) -> dict[str, NDArray[Any]]:
-    """The arrays of proposals, each with its cluster and summary entity; `keys` are those of the latter."""
-    said = [
-        (place, keys.get(member, content_key("entity", member)), belonging.strength)
-        for place, (_, summary) in enumerate(told)
-        for member, belonging in summary.members.items()
-    ]
-    places, members, strengths = zip(*said, strict=True) if said else ((), (), ())
+    rows, keys = np.zeros(0, np.int64), np.zeros(0, np.uint64)
     return {
-        CLUSTERS: np.array(clusters, np.int64),
-        ENTITIES: np.array([row for row, _ in told], np.int64),
-        PROPOSED: name_keys([each.name for _, each in told]),
-        WRITTEN: np.array([each.by == MODEL for _, each in told], np.bool_),
-        SAID: said_keys(np.array(places, np.int64), np.array(members, np.uint64)),
-        STRENGTHS: np.array(strengths, np.float64),
-        IDS: ids,
+        CLUSTERS: rows,
+        ENTITIES: rows,
+        PROPOSED: keys.reshape(0, 2),
+        WRITTEN: np.zeros(0, np.bool_),
+        SAID: keys,
+        STRENGTHS: np.zeros(0, np.float64),
+        IDS: keys.reshape(0, 2),
     }
 
 

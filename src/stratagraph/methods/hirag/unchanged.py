@@ -21,7 +21,7 @@ class Unchanged:
 
     def __init__(self, context: BuildContext, entities: Entities) -> None:
         previous = context.previous
-        usable = previous is not None and context.graph.before is not None and BY_MODEL in previous.arrays
+        usable = previous is not None and context.graph.before is not None
         if previous is not None and usable:
             usable = previous.arrays[TEXT_SETTINGS].tolist() == text_settings(context.config)
         self._arrays = previous.arrays if previous is not None and usable else {}

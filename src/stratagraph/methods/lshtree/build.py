@@ -127,7 +127,7 @@ async def build(
 def _chunks(corpus: Corpus, graph: Graph, previous: Stored | None) -> Layer:
     """The chunks as level 0; what orders them is taken over for those that there were."""
     before, known = np.full(corpus.size, -1, np.int64), np.zeros(0, np.uint64)
-    if previous is not None and graph.before is not None and CHUNK_TIES in previous.arrays:
+    if previous is not None and graph.before is not None:
         before, known = graph.before.chunks, previous.arrays[CHUNK_TIES]
 
     def read(rows: Sequence[int]) -> list[Member]:

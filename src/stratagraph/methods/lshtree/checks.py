@@ -31,9 +31,8 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         if nodes and (levels[0] != 1 or not np.isin(steps, (0, 1)).all()):
             raise ValueError("array 'levels' does not ascend from 1 by steps of 1")
         checks.csr("children", max(chunks, nodes), nodes)
-        if checks.has(CHUNK_TIES):  # not in indexes of an earlier version
-            checks.of(CHUNK_TIES, np.uint64, (chunks,))
-            checks.of(TIES, np.uint64, (nodes,))
-            checks.of(BY_MODEL, np.bool_, (nodes,))
-            checks.of(SETTINGS, np.int64, (1,))
+        checks.of(CHUNK_TIES, np.uint64, (chunks,))
+        checks.of(TIES, np.uint64, (nodes,))
+        checks.of(BY_MODEL, np.bool_, (nodes,))
+        checks.of(SETTINGS, np.int64, (1,))
         checks.nearest("nodes", nodes, dimension)

@@ -41,8 +41,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks.of("titles.lengths", np.uint16, (layout.count("O"),))
         checks.nearest("entries", rich, dimension)
         _check_history(checks, graph)
-        if BY_MODEL in arrays:  # not in indexes of an earlier version
-            _check_unchanged(checks, graph, layout)
+        _check_unchanged(checks, graph, layout)
 
 
 def _layout(checks: Checks, graph: Graph, chunks: int) -> Layout:
@@ -61,16 +60,10 @@ def _layout(checks: Checks, graph: Graph, chunks: int) -> Layout:
 
 
 def _check_edges(checks: Checks, layout: Layout) -> None:
-    if checks.has(KINDS):
-        checks.csr("walk", layout.size, layout.size, ascending=True)
-        told = checks.of(KINDS, np.uint8, checks.any("walk.indices").shape)
-        check_range(told & (SIMILAR - 1), KINDS, len(Kind))
-        check_range(told, KINDS, 2 * SIMILAR)
-        return
-    checks.walk(layout.size)  # as earlier versions stored them
-    edges = len(checks.rows("edges.ends", layout.size, (None, 2), dtype=np.int32))
-    checks.rows("edges.kinds", len(Kind), (edges,), dtype=np.int8)
-    checks.switches("edges.semantic", (edges,))
+    checks.csr("walk", layout.size, layout.size, ascending=True)
+    told = checks.of(KINDS, np.uint8, checks.any("walk.indices").shape)
+    check_range(told & (SIMILAR - 1), KINDS, len(Kind))
+    check_range(told, KINDS, 2 * SIMILAR)
 
 
 def _check_history(checks: Checks, graph: Graph) -> None:

@@ -208,14 +208,6 @@ def edge_arrays(edges: EdgeList, layout: Layout) -> dict[str, NDArray[Any]]:
     }
 
 
-def present_arrays(arrays: Arrays) -> Arrays:
-    """The same arrays; where an earlier version stored edges and shares apart, as they are stored now."""
-    if KINDS in arrays:
-        return arrays
-    ends, kinds, semantic = (np.asarray(arrays[f"edges.{name}"]) for name in ("ends", "kinds", "semantic"))
-    return {**arrays, **edge_arrays(EdgeList(ends, kinds, semantic), Layout(np.asarray(arrays["layout"])))}
-
-
 def similar_pairs(arrays: Arrays) -> Rows:
     """The nodes that similarity joins, each pair once and in order, shape (pairs, 2)."""
     indptr, far = arrays["walk.indptr"], arrays["walk.indices"]
@@ -229,7 +221,7 @@ class Heterograph:
 
     def __init__(self, arrays: Arrays) -> None:
         self.layout = Layout(np.asarray(arrays["layout"]))
-        self._arrays = present_arrays(arrays)
+        self._arrays = arrays
         self._matrices: dict[bool, csr_array] = {}
 
     def matrix(self, semantic: bool = True) -> csr_array:

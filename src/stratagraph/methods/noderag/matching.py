@@ -18,7 +18,7 @@ from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.spherical_kmeans import assigned, spherical_kmeans
 from stratagraph.methods.base import Graph, Stored
 from stratagraph.methods.noderag.config import NodeRAGConfig
-from stratagraph.methods.noderag.heterograph import Layout, present_arrays, similar_pairs
+from stratagraph.methods.noderag.heterograph import Layout, similar_pairs
 from stratagraph.protocols import Rows, Vectors
 
 CELLS = "matching.cells"
@@ -77,7 +77,7 @@ def entry_links(nodes: Rows, vectors: Vectors, moved: Moved | None, config: Node
     """Edges by meaning among T, S, A and H; new nodes look for their nearest, lost ones are replaced."""
     if moved is None or not config.links:
         return semantic_links(nodes, vectors, config)
-    ends = similar_pairs(present_arrays(moved.arrays))
+    ends = similar_pairs(moved.arrays)
     pairs = moved.now[ends]
     place = np.full(len(moved.origin), -1, np.int64)
     place[nodes] = np.arange(len(nodes))

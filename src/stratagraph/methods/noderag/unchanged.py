@@ -32,7 +32,7 @@ class Unchanged:
     def __init__(self, graph: Graph, gate: Gate, previous: Stored | None, config: NodeRAGConfig) -> None:
         self._graph = graph
         self._asks = gate.has_llm
-        usable = previous is not None and graph.before is not None and BY_MODEL in previous.arrays
+        usable = previous is not None and graph.before is not None
         usable = usable and previous is not None and previous.arrays[SETTINGS].tolist() == _settings(config)
         self._previous = previous if usable else None
 

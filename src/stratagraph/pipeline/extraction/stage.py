@@ -45,7 +45,7 @@ PASSAGE_TOKENS = 6000
 GIVEN = "given"
 LOCAL = "without a model: "
 LOCAL_VERSION = "2"
-"""Changes when `extract_nlp` does, so that what earlier versions made is made again."""
+"""Raised with each change of the rules, so that an update extracts again what other rules extracted."""
 NOTHING = "chunks in which nothing was found"
 MOST_GLEANING = 20
 """Each round is a call per chunk, and settings may be a stranger's."""
