@@ -38,10 +38,6 @@ def test_changes_add_up_until_a_comparison_is_due():
     assert drift.arrays()[DRIFT].tolist() == [0]
 
 
-def test_an_index_that_never_counted_is_compared_at_once():
-    assert Drift.since({}, 100, 1).due
-
-
 def parts(count: int) -> Measures:
     return np.array([[count, 0.5]])
 

@@ -141,7 +141,9 @@ def test_writing_without_capitals_is_merged_again_too(monkeypatch: pytest.Monkey
                 assert index.last_report.notes == fresh.last_report.notes
 
 
-def test_a_graph_of_an_earlier_version_grows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_graph_that_keeps_no_state_for_updates_grows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     chance = random.Random(5)
     docs, more = documents(chance, 30), sg.Document("d99", passage(chance))
     monkeypatch.setattr(graph.merge_state, "closed", lambda extraction: False)

@@ -188,4 +188,3 @@ def test_words_are_read_anew_in_another_language() -> None:
     german = {2: "der Hund und die Katze und das Haus der Katze ist nicht der Hund und der die das"}
     kept = (np.array([0, 1]), np.array([0, 1]))
     assert lexical_arrays.update(before, kept, [], german) is None
-    assert lexical_arrays.update({"language": before["language"]}, kept, [], german) is None

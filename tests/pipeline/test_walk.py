@@ -182,17 +182,3 @@ def test_words_follow_insert_and_delete(tmp_path: Path) -> None:
         index.delete(["new"])
         assert ranked(index, "zeppelins", rank="bm25") == []
         assert ranked(index, "fjord", rank="bm25") == ["town"]
-
-
-def test_a_folder_without_words_walks_without_and_says_what_it_cannot(
-    index: sg.Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held = passage_walk(index)
-    monkeypatch.setattr(held._ground, "lexical", None)
-    question = "Where was the keeper of the lighthouse of Corran born?"
-    vector = np.asarray(EMBEDDER.embed_query(question), np.float32)
-    found = index._reader.snapshot.chunks(held.rank(question, vector, 2).rows.tolist())
-    assert {chunk.document_id for chunk in found} == {"shore", "keeper"}
-    for rank in ("bm25", "hybrid"):
-        with pytest.raises(ValueError, match="earlier"):
-            held.rank(question, vector, 2, rank=rank)

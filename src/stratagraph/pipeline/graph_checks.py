@@ -39,7 +39,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int
         checks.csr("units", entities, units)
         checks.walk(chunks + entities)
         _check_words(checks, chunks)
-        if any(name.startswith(merge_state.PREFIX) for name in arrays):  # none if names were resolved
+        if any(name.startswith(merge_state.PREFIX) for name in arrays):  # absent if updates merge all anew
             merge_state.check(checks, entities, chunks)
         if "vectors" in arrays:
             checks.of("vectors", np.float32, (entities, dimension))

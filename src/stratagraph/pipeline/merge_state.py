@@ -112,7 +112,7 @@ class Tables(NamedTuple):
 
     @classmethod
     def read(cls, arrays: Mapping[str, NDArray[Any]]) -> Tables | None:
-        """As they are stored; None in a graph with resolved names, which keeps none."""
+        """As they are stored; None in a graph that updates merge anew."""
         if ADDRESSED not in arrays:
             return None
         names, terms, lower = (

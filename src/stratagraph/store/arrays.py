@@ -1,13 +1,13 @@
-"""Files of arrays, mapped into memory, never unpickled.
+"""Files of arrays, memory-mapped and never unpickled.
 
     8 bytes     magic
     8 bytes     length of the description, little-endian
     ...         the description, JSON: a list of [name, type, shape, offset]
-    ...         the arrays, each at a multiple of 64 bytes, counted from the first one
+    ...         the arrays, each at a multiple of 64 bytes from the first one
 
-A file is checked before it is believed: types that are plain numbers or text, and offsets that follow one
-another and end where the file ends. Small files are read, so that they neither need a descriptor nor can be
-cut short under a reader.
+A file is checked before it is used: its types are plain numbers or text, and its arrays follow one another
+up to the end. Small files are read instead of mapped: they need no descriptor, and nobody can cut them short
+under a reader.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def check_name(name: str, what: str) -> str:
-    """A name that is safe as a file name everywhere; `ValueError` otherwise."""
+    """Return a name that is safe as a file name everywhere; `ValueError` otherwise."""
     if not _NAME.fullmatch(name) or name.endswith("."):
         raise ValueError(f"{what} {name!r} must consist of letters, digits, '_', '-' and '.'")
     return name
 
 
 def write_arrays(directory: Directory, file: str, arrays: Arrays) -> FileEntry:
-    """Write arrays to a new file (synced) and return its size and checksums.
+    """Write arrays to a new file (synced), and return its size and checksums.
 
     Raises
     ------
     ValueError
-        If an array holds something else than numbers or text.
+        If an array holds anything but numbers and text.
     OSError
         If the disk is full.
     """
@@ -69,7 +69,7 @@ def write_arrays(directory: Directory, file: str, arrays: Arrays) -> FileEntry:
 
 
 def stored(arrays: Arrays) -> Iterator[bytes | memoryview]:
-    """The bytes of a file of arrays, one block after the other; `ValueError` as of `write_arrays`."""
+    """Yield the bytes of a file of arrays, block by block; `ValueError` as for `write_arrays`."""
     plain = {name: as_plain(name, array) for name, array in arrays.items()}
     head, offsets, _ = _laid_out({name: (array.dtype, array.shape) for name, array in plain.items()})
     yield head
@@ -83,7 +83,7 @@ def stored(arrays: Arrays) -> Iterator[bytes | memoryview]:
 
 
 def as_plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """An array as it is stored: in rows, little-endian; `ValueError` if it holds neither numbers nor text."""
+    """Convert an array to what is stored: in C order, little-endian; `ValueError` unless numbers or text."""
     array = np.asarray(array, order="C")
     if array.dtype.hasobject:
         raise ValueError(f"array {name!r} holds Python objects; only plain numbers and text are stored")
@@ -96,7 +96,7 @@ def as_plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
 def _laid_out(
     kinds: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]],
 ) -> tuple[bytes, list[int], int]:
-    """The head of a file, where its arrays begin (counted from the head's end), and the size of all."""
+    """The head of a file, the offset of each array from the end of the head, and the size of the file."""
     described, offsets, end = [], [], 0
     for name, (dtype, shape) in kinds.items():
         begin = _up(end)
@@ -114,10 +114,7 @@ def _up(position: int) -> int:
 
 
 class Layers(Mapping[str, NDArray[Any]]):
-    """Arrays of several mappings under one, the first that has a name giving the array; none is read for it.
-
-    Names of `hidden` are left out.
-    """
+    """Several mappings as one; the first that has a name gives the array. Omits names in `hidden`."""
 
     def __init__(self, *layers: Arrays, hidden: Collection[str] = ()) -> None:
         self._owners = {name: layer for layer in reversed(layers) for name in layer if name not in hidden}
@@ -133,9 +130,9 @@ class Layers(Mapping[str, NDArray[Any]]):
 
 
 class WritableArray:
-    """An array in a new file that is filled in place, zeroed, with its space on the disk reserved.
+    """A zeroed array in a new file, to be filled in place; its space on the disk is reserved.
 
-    Without the reservation, a full disk would end the process with SIGBUS at some later assignment.
+    Without the reservation, a full disk would end the process with SIGBUS at a later assignment.
     """
 
     def __init__(
@@ -156,23 +153,17 @@ class WritableArray:
         self.array: NDArray[Any] = np.ndarray(shape, kind, self._mapped, len(head))
 
     def flush(self) -> None:
-        """Force what was assigned to the disk."""
+        """Force the array to the disk."""
         self._mapped.flush()
 
 
 def open_arrays(directory: Directory, file: str, descriptor: int) -> dict[str, NDArray[Any]]:
-    """The arrays in a file, read-only, by name.
-
-    Raises
-    ------
-    Damaged
-        If the file is none of ours.
-    """
+    """The arrays in a file, read-only, by name; `Damaged` if it is no file of arrays."""
     return arrays_in(file_bytes(descriptor), directory.path, file)
 
 
 def arrays_in(buffer: NDArray[np.uint8], folder: Path, file: str) -> dict[str, NDArray[Any]]:
-    """The arrays in the bytes of a file; `Damaged` names it."""
+    """The arrays in the bytes of a file; `Damaged` names the file."""
     size, begin = len(buffer), len(_MAGIC) + 8
     length = int.from_bytes(bytes(buffer[len(_MAGIC) : begin]), "little")
     if bytes(buffer[: len(_MAGIC)]) != _MAGIC or length > min(_DESCRIPTION, size - begin):
@@ -185,7 +176,7 @@ def arrays_in(buffer: NDArray[np.uint8], folder: Path, file: str) -> dict[str, N
 
 
 def file_bytes(descriptor: int) -> NDArray[np.uint8]:
-    """The bytes of a file: a mapping of it, or a copy in aligned memory where it is small."""
+    """The bytes of a file: mapped, or copied to aligned memory if the file is small."""
     size = os.fstat(descriptor).st_size
     if size > READ:
         return _mapped(descriptor, size)
@@ -197,14 +188,14 @@ def file_bytes(descriptor: int) -> NDArray[np.uint8]:
 
 
 def aligned_bytes(size: int) -> NDArray[np.uint8]:
-    """So many zeros, where arrays may lie."""
+    """A zeroed buffer, aligned for arrays."""
     raw = np.zeros(size + _ALIGNED, np.uint8)
     start = -raw.ctypes.data % _ALIGNED
     return raw[start : start + size]
 
 
 def _mapped(descriptor: int, size: int) -> NDArray[np.uint8]:
-    """A mapping that keeps no descriptor: an index has hundreds of files, a process may have a thousand."""
+    """A mapping without a descriptor: an index has hundreds of files, a process may open about a thousand."""
     if sys.version_info >= (3, 13):
         return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ, trackfd=False), np.uint8)
     if native_available() and hasattr(_native, "mapped"):

@@ -1,8 +1,8 @@
-"""From arriving documents and the previous generation to the chunks and documents of the next one.
+"""Chunks and documents of the next generation, from arriving documents and the previous generation.
 
-Arrivals are streamed into a scratch file, and from there into segments, in canonical order: documents by
-their ids, chunks by document and ordinal. Of what the previous generation has, numbers alone are read: where
-each document stands, and which document each chunk is of.
+Arriving documents are streamed into a scratch file, and from there into segments in canonical order:
+documents by id, chunks by document and ordinal. Of the previous generation only numbers are read: the place
+of each document, and the document of each chunk.
 """
 
 from __future__ import annotations
@@ -38,10 +38,7 @@ _Read = Callable[[Sequence[int]], list[tuple[Any, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Segments of chunks or of documents: files that were written, and names of those that stay.
-
-    `slots` say where in all of these the chunks or documents are.
-    """
+    """Segments of chunks or documents: new files, names of kept files, and the slot of each record."""
 
     files: dict[str, FileEntry]
     kept: tuple[str, ...]
@@ -50,11 +47,16 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """What the next generation's corpus is made of.
+    """The corpus of the next generation.
 
-    `chunk_documents[row]` is the place of the chunk's document in the sorted ids; `rows_now` and
-    `rows_before` are the chunks that the previous generation has too, ascending in `rows_now`; `arrived`
-    are those of documents that came, ascending.
+    Attributes
+    ----------
+    chunk_documents
+        Place of each chunk's document in the sorted ids.
+    rows_now, rows_before
+        Chunks that the previous generation has too: their rows now (ascending), and their rows there.
+    arrived
+        Rows of the chunks of arriving documents, ascending.
     """
 
     chunks: Written
@@ -75,18 +77,18 @@ def assemble(
     removed: Collection[str],
     compact: bool,
 ) -> Assembled:
-    """Write the chunks and documents of the next generation that the previous one lacks.
+    """Write the chunks and documents that the previous generation lacks.
 
     Parameters
     ----------
     directory
         Of the next generation.
     scratch
-        Documents that come.
+        Arriving documents.
     before, of
         The corpus of the previous generation, and the document of each of its chunks.
     removed
-        Ids of documents that go; they are there.
+        Ids of documents to remove, all in `before`.
     compact
         Whether everything is written anew.
     """
@@ -114,9 +116,9 @@ def assemble(
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """The documents of the next generation in the order of their ids, and its chunks in theirs.
+    """Documents (by id) and chunks of the next generation, in order.
 
-    Of each its number in the previous generation, where it is `kept`, or in the scratch file.
+    Each is given by its number in the previous generation if it is `kept`, else in the scratch file.
     """
 
     documents: Rows
@@ -129,7 +131,7 @@ class _Order:
 def _ordered(
     scratch: Scratch, before: StoredCorpus | None, of: NDArray[np.integer], removed: Collection[str]
 ) -> _Order:
-    """Lay out the next generation; `of` is the document of each chunk of the previous one."""
+    """Order the next generation; `of` is the document of each chunk of the previous one."""
     arrived = scratch.arrived()
     numbers = np.array([number for _, number in arrived], np.int64)
     count, places, there = _found(before, [name for name, _ in arrived])
@@ -162,14 +164,14 @@ def _ordered(
 
 
 def _found(before: StoredCorpus | None, names: Sequence[bytes]) -> tuple[int, Rows, NDArray[np.bool_]]:
-    """How many documents there are, where some stand or would stand among them, and which are there."""
+    """Number of documents, the place of each name among them, and whether it is there."""
     if before is None:
         return 0, np.zeros(len(names), np.int64), np.zeros(len(names), np.bool_)
     return len(before.names), *before.names.search(names)
 
 
 def _known(scratch: Scratch, before: StoredCorpus | None, order: _Order) -> tuple[Rows, Rows]:
-    """The chunks that the previous generation has too, ascending, and where it has them."""
+    """Rows of chunks that the previous generation has too (ascending), and their rows there."""
     rows = np.where(order.chunks_kept, order.chunks, -1)
     came = np.flatnonzero(~order.chunks_kept)
     if before is not None and len(came):
@@ -203,7 +205,7 @@ def _written(
     arrays: Callable[[Rows, Rows], dict[str, NDArray[Any]]],
     compact: bool,
 ) -> Written:
-    """Write those whose slots in `base` are -1; `arrays` makes those of a segment."""
+    """Write the records whose slots in `base` are -1; `arrays` makes the arrays of one segment."""
     before = 0 if base is None else len(base)
     coming = np.flatnonzero(slots < 0)
     slots[coming] = before + np.arange(len(coming))

@@ -1,7 +1,6 @@
-"""Records in segments: compressed in blocks, each read by itself.
+"""Records in segments, compressed in blocks; each block is read by itself.
 
-What a record is, and which columns of numbers stand beside the records, say those who write them:
-`node_records` and `corpus`.
+`node_records` and `corpus` define the records, and the columns of numbers beside them.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ Columns = Mapping[str, Any]
 
 
 class Block(NamedTuple):
-    """A block as it lies in a segment, and the bytes of each of its records."""
+    """A compressed block, and the length of each of its records in bytes."""
 
     data: bytes
     lengths: NDArray[np.int32]
@@ -54,15 +53,13 @@ class Records:
     Parameters
     ----------
     name
-        What they are, for errors.
-    files
-        Names of the segments, in order.
-    segments
-        The arrays of each.
+        Named in errors.
+    files, segments
+        Names of the segments in order, and their arrays.
     columns
-        Arrays of a segment with a value for each record, and their types.
+        Types of the arrays with a value for each record, by name.
     held
-        Bytes of opened blocks that are kept.
+        Bytes of decompressed blocks to keep.
     """
 
     def __init__(
@@ -89,13 +86,13 @@ class Records:
         return self._begins[-1]
 
     def column(self, name: str) -> NDArray[Any]:
-        """An array with a value for each record, of all segments."""
+        """A column of all segments."""
         parts = [each[name] for each in self.segments]
         kind = self._columns[name]
         return np.concatenate([np.zeros(0, kind), *parts]).astype(kind, copy=False)
 
     def values(self, name: str, slots: NDArray[np.integer]) -> NDArray[Any]:
-        """The values of a column at some slots, of which no more is read where they are few."""
+        """Values of a column at some slots; if these are few, only their segments are read."""
         every: NDArray[Any]
         if 8 * len(slots) > len(self):
             every = self.column(name)[slots]
@@ -109,26 +106,20 @@ class Records:
         return found
 
     def place(self, slot: int) -> tuple[int, int]:
-        """The segment that a slot is in, and its place there."""
+        """The segment of a slot, and its place there."""
         number = bisect_right(self._begins, slot) - 1
         return number, slot - self._begins[number]
 
     @cached_property
     def _laid_out(self) -> tuple[Rows, Rows]:
-        """Where each record begins in the bytes of all, and each block's first record; both with an end."""
+        """First byte of each record, and first record of each block; both with an end."""
         begins = np.zeros(len(self) + 1, np.int64)
         np.cumsum(self.column("lengths"), out=begins[1:])
         firsts = [start + each["firsts"] for start, each in zip(self._begins, self.segments, strict=False)]
         return begins, np.concatenate([*firsts, [len(self)]]).astype(np.int64)
 
     def raw(self, slots: NDArray[np.integer]) -> list[bytes]:
-        """The records at some slots; each block is opened once.
-
-        Raises
-        ------
-        Damaged
-            If they cannot be read.
-        """
+        """The records at some slots; each block is decompressed once. `Damaged` if they cannot be read."""
         slots = np.asarray(slots, np.int64)
         if not len(slots):
             return []
@@ -154,10 +145,9 @@ class Records:
         return found
 
     def content(self, slots: Rows, block: int = BLOCK) -> list[Block | bytes]:
-        """What is at ascending slots, to be written again: blocks, and the records of others.
+        """Blocks and records at ascending slots, to be written again.
 
-        A block is taken as it is if all of its records are wanted, unless they are few (below half of
-        `block`): those join others.
+        A block is reused if all its records are wanted and it is at least half of `block` bytes.
         """
         if not len(slots):
             return []
@@ -177,7 +167,6 @@ class Records:
         return found
 
     def _packed(self, block: int) -> NDArray[np.uint8]:
-        """A block as it lies in its segment."""
         number = bisect_right(self._block_starts, block) - 1
         segment, at = self.segments[number], block - self._block_starts[number]
         bounds = segment["bounds"]
@@ -185,7 +174,7 @@ class Records:
         return found
 
     def _opened(self, block: int, size: int) -> bytes:
-        """The records of a block, which are of so many bytes."""
+        """The decompressed block, which must have `size` bytes."""
         with self._lock:
             if (held := self._blocks.get(block)) is not None:
                 self._blocks.move_to_end(block)
@@ -208,7 +197,7 @@ class Records:
 
 
 def misfit(segment: Segment, columns: Columns) -> str | None:
-    """What keeps a segment from being read; None if nothing does."""
+    """Why a segment cannot be read; None if it can."""
     for name, kind in {**ARRAYS, **columns}.items():
         if name not in segment or segment[name].dtype != kind or segment[name].ndim != 1:
             return f"holds no {name} of {np.dtype(kind)}"
@@ -229,7 +218,7 @@ def misfit(segment: Segment, columns: Columns) -> str | None:
 
 
 def fields(raw: bytes, owner: str) -> list[Any]:
-    """What a record holds; `Damaged` if it is none."""
+    """The values of a record; `Damaged` if it is not valid."""
     try:
         record = raw.decode("utf-8", "surrogatepass")
         found, end = _decode(record)
@@ -241,9 +230,9 @@ def fields(raw: bytes, owner: str) -> list[Any]:
 
 
 def leading(raw: bytes, owner: str, place: int) -> str:
-    """The text at a place in a record, read without what follows; `Damaged` if none is there.
+    """The text at a place in a record; `Damaged` if there is none. Reads no further.
 
-    This costs a tenth of reading all of it, and an update reads the ids and texts of nearly all nodes.
+    This takes a tenth of the time of `fields`. An update reads ids and texts of nearly all nodes.
     """
     try:
         record, value, end = raw.decode("utf-8", "surrogatepass"), None, 0
@@ -257,7 +246,7 @@ def leading(raw: bytes, owner: str, place: int) -> str:
 
 
 def packed(content: Iterable[Block | bytes], block: int = BLOCK) -> dict[str, NDArray[Any]]:
-    """The arrays of a segment of records, some of which are in blocks already."""
+    """The arrays of a segment, from records and blocks."""
     blocks: list[bytes] = []
     firsts: list[int] = []
     lengths: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
@@ -303,12 +292,8 @@ def write_segments(
 ) -> dict[str, FileEntry]:
     """Write the new segments of a plan, and return their files.
 
-    Parameters
-    ----------
-    arrays
-        Makes those of a segment, of the slots that are taken over and the numbers of those that come.
-    before
-        How many slots there were.
+    `arrays` makes the arrays of a segment from the slots it takes over and the numbers of new things;
+    `before` is the number of slots there were.
     """
     files, start = {}, 0
     for number, size in enumerate(plan.sizes):

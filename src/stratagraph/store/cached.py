@@ -1,7 +1,7 @@
-"""An index behind a URL, served from a folder of its own on the local disk.
+"""An index behind a URL, fetched to a local folder.
 
-The folder is an index folder like any other, but that its generations come from the URL. So all that reads a
-folder reads it; whoever would change it is refused by the file `origin`, which names the URL.
+This is an index folder whose generations come from the URL. The file `origin` names the URL, and makes the
+folder read-only for everyone else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WAIT = 600.0  # seconds that another process may take to fetch into the same fo
 
 
 class CachedFolder(IndexFolder):
-    """The cache of an index behind a URL; made by `at`."""
+    """The local copy of an index behind a URL; made by `at`."""
 
     def __init__(self, remote: Remote, layout: Layout, *, private: bool, check: Check) -> None:
         super().__init__(layout, private=private, check=check)
@@ -37,20 +37,16 @@ class CachedFolder(IndexFolder):
 
     @classmethod
     def at(cls, url: str, cache_dir: Path | None, check: Check = DEFAULT_CHECK) -> Self:
-        """Fetch what is published at a URL, unless the cache has it, and open that.
+        """Fetch the generation published at a URL, unless it is there, and open it.
 
-        Parameters
-        ----------
-        cache_dir
-            A folder for caches, of this URL and of others; None: a private temporary one, gone when the
-            object is closed or forgotten.
+        `cache_dir` is a folder for the copies of any number of URLs; None makes a private temporary one.
 
         Raises
         ------
         NotAnIndex, FormatMismatch, Damaged
-            If the URL holds no index that this version can read, or what arrived is not what was written.
+            If the URL holds no index that this version can read, or the download is not what was written.
         RemoteError
-            If the storage refuses, or does not answer.
+            If the storage refuses or does not answer.
         """
         as_check(check)
         remote = Remote.at(url)
@@ -73,14 +69,14 @@ class CachedFolder(IndexFolder):
         return self._remote.url
 
     def refresh(self) -> None:
-        """Fetch what is published now, unless the cache has it already.
+        """Fetch the generation that is published now, unless it is there.
 
         Raises
         ------
         Damaged
-            If what arrives is not what was written; what was fetched before stays.
+            If the download is not what was written; the earlier copy stays.
         RemoteError
-            If the storage refuses, or does not answer.
+            If the storage refuses or does not answer.
         """
         self._require_open()
         for _ in range(_RACES):
@@ -101,7 +97,7 @@ class CachedFolder(IndexFolder):
         raise StoreError(f"{self.url}: generations are replaced faster than they can be fetched")
 
     def publish_to(self, url: str) -> None:
-        """As of any folder; onto itself, nothing is copied."""
+        """Copy to another URL; nothing happens if it is this index's own."""
         if Remote.at(url).url != self.url:
             super().publish_to(url)
 
@@ -114,7 +110,7 @@ class CachedFolder(IndexFolder):
         root.write_once(ORIGIN, f"{url}\n".encode())
 
     def _holds(self, manifest: Manifest) -> bool:
-        """Whether the cache has a generation, and its files as far as they are looked at."""
+        """Whether the folder has this generation, and its files pass the check."""
         number = self._layout.current()
         if number == 0:
             return False
@@ -146,7 +142,7 @@ class CachedFolder(IndexFolder):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """The lock of the folder; whoever else fetches into it is waited for."""
+        """Take the lock of the folder, waiting for other processes that fetch."""
         deadline = time.monotonic() + _WAIT
         lock = WriterLock(self._layout.root, "fetch")
         while True:

@@ -1,4 +1,4 @@
-"""The cache of model calls: answers by the content of the question, with the chunks they were made from."""
+"""The cache of model calls: answers by the hash of the request, with the chunks in the request."""
 
 from __future__ import annotations
 
@@ -56,27 +56,23 @@ RETURNING number
 
 
 class SqliteCalls:
-    """Answers of models, kept in one SQLite file that threads and processes may share.
+    """Model answers in one SQLite file, shared by threads and processes.
 
-    The file is made by the first `put`, and opened by the first `get` that finds it. An answer is safe
-    from a killed process as soon as `put` returns. Where the file cannot be written (a read-only
-    folder) what it holds is used and nothing is added; one warning says so.
-
-    Each answer has a checksum. One that is not as it was stored counts as not there, so that the model is
-    asked again; a warning says so once.
+    The first `put` creates the file. An answer survives a killed process as soon as `put` returns. If the
+    file cannot be written (a read-only folder), stored answers are used, new ones are not kept, and a warning
+    says so once. An answer whose checksum is wrong counts as missing, and a warning says so once.
 
     Parameters
     ----------
     path
         The file; its folder is created if need be.
     folder
-        The index folder whose own cache this is. Then the file must be a plain one that only this folder
-        has, and the folder must be where it was.
+        The index folder, if this is the folder's own cache. The file must then be a plain one with one name.
 
     Raises
     ------
     StoreError
-        On first use, if the file is something else than a cache of calls.
+        On first use, if the file is not a cache of calls.
     OSError
         From `put`, on a full disk.
     """
@@ -99,7 +95,7 @@ class SqliteCalls:
         return self.path.exists() if self._folder is None else self._folder.status(CALLS) is not None
 
     def get(self, key: str) -> str | None:
-        """The answer stored under the key, if it is as it was stored."""
+        """The answer stored under the key, if it is there and sound."""
         database = self._open(create=False)
         if database is None:
             return None
@@ -132,9 +128,9 @@ class SqliteCalls:
         sources: Sequence[str],
         deleted: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Store an answer. `sources` are the chunks whose text went into the question.
+        """Store an answer. `sources` are the chunks whose text the request contains.
 
-        An answer that is stored twice is replaced, and keeps the sources of both. `deleted` says inside the
+        Storing again replaces the answer, and adds to its sources. `deleted` says inside the
         transaction whether a source is gone; then nothing is stored. A purge waits for the transaction, so
         either this check sees the deletion or the purge sees the answer.
         """
@@ -153,10 +149,10 @@ class SqliteCalls:
             )
 
     def purge(self, chunks: Iterable[str]) -> int:
-        """Remove every call that one of these chunks went into, without a trace in the file.
+        """Remove every call whose request contained one of these chunks, and all traces in the file.
 
-        `secure_delete` alone is not enough: when SQLite splits and merges pages it leaves stale copies
-        of records in their unused parts. So the file is rewritten too, and its log emptied.
+        SQLite leaves stale copies of records in unused parts of pages, even with `secure_delete`. So the file
+        is rewritten and its log emptied.
 
         Returns
         -------
@@ -165,7 +161,7 @@ class SqliteCalls:
         Raises
         ------
         StoreError, OSError
-            If another process is reading, or the disk is full: what is left can be done by calling again.
+            If another process is reading, or the disk is full; the next call does what is left.
         """
         database = self._open(create=False)
         if database is None:
@@ -182,7 +178,7 @@ class SqliteCalls:
         return removed
 
     def _rewrite(self, database: Database) -> None:
-        """Leave nothing of what was deleted; `unswept` makes sure that a crash does not skip this."""
+        """Vacuum the file; the row in `unswept` makes sure that a crash does not skip this."""
         with database.use() as connection:
             usual = connection.execute("PRAGMA busy_timeout").fetchone()[0]
             connection.execute(f"PRAGMA busy_timeout = {int(PURGE_PATIENCE * 1000)}")
@@ -197,7 +193,7 @@ class SqliteCalls:
             raise StoreError(f"{self.path}: another process is reading it, its log cannot be emptied yet")
 
     def chunks(self) -> list[str]:
-        """The chunks that went into any call."""
+        """The chunks that any request contained."""
         database = self._open(create=False)
         if database is None:
             return []
@@ -206,14 +202,14 @@ class SqliteCalls:
         return [row[0] for row in database.rows("SELECT DISTINCT chunk FROM call_sources")]
 
     def copy_to(self, folder: Directory) -> None:
-        """Make the cache of another folder hold what this one holds now, whoever uses either meanwhile.
+        """Copy the cache to another folder, also while others use either file.
 
         Raises
         ------
         StoreError
-            If the other file is something else than a cache of calls, or is kept busy.
+            If the other file is not a cache of calls, or is busy.
         OSError
-            On a full disk; what the other file held stays.
+            On a full disk; the other file keeps what it had.
         """
         own = SqliteCalls(self.path, folder=self._folder)  # nobody who uses this object waits for the copy
         try:
@@ -233,7 +229,7 @@ class SqliteCalls:
             own.close()
 
     def check(self) -> list[str]:
-        """What is wrong: by SQLite's own integrity check, and answers that are not as they were stored."""
+        """Problems found by SQLite's integrity check, and answers whose checksum is wrong."""
         try:
             database = self._open(create=False)
             if database is None:
@@ -290,7 +286,7 @@ def _connect_frozen(path: Path) -> sqlite3.Connection:
 
 
 def _connect_writable(path: Path) -> sqlite3.Connection:
-    """Open the cache and make its tables, unless the file is something else (then it stays as it is)."""
+    """Open the cache and create its tables; a file of another kind stays as it is."""
     if path.exists():
         with named_errors(path), closing(sqlite3.connect(path)) as probe:
             _require_cache(probe, path)
@@ -341,12 +337,12 @@ def _remove(connection: sqlite3.Connection, chunks: list[str]) -> int:
 
 
 def _checksum(key: str, answer: str) -> bytes:
-    """Of an answer and the question that it belongs to: a damaged index may lead to another question's."""
+    """Covers the key too: a damaged SQLite index may lead to another request's answer."""
     return content_key(key, answer).to_bytes(8, "little")
 
 
 def _altered(database: Database) -> Iterator[str]:
-    """The answers that are not as they were stored, in a line each."""
+    """One line for each answer whose checksum is wrong."""
     with database.use() as connection:
         sql = "SELECT number, task, key, answer, checksum FROM calls JOIN checksums USING (number)"
         for number, task, key, answer, checksum in connection.execute(sql):

@@ -1,4 +1,4 @@
-"""The files of a generation: which arrays are in them, opening them, and what their numbers must obey."""
+"""The files of a generation: their arrays, how they are opened, and what their numbers must obey."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _CORPUS_COLUMNS = {corpus.CHUNKS: CHUNK_COLUMNS, corpus.DOCUMENTS: DOCUMENT_COLU
 
 
 def part_file(part: str, folder: str = PARTS) -> str:
-    """Path of a part's arrays in its generation: of those in `PARTS`, or in `NUMBERS`."""
+    """Path of a part's arrays in `PARTS` or `NUMBERS`."""
     return f"{folder}/{part}{SUFFIX}"
 
 
@@ -84,12 +84,12 @@ def slots_file(part: str) -> str:
 
 
 def pieces_folder(part: str) -> str:
-    """The folder of the pieces of a part's arrays in `PARTS`, where these are large."""
+    """Folder of the pieces of a part's arrays in `PARTS`, if these are large."""
     return f"{PARTS}/{part}"
 
 
 def part_of(file: str) -> str:
-    """The part of which a file has arrays, whose files are understood together; else the file itself."""
+    """The part whose arrays a file holds; the file itself if it belongs to none."""
     return found[1] if (found := _OF_PART.fullmatch(file)) else file
 
 
@@ -99,7 +99,7 @@ Group = tuple[str, str]
 
 
 class Opened(NamedTuple):
-    """The arrays of a file, and what tells it from others: device, number, size and time of writing."""
+    """The arrays of a file, and the file's device, inode, size and modification time."""
 
     arrays: Named
     identity: tuple[int, ...]
@@ -107,12 +107,20 @@ class Opened(NamedTuple):
 
 @dataclass
 class Contents:
-    """The arrays of a generation, by name: of the corpus, and of each part; and the file of each.
+    """The arrays of a generation by name, and the file of each.
 
-    `slots` are those of a part's vectors; `vectors`, `nodes` and `texts` (of chunks and of documents) the
-    segments by their files' names; `groups` the arrays of parts as they are in their files, `pieces` those
-    files that are in pieces, `patched` the patches. `opened` are the files of segments by their paths; those
-    that are `known` to be open already, since a generation before has them too, are not opened again.
+    Attributes
+    ----------
+    corpus, parts
+        Arrays of the corpus, and of each part.
+    groups, pieces, patched
+        Arrays of parts as they are in their files; files in pieces; patches.
+    slots
+        The vectors of each part.
+    vectors, nodes, texts
+        Segments by file name; `texts` are those of chunks and of documents.
+    opened, known
+        Open segment files by path; those that an earlier snapshot has open, which are not opened again.
     """
 
     corpus: Named = field(default_factory=dict)
@@ -130,12 +138,12 @@ class Contents:
 
     @classmethod
     def of(cls, manifest: Manifest, known: Mapping[str, Opened] = MappingProxyType({})) -> Contents:
-        """Before files are taken."""
+        """Contents of a generation, to which no file was added yet."""
         sizes = {file: entry.bytes for file, entry in manifest.files.items()}
         return cls(pieces=of_files(sizes, _PIECE), known=known)
 
     def took_known(self, holder: Directory, file: str) -> bool:
-        """Take the arrays of a file that is open already, if that is what lies in its directory."""
+        """Use an open file of the earlier snapshot, if it is the one in this directory."""
         if file not in self.known:
             return False
         found = holder.status(file.rpartition("/")[2])
@@ -145,7 +153,7 @@ class Contents:
         return self._took_segment(file, lambda: self.known[file].arrays)
 
     def take(self, directory: Directory, file: str, descriptor: int) -> None:
-        """Open the arrays in a file of the generation; `settle` comes when all are open."""
+        """Open the arrays in a file; call `settle` after the last one."""
         if file.endswith(SUFFIX) and self._took_segment(
             file, lambda: self._open(directory, file, descriptor)
         ):
@@ -172,7 +180,7 @@ class Contents:
         self.files.update({(group[0], name): file for name in arrays})
 
     def settle(self) -> Iterator[str]:
-        """Put together the arrays of each part; what is wrong with pieces and patches, their names first."""
+        """Combine the arrays of each part; yields problems of pieces and patches, each with its file."""
         for part, pieces in self.pieces.items():
             if pieces.wrong is not None:
                 yield f"{pieces_folder(part)}: {pieces.wrong}"
@@ -207,7 +215,7 @@ class Contents:
         self._add((part, PARTS), arrays, pieces_folder(part))
 
     def _took_segment(self, file: str, arrays: Callable[[], Named]) -> bool:
-        """Take the file if it is a segment, or has the slots of a part."""
+        """Take the file if it is a segment, or the slots of a part."""
         if found := _VECTORS.fullmatch(file):
             self.vectors[found[1]] = arrays()
         elif found := _NODES.fullmatch(file):
@@ -221,7 +229,7 @@ class Contents:
         return True
 
     def pool(self, dimension: int, rows: TableRows | None) -> Pool:
-        """The vectors, in `rows` if they are not in the folder."""
+        """The vectors; in `rows` if they are in a vector store."""
         files = sorted(self.vectors, key=segment_order)
         if rows is not None:
             return ExternalPool(files, [self.vectors[file] for file in files], rows)
@@ -252,7 +260,7 @@ def _records(name: str, segments: Mapping[str, Named], columns: Columns) -> Reco
 
 @contextmanager
 def opened(directory: Directory, file: str) -> Iterator[int]:
-    """The descriptor of a file of a generation, by its path in it."""
+    """The descriptor of a file, by its path in the generation."""
     with directory.holding(file) as (holder, name):
         descriptor = holder.descriptor(name)
     try:
@@ -263,7 +271,7 @@ def opened(directory: Directory, file: str) -> Iterator[int]:
 
 @contextmanager
 def _folders(directory: Directory) -> Iterator[Callable[[str], Directory]]:
-    """Opens the directory that a file of a generation is in, each of them once."""
+    """Opens the directory of a file, each directory once."""
     with ExitStack() as held:
         folders: dict[str, Directory] = {"": directory}
 
@@ -277,7 +285,7 @@ def _folders(directory: Directory) -> Iterator[Callable[[str], Directory]]:
 
 
 def _looked_into(files: Iterable[str]) -> set[str]:
-    """The files that a check of less than everything looks into: of many segments in a folder, some."""
+    """The files that are checked unless all are: a random sample of the segments in each folder."""
     folders: defaultdict[str, list[str]] = defaultdict(list)
     for file in files:
         several = any(each.fullmatch(file) for each in (_VECTORS, _NODES, _TEXTS, _PIECE))
@@ -292,16 +300,16 @@ def _looked_into(files: Iterable[str]) -> set[str]:
 def open_contents(
     directory: Directory, manifest: Manifest, check: Check, known: Mapping[str, Opened] = MappingProxyType({})
 ) -> Contents:
-    """Check the files of a generation as far as `check` says, and open their arrays.
+    """Check the files of a generation to the extent of `check`, and open their arrays.
 
-    Segments that are `known`, by their paths, were checked when they were opened in a generation before.
+    Segments in `known` (by path) were checked when an earlier snapshot opened them.
 
     Raises
     ------
     FileNotFoundError
         If a file is missing.
     Damaged
-        If one is not as it was written, or holds numbers that cannot be.
+        If a file is not as it was written, or holds impossible numbers.
     """
     contents = Contents.of(manifest, {} if check == "full" else known)
     looked_into = set(manifest.files) if check == "full" else _looked_into(manifest.files)
@@ -324,7 +332,7 @@ def open_contents(
 
 
 def meanings(contents: Contents, manifest: Manifest) -> Iterator[str]:
-    """What is wrong with the arrays that the store itself reads, each with its file's name first."""
+    """Problems of the arrays that the store itself reads, each with its file first."""
     folders = Counter(file.rpartition("/")[0] for file in manifest.files)
     yield from _segments(contents, manifest, folders)
     yield from _texts(contents, manifest, folders)
@@ -334,7 +342,7 @@ def meanings(contents: Contents, manifest: Manifest) -> Iterator[str]:
 
 
 def _segments(contents: Contents, manifest: Manifest, folders: Counter[str]) -> Iterator[str]:
-    """What is wrong with segments, and with what says where in them something is."""
+    """Problems of segments of vectors and nodes, and of the slots that point into them."""
     for file, arrays in contents.vectors.items():
         halves, hashes = arrays.get(pool.HALVES), arrays.get(pool.HASHES)
         if manifest.vectors:
@@ -365,7 +373,7 @@ def _segments(contents: Contents, manifest: Manifest, folders: Counter[str]) -> 
 
 
 def _texts(contents: Contents, manifest: Manifest, folders: Counter[str]) -> Iterator[str]:
-    """What is wrong with the texts of chunks and documents, and with what says where they are."""
+    """Problems of segments of chunks and documents, and of the slots that point into them."""
     own = {
         corpus.CHUNKS: (contents.corpus.get(CHUNK_SLOTS), manifest.chunks),
         corpus.DOCUMENTS: (contents.corpus.get(DOCUMENT_SLOTS), manifest.documents),
@@ -385,10 +393,7 @@ def _texts(contents: Contents, manifest: Manifest, folders: Counter[str]) -> Ite
 
 
 def _count(segments: Mapping[str, Named], array: str, files: int) -> int:
-    """How many things are in the segments of a folder with so many files.
-
-    As many as can be if some could not be opened.
-    """
+    """Number of things in the segments of a folder; unlimited if one of its files could not be opened."""
     if files != len(segments):
         return 1 << 32
     return sum(len(arrays.get(array, ())) for arrays in segments.values())
@@ -434,7 +439,7 @@ def _sources(contents: Contents, part: str, nodes: int, chunks: int) -> Iterator
 
 
 def infinite(arrays: Arrays) -> Iterator[str]:
-    """Names of arrays of vectors that hold something else than numbers, or what no unit vector holds."""
+    """Names of arrays of vectors with values that no unit vector has."""
     for name in arrays:
         if name.endswith(VECTORS) and arrays[name].dtype.kind == "f" and not _finite(arrays[name]):
             yield name

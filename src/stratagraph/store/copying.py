@@ -1,4 +1,4 @@
-"""A copy of an index folder that is an index of its own."""
+"""Copies of an index folder."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ _RACES = 20  # how often a writer may replace the generation whose files are bei
 
 
 def copy_index(source: Layout, path: Path) -> None:
-    """Copy what is published in a folder, and its cache of calls; see `IndexFolder.copy_to`.
+    """Copy the current generation of a folder, and its cache of calls; see `IndexFolder.copy_to`.
 
-    The copy is published as the next generation of the folder, which is made if need be. So readers of an
-    earlier copy keep what they have opened, and a crash leaves the earlier copy, or an unfinished one
-    that the next try clears.
+    The copy becomes the next generation of the target. Readers of an earlier copy keep their files, and a
+    crash leaves the earlier copy.
     """
     source.root.require_in_place()
     source.require()
@@ -65,7 +64,7 @@ def copy_index(source: Layout, path: Path) -> None:
 
 
 def unclaim(layout: Layout) -> None:
-    """Remove what is ours from a folder in which nothing was published."""
+    """Remove our files from a folder without a published generation."""
     if layout.current():
         return
     remove_ours(layout.root, GENERATIONS)
@@ -88,9 +87,9 @@ def take_over(
     files: Iterable[tuple[str, BinaryIO]],
     finish: Callable[[Directory], None],
 ) -> None:
-    """Publish the files of a generation as the next one of a folder, if they are as the manifest says.
+    """Publish the files of a generation as the next one of a folder, if they match the manifest.
 
-    `finish` sees the new generation just before that.
+    `finish` is called with the new generation before it is published.
     """
     number = max(manifest.generation, target.next_number())
     try:
@@ -105,7 +104,7 @@ def take_over(
 
 @contextmanager
 def opened_files(source: Layout) -> Iterator[tuple[Manifest, Mapping[str, BinaryIO]]]:
-    """The files of the generation in use, opened at once: a writer may remove their names at any time."""
+    """The files of the current generation, all opened first: a writer may remove their names at any time."""
     for _ in range(_RACES):
         number = source.current()
         with ExitStack() as stack:
@@ -123,7 +122,7 @@ def opened_files(source: Layout) -> Iterator[tuple[Manifest, Mapping[str, Binary
 
 
 def _reader(directory: Directory, name: str) -> BinaryIO:
-    """A file that is mapped, and not open: a process may have fewer open files than an index has files."""
+    """A mapped file without a descriptor: an index may have more files than a process may open."""
     with opened(directory, name) as descriptor, naming(directory.path, name):
         return io.BufferedReader(_Mapped(file_bytes(descriptor)))
 
@@ -163,7 +162,7 @@ def _copy_file(source: BinaryIO, directory: Directory, name: str, entry: FileEnt
 
 
 def copy_bytes(source: BinaryIO, target: BinaryIO, name: str, entry: FileEntry) -> None:
-    """Copy a file; `Damaged`, and no more read, where it is not what its entry says."""
+    """Copy a file; `Damaged` if it does not match its entry."""
     digest = Digest()
     while digest.size <= entry.bytes and (data := source.read(BLOCK)):
         digest.write(target, data)
@@ -172,9 +171,9 @@ def copy_bytes(source: BinaryIO, target: BinaryIO, name: str, entry: FileEntry) 
 
 
 def keep_known_calls(generation: Directory, manifest: Manifest, target: Layout) -> None:
-    """Leave in the cache no call that went into a chunk which is not in the corpus copied.
+    """Remove from the cache calls of chunks that are not in the copied corpus.
 
-    Such a chunk is deleted and its calls are about to be purged, or is not published yet.
+    Such a chunk is deleted and its calls are about to be purged, or it is not published yet.
     """
     calls = SqliteCalls.of(target.root)
     if not calls.exists():

@@ -1,9 +1,8 @@
-"""The corpus of a generation in segments: chunks with their ids and texts, documents with ids and metadata.
+"""Chunks and documents of a generation, in segments.
 
-The record of a chunk is JSON: text, ordinal, start, end, ref, metadata of its own. Beside it stand the two
-halves of its id, 64 bits that stand for its ref (0 where there is none), and whether it has metadata of its
-own. The record of a document is its digest and its metadata; beside the records stand the ids, as text, so
-that one is found among all by halving.
+The record of a chunk is JSON: text, ordinal, start, end, ref, own metadata. Columns beside it hold the two
+halves of its id, the key of its ref (0 for none), and whether it has metadata of its own. The record of a
+document is its digest and metadata. Document ids are stored beside the records as text, for binary search.
 """
 
 from __future__ import annotations
@@ -46,17 +45,17 @@ _FENCE = 64  # of so many ids one is held, where ids are looked for
 
 
 def chunk_record(text: str, ordinal: int, start: int, end: int, ref: str, metadata: str) -> bytes:
-    """The record of a chunk; its own metadata are JSON already."""
+    """The record of a chunk; `metadata` is JSON."""
     return f"{encode([text, ordinal, start, end, ref])[:-1]},{metadata}]".encode()
 
 
 def document_record(digest: str, metadata: str) -> bytes:
-    """The record of a document, likewise."""
+    """The record of a document; `metadata` is JSON."""
     return f"[{encode(digest)},{metadata}]".encode()
 
 
 def halves(ids: Sequence[str]) -> Halves:
-    """The two halves of ids of chunks; `Damaged` if one is none."""
+    """The two halves of chunk ids; `Damaged` if an id is not valid."""
     if wrong := next((each for each in ids if not _is_id(each)), None):
         raise Damaged(f"{wrong[:80]!r} is not the id of a chunk, which has 32 hexadecimal digits")
     raw = b"".join(map(bytes.fromhex, ids))
@@ -65,7 +64,7 @@ def halves(ids: Sequence[str]) -> Halves:
 
 
 def ref_key(ref: str) -> int:
-    """64 bits that stand for a caller's own id of a passage; 0 for none."""
+    """64-bit key of the caller's own chunk id; 0 for none."""
     return content_key(ref) or 1 if ref else 0
 
 
@@ -84,7 +83,7 @@ def _require(sound: bool, raw: bytes, owner: str) -> None:
 
 
 def chunk_fields(raw: bytes, owner: str) -> ChunkFields:
-    """The fields of the record of a chunk; `Damaged` if it is none."""
+    """The fields of a chunk's record; `Damaged` if it is not valid."""
     found = fields(raw, owner)
     _require(tuple(map(type, found[:-1])) == (str, int, int, int, str), raw, owner)
     text, ordinal, start, end, ref, metadata = found
@@ -92,7 +91,7 @@ def chunk_fields(raw: bytes, owner: str) -> ChunkFields:
 
 
 def document_fields(raw: bytes, owner: str) -> tuple[str, dict[str, Any]]:
-    """Digest and metadata of the record of a document; `Damaged` if it is none."""
+    """Digest and metadata of a document's record; `Damaged` if it is not valid."""
     if raw.startswith(b'["') and raw.endswith(b'",{}]'):
         return leading(raw, owner, 0), {}
     found = fields(raw, owner)
@@ -101,7 +100,7 @@ def document_fields(raw: bytes, owner: str) -> tuple[str, dict[str, Any]]:
 
 
 def names_misfit(segment: Segment) -> str | None:
-    """What keeps the ids of documents in a segment from being read; None if nothing does."""
+    """Why the document ids of a segment cannot be read; None if they can."""
     names, bounds = segment.get(NAMES), segment.get(NAME_BOUNDS)
     if names is None or names.dtype != np.uint8 or names.ndim != 1:
         return "holds no ids of documents"
@@ -118,7 +117,7 @@ def names_misfit(segment: Segment) -> str | None:
 
 
 class Names(Sequence[bytes]):
-    """The ids of documents, in their order, as UTF-8: in this order they sort as the texts do."""
+    """Sorted document ids as UTF-8, which sorts as the texts do."""
 
     def __init__(self, documents: Records, slots: NDArray[np.integer]) -> None:
         self._documents = documents
@@ -149,7 +148,7 @@ class Names(Sequence[bytes]):
         return self.at(range(0, len(self), _FENCE))
 
     def search(self, wanted: Sequence[bytes]) -> tuple[Rows, NDArray[np.bool_]]:
-        """Where ids stand, or would, and whether they are there."""
+        """The place of each id (or where it would be), and whether it is there."""
         places = []
         for each in wanted:
             low = max(0, bisect_left(self._fences, each) - 1) * _FENCE
@@ -159,7 +158,7 @@ class Names(Sequence[bytes]):
 
 
 class Digests(Mapping[str, str]):
-    """Digests of documents by their ids, read when they are asked for; all at once if many are."""
+    """Digests by document id, read one by one; all at once after many reads."""
 
     def __init__(self, corpus: StoredCorpus) -> None:
         self._corpus = corpus
@@ -185,21 +184,18 @@ class Digests(Mapping[str, str]):
 
 
 class StoredCorpus:
-    """Reads chunks by row, documents by their place in the sorted ids. Safe to use from several threads.
+    """Reads chunks by row, and documents by their place in the sorted ids. Safe to use from several threads.
 
-    Results are in the order of the arguments. A row that does not exist is a `NoSuchRow`; what is not as it
-    was written is `Damaged`.
+    Results are in the order of the arguments. An unknown row is a `NoSuchRow`; a wrong record is `Damaged`.
 
     Attributes
     ----------
     path
         Of the generation, for errors.
-    chunk_records, document_records
-        Their records.
-    chunk_slots, document_slots
-        The slot of each chunk and of each document in these.
+    chunk_records, document_records, chunk_slots, document_slots
+        The records, and the slot of each chunk and document.
     names
-        The ids of documents.
+        The document ids.
     """
 
     def __init__(
@@ -301,7 +297,7 @@ class StoredCorpus:
         return keys[rows][order], rows[order]
 
     def own_metadata(self) -> dict[int, Metadata]:
-        """What chunks have beyond their document's metadata, for those rows that have any."""
+        """Metadata of chunks beyond their document's, by row; chunks without any are left out."""
         rows = np.flatnonzero(self.chunk_records.column("noted")[self.chunk_slots]).tolist()
         return {row: each[5] for row, each in zip(rows, self.fields(rows), strict=True)}
 

@@ -1,4 +1,4 @@
-"""SQLite connections: to files that were checked, with errors that name the file, and across forks."""
+"""SQLite connections to checked files; errors name the file, and forked processes are safe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SYSTEM_ERRORS = {
 
 @contextmanager
 def named_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into `OSError`, `Damaged` or `StoreError` with the file in the message."""
+    """Turn SQLite's errors into `OSError`, `Damaged` or `StoreError` that name the file."""
     try:
         yield
     except sqlite3.IntegrityError:
@@ -62,7 +62,7 @@ Schema = frozenset[tuple[Any, ...]]
 
 
 def schema_of(script: str) -> Schema:
-    """What `sqlite_master` holds after a script of ours."""
+    """The schema that a script creates."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(script)
         return _schema(connection)
@@ -76,15 +76,9 @@ def _schema(connection: sqlite3.Connection) -> Schema:
 def require_schema(
     connection: sqlite3.Connection, path: Path, expected: Schema, *, begun: bool = False
 ) -> None:
-    """Refuse tables that are not as we make them, and whatever could run.
+    """Refuse a file whose schema is not the expected one, so that no view or trigger of a stranger runs.
 
-    Views and triggers are never among them. Where making them may have been interrupted (`begun`), some
-    may be missing.
-
-    Raises
-    ------
-    Damaged
-        Naming what does not belong there.
+    Tables may be missing if their creation may have been interrupted (`begun`). `Damaged` says what differs.
     """
     with named_errors(path):
         found = _schema(connection)
@@ -95,15 +89,15 @@ def require_schema(
 
 
 def require_plain(folder: Directory, name: str) -> None:
-    """Make sure that SQLite, which opens files by their names, touches nothing but this folder's own.
+    """Make sure that SQLite, which opens files by name, touches only this folder's own file.
 
     Raises
     ------
     NotAnIndex
         If the folder is not where it was.
     Damaged
-        If the file, or one that SQLite keeps beside it, is a link, no plain file, or shared with another
-        folder; or if it tells SQLite to remove another file.
+        If the file, or one that SQLite keeps beside it, is a link, is not a plain file, has a second name, or
+        tells SQLite to remove another file.
     """
     folder.require_in_place()
     for each in (name, *(name + suffix for suffix in SIDE_FILES)):
@@ -131,12 +125,12 @@ _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
 
 
 def frozen_uri(path: Path) -> str:
-    """The address by which SQLite opens a file that never changes: no lock, no side file, no write."""
+    """The URI of a file that never changes: no lock, no side file, no write."""
     return path.absolute().as_uri() + "?mode=ro&immutable=1"
 
 
 def connect_frozen(path: Path) -> sqlite3.Connection:
-    """Open a published file. The file descriptor is taken at once, so unlinking it later does no harm."""
+    """Open a file read-only and immutable."""
     with named_errors(path):
         connection = sqlite3.connect(
             frozen_uri(path), uri=True, isolation_level=None, check_same_thread=False
@@ -149,13 +143,13 @@ def connect_frozen(path: Path) -> sqlite3.Connection:
 
 
 def _distrust(connection: sqlite3.Connection) -> None:
-    """Let SQLite check what it reads, and run nothing that a file says."""
+    """Let SQLite check what it reads, and run nothing from the file."""
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("PRAGMA cell_size_check=ON")
 
 
 def connect_private(path: Path) -> sqlite3.Connection:
-    """Open a file that only this writer sees and that is thrown away after a crash: no syncs needed."""
+    """Open a file of one writer that a crash discards; it is never synced."""
     with named_errors(path):
         connection = sqlite3.connect(
             path.absolute().as_uri(), uri=True, isolation_level=None, check_same_thread=False
@@ -166,7 +160,7 @@ def connect_private(path: Path) -> sqlite3.Connection:
 
 
 def connect_shared(path: Path, *, busy_timeout: float = 30.0) -> sqlite3.Connection:
-    """Open a file that survives a killed process and is written by several (seconds to wait for them)."""
+    """Open a file that several processes write and that survives a crash. `busy_timeout` is in seconds."""
     with named_errors(path):
         connection = sqlite3.connect(
             path, isolation_level=None, check_same_thread=False, timeout=busy_timeout
@@ -179,7 +173,7 @@ def connect_shared(path: Path, *, busy_timeout: float = 30.0) -> sqlite3.Connect
 
 
 def _switch_to_wal(connection: sqlite3.Connection, patience: float) -> None:
-    """SQLite does not wait for others when it changes this mode, so wait here (seconds)."""
+    """Set WAL mode. SQLite does not wait for others here, so this does, for `patience` seconds."""
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -193,17 +187,15 @@ def _switch_to_wal(connection: sqlite3.Connection, patience: float) -> None:
 
 
 def remove_database(folder: Directory, name: str) -> None:
-    """Remove a file and what SQLite keeps beside it, the log first: it must never outlive its file."""
+    """Remove a file and its side files, the log first: it must not outlive its file."""
     for suffix in (*SIDE_FILES, ""):
         folder.unlink(name + suffix)
 
 
 def require_sound(connection: sqlite3.Connection, path: Path) -> None:
-    """Check the structure of a file; `Damaged` says what is wrong.
+    """Check the structure of a file before all of it is read; `Damaged` says what is wrong.
 
-    Done before all of it is read.
-
-    Pages that point at one another would otherwise keep a query busy for ever.
+    Pages that point at one another would keep a query busy for ever.
     """
     with named_errors(path):
         for (found,) in connection.execute("PRAGMA quick_check(1)"):
@@ -232,20 +224,20 @@ _abandoned: list[sqlite3.Connection] = []  # inherited by a fork; to close them 
 
 
 class Database:
-    """A connection that threads take turns with.
+    """One connection that threads take turns with.
 
-    One connection behind a lock, not one per thread: a reader must hold everything of its generation
-    from the start, and a connection that a later thread opens would find the file already removed.
+    A reader must hold everything of its generation from the start: a connection opened later would find the
+    file removed.
 
     Parameters
     ----------
     path
         Named in errors.
     connect
-        Opens the connection; called at once, and again in a forked child if `reopen` says so.
+        Opens the connection; called at once, and again in a forked child if `reopen`.
     reopen
-        Whether a forked child needs a connection of its own. One that takes file locks does; one on an
-        immutable file does not, and could not get one.
+        Whether a forked child needs its own connection. One with file locks does, one to an immutable file
+        does not.
     """
 
     def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection], *, reopen: bool) -> None:
@@ -259,7 +251,7 @@ class Database:
 
     @contextmanager
     def use(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for this thread alone while the block lasts."""
+        """The connection, for this thread alone inside the block."""
         if self._pid != os.getpid():
             self._after_fork()
         with self._lock, inside_sqlite(), named_errors(self.path):
@@ -276,7 +268,7 @@ class Database:
     def rows(
         self, sql: str, parameters: Sequence[Any] = (), *, most: int | None = None
     ) -> list[tuple[Any, ...]]:
-        """All rows of a query; `Damaged` if there are more than `most`, which a sound file cannot have."""
+        """All rows of a query; `Damaged` if there are more than `most`."""
         with self.use() as connection:
             found = connection.execute(sql, parameters)
             if most is None:

@@ -1,8 +1,7 @@
-"""Vectors that lie in a vector store, and are searched there, in the place of a folder's own segments.
+"""Vectors in a vector store, instead of in the folder's segments.
 
-What a search finds there is scored again by the vectors that were written, as a scan of the folder's own
-would: a store's scores mean different things, and are not looked at. What was read is kept in memory, up to a
-bound.
+Hits of the store are scored again with the vectors that were written, since the scores of stores mean
+different things. Vectors that were read are kept in memory up to a bound.
 """
 
 from __future__ import annotations
@@ -42,13 +41,7 @@ _ROUNDING = 1e-6
 
 
 class ExternalPool(Pool):
-    """The vectors of a generation by slot, in a vector store; the folder has a hash of each.
-
-    Attributes
-    ----------
-    rows
-        Where they are.
-    """
+    """The vectors of a generation in a vector store (`rows`), by slot; the folder has the hash of each."""
 
     def __init__(
         self, files: Sequence[str], segments: Sequence[Mapping[str, NDArray[Any]]], rows: TableRows
@@ -66,12 +59,12 @@ class ExternalPool(Pool):
         self._told = False
 
     def describe(self, fields: Fields) -> None:
-        """Say what stands in the rows; without it none can be found."""
+        """Set the fields of the rows; without them nothing can be found."""
         self._fields = fields
 
     @property
     def fields(self) -> Fields:
-        """What stands in the rows beside the vectors."""
+        """The fields of the rows, beside the vectors."""
         if self._fields is None:
             raise RuntimeError("call describe() first")
         return self._fields
@@ -83,12 +76,12 @@ class ExternalPool(Pool):
 
     @cached_property
     def keys(self) -> Keys:
-        """Of the rows, shape (slots,). A zero vector has none, but a key."""
+        """Keys of the rows, shape (slots,). A zero vector has a key but no row."""
         return self.fields.keys(self.all_hashes)
 
     @property
     def stored(self) -> NDArray[np.bool_]:
-        """Which slots have a row, shape (slots,): all but zero vectors, which no measure of angles takes."""
+        """Whether each slot has a row, shape (slots,); zero vectors have none, since they have no angle."""
         return np.asarray(self.all_hashes != self._zero)
 
     @cached_property
@@ -100,12 +93,12 @@ class ExternalPool(Pool):
         return self._index.find(np.array(keys, np.uint64))
 
     def halves(self, slots: NDArray[np.integer]) -> Halves:
-        """The vectors at some slots, shape (slots, dimension); what is not in memory is read.
+        """The vectors at some slots, shape (slots, dimension), from memory or the store.
 
         Raises
         ------
         VectorStoreStale
-            If a row is not there, or is not what was written.
+            If a row is missing or not as it was written.
         """
         if self._local is not None:
             return cast(Halves, self._local[slots])
@@ -137,11 +130,11 @@ class ExternalPool(Pool):
         return found
 
     def require(self, slots: Rows) -> None:
-        """Make sure that rows are there, whatever is in memory; `VectorStoreStale` if not."""
+        """Read rows from the store whatever is in memory; `VectorStoreStale` if one is missing or wrong."""
         self._read(slots)
 
     def read(self, slots: Rows) -> tuple[Halves, int]:
-        """The vectors at some slots from the store, and how many were not there as they were written."""
+        """The vectors at some slots from the store, and the number of missing or wrong ones."""
         found = np.zeros((len(slots), self.dimension), np.float16)
         places = np.flatnonzero(self.stored[slots])
         keys = self.keys[slots[places]].tolist()
@@ -153,14 +146,14 @@ class ExternalPool(Pool):
         return found, int(np.count_nonzero(~right))
 
     def wrong_rows(self) -> int:
-        """How many rows are not there as they were written; all are read."""
+        """Number of missing or wrong rows; reads all."""
         starts = range(0, len(self), BATCH)
         return sum(self.read(np.arange(start, min(start + BATCH, len(self))))[1] for start in starts)
 
     def keep(self, found: Sequence[tuple[int, Halves]]) -> Rows:
-        """Keep in memory what a search returned, and give the slots of it that are of this generation.
+        """Keep hits of a search in memory, and return the slots of those that are of this generation.
 
-        What is not what was written is left to be read again, and told of then.
+        Wrong vectors are not kept; reading them raises the error.
         """
         slots = self.slots_of([key for key, _ in found])
         whole = [
@@ -175,7 +168,7 @@ class ExternalPool(Pool):
         return slots[slots >= 0]
 
     def download(self, folder: Path) -> None:
-        """Read all vectors into a nameless file in a folder, for an update, which needs all of them."""
+        """Read all vectors into an unnamed file in a folder; an update needs all of them."""
         if self._local is not None:
             return
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -188,16 +181,16 @@ class ExternalPool(Pool):
         self.segments = [self._local]
 
     def release(self) -> None:
-        """Let go of what was downloaded."""
+        """Drop the downloaded file."""
         self._local, self.segments = None, []
 
     @property
     def is_local(self) -> bool:
-        """Whether all vectors are here for now."""
+        """Whether all vectors are downloaded."""
         return self._local is not None
 
     def told_of_limit(self, given: int, asked: int) -> None:
-        """Say once that the store finds less than it is asked for."""
+        """Warn once that the store returns fewer hits than it is asked for."""
         if not self._told:
             self._told = True
             warnings.warn(
@@ -210,13 +203,7 @@ class ExternalPool(Pool):
 
 
 class ExternalVectors(PooledVectors):
-    """An array of vectors in a vector store.
-
-    Parameters
-    ----------
-    name
-        By which `Fields` knows it.
-    """
+    """An array of vectors in a vector store; `name` is its name in `Fields`."""
 
     pool: ExternalPool
 
@@ -237,7 +224,7 @@ class ExternalVectors(PooledVectors):
         )
 
     def top_k(self, query: Vectors, k: int, mask: NDArray[np.bool_] | None) -> TopK:
-        """The admitted rows of largest inner product, searched for in the store, scored here.
+        """The admitted rows with the largest inner products: searched in the store, scored here.
 
         Raises
         ------
@@ -253,7 +240,7 @@ class ExternalVectors(PooledVectors):
         return rows[places], scores
 
     def _candidates(self, query: Vectors, k: int, admitted: Rows) -> Rows:
-        """Rows, ascending, among which the best k are."""
+        """Ascending rows that include the best k."""
         wanted = k + SPARE
         if len(admitted) <= wanted or self.pool.is_local:
             return admitted
@@ -284,15 +271,15 @@ class ExternalVectors(PooledVectors):
         return admitted
 
     def _worse_follow(self, query: Vectors, k: int, near: Rows, rows: Rows) -> bool:
-        """Whether what was not found is worse than the best k; of equals a store gives any."""
+        """Whether everything not found is worse than the best k; among equals a store returns any."""
         kth = np.sort(self.products(query, rows))[-k]
         return bool(self.products(query, near).min() < kth - _ROUNDING)
 
     def _where(self, admitted: Rows) -> tuple[dict[str, list[str]], float]:
-        """What rows must have, and which share of those that do is admitted.
+        """The filter for the store, and the share of matching rows that is admitted.
 
-        A filter is put to the store as the documents that it admits, whatever it asks for: that every
-        store can tell, and what it admits in truth is held against what is found.
+        The filter names the admitted documents, which every store can compare. Hits are compared with what is
+        really admitted.
         """
         fields = self.pool.fields
         if not self.pool.rows.table.filters:
@@ -307,7 +294,7 @@ class ExternalVectors(PooledVectors):
         return where, len(admitted) / self._alike
 
     def _rows_of(self, slots: Rows) -> Rows:
-        """The rows of this array that have some slots, ascending; several may have the same."""
+        """Ascending rows of this array with these slots; several rows may share a slot."""
         order, ordered = self._by_slot
         first, last = np.searchsorted(ordered, slots, "left"), np.searchsorted(ordered, slots, "right")
         parts = [order[start:end] for start, end in zip(first.tolist(), last.tolist(), strict=True)]
@@ -315,7 +302,7 @@ class ExternalVectors(PooledVectors):
 
     @cached_property
     def _alike(self) -> int:
-        """How many rows are of the kinds that this array's are, whether they are in it or not."""
+        """Number of rows of the kinds that this array has, in it or not."""
         fields = self.pool.fields
         return int(np.count_nonzero(np.isin(fields.kind, fields.members[self.name])))
 
@@ -326,7 +313,7 @@ class ExternalVectors(PooledVectors):
 
 
 class _Memory:
-    """Vectors by slot, up to a bound; when it is reached, all are forgotten."""
+    """Vectors by slot; all are dropped when the bound is reached."""
 
     def __init__(self, count: int, dimension: int) -> None:
         self._places = np.full(count, -1, np.int32)
@@ -336,7 +323,7 @@ class _Memory:
         self._lock = Lock()
 
     def get(self, slots: Rows) -> tuple[Halves, Rows]:
-        """The vectors, zero where there is none, and the places of these."""
+        """The vectors (zero where missing), and the places of the missing ones."""
         with self._lock:
             places = self._places[slots]
             found = np.zeros((len(slots), self._held.shape[1]), np.float16)

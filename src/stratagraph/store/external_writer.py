@@ -26,14 +26,14 @@ _AROUND = 8  # generations before and after that are looked for, to say what a s
 
 
 class ExternalWriter:
-    """The rows of the next generation.
+    """Writes the rows of the next generation to a vector store.
 
     Parameters
     ----------
     table
-        Where they go.
+        The store.
     base
-        The vectors of the generation before it, if they are there, too.
+        Vectors of the previous generation, if they are in a store.
     restore
         Whether all rows are written, under a new identity.
     """
@@ -48,11 +48,11 @@ class ExternalWriter:
 
     @property
     def description(self) -> dict[str, str]:
-        """What the manifest says of them."""
+        """The manifest's entry for the rows."""
         return {"identity": self._identity, "store": self._table.name}
 
     def plan(self, pool: PoolWriter, plan: Plan, fields: Fields, generation: int) -> None:
-        """Find out which rows come and go."""
+        """Find the rows to add and to remove."""
         self._pool, self._fields = (pool, plan), fields
         hashes = pool.hashes(plan)
         self._keys = fields.keys(hashes)
@@ -71,17 +71,17 @@ class ExternalWriter:
             self._touched[self._base.rows.identity] = np.concatenate([own, before])
 
     def _lives_on(self, generation: int) -> bool:
-        """Whether the rows of the generation before it may be those of another folder, which went on."""
+        """Whether another folder with the same rows may have gone on from the previous generation."""
         later = range(generation, generation + _AROUND)
         return self._kept is None and self._base is not None and bool(self._base.rows.marks(later))
 
     def write(self, journal: Journal) -> None:
-        """Write the rows that come, beside those that are there.
+        """Add the new rows beside the existing ones.
 
         Raises
         ------
         VectorStoreError
-            If the store refuses, or does not give back what was written.
+            If the store refuses, or does not return what was written.
         """
         if self._pool is None:
             raise RuntimeError("call plan() first")
@@ -97,9 +97,9 @@ class ExternalWriter:
 
 
 def _require_alike(rows: TableRows, keys: Keys, halves: Halves) -> None:
-    """Whether a store gives back what was put in it, finds it by its vector, and orders by angles.
+    """Make sure that a store returns what was put in, finds it by its vector, and orders by angle.
 
-    Some take a moment until what was written is found.
+    Some stores need a moment until new rows are found.
     """
     for pause in _PAUSES:
         wrong = _unlike(rows, keys[:_TRIED].tolist(), halves[:_TRIED])
@@ -110,7 +110,7 @@ def _require_alike(rows: TableRows, keys: Keys, halves: Halves) -> None:
 
 
 def _unlike(rows: TableRows, keys: Sequence[int], halves: Halves) -> str | None:
-    """What a store does otherwise than it should with some rows."""
+    """What a store does wrong with some rows; None if nothing."""
     read = rows.get(keys)
     if not all(np.array_equal(read.get(key, ()), half) for key, half in zip(keys, halves, strict=True)):
         return "does not give back by their ids the rows that are put in it"
@@ -129,7 +129,7 @@ def _unlike(rows: TableRows, keys: Sequence[int], halves: Halves) -> str | None:
 
 
 def settled(journal: Journal, table: VectorTable | None, pool: ExternalPool | None, generation: int) -> bool:
-    """Remove what the journal names and the generation does not need; False, and a warning, if not now."""
+    """Remove rows in the journal that the generation does not need; False, and a warning, on failure."""
     touched = journal.touched()
     if not touched:
         return True
@@ -163,13 +163,7 @@ def _remove(
 
 
 def require_current(manifest: Manifest, rows: TableRows) -> None:
-    """Refuse a store that has not the rows of this generation.
-
-    Raises
-    ------
-    VectorStoreStale
-        Saying which generation it has.
-    """
+    """Refuse a store without the rows of this generation; `VectorStoreStale` says which generation it has."""
     generation = manifest.generation
     if rows.marks([generation]):
         return

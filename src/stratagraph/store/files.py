@@ -1,8 +1,7 @@
-"""Files of an index folder, reached through the descriptor of their directory and never through a link.
+"""Files of an index folder, opened through the descriptor of their directory, never through a link.
 
-Whatever lies in a folder that someone else made (links, pipes, devices, directories in the place of files)
-is told by a named error before it is touched: nothing outside of the folder is read, written or removed,
-and nothing hangs.
+Links, pipes, devices and directories in the place of files raise a named error before they are touched. So a
+folder from a stranger cannot make us read, write or remove anything outside it, or hang.
 """
 
 from __future__ import annotations
@@ -41,15 +40,15 @@ _KINDS = {
 
 
 def is_begun(entry: str, name: str) -> bool:
-    """Whether a file is what `write_once` of a name leaves where the process is killed."""
+    """Whether a file is what `write_once(name)` leaves when the process is killed."""
     return re.fullmatch(rf"{re.escape(name)}\.[0-9a-f]{{16}}\.tmp", entry) is not None
 
 
 @contextmanager
 def naming(folder: Path, name: str = "") -> Iterator[None]:
-    """Put the file's full name into errors that lack it, as those of a full disk and of `dir_fd` calls do.
+    """Add the file's full name to errors that lack it, as those of a full disk and of `dir_fd` calls do.
 
-    That the process may open no more files becomes a `StoreError`: an index holds two, also each of shards.
+    Too many open files become a `StoreError`: an index needs two, and so does each shard.
     """
     try:
         yield
@@ -68,13 +67,8 @@ def naming(folder: Path, name: str = "") -> Iterator[None]:
 class Directory:
     """A directory of an index, held by its descriptor.
 
-    It stays the same directory when the process changes its working directory, and when its name is given
-    to another one meanwhile.
-
-    Attributes
-    ----------
-    path
-        Its absolute path when it was opened; for messages, and for SQLite.
+    It stays the same directory if the process changes its working directory, or if another one gets its name.
+    `path` is its absolute path when it was opened, for messages and for SQLite.
     """
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
@@ -84,7 +78,7 @@ class Directory:
 
     @classmethod
     def open(cls, path: Path) -> Directory:
-        """Open the directory at a path that the user gave; the path itself may be a link.
+        """Open the directory at the user's path, which may be a link.
 
         Raises
         ------
@@ -108,19 +102,13 @@ class Directory:
         self.close()
 
     def close(self) -> None:
-        """Let go of the directory; harmless when done before."""
+        """Close the descriptor; harmless when done before."""
         if self._closing is not None:
             self._closing()
             self._descriptor = -1  # whoever uses it now gets an error and not another file's descriptor
 
     def require_in_place(self) -> None:
-        """Make sure that the path still leads to this directory.
-
-        Raises
-        ------
-        NotAnIndex
-            If the folder was removed, moved or replaced.
-        """
+        """Raise `NotAnIndex` if the folder was removed, moved or replaced."""
         if self._descriptor is None:
             here = self.path.is_dir()
         else:
@@ -146,7 +134,7 @@ class Directory:
         return sorted(os.listdir(self.path if self._descriptor is None else self._descriptor))
 
     def status(self, name: str) -> os.stat_result | None:
-        """What lies under a name, the link itself where it is one; None if nothing does."""
+        """The status of an entry (of the link itself if it is one); None if there is none."""
         try:
             return os.stat(**self._at(name), follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
@@ -172,7 +160,7 @@ class Directory:
         FileNotFoundError
             If it is not there.
         Damaged
-            If it is no plain file.
+            If it is not a plain file.
         """
         self.plain_status(name)
         with naming(self.path, name):
@@ -185,7 +173,7 @@ class Directory:
         return descriptor
 
     def plain_status(self, name: str) -> os.stat_result | None:
-        """The status of a plain file; None if there is none, `Damaged` if it is something else."""
+        """The status of a plain file; None if there is none, `Damaged` if it is not a plain file."""
         found = self.status(name)
         if found is not None:
             self._require_file(name, found)
@@ -209,7 +197,7 @@ class Directory:
 
     @contextmanager
     def creator(self, name: str) -> Iterator[BinaryIO]:
-        """A new file, on the disk when the block ends and gone if it fails; nothing may have the name yet."""
+        """A new file, synced when the block ends and removed if it fails; the name must be free."""
         with naming(self.path, name):
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE
             descriptor = os.open(**self._at(name), flags=flags, mode=0o666)
@@ -224,14 +212,14 @@ class Directory:
                 raise
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a small file through to the disk, and put it in its place in one step."""
+        """Write a small file, synced, and replace the old one atomically."""
         self.unlink(f"{name}.tmp")
         self._write(name, content, f"{name}.tmp")
 
     def write_once(self, name: str, content: bytes) -> None:
-        """`write` of a file that all processes fill alike, in a folder that none of them has locked yet.
+        """`write` a file that all processes fill alike, in a folder that nobody has locked yet.
 
-        Whoever comes second finds it there. What a killed process leaves is a file that `is_begun` tells.
+        A killed process leaves a file for which `is_begun` is true.
         """
         try:
             self._write(name, content, f"{name}.{secrets.token_hex(8)}.tmp")  # of this call alone
@@ -249,14 +237,14 @@ class Directory:
             raise
 
     def link(self, source: Directory, name: str) -> None:
-        """Give a file of another directory the same name here too; a copy, where the disk has no links.
+        """Hard-link a file of another directory here; copies it if the disk has no links.
 
         Raises
         ------
         FileNotFoundError
-            If nothing has the name there.
+            If it is not there.
         Damaged
-            If it is no plain file.
+            If it is not a plain file.
         """
         if source.plain_status(name) is None:
             raise FileNotFoundError(errno.ENOENT, "missing", str(source.path / name))
@@ -276,7 +264,7 @@ class Directory:
             shutil.copyfileobj(content, target, 1 << 20)
 
     def rename(self, old: str, new: str) -> None:
-        """Give an entry another name, replacing a file that has it."""
+        """Rename an entry, replacing a file of the new name."""
         with naming(self.path, new):
             if self._descriptor is None:
                 os.replace(self.path / old, self.path / new)
@@ -284,13 +272,7 @@ class Directory:
                 os.replace(old, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
 
     def unlink(self, name: str) -> None:
-        """Remove a file, or a link and not what it leads to; nothing happens if there is none.
-
-        Raises
-        ------
-        Damaged
-            If it is a directory.
-        """
+        """Remove a file or a link, if it is there; `Damaged` if it is a directory."""
         try:
             with suppress(FileNotFoundError), naming(self.path, name):
                 os.unlink(**self._at(name))
@@ -304,14 +286,14 @@ class Directory:
     # Directories
 
     def directory(self, name: str) -> Directory:
-        """Open a directory in this one.
+        """Open a subdirectory.
 
         Raises
         ------
         FileNotFoundError
-            If nothing has the name.
+            If it is not there.
         Damaged
-            If it is no real directory.
+            If it is not a real directory.
         """
         path = self.path / name
         found = self.status(name)
@@ -325,14 +307,14 @@ class Directory:
             return Directory(path, os.open(**self._at(name), flags=_DIRECTORY | _SAFE))
 
     def make(self, name: str) -> Directory:
-        """Open a directory in this one, and make it first if need be."""
+        """Open a subdirectory, creating it if need be."""
         with suppress(FileExistsError), naming(self.path, name):
             os.mkdir(**self._at(name))
         return self.directory(name)
 
     @contextmanager
     def holding(self, file: str) -> Iterator[tuple[Directory, str]]:
-        """The directory that a relative path `a/b/c` leads to, and the last name in it."""
+        """The directory of a relative path `a/b/c`, and the last name in it."""
         *folders, name = file.split("/")
         current = self
         try:
@@ -352,7 +334,7 @@ class Directory:
             os.rmdir(**self._at(name))
 
     def sync_all(self) -> None:
-        """Force the names in this directory, and in all those below it, to the disk."""
+        """Force the names in this directory and all below it to the disk."""
         for name in self.names():
             if self.holds_directory(name):
                 with self.directory(name) as below:
@@ -360,7 +342,7 @@ class Directory:
         self.sync()
 
     def sync(self) -> None:
-        """Force the names in this directory to the disk (Windows has no such call, and does it by itself)."""
+        """Force the names in this directory to the disk; Windows does so by itself."""
         if self._descriptor is not None:
             with naming(self.path):
                 os.fsync(self._descriptor)
@@ -372,12 +354,12 @@ def _is_directory(found: os.stat_result) -> bool:
 
 
 def kind_of(found: os.stat_result) -> str:
-    """What something is, in words."""
+    """What an entry is, in words."""
     return _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and the folders above it, such that a power cut cannot take them away again."""
+    """Create a folder and its parents, synced so that a power cut cannot remove them."""
     missing = []
     while not path.exists():
         missing.append(path)
