@@ -1,4 +1,4 @@
-"""An index folder: its generations, its writer and its cache of model calls."""
+"""An index folder: its generations, its writer, and its cache of model calls."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _RACES = 20  # how often a reader may find that a writer has just replaced the g
 
 
 class IndexFolder:
-    """A folder with one index: made by `create` or `open`.
+    """A folder with one index, made by `create` or `open`.
 
     Attributes
     ----------
     path
         The folder, absolute.
     calls
-        The folder's private cache of model calls.
+        The folder's cache of model calls.
     journal
-        What the unfinished operation has done; keeps its vectors.
+        The state of an unfinished operation.
     table
-        Where the vectors are, if not in the folder.
+        The vector store that holds the vectors; None if the folder does.
     closed
         Whether `close` was called.
     """
@@ -79,18 +79,17 @@ class IndexFolder:
 
     @classmethod
     def create(cls, path: Path | None, table: VectorTable | None = None) -> IndexFolder:
-        """Make a folder for an index, or take one that is an index already, finished or not.
+        """Create a folder for an index, or open one that is an index, finished or not.
 
-        None makes a private temporary folder, which is removed when the object is closed or forgotten,
-        or at the interpreter's exit. Vectors go to `table`, if one is given; what a generation that is there
-        holds itself is moved there by the next.
+        None creates a private temporary folder, removed when the object is closed or collected, or at exit.
+        `table` receives the vectors; the next generation moves those that the folder holds.
 
         Raises
         ------
         VectorStoreError
-            If vectors are in a store, and it is not given, or has not the rows of this generation.
+            If the vectors are in a store that is not given, or lacks the rows of this generation.
         NotAnIndex
-            If the path is a file, or a folder that holds something else.
+            If the path is a file, or a folder with something else.
         FormatMismatch, Damaged
             If it holds an index that cannot be read.
         """
@@ -112,24 +111,28 @@ class IndexFolder:
     ) -> IndexFolder:
         """Open the index in a folder, creating no file there.
 
-        `table` is where its vectors are, if not in the folder; `stale_ok` opens it also if the rows there are
-        not those of its generation, to be mended.
+        If a killed writer left a purge, it is done now if that needs no waiting.
 
-        `check` is `"sizes"`, `"sampled"` or `"full"`, and says how much of large files is held against
-        their checksums, now and whenever a later generation is opened; see `checksums.Check`.
-
-        What a killed writer left to be purged is purged now if that is possible without waiting.
+        Parameters
+        ----------
+        check
+            How much of large files is compared with checksums, now and for later generations: `"sizes"`,
+            `"sampled"` or `"full"` (see `checksums.Check`).
+        table
+            The vector store, if the vectors are not in the folder.
+        stale_ok
+            Open also if the store lacks rows of the generation, to repair them.
 
         Raises
         ------
         ValueError
-            If there is no such check.
+            If `check` is unknown.
         NotAnIndex
-            If there is no folder, no index in it, or only one whose first build never finished.
+            If there is no folder, no index in it, or only an unfinished first build.
         FormatMismatch, Damaged
             If it cannot be read; the message names the file.
         VectorStoreError
-            If vectors are in a store, and it is not given, or has not the rows of this generation.
+            If the vectors are in a store that is not given, or lacks the rows of this generation.
         """
         folder = cls(found_layout(path), check=as_check(check), table=table)
         folder._stale_ok = stale_ok
@@ -150,15 +153,15 @@ class IndexFolder:
 
     @property
     def url(self) -> str | None:
-        """What it is a cache of; None for a folder that stands for itself."""
+        """The URL that the folder is a copy of; None for other folders."""
         return None
 
     def refresh(self) -> None:
-        """Fetch what was published since, where the folder is a cache."""
+        """Fetch a newer generation, if the folder is a copy of an index behind a URL."""
 
     @property
     def generation(self) -> int:
-        """Number of the generation that is published now (that was, once closed); 0 before the first."""
+        """Number of the current generation (of the last one, once closed); 0 before the first."""
         if not self.closed:
             self._last = self._layout.current()
         return self._last
@@ -169,14 +172,14 @@ class IndexFolder:
         return self.snapshot().manifest.dimension if self.generation else None
 
     def snapshot(self) -> Snapshot:
-        """The generation that is published now; the same object while that does not change.
+        """The current generation; the same object until it changes.
 
         Raises
         ------
         ClosedIndex
             After `close`.
         NotAnIndex
-            Before the first generation was published.
+            Before the first generation is published.
         Damaged, FormatMismatch
             If it cannot be read.
         """
@@ -209,7 +212,7 @@ class IndexFolder:
         raise StoreError(f"{self.path}: generations are replaced faster than they can be opened")
 
     def _require_current(self, snapshot: Snapshot, pool: ExternalPool) -> None:
-        """Refuse a vector store with other rows, unless an update is only to be finished there."""
+        """Refuse a vector store with other rows, unless an update is to be finished there."""
         try:
             if not (self._stale_ok or self.journal.touched()):
                 require_current(snapshot.manifest, pool.rows)
@@ -219,21 +222,25 @@ class IndexFolder:
 
     @contextmanager
     def writer(self, operation: str, *, compact: bool = False, restore: bool = False) -> Iterator[Staging]:
-        """The right to publish the next generation, for the length of a `with` block.
+        """The right to publish the next generation, inside a `with` block.
 
-        It shares files with the generation before it, unless `compact` asks for all to be written anew. With
-        `restore` it takes no vectors from it, since the vector store that should have them has not.
+        It first finishes or removes what a killed writer left. Leaving the block without `publish` discards
+        what was staged. Leaving it by an error keeps the journal, so that the same operation finds its
+        vectors again; a request rejected by validation does not count as an interrupted operation.
 
-        What a killed writer left is finished or removed first. Leaving the block without `publish`
-        discards what was staged; leaving it by an error keeps the journal, so that the same operation
-        finds its vectors again. What was wrongly asked for, before anything was done, was not interrupted.
+        Parameters
+        ----------
+        compact
+            Write all files anew, instead of sharing some with the previous generation.
+        restore
+            Take no vectors from the previous generation, because the vector store lacks them.
 
         Raises
         ------
         Locked
             If someone else is writing.
         ReadOnly
-            If the folder is a cache of an index behind a URL.
+            If the folder is a copy of an index behind a URL.
         """
         self._require_open()
         self.require_writable()
@@ -262,7 +269,7 @@ class IndexFolder:
                 self.journal.close()
 
     def require_writable(self) -> None:
-        """Refuse to change a cache, whose generations come from elsewhere; `ReadOnly` says what to do."""
+        """Raise `ReadOnly` if the folder is a copy of an index behind a URL."""
         if self._layout.root.holds_file(ORIGIN):
             origin = self._layout.root.read(ORIGIN, most=10_000).decode("utf-8", "replace").strip()
             raise ReadOnly(
@@ -271,7 +278,7 @@ class IndexFolder:
             )
 
     def _recover(self) -> None:
-        """Bring the folder to where the last writer would have left it. Only under the lock."""
+        """Finish what the last writer left. Only under the lock."""
         self._layout.sweep()
         if self.journal.exists():
             operation = self.journal.operation()
@@ -279,22 +286,22 @@ class IndexFolder:
             self.journal.settle(purged=self._purge(), finished=published, rows=self._settled_rows())
 
     def _forget(self, earlier: Operation | None) -> None:
-        """After an operation that had nothing to do: what was interrupted before it still is."""
+        """After an operation without effect: an earlier interrupted one stays recorded."""
         if earlier is None:
             self.journal.settle(purged=False, finished=True, rows=False)
         else:
             self.journal.begin(earlier)
 
     def _clean_up(self) -> None:
-        """After publishing: remove older generations, purge, forget the operation.
+        """After publishing: remove older generations, purge, and forget the operation.
 
-        The journal goes last: while it is there, whoever opens the folder finishes this.
+        The journal goes last: while it is there, the next writer or reader finishes this.
         """
         self._layout.sweep()
         self.journal.settle(purged=self._purge(), finished=True, rows=self._settled_rows())
 
     def _purge(self) -> bool:
-        """Do the purges that are due; False (and a warning) if they must wait for the next writer."""
+        """Do the purges that are due; False and a warning if they must wait for the next writer."""
         due = self.journal.due(self.generation)
         try:
             if due:
@@ -310,7 +317,7 @@ class IndexFolder:
         return True
 
     def _settled_rows(self) -> bool:
-        """Remove from the vector store what the generation does not need."""
+        """Remove rows from the vector store that the generation does not need."""
         if not self.journal.touched():
             return True
         pool = self.snapshot().pool if self.generation else None
@@ -319,18 +326,12 @@ class IndexFolder:
         )
 
     def lacks_rows(self) -> bool:
-        """Whether the vector store lacks rows of the generation, or holds others in their places."""
+        """Whether rows of the generation are missing or wrong in the vector store."""
         pool = self.snapshot().pool
         return isinstance(pool, ExternalPool) and pool.wrong_rows() > 0
 
     def settle(self) -> None:
-        """Finish what an update left undone in the vector store.
-
-        Raises
-        ------
-        Locked
-            If someone is writing.
-        """
+        """Finish what an update left undone in the vector store; `Locked` if someone is writing."""
         with WriterLock(self._layout.root, "repair"):
             self._recover()
             pool = self.snapshot().pool
@@ -338,10 +339,7 @@ class IndexFolder:
                 pool.rows.set_mark(self.generation)
 
     def interrupted(self) -> str | None:
-        """The operation that was begun and never finished, and when; None if there is none.
-
-        An operation that is running now is not an interrupted one.
-        """
+        """The operation that was begun and never finished, and when; None if none is, or it still runs."""
         self._require_open()
         if not self.journal.exists():
             return None
@@ -365,23 +363,23 @@ class IndexFolder:
         return sum(sizes)
 
     def verify(self, inspect: Inspect | None = None) -> list[str]:
-        """Check every file against its checksum and its meaning; one line per problem, none if sound.
+        """Check checksums and contents of every file; one line per problem.
 
-        What searches and settings ask of a generation beyond that is for `inspect` to say.
+        `inspect` checks what searches and settings require beyond that.
         """
         self._require_open()
         return verify(self._layout, self.calls, inspect, self.table)
 
     def copy_to(self, path: Path) -> None:
-        """Copy the generation that is published now, and the cache of calls, to another folder.
+        """Copy the current generation and the cache of calls to another folder.
 
-        Nothing of an unfinished operation goes along. An earlier copy is replaced at one moment, once the
-        new one is whole; its readers keep what they opened. Onto itself, nothing is copied.
+        An earlier copy is replaced at once, when the new one is complete; its readers keep what they opened.
+        Copying onto itself does nothing.
 
         Raises
         ------
         NotAnIndex
-            If the path holds something else, or nothing was published here yet.
+            If the path holds something else, or nothing is published here.
         Locked
             If someone is writing in the earlier copy.
         """
@@ -390,7 +388,7 @@ class IndexFolder:
         copy_index(self._layout, Path(path))
 
     def publish_to(self, url: str) -> None:
-        """Copy the generation that is published now to a URL; see `remote.publish`."""
+        """Copy the current generation to a URL; see `remote.publish`."""
         self._require_open()
         self._require_own_vectors()
         self._layout.root.require_in_place()
@@ -407,10 +405,7 @@ class IndexFolder:
             )
 
     def abandon(self) -> None:
-        """Close a folder whose first build failed, leaving nothing behind if nothing was kept.
-
-        What was paid for (answers of models, vectors) is kept, for the next try; an index is, too.
-        """
+        """Close a folder whose first build failed, and remove it unless it holds an index or paid work."""
         with suppress(StoreError, OSError):  # the error of the build is the one to be seen
             if not self.closed and not self.generation:
                 with WriterLock(self._layout.root, None):
@@ -419,7 +414,7 @@ class IndexFolder:
         self.close()
 
     def _unclaim(self) -> None:
-        """Remove what `create` made, as far as it holds nothing."""
+        """Remove what `create` made, if it holds nothing."""
         if self.calls.exists() or self.journal.holds_work():
             return
         self.journal.remove()
@@ -429,7 +424,7 @@ class IndexFolder:
                 self.path.rmdir()
 
     def close(self) -> None:
-        """Let go of the folder, and remove it if it is a private one. May be called twice."""
+        """Close the folder, and remove it if it is private. May be called twice."""
         if not self.closed:
             with suppress(StoreError, OSError):
                 self._last = self._layout.current()

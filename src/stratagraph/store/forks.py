@@ -1,8 +1,7 @@
-"""No thread is inside of SQLite while the process forks.
+"""No thread is inside SQLite while the process forks.
 
-SQLite has locks of its own for the whole process: its allocator's, its cache's, that of its open files. What
-a thread locks there when the process forks stays locked in the child for ever. So whoever opens, uses or
-closes a connection does it within `inside_sqlite`, and a fork waits until nobody is.
+SQLite has locks for the whole process. One that a thread holds during a fork stays locked in the child for
+ever. So connections are opened, used and closed inside `inside_sqlite`, and a fork waits until nobody is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Generations of several folders read as one corpus: rows of the first, then those of the second ..."""
+"""Generations of several folders read as one corpus; the rows of each follow those of the one before."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class JoinedPart:
 
 
 class JoinedVectors:
-    """The vectors of several corpora, gathered when they are asked for."""
+    """The vectors of several corpora, read on demand."""
 
     def __init__(self, snapshots: Sequence[Snapshot], rows_of: Parts) -> None:
         self._snapshots = snapshots
@@ -53,7 +53,7 @@ class JoinedVectors:
 
 
 class JoinedSnapshot:
-    """Published generations of several folders, read as that of one.
+    """Generations of several folders, read as one.
 
     Attributes
     ----------
@@ -62,11 +62,11 @@ class JoinedSnapshot:
     parts
         The generations.
     numbers, names
-        The place of each among the shards, and what it is called in messages.
+        Place of each among the shards, and its name in messages.
     missing
-        The names of those that are not there.
+        Names of the missing shards.
     rows_of
-        Where the chunks of each begin.
+        First chunk row of each.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class JoinedSnapshot:
         return np.concatenate([part.chunk_documents() + np.int32(start) for part, start in numbered])
 
     def chunk_documents(self) -> NDArray[np.int32]:
-        """The number of each chunk's document; four bytes for each are held in memory."""
+        """The number of each chunk's document, held in memory."""
         return self._chunk_documents
 
     def part(self, name: str) -> JoinedPart:
@@ -164,7 +164,7 @@ class JoinedSnapshot:
 
 
 def _manifest(manifests: Sequence[Manifest]) -> Manifest:
-    """The manifest of the first, with the counts of all; its generation moves on with any of theirs."""
+    """The first manifest, with the counts of all."""
     spent: dict[str, Counter[str]] = {}
     for each in manifests:
         for model, counted in each.spent.items():

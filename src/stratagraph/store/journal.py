@@ -1,8 +1,8 @@
-"""What an operation has done before it is published: so that a killed one is resumed, and finished.
+"""The state of an unfinished operation, so that a killed one is resumed.
 
-It remembers the operation, the vectors that were computed, what models were paid for, and which chunks'
-calls must be purged once the new generation is in place; of one whose calls are answered in batches, also
-what it was given and which calls failed. The file exists only while there is something to remember.
+It holds the operation, computed vectors, the usage of models, and the chunks whose calls must be purged once
+the new generation is current. For answers in batch files it also holds the inputs and failed calls. The file
+exists only while there is something in it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _CHECKSUM = 4  # bytes of CRC-32 behind each vector
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation that was begun, when, and the generation that it is to publish."""
+    """An operation, when it was begun, and the generation it will publish."""
 
     name: str
     started: str
@@ -75,8 +75,8 @@ class Operation:
 class Journal:
     """The journal of an index folder. Written by the holder of the lock, read by anyone.
 
-    What was put survives a killed process. Keys of vectors are the caller's: they must name the text
-    and the embedder.
+    Everything put here survives a killed process. The caller's keys of vectors must name the text and the
+    embedder.
     """
 
     def __init__(self, folder: Directory, name: str = JOURNAL) -> None:
@@ -113,7 +113,7 @@ class Journal:
         return found
 
     def put(self, keys: Sequence[str], vectors: Vectors) -> None:
-        """Store one row of `vectors` per key; kept when it returns.
+        """Store one row of `vectors` per key, safe when it returns.
 
         Raises
         ------
@@ -136,7 +136,7 @@ class Journal:
             )
 
     def spend(self, model: str, usage: Usage) -> None:
-        """Add to what a model did for the operation under way, if it still is; kept when it returns."""
+        """Add usage of a model to the current operation; ignored after its end."""
         if not self.exists():  # an answer that nobody waited for came after the end
             return
         sql = (
@@ -147,19 +147,19 @@ class Journal:
         self._write([(sql, model, usage.calls, usage.input_tokens, usage.output_tokens)])
 
     def spent(self) -> dict[str, Usage]:
-        """What each model did for operations that were not published."""
+        """Usage of each model in operations that were not published."""
         rows = self._read("SELECT model, calls, input_tokens, output_tokens FROM spent ORDER BY model")
         if any(type(count) is not int or count < 0 for _, *counts in rows for count in counts):
             raise Damaged(f"{self.path}: what it holds of spent tokens is no number")
         return {model: Usage(calls, 0, tokens_in, out) for model, calls, tokens_in, out in rows}
 
     def holds_work(self) -> bool:
-        """Whether something that was computed or paid for is kept for the next try."""
+        """Whether computed vectors or paid answers are kept for the next try."""
         kept = (self._read(f"SELECT 1 FROM {table} LIMIT 1") for table in ("vectors", "touched"))
         return any(kept) or bool(self.spent())
 
     def keep_inputs(self, settings: str, documents: Iterable[str] | None = None) -> None:
-        """Keep what an operation was given; without `documents` those that are kept stay."""
+        """Keep the inputs of an operation; without `documents`, those that are there stay."""
         with self._open().transaction() as connection:
             if documents is not None:
                 connection.execute("DELETE FROM inputs")
@@ -169,16 +169,16 @@ class Journal:
             connection.execute("INSERT OR REPLACE INTO inputs VALUES (0, ?)", (settings,))
 
     def inputs(self) -> list[str]:
-        """What the unfinished operation was given, settings first; empty if nothing was kept."""
+        """The inputs of the unfinished operation, settings first; empty if there are none."""
         return [str(row[0]) for row in self._read("SELECT value FROM inputs ORDER BY position")]
 
     def keep_outcome(self, key: str, answer: str | None, reason: str, usable: bool, final: bool) -> None:
-        """Keep what became of a call whose answer is not cached (see `models.batching.Outcome`)."""
+        """Keep the outcome of a call whose answer is not cached (see `models.batching.Outcome`)."""
         sql = "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?)"
         self._write([(sql, key, answer, reason, usable, final)])
 
     def outcome(self, key: str) -> tuple[str | None, str, bool, bool] | None:
-        """What became of a call; None if nothing was kept."""
+        """The outcome of a call; None if there is none."""
         found = self._read("SELECT answer, reason, usable, final FROM outcomes WHERE key = ?", (key,))
         if not found:
             return None
@@ -186,13 +186,13 @@ class Journal:
         return answer, str(reason), bool(usable), bool(final)
 
     def forget_outcomes(self) -> None:
-        """Let all calls be made that failed."""
+        """Forget outcomes, so that failed calls are made again."""
         self._write([("DELETE FROM outcomes",)])
 
     def plan_purge(self, generation: int, chunks: Iterable[str]) -> None:
-        """Record that calls of these chunks must go as soon as this generation is the current one.
+        """Record that calls of these chunks must go once this generation is current.
 
-        It is on the disk when this returns: a power cut after the publishing must not make one forget it.
+        Synced before it returns: a power cut after publishing must not lose it.
         """
         database = self._open()
         with database.use() as connection:
@@ -209,11 +209,11 @@ class Journal:
         self._folder.sync()
 
     def due(self, generation: int) -> list[str]:
-        """The chunks whose calls must go now that this generation is the current one."""
+        """Chunks whose calls must go now that this generation is current."""
         return [row[0] for row in self._read("SELECT chunk FROM purges WHERE generation <= ?", (generation,))]
 
     def touch(self, rows: Mapping[str, NDArray[np.uint64]]) -> None:
-        """Record which rows of a vector store come or go, by identity of the index; kept when it returns."""
+        """Record rows of a vector store that are about to be added or removed, by identity of the index."""
         with self._open().transaction() as connection:
             for identity, keys in rows.items():
                 connection.executemany(
@@ -222,7 +222,7 @@ class Journal:
                 )
 
     def touched(self) -> dict[str, NDArray[np.uint64]]:
-        """The rows that came or went, and so may be there though they should not, by identity."""
+        """Recorded rows of a vector store, by identity."""
         found: dict[str, list[int]] = {}
         for identity, key in self._read("SELECT identity, key FROM touched"):
             if not isinstance(identity, str) or type(key) is not int:
@@ -231,7 +231,7 @@ class Journal:
         return {identity: np.array(keys, np.int64).view(np.uint64) for identity, keys in found.items()}
 
     def settle(self, *, purged: bool, finished: bool, rows: bool) -> None:
-        """Forget what is done, and remove the file when nothing is left in it."""
+        """Forget what is done, and remove the file if nothing is left."""
         done = {"purges": purged, "touched": rows}
         statements: list[tuple[Any, ...]] = [(f"DELETE FROM {table}",) for table in done if done[table]]
         if finished:
@@ -278,7 +278,7 @@ def _checksum(vector: bytes) -> bytes:
 
 
 def _vector(stored: Any) -> Vectors | None:
-    """The vector in a row of the journal, if it is one and as it was written."""
+    """The vector in a row; None if it is damaged."""
     if (
         not isinstance(stored, bytes)
         or len(stored) % 4

@@ -1,4 +1,4 @@
-"""Where things lie in an index folder, and the few steps that must be atomic or survive a power cut."""
+"""Names in an index folder, and the steps that must be atomic or survive a power cut."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OURS = re.compile(rf"{re.escape(SCRATCH)}(-journal)?|{re.escape(MANIFEST)}(\.tmp
 
 
 def of_shards(names: Sequence[str]) -> str | None:
-    """What to do about a folder with these names in it, if it is one of shards, or was."""
+    """Advice for a folder with these names, if it is or was one of shards."""
     if SHARDS in names:
         return (
             "it is a folder of shards: use build_shards (in frameworks shards=, as a command --shards), or "
@@ -46,10 +46,10 @@ def of_shards(names: Sequence[str]) -> str | None:
 
 
 def remove_ours(parent: Directory, name: str) -> None:
-    """Remove a generation's files and its directories, leaving whatever we did not put there.
+    """Remove our files and directories of a generation, and nothing else.
 
-    A link is left alone, and so is what it leads to. What cannot be removed now (Windows keeps files that
-    are open) is left for the next writer.
+    Links are not followed or removed. Files that cannot be removed (open ones on Windows) stay for the next
+    writer.
     """
     if not parent.holds_directory(name):
         return
@@ -65,13 +65,7 @@ def remove_ours(parent: Directory, name: str) -> None:
 
 
 class Layout:
-    """The names in an index folder, which must exist.
-
-    Attributes
-    ----------
-    root
-        The folder itself.
-    """
+    """The names in an existing index folder; `root` is the folder."""
 
     def __init__(self, root: Directory) -> None:
         self.root = root
@@ -87,7 +81,7 @@ class Layout:
             return generations.directory(str(number))
 
     def link(self, number: int, folder: str, directory: Directory, files: Iterable[str]) -> None:
-        """Take files in a folder of a published generation into a directory, which shares them then."""
+        """Hard-link files of a published generation into a directory."""
         with ExitStack() as stack:
             source = stack.enter_context(self.generation(number))
             for name in folder.split("/"):
@@ -97,13 +91,13 @@ class Layout:
         directory.sync()
 
     def make_partial(self, number: int) -> Directory:
-        """A new directory for a generation while it is written."""
+        """Create the directory of a generation that is being written."""
         with self.root.make(GENERATIONS) as generations:
             self.root.sync()
             return generations.make(f"{number}.partial")
 
     def remove_partial(self, number: int) -> None:
-        """Remove what was written of a generation that is not published."""
+        """Remove an unpublished generation."""
         with suppress(FileNotFoundError), self.generations() as generations:
             remove_ours(generations, f"{number}.partial")
 
@@ -121,14 +115,14 @@ class Layout:
         return int(text)
 
     def _never_published(self) -> int:
-        """A first build leaves at most generation 1 behind; more than that means that CURRENT was lost."""
+        """0, or `Damaged` if generations beyond a first one show that CURRENT was lost."""
         later = [number for number, partial in self._numbers() if number > 1]
         if later:
             raise Damaged(f"{self.path / CURRENT}: missing, although generation {max(later)} exists")
         return 0
 
     def _numbers(self) -> Iterator[tuple[int, bool]]:
-        """Numbers that are taken, by whatever it is, and whether they are those of partial generations."""
+        """All numbers in use, and whether each is a partial generation."""
         if self.root.status(GENERATIONS) is None:
             return
         with self.generations() as generations:
@@ -138,11 +132,11 @@ class Layout:
                 yield int(match[1]), bool(match[2])
 
     def next_number(self) -> int:
-        """A number that no generation had, not even one that could not be removed."""
+        """A number that no generation had, removed or not."""
         return 1 + max([self.current(), *(number for number, _ in self._numbers())])
 
     def adopt(self, number: int) -> None:
-        """Make a finished partial generation the current one. The rename of CURRENT is the moment."""
+        """Make a complete partial generation current, by renaming CURRENT."""
         with self.generations() as generations:
             generations.rename(f"{number}.partial", str(number))
             generations.sync()
@@ -152,7 +146,7 @@ class Layout:
         self.root.sync()
 
     def sweep(self) -> None:
-        """Remove what crashed writers left and generations that are past. Only while holding the lock."""
+        """Remove leftovers of crashed writers, and past generations. Only under the lock."""
         current = self.current()
         past = [(number, partial) for number, partial in self._numbers() if partial or number != current]
         if past:
@@ -171,7 +165,7 @@ class Layout:
         return root.holds_file(MARKER) or (root.holds_file(CURRENT) and root.holds_directory(GENERATIONS))
 
     def claim(self) -> None:
-        """Make the folder ours, or find that it is; see `IndexFolder.create`."""
+        """Mark the folder as an index unless it is one; see `IndexFolder.create`."""
         if self.is_ours():
             return
         found = [name for name in self.root.names() if not self._begun_marker(name)]
@@ -185,7 +179,7 @@ class Layout:
         self.root.sync()
 
     def _begun_marker(self, name: str) -> bool:
-        """Whether a file is what a process left that was killed while it claimed the folder."""
+        """Whether a file is the beginning of a marker, left by a killed process."""
         if not is_begun(name, MARKER) or not self.root.holds_file(name):
             return False
         with suppress(FileNotFoundError):  # another process claims the folder just now
@@ -193,7 +187,7 @@ class Layout:
         return True
 
     def require(self) -> None:
-        """Refuse a folder that holds no finished index, saying what is there."""
+        """Raise `NotAnIndex` if the folder holds no finished index."""
         if not self.is_ours():
             names = self.root.names()
             held = ", ".join(names[:5]) or "nothing"
@@ -206,12 +200,12 @@ class Layout:
 
 
 def made_layout(path: Path) -> Layout:
-    """The layout of a folder that is ours, or is made and marked as ours now.
+    """The layout of a folder, created and marked as an index if need be.
 
     Raises
     ------
     NotAnIndex
-        If it is a file, or a folder that holds something else.
+        If it is a file, or a folder with something else.
     """
     path = Path(os.path.abspath(path))
     if path.exists() and not path.is_dir():
@@ -223,7 +217,7 @@ def made_layout(path: Path) -> Layout:
 
 
 def found_layout(path: Path) -> Layout:
-    """The layout of a folder with a finished index; `NotAnIndex` says what is there instead."""
+    """The layout of a folder with a finished index; `NotAnIndex` otherwise."""
     path = Path(os.path.abspath(path))
     try:
         layout = Layout(Directory.open(path))

@@ -1,4 +1,4 @@
-"""In what shards must agree to be read as one index, and where they do not."""
+"""What shards must have in common to be read as one index."""
 
 from __future__ import annotations
 
@@ -15,12 +15,9 @@ _SAME = ("methods", "embedder", "dimension", "tokenizer", "config")
 
 
 def require_alike(names: Sequence[str], parts: Sequence[Snapshot], *, adding: bool) -> tuple[str, ...]:
-    """The methods of all shards, which are refused if they differ in more.
+    """The methods of all shards; `ShardMismatch` if the shards differ.
 
-    Parameters
-    ----------
-    adding
-        Whether a method is being added: then shards may differ in methods, and what all have counts.
+    While a method is being added (`adding`), shards may differ in methods, and those that all have count.
     """
     manifests = [part.manifest for part in parts]
     methods = _common(manifests) if adding else tuple(manifests[0].methods)
@@ -48,19 +45,18 @@ def _common(manifests: Sequence[Manifest]) -> tuple[str, ...]:
 
 
 def _own(manifest: Manifest) -> Mapping[str, Any]:
-    """The settings of methods."""
     found: Mapping[str, Any] = manifest.config.get("methods", {})
     return found
 
 
 def _with(manifest: Manifest, methods: Sequence[str]) -> Manifest:
-    """A manifest that tells of these methods alone."""
+    """A manifest with these methods only."""
     settings = {name: own for name, own in _own(manifest).items() if name in methods}
     return replace(manifest, methods=tuple(methods), config={**manifest.config, "methods": settings})
 
 
 def differences(manifests: Sequence[tuple[str, Manifest]]) -> Iterator[str]:
-    """Where shards differ from the first in what all must share."""
+    """Differences from the first shard, one line each."""
     for name, manifest in manifests[1:]:
         first, known = manifests[0]
         for what in _SAME:
@@ -71,7 +67,7 @@ def differences(manifests: Sequence[tuple[str, Manifest]]) -> Iterator[str]:
 
 
 def _narrowed(name: str, own: Any, other: Any) -> tuple[str, Any, Any]:
-    """The innermost setting in which two differ, the first of several, with its dotted name."""
+    """The innermost setting that differs, by its dotted name, and both values."""
     while isinstance(own, Mapping) and isinstance(other, Mapping):
         differing = [key for key in {**other, **own} if own.get(key) != other.get(key)]
         name, own, other = f"{name}.{differing[0]}", own.get(differing[0]), other.get(differing[0])

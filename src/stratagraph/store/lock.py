@@ -1,4 +1,4 @@
-"""One writer at a time. The operating system frees the lock of a process that dies."""
+"""The lock of one writer; the operating system releases it when the process dies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds the lock; written beside it, for people and for the message of `Locked`."""
+    """The holder of the lock, written beside it for people and for the message of `Locked`."""
 
     pid: int
     host: str
@@ -50,19 +50,19 @@ class Holder:
 
 
 class WriterLock:
-    """The right to write in an index folder, as a context manager. Without an operation: to look around.
+    """The right to write in an index folder, as a context manager; without an operation, to look around.
 
-    Excludes other processes and other objects of this process alike. It may be taken in one thread
-    and given back in another, as happens under an event loop.
+    It excludes other processes and other objects of this one. It may be acquired in one thread and released
+    in another, as happens under an event loop.
 
     Raises
     ------
     Locked
         On entering, if someone else is writing; the message says who.
     StoreError
-        If the file system knows no locks.
+        If the file system has no locks.
     OSError
-        If the folder cannot be written to.
+        If the folder cannot be written.
     """
 
     def __init__(self, folder: Directory, operation: str | None) -> None:
@@ -124,7 +124,7 @@ class WriterLock:
             self._descriptor = None
 
     def holder(self) -> Holder | None:
-        """Who wrote the note, if it can be read (the holder may be writing it just now)."""
+        """The holder according to the note; None if it cannot be read."""
         try:
             return Holder(**json.loads(self._folder.read(NOTE, most=10_000)))
         except (OSError, ValueError, TypeError, StoreError, RecursionError):
@@ -149,7 +149,7 @@ def _locked(descriptor: int) -> bool:
 
 
 def _leave_to_parent() -> None:
-    """A forked child gives back nothing, and holds nothing when its parent has given back."""
+    """A forked child holds no lock of its parent."""
     for lock in list(_held):
         lock._let_go()
 

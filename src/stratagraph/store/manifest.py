@@ -42,30 +42,30 @@ class Manifest:
     Parameters
     ----------
     parts
-        Settings of each part of the generation (the extraction, the graph, the methods), by name.
+        Settings of each part (the extraction, the graph, the methods), by name.
     methods
-        Names of those parts that are methods, the default one first.
+        Names of the parts that are methods, the default one first.
     embedder, dimension
-        Fingerprint of the embedder, and the length of its vectors.
+        Fingerprint of the embedder, and length of its vectors.
     tokenizer
-        What counted the tokens of chunks.
+        Tokenizer of the chunks.
     config
         Configuration of the corpus: chunking, extraction, models.
     prompts
         Fingerprints of the prompts, by name.
     complete
-        For each part, whether a model made all that a model can make of it.
+        For each part, whether a model made everything that a model can make of it.
     spent
-        Calls and tokens of each chat model, by its name, in all operations that led to this generation.
+        Calls and tokens of each chat model, in all operations that led to this generation.
     version
         Version of the package that wrote it.
     generation, documents, chunks, nodes
-        Number of the generation, and counts (nodes: per part). Filled on publishing.
+        Number of the generation, and counts (nodes: per part). Filled in on publishing.
     vectors
-        Where the vectors are, if not in the folder: the `identity` of the index's rows, and the name of the
-        `store`. Filled on publishing.
+        For vectors in a vector store: the `identity` of the rows and the name of the `store`. Filled in on
+        publishing.
     files
-        Every file of the generation by its path in it. Filled on publishing.
+        Every file of the generation, by its path in it. Filled in on publishing.
     """
 
     parts: Mapping[str, Mapping[str, Any]]
@@ -123,7 +123,7 @@ class Manifest:
         return manifest
 
     def _check(self) -> None:
-        """Refuse what no writer of ours wrote, before anything is done with it."""
+        """Refuse values that we never write."""
         for name in ("parts", "config", "prompts", "complete", "nodes", "spent", "vectors"):
             if not isinstance(value := getattr(self, name), dict):
                 raise ValueError(f"{name} must be a mapping, not {value!r}")
@@ -152,7 +152,7 @@ class Manifest:
 
     @classmethod
     def read(cls, directory: Directory, number: int) -> Manifest:
-        """The manifest of a generation, which must be its own."""
+        """The manifest of a generation, which must have this number."""
         path = directory.path / MANIFEST
         try:
             text = directory.read(MANIFEST, most=LONGEST).decode("utf-8")
@@ -198,7 +198,7 @@ def json_object(
 
 
 def _lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """The fields of an object as lines, a line for each file among them: it is diffed and read by people."""
+    """The fields as lines, one line per file."""
     for name, value in content.items():
         if name == "files" and value:
             files = ",\n".join(f"  {json.dumps(file)}: {json.dumps(entry)}" for file, entry in value.items())
@@ -208,13 +208,7 @@ def _lines(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def check_inside(name: str) -> None:
-    """Refuse a file name that is absolute, climbs with `..`, or means different things on other systems.
-
-    Raises
-    ------
-    ValueError
-        If the path could leave the folder.
-    """
+    """Raise `ValueError` if a path is absolute, climbs with `..`, or differs between systems."""
     if _PLAIN.fullmatch(name):
         return
     if name.encode("utf-8", "replace").decode("utf-8") != name:

@@ -18,11 +18,11 @@ NodeFields = tuple[str, str, int, str, Metadata]
 
 
 class NoSuchRow(Damaged, IndexError):
-    """A row was asked for that does not exist, by a caller or by a damaged array that names it."""
+    """A row does not exist. The caller asked for it, or a damaged array names it."""
 
 
 def to_json(metadata: Metadata, owner: str) -> str:
-    """Metadata as stored; a character that is no valid Unicode (half of a pair) becomes U+FFFD.
+    """Metadata as stored; half of a surrogate pair becomes U+FFFD.
 
     Raises
     ------
@@ -53,13 +53,7 @@ def _check_value(key: str, value: object, owner: str) -> None:
 
 
 def from_json(text: str) -> dict[str, Any]:
-    """Metadata as it was given.
-
-    Raises
-    ------
-    ValueError
-        If it is not the text of a JSON object.
-    """
+    """Metadata from JSON; `ValueError` unless it is an object."""
     if text == "{}":
         return {}
     try:
@@ -72,12 +66,12 @@ def from_json(text: str) -> dict[str, Any]:
 
 
 def _halves(text: str) -> bool:
-    """Whether JSON may hold halves of surrogate pairs, which no file and no database takes."""
+    """Whether JSON may hold halves of surrogate pairs, which no file or database takes."""
     return _SURROGATE.search(text) is not None
 
 
 def _valid(value: Any) -> Any:
-    """JSON with valid Unicode alone."""
+    """JSON with valid Unicode only."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
@@ -95,7 +89,7 @@ _ITEMS = {"members": str, "names": str, "types": str, "summaries": dict}
 
 
 class Extra(dict[str, Any]):
-    """A node's own values. To ask for one that was never written, or is of another type, tells of damage."""
+    """A node's own values. A missing value, or one of another type, raises `Damaged`."""
 
     def __init__(self, owner: str, values: Metadata) -> None:
         super().__init__(values)

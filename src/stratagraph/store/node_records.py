@@ -38,7 +38,7 @@ def label(part: str) -> str:
 
 
 def encoded(node: Node) -> bytes:
-    """The record of a node; `ValueError` names metadata that have no JSON form."""
+    """The record of a node; `ValueError` names metadata without a JSON form."""
     extra = node.extra
     try:
         if not extra:
@@ -52,7 +52,7 @@ def encoded(node: Node) -> bytes:
 
 
 def decoded(raw: bytes, owner: str) -> NodeFields:
-    """The fields of a record: id, kind, level, text, extra; `Damaged` if it is none."""
+    """The fields of a record; `Damaged` if it is not valid."""
     found = fields(raw, owner)
     try:
         identity, kind, level, text, extra = found
@@ -66,7 +66,7 @@ def decoded(raw: bytes, owner: str) -> NodeFields:
 
 
 class NodeRecords:
-    """The nodes of a part: its rows are records, in an order of their own."""
+    """The nodes of a part by row, stored as records in an order of their own."""
 
     def __init__(self, records: Records, slots: NDArray[np.integer]) -> None:
         self.records = records
@@ -89,12 +89,12 @@ class NodeRecords:
         return [leading(raw, self.records.name, 3) for raw in self._raw(rows)]
 
     def keys(self, rows: Sequence[int]) -> Keys:
-        """64 bits for each of some rows, which stand for its id."""
+        """The 64-bit key of the id of each row."""
         keys: Keys = self.records.column("ids")[self.slots[np.asarray(rows, np.int64)]]
         return keys
 
     def marks(self, rows: Sequence[int]) -> Keys:
-        """64 bits for each of some rows, which stand for all of its fields."""
+        """The 64-bit hash of all fields of each row."""
         hashes: Keys = self.records.column("hashes")[self.slots[np.asarray(rows, np.int64)]]
         return hashes
 
@@ -127,19 +127,18 @@ def written(
     kept: Rows | None = None,
     compact: bool = False,
 ) -> tuple[dict[str, FileEntry], tuple[str, ...], NDArray[np.uint32]]:
-    """Write the nodes of a part, but for those that the previous generation has.
+    """Write the nodes of a part that the previous generation lacks.
 
     Parameters
     ----------
     nodes
         Those that may be new, in order.
     order
-        Sorts new records: those of the same place lie together, shape (all nodes of the part,).
+        Sort key of new records, so that records of one place lie together, shape (all nodes of the part,).
     base
         The records of the previous generation.
     kept
-        The slots in `base` of the nodes that are known to be there, -1 for each of `nodes`; None if all are
-        given.
+        The slot in `base` of each node, -1 for those in `nodes`; None if all nodes are given.
 
     Returns
     -------
@@ -180,9 +179,9 @@ def written(
 
 
 def _known(nodes: Sequence[Node], base: Records | None) -> Rows:
-    """The slots in `base` of nodes, -1 for those that it lacks.
+    """The slots in `base` of nodes, -1 for those it lacks.
 
-    A record is made to be looked up, and made again to be written: those of all nodes are never held at once.
+    Records are encoded here and again when written, so that they are never all in memory.
     """
     if base is None:
         return np.full(len(nodes), -1, np.int64)
@@ -198,7 +197,7 @@ def _column(base: Records | None, name: str, slots: Rows) -> Keys:
 
 
 def _require_distinct(name: str, nodes: Sequence[Node], keys: Keys) -> None:
-    """Whether ids differ, by the keys of all nodes; where one comes twice, those given are looked at."""
+    """Raise `ValueError` if two nodes have the same id."""
     ordered = np.sort(keys)
     if not (ordered[1:] == ordered[:-1]).any():
         return

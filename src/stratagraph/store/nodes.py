@@ -1,4 +1,4 @@
-"""The sources of nodes on their way into the store, as two arrays."""
+"""The sources of nodes as two arrays."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from stratagraph.records import Carried, Node
 
 
 def compressed_sources(nodes: Sequence[Node] | Carried, size: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """The sources of all nodes in compressed rows: where each node's begin and end, and the chunk rows.
+    """The sources of all nodes as row pointers and chunk rows.
 
     Raises
     ------
     ValueError
-        If a node's sources are not ascending rows of a corpus of `size` chunks.
+        If a node's sources are not ascending rows below `size`.
     """
     if isinstance(nodes, Carried):
         indptr, indices = nodes.indptr, nodes.indices
@@ -40,7 +40,7 @@ def compressed_sources(nodes: Sequence[Node] | Carried, size: int) -> tuple[NDAr
 
 
 def first_sources(indptr: NDArray[np.int64], indices: NDArray[Any]) -> Rows:
-    """The first chunk of each node; those without any come last."""
+    """The first source of each node; nodes without any sort last."""
     found = np.full(len(indptr) - 1, np.iinfo(np.int64).max, np.int64)
     some = np.diff(indptr) > 0
     found[some] = indices[indptr[:-1][some]]

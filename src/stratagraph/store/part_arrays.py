@@ -1,4 +1,4 @@
-"""Writing the arrays of a part: numbers and measures of rows, and what rows say, each by what changed."""
+"""Writing the arrays of a part, or what changed in them."""
 
 from __future__ import annotations
 

@@ -1,16 +1,15 @@
-"""Patches: the arrays of a group as they follow from those of an earlier generation.
+"""Patches: arrays as differences from those of an earlier generation.
 
-Rows are kept in canonical order, so that what one document brings shifts the numbers of all rows behind it,
-and nearly every array with them. Written as what it has in common with the array before, and what is new, it
-takes some thousandth of the bytes. A patch file holds a list of the group's arrays, and for the i-th:
+Rows are in canonical order, so one new document shifts the numbers of all rows behind it, and nearly every
+array changes. A patch takes about a thousandth of the bytes. Its file holds a list of the arrays, and for the
+i-th array:
 
     i          the array, if it is stored whole
-    i.spans    runs of the array before with as many new items behind each (`kernels.alignment.Spans`)
+    i.spans    runs of the earlier array, and the number of new items behind each (`kernels.alignment.Spans`)
     i.items    the new items, one after the other
-    i.moves    pairs, ascending: from which value on numbers moved, and by how much
+    i.moves    ascending pairs: from which value on numbers moved, and by how much
 
-What is common is found by trying, and what a patch gives is the array itself, bit for bit, whatever was
-tried. An array is put together when it is first read.
+Common runs are found by trying. Applying a patch always gives the exact array. It is done on first access.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Files of arrays in pieces, so that a delete writes anew those few in which it erases something.
+"""Files of arrays in pieces: a delete rewrites only the pieces in which it erases something.
 
-    parts/<part>/<number>-<generation>.piece        its place among the pieces, and which generation wrote it
+    parts/<part>/<number>-<generation>.piece    its place among the pieces, and the generation that wrote it
 
-One behind the other they are a file of arrays (`store/arrays.py`). All but the last have one size, a multiple
-of that of memory pages: they are mapped side by side, and arrays are as contiguous as in one file. Where the
-kernels are not compiled, and on Windows, they are read. A piece in which nothing is left is an empty file.
+Joined, the pieces are a file of arrays (`store/arrays.py`). All but the last have one size, a multiple of
+that of memory pages. They are mapped side by side, so that arrays are contiguous; without compiled kernels,
+and on Windows, they are read. A piece in which everything is erased is an empty file.
 """
 
 from __future__ import annotations

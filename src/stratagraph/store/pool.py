@@ -1,7 +1,7 @@
-"""Vectors of a generation, each once whatever refers to it: in segments, as float16, read as float32.
+"""Vectors of a generation in segments, each stored once: as float16, read as float32.
 
-Unit vectors lose about three digits of seven as float16: of the ten nearest passages that exact search finds,
-less than one in five hundred changes (`cookbook/benchmarks/updates.py --recall`).
+A unit vector loses about three digits of seven as float16. Fewer than one in five hundred of the ten nearest
+chunks of exact search change (`cookbook/benchmarks/updates.py --recall`).
 """
 
 from __future__ import annotations
@@ -41,10 +41,8 @@ class Pool:
 
     Parameters
     ----------
-    files
-        Names of the segments, in order.
-    segments
-        The arrays of each.
+    files, segments
+        Names of the segments in order, and their arrays.
     dimension
         Of the vectors.
 
@@ -69,13 +67,7 @@ class Pool:
         return int(self.starts[-1])
 
     def halves(self, slots: NDArray[np.integer]) -> Halves:
-        """The vectors at some slots as they are stored, shape (slots, dimension).
-
-        Raises
-        ------
-        IndexError
-            If there is no such slot.
-        """
+        """The vectors at some slots as stored, shape (slots, dimension); `IndexError` for an unknown slot."""
         found = np.empty((len(slots), self.dimension), np.float16)
         if not len(slots):
             return found
@@ -101,22 +93,19 @@ class Pool:
         )
 
     def take(self, slots: NDArray[np.integer], out: Vectors | None = None) -> Vectors:
-        """The vectors at some slots, shape (slots, dimension), float32; `IndexError` as for `halves`.
-
-        They are written to the first rows of `out` if that is given.
-        """
+        """The vectors at some slots, shape (slots, dimension), float32, written to `out` if given."""
         try:
             return self.vectors.rows(slots.astype(np.int64, copy=False), out)
         except ValueError:
             raise IndexError(f"there are {len(self)} vectors, and not all of the numbers given") from None
 
     def pair_products(self, one: NDArray[np.integer], two: NDArray[np.integer]) -> NDArray[np.float32]:
-        """Inner products of the vectors at some slots with those at as many others."""
+        """Inner products of vectors at corresponding slots."""
         return self.vectors.pair_products(one.astype(np.int64, copy=False), two.astype(np.int64, copy=False))
 
 
 def read_pairs(pool: Pool, one: NDArray[np.integer], two: NDArray[np.integer]) -> NDArray[np.float32]:
-    """Inner products of pairs of vectors that do not lie in memory, by reading them, some at a time."""
+    """Inner products of pairs of vectors that are not in memory, read in batches."""
     found = np.empty(len(one), np.float32)
     for start in range(0, len(one), _PAIRS):
         some = slice(start, start + _PAIRS)
@@ -125,10 +114,7 @@ def read_pairs(pool: Pool, one: NDArray[np.integer], two: NDArray[np.integer]) -
 
 
 class PooledVectors:
-    """An array of vectors in a pool: read by row, and as a whole only where that is asked for.
-
-    `numpy.asarray` gives all of it, and so do functions of numpy; rows and slices give these alone.
-    """
+    """An array of vectors in a pool. Rows and slices read only these rows; `numpy.asarray` reads all."""
 
     def __init__(self, pool: Pool, slots: NDArray[np.integer]) -> None:
         self.pool = pool
@@ -160,24 +146,24 @@ class PooledVectors:
         return held.copy() if copy else held
 
     def alike(self, rows: Rows, other: Vectors, places: Rows) -> NDArray[np.bool_]:
-        """Whether vectors at some rows are those at some places of another array, told by their slots.
+        """Whether rows equal rows of another array, by their slots.
 
-        Only arrays of one generation, or of one and the next, can be alike.
+        True only for arrays of one generation, or of one and the next.
         """
         if not isinstance(other, PooledVectors) or other.pool not in (self.pool, self.pool.base):
             return np.zeros(len(rows), np.bool_)
         return np.asarray(self.slots[rows] == other.slots[places])
 
     def products(self, query: Vectors, rows: Rows) -> NDArray[np.float32]:
-        """Inner products of a query of shape (dimension,) with chosen rows, which are read where they lie."""
+        """Inner products of a query of shape (dimension,) with chosen rows, computed in place."""
         return self.pool.vectors.products(query, self.slots[rows].astype(np.int64))
 
     def pair_products(self, one: Rows, two: Rows) -> NDArray[np.float32]:
-        """Inner products of some rows with as many others, which are read where they lie."""
+        """Inner products of corresponding rows, computed in place."""
         return self.pool.pair_products(self.slots[one], self.slots[two])
 
     def blocks(self, size: int) -> Iterator[tuple[int, Vectors]]:
-        """Where each block of rows begins, and the block, which holds until the next."""
+        """First row of each block, and the block, which is valid until the next."""
         out = np.empty((min(size, len(self)), self.pool.dimension), np.float32)
         for start in range(0, len(self), size):
             yield start, self.pool.take(self.slots[start : start + size], out)
@@ -192,18 +178,12 @@ class PooledVectors:
 
 
 def pooled(pool: Pool, slots: NDArray[np.integer]) -> Vectors:
-    """An array of vectors in a pool, which passes for one of numpy."""
+    """A `PooledVectors`, typed as an array."""
     return cast(Vectors, PooledVectors(pool, slots))
 
 
 class PoolWriter:
-    """Collects the vectors of a new generation, and writes those that the one before it lacks.
-
-    Parameters
-    ----------
-    base
-        The vectors of the previous generation.
-    """
+    """Collects the vectors of a new generation, and writes those that `base`, the previous one, lacks."""
 
     def __init__(self, base: Pool | None, dimension: int) -> None:
         self._base = base if base is not None and base.dimension == dimension else None
@@ -216,13 +196,9 @@ class PoolWriter:
         self.dimension = dimension
 
     def put(self, part: str, name: str, vectors: Vectors, order: Rows) -> Vectors:
-        """Take in an array of a part. `order` sorts its new vectors, so that they lie by what they belong to.
+        """Add an array of a part. `order` sorts new vectors, so that those of one place lie together.
 
-        One of float16 is not copied, and must stay as it is.
-
-        Returns
-        -------
-        The same vectors, as they will be read.
+        An array of float16 is not copied, and must not change. Returns the vectors as they will be read.
         """
         if isinstance(vectors, CarriedVectors) and self._is_base(vectors.before):
             slots = np.full(len(vectors), -1, np.int64)
@@ -284,10 +260,7 @@ class PoolWriter:
     def write(
         self, directory: Directory, generation: int, plan: Plan, *, hashes_alone: bool = False
     ) -> dict[str, FileEntry]:
-        """Write the new segments, and return their files.
-
-        `hashes_alone` leaves out the vectors, where these lie elsewhere.
-        """
+        """Write the new segments, and return their files; `hashes_alone` omits vectors that lie elsewhere."""
         both, files, start = _Both(self._base, self._fresh), {}, 0
         for number, size in enumerate(plan.sizes):
             halves = both.halves(plan.moved[start : start + size])
@@ -315,7 +288,7 @@ class PoolWriter:
 
 
 class _Both(Pool):
-    """The vectors of the previous generation, then those that came."""
+    """The vectors of the previous generation, then the new ones."""
 
     def __init__(self, base: Pool | None, fresh: Pool) -> None:
         self.base, self._fresh = base, fresh

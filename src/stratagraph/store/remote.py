@@ -2,12 +2,11 @@
 
     URL/
     ├── stratagraph-index    the marker of an index
-    ├── CURRENT            the number of the generation to be read; written last
-    └── generations/N/     its files, and the manifest with a checksum of each
+    ├── CURRENT              the number of the current generation; written last
+    └── generations/N/       its files and its manifest
 
-This is a local index folder without what only writers need, so that a folder which other tools have copied
-there opens as well. Such storages have no locks: readers always see a whole generation, as files never change
-under a generation's name and `CURRENT` is one small object; of writers there may be one at a time.
+Folders that other tools copied there open as well. Such storage has no locks. Readers always see a whole
+generation, since its files never change and `CURRENT` is one small object. There may be one writer at a time.
 """
 
 from __future__ import annotations
@@ -32,18 +31,12 @@ _SHARDS = "shards.json"
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a URL, and so asks for a storage other than the local disk."""
+    """Whether a path is a URL."""
     return isinstance(path, str) and _URL.match(path) is not None
 
 
 class Remote:
-    """The files behind a URL.
-
-    Attributes
-    ----------
-    url
-        The URL without a user's name and password, for messages.
-    """
+    """The files behind a URL; `url` is the URL without user name and password, for messages."""
 
     def __init__(self, url: str, system: Any, root: str) -> None:
         self.url = shown(url)
@@ -52,14 +45,14 @@ class Remote:
 
     @classmethod
     def at(cls, url: str) -> Remote:
-        """The files behind a URL, which is not asked yet.
+        """The files behind a URL. The storage is not accessed yet.
 
         Raises
         ------
         MissingExtra
             If fsspec, or its package for this protocol, is not installed.
         ValueError
-            If fsspec knows no such protocol.
+            If fsspec does not know the protocol.
         """
         try:
             import fsspec
@@ -84,13 +77,7 @@ class Remote:
     # Reading
 
     def current(self) -> int:
-        """The number of the generation to be read.
-
-        Raises
-        ------
-        NotAnIndex
-            If no index was published there; the message says what is there instead.
-        """
+        """The number of the current generation; `NotAnIndex` says what is there instead."""
         with self._named():
             self._system.invalidate_cache()
         for attempt in range(_TRIES):
@@ -107,7 +94,7 @@ class Remote:
         return int(text)
 
     def manifest(self, number: int) -> Manifest:
-        """The manifest of a generation; `FileNotFoundError` if it is not there (any more)."""
+        """The manifest of a generation; `FileNotFoundError` if it is gone."""
         path = f"{self.url}/{GENERATIONS}/{number}/{MANIFEST}"
         content = self._read(f"{GENERATIONS}/{number}/{MANIFEST}", LONGEST)
         try:
@@ -149,7 +136,7 @@ class Remote:
     # Writing
 
     def claim(self) -> None:
-        """Make sure that the URL leads to nothing or an index, and mark it; `NotAnIndex` if it does not."""
+        """Mark the URL as an index; `NotAnIndex` if it holds something else."""
         names = self._names("")
         if MARKER not in names and not {CURRENT, GENERATIONS} <= names:
             if names:
@@ -160,11 +147,11 @@ class Remote:
             self._write(MARKER, MARKER_TEXT)
 
     def next_number(self) -> int:
-        """A number that no generation has, not even one whose upload was never finished."""
+        """A number that no generation has, complete or not."""
         return 1 + max(self._numbers(), default=0)
 
     def upload(self, manifest: Manifest, files: Mapping[str, BinaryIO]) -> None:
-        """Write a whole generation, which nobody reads before `point_to`."""
+        """Write a generation, which nobody reads before `point_to`."""
         folder = f"{GENERATIONS}/{manifest.generation}"
         for name, file in files.items():
             path = self._path(f"{folder}/{name}")
@@ -175,11 +162,11 @@ class Remote:
         self._write(f"{folder}/{MANIFEST}", manifest.to_json())
 
     def point_to(self, number: int) -> None:
-        """Make a generation the one that is read."""
+        """Make a generation current."""
         self._write(CURRENT, f"{number}\n")
 
     def sweep(self, keep: int | None) -> None:
-        """Remove the files of generations other than one, and nothing that is not ours."""
+        """Remove our files of all generations but one."""
         for number in self._numbers():
             if number != keep:
                 self.remove(number)
@@ -221,7 +208,7 @@ class Remote:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """Errors of the storage as `RemoteError`, whatever kinds it has; what is missing stays so."""
+        """Turn errors of the storage into `RemoteError`; `FileNotFoundError` stays."""
         try:
             yield
         except (StratagraphError, FileNotFoundError, NotADirectoryError):
@@ -231,7 +218,7 @@ class Remote:
 
 
 class _Named:
-    """A file of a storage that is read; a line that dies in the middle is a named error, too."""
+    """A remote file; a broken connection while reading is a named error too."""
 
     def __init__(self, file: Any, named: Callable[[], AbstractContextManager[None]]) -> None:
         self._file = file
@@ -244,9 +231,9 @@ class _Named:
 
 
 def publish(remote: Remote, manifest: Manifest, files: Mapping[str, BinaryIO]) -> None:
-    """Make files the next generation behind a URL; readers see it at one moment, once it is whole.
+    """Publish files as the next generation behind a URL, and remove earlier ones.
 
-    Earlier generations go then. A reader that was just fetching one turns to the new one.
+    A reader that is fetching an earlier one turns to the new one.
 
     Raises
     ------
@@ -255,7 +242,7 @@ def publish(remote: Remote, manifest: Manifest, files: Mapping[str, BinaryIO]) -
     Damaged
         If a file is not as it was written; nothing is published.
     RemoteError
-        If the storage refuses; what was published before is there as it was.
+        If the storage refuses; the previous generation stays.
     """
     remote.claim()
     number = max(manifest.generation, remote.next_number())
@@ -270,7 +257,7 @@ def publish(remote: Remote, manifest: Manifest, files: Mapping[str, BinaryIO]) -
 
 
 def shown(url: str) -> str:
-    """A URL for people to read: without what stands before an @ in the place of the host."""
+    """A URL for messages, without user name and password."""
     return re.sub(r"://[^/@]*@", "://", url).rstrip("/")
 
 

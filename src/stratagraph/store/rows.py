@@ -1,7 +1,7 @@
-"""The vectors of an index as rows of a vector store: what a row is called, what stands in it, how it is read.
+"""The vectors of an index as rows of a vector store: their ids, fields and reading.
 
-A row never changes: its id is made of the identity of the index and of all that stands in the row, so that
-what an update needs else is a new row, beside those that readers of the generation before it still use.
+A row never changes. Its id is made of the identity of the index and of the row's content. So an update adds
+rows beside those that readers of the previous generation still use.
 """
 
 from __future__ import annotations
@@ -40,29 +40,25 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)  # spreads the bits of a field's key over t
 
 
 def new_identity() -> str:
-    """A name for the rows of an index, which no other index has: 16 hexadecimal digits.
+    """A random name for the rows of an index: 16 hexadecimal digits.
 
-    By chance, and not by content: two folders with equal documents must not delete each other's rows.
+    It does not depend on the content: two folders with equal documents must not delete each other's rows.
     """
     return uuid.uuid4().hex[:16]
 
 
 @dataclass(frozen=True)
 class Fields:
-    """What stands in the rows of a generation beside the vectors, by slot.
+    """Fields of the rows beside the vectors, by slot.
 
     Attributes
     ----------
-    kinds
-        Kinds of vectors, as text, each once.
-    kind
-        Which of these a slot has, shape (slots,).
+    kinds, kind
+        Distinct kinds of vectors as text, and the kind of each slot, shape (slots,).
     members
-        For each array of vectors the places in `kinds` of those that its vectors have.
-    documents
-        Keys of documents, as text, each once.
-    document
-        Which of these a slot has, shape (slots,).
+        For each array of vectors, the kinds that its vectors have.
+    documents, document
+        Distinct keys of documents as text, and the key of each slot, shape (slots,).
     """
 
     kinds: Sequence[str]
@@ -107,7 +103,7 @@ class Fields:
         return cls(kinds, kind.astype(np.int64), members, [*keys, NONE, MANY], document)
 
     def keys(self, hashes: Keys) -> Keys:
-        """64 bits for each row: of its vector, its kind and its document, shape (slots,)."""
+        """64-bit key of each row, from its vector, kind and document, shape (slots,)."""
         both = self.kind * len(self.documents) + self.document
         found, places = np.unique(both, return_inverse=True)
         texts = [
@@ -118,7 +114,7 @@ class Fields:
         return hashes ^ (mixed[places] * _MIX)
 
     def text(self, slot: int) -> dict[str, str]:
-        """The fields of a slot, but for whose the row is and the vector."""
+        """The fields of a slot as text."""
         return {
             KIND_FIELD: self.kinds[int(self.kind[slot])],
             DOCUMENT_FIELD: self.documents[int(self.document[slot])],
@@ -126,7 +122,7 @@ class Fields:
 
 
 def mark(generation: int) -> int:
-    """The key of the row which says that the rows of a generation are all there."""
+    """Key of the row which says that all rows of a generation are there."""
     return content_key(f"{_MARK} {generation}")
 
 
@@ -161,7 +157,7 @@ class TableRows:
             )
 
     def get(self, keys: Sequence[int]) -> dict[int, Halves]:
-        """The vectors of those rows that are there, as they were written, by key."""
+        """The vectors of rows that are there, by key."""
         found: dict[int, Halves] = {}
         for start in range(0, len(keys), BATCH):
             ids = [self._id(key) for key in keys[start : start + BATCH]]
@@ -171,19 +167,19 @@ class TableRows:
     def search(
         self, vector: Vectors, k: int, where: Mapping[str, Sequence[str]]
     ) -> tuple[list[tuple[int, Halves]], int]:
-        """The keys and vectors of rows most like a vector, and how many rows the store gave in all."""
+        """Keys and vectors of the rows nearest to a vector, and the number of hits of the store."""
         found = self.table.search(vector.tolist(), k, {INDEX_FIELD: [self.identity], **where})
         return list(self._read(found)), len(found)
 
     def remove(self, keys: Sequence[int]) -> None:
-        """Remove rows; some stores refuse to remove what is not there, so they are looked up first."""
+        """Remove rows. They are looked up first: some stores refuse to remove what is not there."""
         for start in range(0, len(keys), BATCH):
             ids = [self._id(key) for key in keys[start : start + BATCH]]
             if there := list(self.table.get(ids)):
                 self.table.delete(there)
 
     def set_mark(self, generation: int) -> None:
-        """Say that the rows of this generation are all there, unless that is said already."""
+        """Mark the rows of this generation as complete."""
         key = mark(generation)
         if not self.get([key]):
             vector = np.zeros((1, self.dimension), np.float16)
@@ -191,7 +187,7 @@ class TableRows:
             self.put(np.array([key], np.uint64), vector, [{KIND_FIELD: _MARK, DOCUMENT_FIELD: NONE}])
 
     def marks(self, generations: Sequence[int]) -> list[int]:
-        """Which of these generations the store says it has."""
+        """Which of these generations are marked as complete."""
         keys = {mark(each): each for each in generations}
         return [keys[key] for key in self.get(list(keys))]
 

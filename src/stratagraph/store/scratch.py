@@ -1,4 +1,4 @@
-"""Documents that arrive, on the disk until they are assembled."""
+"""Arriving documents, on the disk until they are assembled."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UPDATE pieces SET id = content_id(
 
 
 class Scratch:
-    """Documents that arrive, on the disk and not in memory."""
+    """Arriving documents, kept on the disk instead of in memory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,7 +47,7 @@ class Scratch:
             connection.create_function("content_id", 3, content_id, deterministic=True)
 
     def add(self, document_id: str, digest: str, metadata: Metadata, chunks: Iterable[Chunk]) -> None:
-        """Store one document, all of it or (on an error) nothing."""
+        """Store one document; on an error, nothing of it."""
         stored = to_json(metadata, f"document {document_id!r}")
         with self._database.transaction() as connection:
             try:
@@ -77,12 +77,12 @@ class Scratch:
                 connection.execute(statement)
 
     def arrived(self) -> list[tuple[bytes, int]]:
-        """The ids of documents as UTF-8, in the order in which they sort, and their numbers here."""
+        """Sorted ids of documents as UTF-8, with their numbers here."""
         found = self._database.rows("SELECT id, number FROM arrived")
         return sorted((identity.encode(), number) for identity, number in found)
 
     def pieces(self) -> NDArray[Any]:
-        """The chunks in the order in which they came: place, document and ordinal of each."""
+        """Place, document and ordinal of each chunk, in the order of arrival."""
         kind = np.dtype([("place", np.int64), ("document", np.int64), ("ordinal", np.int64)])
         with self._database.use() as connection:
             return np.fromiter(
@@ -90,7 +90,7 @@ class Scratch:
             )
 
     def piece_ids(self) -> list[str]:
-        """The ids of the chunks, in the same order."""
+        """Ids of the chunks, in the order of arrival."""
         return [identity for (identity,) in self._database.rows("SELECT id FROM pieces ORDER BY place")]
 
     def read_pieces(self, places: Sequence[int]) -> list[tuple[Any, ...]]:

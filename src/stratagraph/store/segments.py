@@ -1,9 +1,8 @@
-"""Segments: files that hold many small things, and are shared by the generations that have these in common.
+"""Segments: files of many small things, shared by generations.
 
-A thing has a *slot*, its place in the segments of a generation, one after the other. A generation keeps the
-segments of the one before it in which nothing was given up, by hard links. What is still needed of the others
-is written anew, with what is new; so nothing that was given up is in the folder once the earlier generation
-is gone.
+A thing has a *slot*, its place in the segments of a generation. A generation hard-links those segments of the
+previous one of which it needs everything. It rewrites what it needs of the others, together with new things.
+So nothing deleted is left once the previous generation is removed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A folder of shards: indexes side by side, and a file that says which they are.
+"""A folder of shards: indexes side by side, and a file that lists them.
 
     root/
     ├── shards.json        how documents are spread, and the folders of the shards
@@ -6,10 +6,9 @@
     ├── lock               of whoever changes the list
     └── shard-0000/ ...    indexes, each as it would be alone
 
-Each shard publishes its own generations. What concerns several shards is not one step: a process that is
-killed in the middle leaves some with the change and others without it, and the same call finishes it. The
-list tells of a first build, a copy or a new method that has not ended: shards of the first two do not open as
-one, and a method that only some shards have is left out until all have it.
+Each shard publishes its own generations, so an operation on several shards is not atomic. A killed one leaves
+some shards changed, and the same call finishes it. The list records an unfinished first build, copy or new
+method. After the first two, the shards do not open as one; a method is left out until all shards have it.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def is_sharded(path: Path) -> bool:
 
 
 class ShardedFolder:
-    """A folder of shards: made by `create` or `open`.
+    """A folder of shards, made by `create` or `open`.
 
     Attributes
     ----------
@@ -76,12 +75,12 @@ class ShardedFolder:
 
     @classmethod
     def create(cls, path: Path, spread: Spread) -> ShardedFolder:
-        """Make a folder of shards, or take one that is spread in the same way.
+        """Create a folder of shards, or open one that is spread alike.
 
         Raises
         ------
         NotAnIndex
-            If the path holds something else, or shards that are spread in another way.
+            If the path holds something else, or shards that are spread otherwise.
         """
         path = Path(os.path.abspath(path))
         if path.exists() and not path.is_dir():
@@ -111,24 +110,24 @@ class ShardedFolder:
 
     @classmethod
     def _written(cls, root: Directory, spread: Spread) -> ShardedFolder:
-        """The folder for whoever builds it or copies to it, and sees what is there before the end."""
+        """The folder for a builder or copier, who sees shards before all are finished."""
         folder = cls(root, spread, DEFAULT_CHECK)
         folder._writes = True
         return folder
 
     @classmethod
     def open(cls, path: Path, check: str = DEFAULT_CHECK, *, partial: bool = False) -> ShardedFolder:
-        """Open a folder of shards, and all that were built.
+        """Open a folder of shards.
 
         Raises
         ------
         ShardMissing
-            If a shard that was built is not there, unless `partial`: then the others are opened.
+            If a built shard is missing; with `partial`, the others are opened.
         ShardMismatch
             If shards have other settings than the first.
         NotAnIndex, Damaged, FormatMismatch
-            If there is no shard, the first build or a copy has not ended (unless `partial`), or one cannot be
-            read.
+            If there is no shard, one cannot be read, or (unless `partial`) the first build or a copy is
+            unfinished.
         """
         root = Directory.open(Path(os.path.abspath(path)))
         folder = cls(root, _read(root), as_check(check), partial=partial)
@@ -141,12 +140,12 @@ class ShardedFolder:
 
     @property
     def spread(self) -> Spread:
-        """The shards, and what decides over the shard of a document."""
+        """The shards, and what decides the shard of a document."""
         return self._spread
 
     @property
     def generation(self) -> int:
-        """The sum of the shards' generations: it grows with each change to any of them."""
+        """The sum of the shards' generations; it grows with each change."""
         if self.closed:
             return sum(folder.generation for folder in self._folders.values())
         self._refresh()
@@ -154,11 +153,11 @@ class ShardedFolder:
 
     @property
     def dimension(self) -> int | None:
-        """Dimension of the vectors of the generations that were opened last; None before the first."""
+        """Dimension of the vectors of the last opened generations; None before the first."""
         return None if self._snapshot is None else self._snapshot.manifest.dimension
 
     def folder(self, shard: Shard) -> IndexFolder:
-        """The folder of a shard, for whoever builds it: it is made if it never was built."""
+        """The folder of a shard, created if it was never built."""
         self._require_open()
         if (self.path / shard.folder).is_symlink():
             raise self._missing(shard)
@@ -171,7 +170,7 @@ class ShardedFolder:
         return found
 
     def _found(self, shard: Shard) -> IndexFolder | None:
-        """The folder of a shard, opened; None if it is not there, or its first build has not ended."""
+        """The opened folder of a shard; None if it is missing or unfinished."""
         with self._lock:
             if shard.folder not in self._folders and self._is_there(shard):
                 try:
@@ -182,12 +181,12 @@ class ShardedFolder:
             return self._folders.get(shard.folder)
 
     def _present(self) -> list[tuple[Shard, IndexFolder]]:
-        """The shards that are there, with their folders."""
+        """The existing shards, with their folders."""
         found = [(shard, self._found(shard)) for shard in self._spread.shards if self._is_there(shard)]
         return [(shard, folder) for shard, folder in found if folder is not None]
 
     def snapshot(self) -> JoinedSnapshot:
-        """The generations that are published now; the same object while none of them changes.
+        """The current generations; the same object while none of them changes.
 
         Raises
         ------
@@ -217,7 +216,7 @@ class ShardedFolder:
         return self._snapshot
 
     def settled(self, spread: Spread) -> None:
-        """Record the shards that there are now; those that hold a generation count as built."""
+        """Record the shards; those with a generation count as built."""
         shards = tuple(
             replace(each, built=each.built or ((own := self._found(each)) is not None and own.generation > 0))
             for each in spread.shards
@@ -229,19 +228,19 @@ class ShardedFolder:
                 self._write(now)
 
     def tell(self, unfinished: str | None) -> None:
-        """Record which operation on all shards has not ended; None once it has."""
+        """Record an unfinished operation on all shards; None when it has ended."""
         with WriterLock(self._root, "shards"):
             self._write(replace(_read(self._root), unfinished=unfinished))
 
     def require_whole(self, operation: str | None = None) -> None:
-        """Refuse to change shards of which one is missing, or not built yet.
+        """Refuse to change shards if one is missing, or another operation is unfinished.
 
         Raises
         ------
         ShardMissing
-            Naming the one that is not there.
+            Naming the missing shard.
         NotAnIndex
-            If a build or a copy has not ended, and the operation is another one.
+            If another build or copy is unfinished.
         """
         if self._spread.unfinished in (BUILD, COPY) and operation != self._spread.unfinished:
             raise NotAnIndex(f"{self.path}: {begun(self._spread)}")
@@ -259,28 +258,25 @@ class ShardedFolder:
         return sum(sizes)
 
     def interrupted(self) -> str | None:
-        """The operations that were begun in shards and never finished; None if there are none.
-
-        A build, a copy or a new method is told of from its beginning to its end.
-        """
+        """Operations that were begun in shards and never finished; None if there are none."""
         found = [(shard, folder.interrupted()) for shard, folder in self._present()]
         told = [f"{shard}: {each}" for shard, each in found if each]
         return "; ".join([begun(self._spread)] * (self._spread.unfinished is not None) + told) or None
 
     def verify(self, inspect: Inspect | None = None) -> list[str]:
-        """Check every shard; one line for each problem, with the shard's folder first."""
+        """Check every shard; one line per problem, with the shard's folder first."""
         self._require_open()
         return list(_problems(self.path, self._spread, inspect))
 
     def copy_to(self, path: Path) -> None:
-        """Copy the generations that are published now to another folder of shards.
+        """Copy the current generations to another folder of shards.
 
         Raises
         ------
         NotAnIndex
-            If the folder is there and holds something else.
+            If the folder holds something else.
         ShardMissing
-            If a shard is not there.
+            If a shard is missing.
         """
         self.require_whole()
         target = ShardedFolder.create(Path(path), replace(self._spread, shards=self._unbuilt()))
@@ -298,20 +294,20 @@ class ShardedFolder:
 
     @property
     def url(self) -> None:
-        """Shards are never a cache of something behind a URL."""
+        """None: shards are never a copy of something behind a URL."""
 
     def refresh(self) -> None:
-        """Shards are never a cache, so that there is nothing to fetch."""
+        """Do nothing: shards are never a copy of something behind a URL."""
 
     def publish_to(self, url: str) -> None:
-        """Refuse: shards publish one by one, and readers of a URL would meet some old and some new."""
+        """Raise `StoreError`: shards publish one by one, so a URL could show old shards beside new ones."""
         raise StoreError(
             f"{self.path} is a folder of shards, which cannot be copied to a URL as one; "
             f"copy each shard to a URL of its own: open_index({str(self.path / 'shard-0000')!r}).copy_to(URL)"
         )
 
     def abandon(self) -> None:
-        """Close shards whose first build failed; those in which nothing was kept leave nothing behind."""
+        """Close shards whose first build failed; remove those in which nothing was kept."""
         for folder in self._folders.values():
             folder.abandon()
         with suppress(StoreError, OSError):
@@ -322,7 +318,7 @@ class ShardedFolder:
         self.close()
 
     def close(self) -> None:
-        """Let go of the folders. May be called twice."""
+        """Close the folders. May be called twice."""
         self.closed = True
         self._snapshot = None
         for folder in self._folders.values():
@@ -337,7 +333,7 @@ class ShardedFolder:
         return _is_folder(self.path / shard.folder)
 
     def _refresh(self) -> None:
-        """Turn to the list as it is now: others may have added a shard."""
+        """Read the list again: others may have added a shard."""
         self._spread = _read(self._root)
 
     def _write(self, spread: Spread) -> None:

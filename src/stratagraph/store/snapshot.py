@@ -27,7 +27,7 @@ def rows_of(
 ) -> TableRows | None:
     """The rows of a generation in a vector store; None if the folder holds its vectors.
 
-    While they are `moving` to the store, the generation before it may hold them still.
+    While vectors are `moving` to the store, the previous generation may still hold them.
 
     Raises
     ------
@@ -54,32 +54,29 @@ def _array(pool: Pool, slots: NDArray[np.integer], name: str) -> Vectors:
 
 
 class Snapshot(CorpusView):
-    """One published generation. It never changes, and stays readable when later ones replace it.
+    """One published generation. It never changes, and stays readable after later ones replace it.
 
-    Everything is opened at once (files checked, arrays mapped, nothing of the text read), so that it does
-    not matter when the files' names go away.
+    All files are checked and mapped at once, so that they may be removed later. No text is read.
 
     Attributes
     ----------
     manifest
-        How the generation was made.
+        The description of the generation.
     path
         The index folder.
-    groups
-        The arrays of parts as they are in their files, by part and folder, before patches.
-    pieces
-        The pieces of these files, by part, where they are in pieces.
+    groups, pieces
+        Arrays of parts before patches, by part and folder; their pieces, by part.
     pool
-        The vectors of everything.
+        All vectors.
     opened
-        The files of segments, by path; the snapshot of a later generation takes over those that it has too.
+        Segment files by path; a later snapshot reuses those that it shares.
 
     Raises
     ------
     FileNotFoundError
         If a file is missing; `IndexFolder.snapshot` tells damage from a race with a writer.
     Damaged, FormatMismatch
-        If something is not as it was written.
+        If a file is not as it was written.
     """
 
     def __init__(
@@ -110,12 +107,12 @@ class Snapshot(CorpusView):
             self._describe(self.pool, contents)
 
     def same_files(self, manifest: Manifest) -> dict[str, Opened]:
-        """The open files of segments that another generation has too, by their paths."""
+        """Open segment files that another generation shares, by path."""
         ours = self.manifest.files
         return {file: each for file, each in self.opened.items() if manifest.files.get(file) == ours[file]}
 
     def _describe(self, pool: ExternalPool, contents: Contents) -> None:
-        """Say what stands in the rows of a vector store."""
+        """Set the fields of the rows in a vector store."""
         arrays = {PASSAGES: contents.corpus[VECTOR_SLOTS]}
         for name in self.manifest.parts:
             arrays |= {f"{name}.{each}": slots for each, slots in contents.slots[name].items()}
@@ -130,7 +127,7 @@ class Snapshot(CorpusView):
 
     @property
     def corpus(self) -> StoredCorpus:
-        """Where chunks and documents are read from."""
+        """The chunks and documents."""
         return self._opened
 
     @property
@@ -152,12 +149,12 @@ class Snapshot(CorpusView):
         return self.manifest.documents
 
     def part(self, name: str) -> StoredPart:
-        """What the generation holds under this name: the extraction, the graph, or a method's index.
+        """A part by name: the extraction, the graph, or a method's index.
 
         Raises
         ------
         MethodMissing
-            If this generation holds none; the message names those it holds.
+            If there is none; the message names the parts that exist.
         """
         try:
             return self._parts[name]
@@ -166,5 +163,5 @@ class Snapshot(CorpusView):
             raise MethodMissing(f"index '{self.path}' holds no {name!r}; it holds: {held}") from None
 
     def close(self) -> None:
-        """Read no more of the corpus. Arrays that someone still holds stay valid."""
+        """Read no more of the corpus. Arrays in use stay valid."""
         self._opened.close()

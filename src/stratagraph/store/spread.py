@@ -1,4 +1,4 @@
-"""What `shards.json` says: how documents are spread over shards, and what has not ended."""
+"""The content of `shards.json`: how documents are spread over shards, and the unfinished operation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUILD, COPY, ADD_METHOD = "build", "copy", "add method"
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A shard: its folder's name, the value of the key that its documents have, and whether it was built."""
+    """A shard: its folder, its value of the metadata key, and whether it was built."""
 
     folder: str
     value: str | None = None
@@ -32,7 +32,7 @@ class Shard:
 class Spread:
     """How documents are spread over shards: by the hash of their id, or by a metadata key.
 
-    `unfinished` is an operation that concerns all shards, while it is under way and after it was stopped.
+    `unfinished` is an operation on all shards that is running or was stopped.
     """
 
     shards: tuple[Shard, ...]
@@ -49,7 +49,7 @@ class Spread:
         return content_key(identity) % len(self.shards)
 
     def owner(self, identity: str, metadata: Metadata) -> int | None:
-        """The shard that a document with this metadata belongs to; None if it is none of these."""
+        """The shard of a document; None if none of these has its value."""
         return self.shard_of(identity) if self.by is None else self.valued(str(metadata.get(self.by)))
 
     def valued(self, value: str) -> int | None:
@@ -68,7 +68,7 @@ class Spread:
 
     @classmethod
     def from_json(cls, text: str, path: Path) -> Spread:
-        """Read a list of shards; `Damaged` or `FormatMismatch` if it is none of this format."""
+        """Read a list of shards; `Damaged` or `FormatMismatch` if it is not valid."""
         content = json_object(text, path, str(path.parent), "build --shards N", "build_shards")
         try:
             shards = tuple(Shard(**each) for each in content["shards"])

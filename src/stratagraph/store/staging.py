@@ -63,15 +63,15 @@ _CORPUS = ""  # stands for a part, where vectors are those of the chunks
 
 
 class Staging(CorpusView):
-    """What `IndexFolder.writer` hands out: `add` documents, `assemble`, put vectors and parts, `publish`.
+    """What `IndexFolder.writer` returns: `add` documents, `assemble`, put vectors and parts, `publish`.
 
-    From `assemble` on it reads like a snapshot, in the new row numbers. Nothing of it is visible to
-    readers before `publish`, and all of it is gone if that is never called.
+    After `assemble` it reads like a snapshot, with the new row numbers. Readers see nothing of it before
+    `publish`, and without `publish` all of it is removed.
 
     Attributes
     ----------
     base
-        The generation this one follows; None for the first.
+        The previous generation; None for the first.
     published
         Whether `publish` was called.
     """
@@ -111,16 +111,15 @@ class Staging(CorpusView):
     # Documents
 
     def add(self, document_id: str, digest: str, metadata: Metadata, chunks: Iterable[Chunk]) -> None:
-        """Add a document, replacing the one of that id that the previous generation may have.
+        """Add a document, replacing one of the same id.
 
-        Chunks are written as they come, whatever their number, and get their ids here. A chunk's
-        metadata may repeat its document's.
+        Chunks are streamed to the disk, and get their ids here. A chunk's metadata may repeat its document's.
 
         Raises
         ------
         ValueError
-            If the document was already added, a chunk is of another document, or metadata (named with
-            its key) has no JSON form. Nothing of the document is kept then.
+            If the document was already added, a chunk is of another document, or metadata has no JSON form.
+            Nothing of the document is kept then.
         RuntimeError
             After `assemble`.
         """
@@ -135,12 +134,12 @@ class Staging(CorpusView):
         return self._scratch
 
     def assemble(self, *, removed: Collection[str]) -> None:
-        """Make the corpus: the previous documents without `removed`, and those added.
+        """Make the corpus: the previous documents without `removed`, and the added ones.
 
         Raises
         ------
         KeyError
-            If a document to be removed is not in the previous generation.
+            If a document to remove does not exist.
         """
         if self._assembled is not None:
             raise RuntimeError("assemble() was already called")
@@ -172,7 +171,7 @@ class Staging(CorpusView):
         )
 
     def _shared(self, kind: str, written: Written, columns: Columns) -> Records:
-        """The segments of chunks or documents: those that were written, and those that stay."""
+        """The segments of chunks or documents: new files and kept ones."""
         folder = f"{CORPUS_FOLDER}/{kind}"
         with self._directory.directory(CORPUS_FOLDER) as above, above.directory(kind) as directory:
             self._link(folder, directory, written.kept)
@@ -218,26 +217,26 @@ class Staging(CorpusView):
         return self._made_of.chunk_documents
 
     def known_rows(self) -> tuple[Rows, Rows]:
-        """Chunks that the previous generation has too: their rows now (ascending) and their rows there."""
+        """Chunks that the previous generation has too: their rows now (ascending), and their rows there."""
         return self._made_of.rows_now, self._made_of.rows_before
 
     def arrived_rows(self) -> Rows:
-        """Chunks of documents that came, ascending; some of them may be known all the same."""
+        """Chunks of added documents, ascending; the previous generation may have some of them."""
         return self._made_of.arrived
 
     # Vectors
 
     def create_vectors(self, dimension: int, *, copy_known: bool = True) -> Vectors:
-        """Vectors of shape (size, dimension), to be filled in for this generation.
+        """Vectors of shape (size, dimension), to be filled in; stored as float16.
 
-        They are kept as float16. Rows of `known_rows` are the previous vectors, which are not copied and
-        cannot be assigned to, unless `copy_known` is off (as after a change of the embedder); all others are
-        zero, in a memory-mapped file. On a full disk this fails, not a later assignment.
+        Rows of `known_rows` are the previous vectors and read-only, unless `copy_known` is off (after a
+        change of the embedder). All others are zero, in a memory-mapped file whose space is reserved: a full
+        disk fails here, not at a later assignment.
 
         Raises
         ------
         ValueError
-            If vectors are to be copied that have another dimension.
+            If the previous vectors have another dimension.
         """
         if self._vectors is not None:
             raise ValueError("this generation has its vectors already")
@@ -257,7 +256,7 @@ class Staging(CorpusView):
 
     @property
     def vectors(self) -> Vectors:
-        """The vectors of this generation, once they are created."""
+        """The vectors of this generation, after `create_vectors`."""
         if self._vectors is None:
             raise RuntimeError("call create_vectors() first")
         return self._vectors
@@ -273,18 +272,24 @@ class Staging(CorpusView):
         *,
         read_once: bool = False,
     ) -> None:
-        """Store a part: the extraction, the graph, or what a method built.
+        """Store a part: the extraction, the graph, or a method's index.
 
-        The `sources` of nodes are rows of this generation. Arrays of vectors, whose names end in "vectors",
-        are kept as float16, each vector once in a generation. `origins` tells of such an array to which chunk
-        each vector belongs, where its rows are not those of the first nodes. Of a part that the next stage
-        reads from end to end, and no other, nothing is kept open (`read_once`).
+        Parameters
+        ----------
+        nodes
+            Their `sources` are rows of this generation.
+        arrays
+            Those whose names end in "vectors" are stored as float16, each vector once in a generation.
+        origins
+            The chunk of each vector of an array, if its rows are not those of the first nodes.
+        read_once
+            Keep nothing open, since the next stage reads the part from end to end and nobody after it.
 
         Raises
         ------
         ValueError
             If the part is there already, two nodes share an id, sources are not ascending rows of this
-            corpus, an array's name is unsafe or reserved, or something has no plain form.
+            corpus, an array's name is unsafe or reserved, or something cannot be stored.
         """
         self._require_new(name)
         if reserved := {INDPTR, INDICES, NODE_SLOTS} & set(arrays):
@@ -310,7 +315,7 @@ class Staging(CorpusView):
         return self.base is not None and len(self._made_of.rows_before) < self.base.size
 
     def _put_nodes(self, name: str, nodes: Sequence[Node] | Carried, order: Rows) -> NDArray[np.uint32]:
-        """Write the nodes that the previous generation lacks, and link the segments that hold the others."""
+        """Write new nodes, and link the segments of the others."""
         base, known = self._base_records(name), None
         given: Sequence[Node]
         if isinstance(nodes, Carried):
@@ -332,7 +337,7 @@ class Staging(CorpusView):
         return self.base.part(name).reader.records
 
     def _slots_before(self, name: str, before: Rows) -> Rows:
-        """The slots of nodes by their rows in the previous generation, -1 for those without one."""
+        """Slots of nodes by their rows in the previous generation, -1 for new ones."""
         slots = np.full(len(before), -1, np.int64)
         if self.base is not None and (before >= 0).any():
             slots[before >= 0] = self.base.part(name).reader.slots[before[before >= 0]]
@@ -344,7 +349,7 @@ class Staging(CorpusView):
         return NodeRecords(records, slots)
 
     def _records(self, name: str, folder: str, columns: Columns, **held: int) -> Records:
-        """The records in the segments of a folder of this generation."""
+        """The records in a folder of this generation."""
         files = [each.removeprefix(f"{folder}/") for each in self._files if each.startswith(f"{folder}/")]
         files.sort(key=segment_order)
         known, linked = ({}, {}) if self.base is None else (self.base.opened, self.base.manifest.files)
@@ -358,7 +363,7 @@ class Staging(CorpusView):
         return Records(name, files, segments, columns, **held)
 
     def _link(self, folder: str, directory: Directory, files: Sequence[str]) -> None:
-        """Take files of the previous generation into a directory of this one."""
+        """Link files of the previous generation into a directory of this one."""
         if not files or self.base is None:
             return
         before = self.base.manifest
@@ -389,16 +394,14 @@ class Staging(CorpusView):
     def publish(self, manifest: Manifest) -> int:
         """Make this the current generation, and return its number.
 
-        Counts, the number and checksums are filled in. Readers see the new generation from one moment
-        on, or the previous one if the process dies before. Then the calls that deleted chunks went into
-        are purged, and older generations removed; a process that dies before has done leaves that to
-        the next writer.
+        Counts, number and checksums of the manifest are filled in. Readers see the new generation at once, or
+        the previous one if the process dies before. Then calls of deleted chunks are purged, and older
+        generations removed; if the process dies first, the next writer does that.
 
         Raises
         ------
         ValueError
-            If the manifest does not fit: its parts are not those put, its dimension is not that of the
-            vectors.
+            If the manifest names other parts or another dimension.
         OSError
             On a full disk; the previous generation stays.
         """
@@ -435,7 +438,7 @@ class Staging(CorpusView):
         return replace(counted, vectors=vectors, files=dict(sorted(self._files.items())))
 
     def _write_vectors(self) -> None:
-        """Write the vectors that the previous generation lacks, and where each array finds its own."""
+        """Write the new vectors, and the slots of every array of vectors."""
         pool = self._vectors_of(self.vectors.shape[1])
         pool.put(_CORPUS, VECTOR_SLOTS, self.vectors, np.arange(self.size))
         plan = pool.plan(compact=self._compact)
@@ -466,7 +469,7 @@ class Staging(CorpusView):
         self._directory.unlink(SCRATCH_VECTORS)
 
     def _fields(self, count: int, slots: Mapping[str, Mapping[str, NDArray[np.integer]]]) -> Fields:
-        """What stands in the rows of a vector store."""
+        """Fields of the rows in a vector store."""
         arrays = {PASSAGES: slots[_CORPUS][VECTOR_SLOTS]}
         for part, own in slots.items():
             arrays |= {f"{part}.{name}": each for name, each in own.items() if part != _CORPUS}
@@ -485,7 +488,7 @@ class Staging(CorpusView):
         self._directory.sync_all()
 
     def discard(self) -> None:
-        """Remove what was staged and not published; nothing happens otherwise."""
+        """Remove what was staged, unless it is published."""
         if self._scratch is not None:
             self._scratch.close()
         if self._opened is not None:
@@ -504,7 +507,7 @@ def _are_vectors(name: str, array: NDArray[Any]) -> bool:
 
 
 def _order(count: int, first: Rows) -> Rows:
-    """What sorts so many new vectors: their nodes' chunks, and of those beyond the nodes none is first."""
+    """Sort keys of new vectors: the first chunk of their nodes; vectors beyond the nodes sort last."""
     found = np.full(count, np.iinfo(np.int64).max, np.int64)
     found[: len(first)] = first[:count]
     return found

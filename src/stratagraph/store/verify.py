@@ -1,4 +1,4 @@
-"""The full check of an index folder: checksums, SQLite's own check, and what the numbers must obey."""
+"""The full check of an index folder: checksums, SQLite's own check, and what numbers must obey."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _READ = 1 << 16  # nodes looked at at a time
 def verify(
     layout: Layout, calls: SqliteCalls, inspect: Inspect | None = None, table: VectorTable | None = None
 ) -> list[str]:
-    """The problems of a folder, all of them, one readable line each, with the file's name first.
+    """All problems of a folder, one line each, with the file's name first.
 
-    A generation whose files are all as they were written is given to `inspect`.
+    If every file is as it was written, `inspect` checks the generation too.
     """
     found = [
         *_told(_kinds(layout.root)),
@@ -56,13 +56,7 @@ def verify(
 
 
 def verify_folder(path: Path, inspect: Inspect | None = None) -> list[str]:
-    """`verify` of an index so damaged that it may not open.
-
-    Raises
-    ------
-    NotAnIndex
-        If the folder holds no finished index at all.
-    """
+    """`verify` for an index that may be too damaged to open; `NotAnIndex` if there is no finished index."""
     try:
         layout = found_layout(path)
     except Damaged as error:
@@ -76,7 +70,7 @@ def verify_folder(path: Path, inspect: Inspect | None = None) -> list[str]:
 
 
 def _told(problems: Iterator[str]) -> Iterator[str]:
-    """The problems, and as the last one an error that keeps the others from being looked for."""
+    """The problems, followed by an error that stops the search for more."""
     try:
         yield from problems
     except FileNotFoundError as error:
@@ -86,7 +80,7 @@ def _told(problems: Iterator[str]) -> Iterator[str]:
 
 
 def _kinds(root: Directory) -> Iterator[str]:
-    """Links, pipes and the like in the places of files, of those too that nobody may ever open."""
+    """Links, pipes and the like in the places of files."""
     for name in _FILES:
         try:
             root.plain_status(name)
@@ -95,7 +89,7 @@ def _kinds(root: Directory) -> Iterator[str]:
 
 
 def _journal(layout: Layout) -> Iterator[str]:
-    """An unfinished operation is none; nor is one that is under way."""
+    """Only damage is a problem; an unfinished or running operation is not."""
     journal = Journal(layout.root)
     if journal.exists():
         with suppress(Locked, OSError), WriterLock(layout.root, None):
@@ -161,7 +155,7 @@ def _inspected(
 
 
 def _rows(snapshot: Snapshot, journal: Journal) -> Iterator[str]:
-    """Whether a vector store has the rows of a generation, as they were written."""
+    """Whether a vector store has the rows of the generation."""
     pool = snapshot.pool
     if not isinstance(pool, ExternalPool):
         return
@@ -176,7 +170,7 @@ def _rows(snapshot: Snapshot, journal: Journal) -> Iterator[str]:
 
 
 def _file(directory: Directory, file: str, manifest: Manifest, contents: Contents) -> Iterator[str]:
-    """What is wrong with a file as such; one that is as it was written is opened."""
+    """Problems of a file; a sound one is opened."""
     try:
         with opened(directory, file) as descriptor:
             if found := problem(descriptor, manifest.files[file], "full"):
@@ -188,7 +182,7 @@ def _file(directory: Directory, file: str, manifest: Manifest, contents: Content
 
 
 def _nodes(contents: Contents, manifest: Manifest) -> Iterator[str]:
-    """Whether the nodes of each part can be read, and are what their keys say."""
+    """Whether the nodes of each part can be read, and match their keys."""
     for part in manifest.nodes:
         records = contents.records(part)
         slots = contents.parts[part][SLOTS]
@@ -206,7 +200,7 @@ def _nodes(contents: Contents, manifest: Manifest) -> Iterator[str]:
 
 
 def _corpus(corpus: StoredCorpus) -> Iterator[str]:
-    """Whether chunks and documents can be read, are each there once, and are found as they should be."""
+    """Whether chunks and documents can be read, are unique, and can be found."""
     chunks, documents = f"{CORPUS_FOLDER}/{CHUNKS}", f"{CORPUS_FOLDER}/{DOCUMENTS}"
     for start in range(0, corpus.size, _READ):
         slots = corpus.chunk_slots[start : start + _READ]

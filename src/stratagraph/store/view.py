@@ -1,4 +1,4 @@
-"""Reading a corpus and the nodes over it; the same for a published generation and one being made."""
+"""Reading chunks, documents and parts, from a published generation or one being made."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ INDPTR, INDICES = "sources.indptr", "sources.indices"
 
 
 class StoredPart:
-    """A part of a generation (the extraction, the graph, a method's index) as it lies in the store.
+    """A part of a generation (the extraction, the graph, a method's index).
 
     Attributes
     ----------
     size
         Number of nodes.
     arrays
-        The part's arrays, memory-mapped, and beside them the nodes' sources in compressed rows:
-        node i has the chunk rows `sources.indices[sources.indptr[i]:sources.indptr[i + 1]]`. Vectors are read
-        when they are asked for (`pool.PooledVectors`).
+        The part's arrays, memory-mapped, and the nodes' sources: node i has the chunk rows
+        `sources.indices[sources.indptr[i]:sources.indptr[i + 1]]`. Vectors are read on demand
+        (`pool.PooledVectors`).
     reader
-        Where the nodes are read from.
+        Reads the nodes.
     """
 
     def __init__(self, name: str, reader: NodeRecords, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -40,26 +40,14 @@ class StoredPart:
         self.reader = reader
 
     def nodes(self, rows: Sequence[int]) -> list[Node]:
-        """The nodes at these rows, in their order.
-
-        Raises
-        ------
-        IndexError
-            If a row does not exist.
-        """
+        """The nodes at these rows, in their order; `IndexError` for an unknown row."""
         return [
             Node(each.id, each.kind, each.level, each.text, tuple(each.sources.tolist()), each.extra)
             for each in self.items(rows)
         ]
 
     def items(self, rows: Sequence[int]) -> list[Item]:
-        """The nodes at these rows for a search: their sources are views of the part's own.
-
-        Raises
-        ------
-        IndexError
-            If a row does not exist.
-        """
+        """The nodes at these rows for a search, with sources as views; `IndexError` for an unknown row."""
         indptr, indices = self.arrays[INDPTR], self.arrays[INDICES]
         wanted = np.asarray(rows, np.int64)
         fields = self.reader.read(rows)
@@ -78,11 +66,11 @@ class StoredPart:
         return self.reader.ids(rows)
 
     def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
-        """64 bits for each of the nodes at these rows, which stand for its id."""
+        """64-bit keys of the ids of the nodes at these rows."""
         return self.reader.keys(rows)
 
     def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
-        """64 bits for each of the nodes at these rows, which stand for all of it but its sources."""
+        """64-bit hashes of the nodes at these rows, without their sources."""
         return self.reader.marks(rows)
 
     def levels(self, rows: Sequence[int]) -> list[tuple[str, int]]:
@@ -95,9 +83,9 @@ class StoredPart:
 
 
 class CorpusView(ABC):
-    """The chunks of a corpus in canonical order (document id, then ordinal); rows count from 0.
+    """The chunks of a corpus in canonical order (document id, then ordinal), with rows from 0.
 
-    Safe to use from several threads. A row that does not exist is an `IndexError`.
+    Safe to use from several threads. An unknown row is an `IndexError`.
     """
 
     @property
@@ -120,7 +108,7 @@ class CorpusView(ABC):
 
     @abstractmethod
     def part(self, name: str) -> StoredPart:
-        """A part of the generation; `MethodMissing` if there is none of that name."""
+        """A part by name; `MethodMissing` if there is none."""
 
     @property
     def size(self) -> int:
@@ -128,7 +116,7 @@ class CorpusView(ABC):
         return self._corpus.size
 
     def ids(self, rows: Sequence[int]) -> list[str]:
-        """Chunk ids. `ids(range(size))` maps the rows of this generation to what every generation knows."""
+        """Chunk ids, which stay the same in all generations."""
         return self._corpus.ids(rows)
 
     def texts(self, rows: Sequence[int]) -> list[str]:
@@ -144,7 +132,7 @@ class CorpusView(ABC):
         return self._corpus.row_of(ids)
 
     def refs(self, refs: Sequence[str]) -> dict[str, list[int]]:
-        """Rows by the caller's own ids of passages; those not there are left out."""
+        """Rows by the caller's own chunk ids; unknown ones are left out."""
         return self._corpus.refs(refs)
 
     def documents(self) -> dict[str, str]:
@@ -152,7 +140,7 @@ class CorpusView(ABC):
         return self._corpus.documents()
 
     def digests(self) -> Mapping[str, str]:
-        """The same, read when they are asked for."""
+        """Digests by document id, read on demand."""
         return Digests(self._corpus)
 
     def document_ids(self, numbers: Sequence[int]) -> list[str]:
