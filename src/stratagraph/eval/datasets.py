@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from statistics import median
 
-from stratagraph.eval.layout_fields import DocumentRecord, Raw, text_of, texts_of
+from stratagraph.eval.layout_fields import DocumentRecord, text_of, texts_of
 from stratagraph.eval.layouts import read_layout
 from stratagraph.importing import read_openie
 from stratagraph.importing.lines import json_lines
@@ -144,19 +144,17 @@ def load_dataset(
     """
     folder = Path(str(files("stratagraph") / DEMO)) if path == DEMO else Path(path)
     raw = read_layout(folder, split)
-    dataset = _assembled(raw, name or (folder.stem if folder.is_file() else folder.resolve().name))
+    dataset = Dataset(
+        name or (folder.stem if folder.is_file() else folder.resolve().name),
+        tuple(map(_document, raw.documents)),
+        tuple(Question(*record) for record in raw.questions),
+    )
     dataset = _checked(dataset, [each.place for each in raw.documents])
     if extraction is not None:
         dataset = _with_extraction(dataset, _beside(folder, extraction))
     if query_entities is not None:
         dataset = _with_question_entities(dataset, _beside(folder, query_entities))
     return dataset
-
-
-def _assembled(raw: Raw, name: str) -> Dataset:
-    documents = tuple(_document(each) for each in raw.documents)
-    questions = tuple(Question(*record) for record in raw.questions)
-    return Dataset(name, documents, questions)
 
 
 def _document(given: DocumentRecord) -> Document:

@@ -30,7 +30,7 @@ def cohen_kappa(one: Verdicts, other: Verdicts) -> float | None:
     one, other
         Verdicts by question, in one order; a question where either is None does not count.
 
-    Returns ------- (p - q) / (1 - q), with p the share of equal verdicts and q that of shuffled ones; 1 where
+    Returns ------- (p - q) / (1 - q), with p the share of equal verdicts and q that of shuffled ones. 1 where
     both always gave the same verdict, None if no question has both.
     """
     pairs = [(a, b) for a, b in zip(one, other, strict=True) if a is not None and b is not None]

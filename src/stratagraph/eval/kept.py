@@ -169,13 +169,11 @@ def identity_of_run(
 
 
 def _row(value: Mapping[str, Any]) -> Row:
-    made = value["indexing"]
+    indexing = value["indexing"]
+    if indexing is not None:
+        stages = {stage: Usage(**usage) for stage, usage in indexing["stages"].items()}
+        indexing = Indexing(**{**indexing, "stages": stages})
     spent = {name: Usage(**value[name]) for name in ("asking", "usage", "judging")}
     series = {name: tuple(value[name]) for name in ("latency_ms", "cpu_ms", "answers", "failures")}
     scores = {metric: tuple(each) for metric, each in value["scores"].items()}
-    return Row(**{**value, **spent, **series, "scores": scores, "indexing": made and _indexing(made)})
-
-
-def _indexing(value: Mapping[str, Any]) -> Indexing:
-    stages = {stage: Usage(**usage) for stage, usage in value["stages"].items()}
-    return Indexing(**{**value, "stages": stages})
+    return Row(**{**value, **spent, **series, "scores": scores, "indexing": indexing})

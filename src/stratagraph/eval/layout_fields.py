@@ -115,13 +115,11 @@ def objects_of(record: Mapping[str, Any], key: str, place: str) -> list[dict[str
 def pairs_of(record: Mapping[str, Any], key: str, place: str) -> list[tuple[str, Any]]:
     """The list of pairs of a title and a value under a key, which must exist. Errors as `text_of`."""
     value = record.get(key)
-    if not isinstance(value, list) or not all(_is_pair(each) for each in value):
+    if not isinstance(value, list) or not all(
+        isinstance(each, list) and len(each) == 2 and isinstance(each[0], str) for each in value
+    ):
         raise ValueError(f"{place}: {key!r} must be a list of pairs, of which the first is a title")
     return [(title, other) for title, other in value]
-
-
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
 
 
 def sentences_of(value: Any, place: str) -> str:

@@ -299,7 +299,10 @@ def _retrieval(evaluation: Evaluation) -> Table:
     }
     table = [["", *columns, "p50 ms", "p95 ms", "CPU ms"]]
     for row in _measured(evaluation):
-        means = [_metric(metric, evaluation.mean(row.name, metric)) for metric in columns.values()]
+        means = [
+            number(evaluation.mean(row.name, metric), 0 if metric.startswith("tokens") else 3)
+            for metric in columns.values()
+        ]
         latencies = [number(row.latency(percentile), 1) for percentile in (50, 95)]
         table.append([row.name, *means, *latencies, number(row.cpu, 1)])
     return table
@@ -449,10 +452,6 @@ def _notes(evaluation: Evaluation) -> Iterator[str]:
 
 def _measured(evaluation: Evaluation) -> list[Row]:
     return [row for row in evaluation.rows if row.scores]
-
-
-def _metric(name: str, value: float | None) -> str:
-    return number(value, 0 if name.startswith("tokens") else 3)
 
 
 def number(value: float | None, digits: int) -> str:

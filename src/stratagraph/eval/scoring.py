@@ -153,20 +153,11 @@ def score(
     for budget in cutoffs.budgets:
         context = context_of(texts, budget, count_tokens) if answerable else ""
         scores[f"answer@{budget}"] = float(contains_answer(context, question.answers)) if answerable else None
-        scores[f"recall@{budget}t"] = _within(budget, gold, deep, texts, count_tokens) if gold else None
+        scores[f"recall@{budget}t"] = None
+        if gold:  # a summary counts for none of its documents
+            held = deep[: fitting(texts, budget, count_tokens)]
+            alone = [passage.documents[0] for passage in held if len(passage.documents) == 1]
+            scores[f"recall@{budget}t"] = recall_at(alone, gold, len(alone)) if alone else 0.0
     for k in cutoffs.k:
         scores[f"tokens@{k}"] = float(sum(count_tokens(passage.text) for passage in found[:k]))
     return scores
-
-
-def _within(
-    budget: int,
-    gold: Sequence[str],
-    deep: Sequence[Passage],
-    texts: Sequence[str],
-    count_tokens: CountTokens,
-) -> float:
-    """Recall of the passages that fit a token budget; a summary counts for none of its documents."""
-    held = deep[: fitting(texts, budget, count_tokens)]
-    ranking = [passage.documents[0] for passage in held if len(passage.documents) == 1]
-    return recall_at(ranking, gold, len(ranking)) if ranking else 0.0

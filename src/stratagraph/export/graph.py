@@ -158,34 +158,18 @@ def write_graphml(index: Source, path: Path, methods: Sequence[str]) -> None:
                     f'<key id="{domain}.{name}" for="{domain}" attr.name="{name}" attr.type="{kind}"/>\n'
                 )
         file.write('<graph id="stratagraph" edgedefault="directed">\n')
-        for line in _lines(index, methods):
-            file.write(line)
+        for each in elements(index, methods):
+            if isinstance(each, Vertex):
+                values = {"kind": each.kind, "label": each.label}
+                values |= {name: each.values[name] for name in _NODE if name in each.values}
+                if "metadata" in values:
+                    values["metadata"] = json.dumps(values["metadata"], ensure_ascii=False)
+                file.write(f"<node id={_attribute(each.id)}>{_fields('node', values)}</node>\n")
+            else:
+                ends = f"source={_attribute(each.source)} target={_attribute(each.target)}"
+                fields = _fields("edge", {"relation": each.kind, **each.values})
+                file.write(f"<edge {ends}>{fields}</edge>\n")
         file.write("</graph>\n</graphml>\n")
-
-
-def _lines(index: Source, methods: Sequence[str]) -> Iterator[str]:
-    for each in elements(index, methods):
-        if isinstance(each, Vertex):
-            yield _node(each.id, {"kind": each.kind, "label": each.label, **_told(each.values)})
-        else:
-            yield _edge(each.source, each.target, each.kind, **each.values)
-
-
-def _told(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values in the order of the file's attributes, metadata as JSON."""
-    found = {name: values[name] for name in _NODE if name in values}
-    if "metadata" in found:
-        found["metadata"] = json.dumps(found["metadata"], ensure_ascii=False)
-    return found
-
-
-def _node(identity: str, values: Mapping[str, Any]) -> str:
-    return f"<node id={_attribute(identity)}>{_fields('node', values)}</node>\n"
-
-
-def _edge(source: str, target: str, relation: str, **values: Any) -> str:
-    fields = _fields("edge", {"relation": relation, **values})
-    return f"<edge source={_attribute(source)} target={_attribute(target)}>{fields}</edge>\n"
 
 
 def _fields(domain: str, values: Mapping[str, Any]) -> str:
@@ -232,19 +216,17 @@ def write_neo4j(index: Source, path: Path, methods: Sequence[str]) -> None:
             if isinstance(each, Vertex):
                 values = {"name": each.label, **each.values}
                 nodes.writerow(
-                    [each.id, _csv_label(each.kind), *(_csv_cell(values.get(name)) for name in _CSV_NODE)]
+                    [
+                        each.id,
+                        "".join(word.capitalize() for word in _NOT_WORD.split(each.kind)),
+                        *(_csv_cell(values.get(name)) for name in _CSV_NODE),
+                    ]
                 )
             else:
                 own = each.values.get("text"), each.values.get("weight")
-                edges.writerow([each.source, each.target, _csv_type(each.kind), *map(_csv_cell, own)])
-
-
-def _csv_label(kind: str) -> str:
-    return "".join(word.capitalize() for word in _NOT_WORD.split(kind))
-
-
-def _csv_type(kind: str) -> str:
-    return _NOT_WORD.sub("_", kind).upper()
+                edges.writerow(
+                    [each.source, each.target, _NOT_WORD.sub("_", each.kind).upper(), *map(_csv_cell, own)]
+                )
 
 
 def _csv_cell(value: Any) -> str:

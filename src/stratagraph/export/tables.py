@@ -173,14 +173,11 @@ def write_parquet(index: Source, path: Path, methods: Sequence[str]) -> None:
         columns = COLUMNS[name]
         schema = pyarrow.schema([(column, types[kind]) for column, kind in columns.items()])
         with whole(path / f"{FILES[name]}.parquet") as aside, parquet.ParquetWriter(aside, schema) as writer:
-            for rows in _batches(records, columns):
-                writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
-
-
-def _batches(records: Iterator[Record], columns: dict[str, str]) -> Iterator[list[dict[str, Any]]]:
-    while batch := list(islice(records, _ROWS)):
-        yield [{name: _cell(record[name], kind) for name, kind in columns.items()} for record in batch]
-
-
-def _cell(value: Any, kind: str) -> Any:
-    return json.dumps(value, ensure_ascii=False) if kind == _JSON else value
+            while batch := list(islice(records, _ROWS)):
+                for record in batch:
+                    record |= {
+                        name: json.dumps(record[name], ensure_ascii=False)
+                        for name, kind in columns.items()
+                        if kind == _JSON
+                    }
+                writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))

@@ -336,7 +336,7 @@ def _reports(tables: Tables, entities: _Entities, notes: Counter[str]) -> Iterat
             text=text_of(row, "full_content"),
             rating=_number(text_of(row, "rank", "rating")),
             level=int(_number(text_of(row, "level") or text_of(community, "level")) or 0),
-            parent=_parent(text_of(row, "parent") or text_of(community, "parent")),
+            parent=(text_of(row, "parent") or text_of(community, "parent")).removeprefix("-1"),  # at the top
             members=tuple(dict.fromkeys(filter(None, members))),
         )
     if communities:
@@ -348,7 +348,3 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _parent(text: str) -> str:
-    return "" if text == "-1" else text

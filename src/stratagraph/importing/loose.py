@@ -98,13 +98,11 @@ class Loose:
         return draft, lines
 
     def _count(self) -> None:
-        used = {key_of(end) for owned in self._relations.values() for r in owned for end in _ends(r)}
+        used = {
+            key_of(end) for owned in self._relations.values() for r in owned for end in (r.source, r.target)
+        }
         for key, mention in self._entities.items():
             if mention.description:
                 self._notes["entities without a source text: kept in a passage of the graph's own"] += 1
             elif key not in used:
                 self._notes["entities without source text, description or relation: left out"] += 1
-
-
-def _ends(relation: RelationMention) -> tuple[str, str]:
-    return relation.source, relation.target

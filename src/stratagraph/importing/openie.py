@@ -27,21 +27,18 @@ _DEPTH = 3  # a list of triples in a list of triples; what is deeper is no tripl
 def read_triple(value: Any, notes: Counter[str]) -> list[tuple[str, ...]]:
     """Read the triples of a value, usually one.
 
-    Returns ------- Tuples of three non-blank parts (the middle one may be empty), or of two for a statement
-    with unknown roles. `notes` counts repairs and what is neither.
+    A triple has three non-blank parts (the middle one may be empty), or two for a statement with unknown
+    roles. `notes` counts repairs and what is neither.
     """
-    parts = [next((value[k] for k in keys if k in value), "") for keys in _ROLES] if _is_map(value) else value
+    parts = value
+    if isinstance(value, Mapping):
+        parts = [next((value[key] for key in keys if key in value), "") for keys in _ROLES]
     if not isinstance(parts, list | tuple):
         return _dropped(notes)
-    nested = any(isinstance(part, list | tuple) for part in parts)
-    if nested:
+    if any(isinstance(part, list | tuple) for part in parts):
         notes["triples with lists inside: taken apart"] += 1
     flat = _flat(parts, _DEPTH)
     return [read for one in flat for read in _read(one, notes)] if flat else _dropped(notes)
-
-
-def _is_map(value: Any) -> bool:
-    return isinstance(value, Mapping)
 
 
 def _dropped(notes: Counter[str]) -> list[tuple[str, ...]]:
@@ -139,7 +136,10 @@ class _Passages:
 
     def __init__(self, documents: Iterable[Item] | None, notes: Counter[str]) -> None:
         self._given = None if documents is None else list(documents)
-        self._texts = {_key(item): _text(item) for item in self._given or ()}
+        self._texts = {
+            _key(item): item.text if isinstance(item, Chunk) else "".join(item.blocks())
+            for item in self._given or ()
+        }
         self._by_text = {text.strip(): key for key, text in self._texts.items()}
         self._own: dict[str, Chunk] = {}
         self._notes = notes
@@ -183,10 +183,6 @@ class _Passages:
 
 def _key(item: Item) -> str:
     return (item.ref or item.document_id) if isinstance(item, Chunk) else item.id
-
-
-def _text(item: Item) -> str:
-    return item.text if isinstance(item, Chunk) else "".join(item.blocks())
 
 
 def _first(record: Mapping[str, Any], names: Iterable[str]) -> Any:

@@ -73,8 +73,9 @@ def hierarchy(index: Readable, method: str | None = None, *, most: int = MOST_SH
     name = method or index.methods[0]
     root, total = tree_of(index.nodes(name), name)
     if not root.children:
-        root = _chunks_alone(index, name)
-        total = len(root.children)
+        # the corpus is so small that the method made no nodes above chunks
+        leaves = [Branch(chunk.id, size=1) for chunks in index.chunks().values() for chunk in chunks]
+        root, total = Branch(name, children=leaves, size=len(leaves)), len(leaves)
     shown = largest_part(root, most + 1)
     return page(
         f"Hierarchy of {name}",
@@ -93,12 +94,6 @@ def _note(shown: Shown, total: int) -> str:
     return (
         f"{count - groups:,} of {total:,} nodes are shown: the largest, each below the one that contains it."
     )
-
-
-def _chunks_alone(index: Readable, label: str) -> Branch:
-    """The tree of a corpus for which the method made no nodes above chunks."""
-    ids = [chunk.id for chunks in index.chunks().values() for chunk in chunks]
-    return Branch(label, children=[Branch(each, size=1) for each in ids], size=len(ids))
 
 
 def _data(index: Readable, shown: Shown) -> dict[str, Any]:
@@ -125,15 +120,12 @@ def _texts(index: Readable, ids: Sequence[str]) -> Texts:
     """Texts of members that are not nodes: chunks, else entities."""
     chunks = {chunk.id: chunk for chunk in index.find_chunks(ids)}
     rest = [each for each in ids if each not in chunks]
-    found = {
-        each.id: ("entity", _described(each), each.sources, each.documents) for each in index.entities(rest)
-    }
+    found = {}
+    for each in index.entities(rest):
+        text = f"{each.name}: {each.description}" if each.description else each.name
+        found[each.id] = ("entity", text, each.sources, each.documents)
     of_chunks = {each.id: ("chunk", each.text, (each.id,), (each.document_id,)) for each in chunks.values()}
     return {**found, **of_chunks}
-
-
-def _described(entity: GraphEntity) -> str:
-    return f"{entity.name}: {entity.description}" if entity.description else entity.name
 
 
 def _record(branch: Branch, parent: int, hidden: int, texts: Texts) -> dict[str, Any]:

@@ -74,13 +74,12 @@ def _rooted(tops: list[Branch], label: str) -> Branch:
     for branch in tops:
         kinds[branch.node.kind if branch.node else ""].append(branch)
     if len(tops) > MOST_ROOTS and len(kinds) > 1:
-        root.children = [_group(kind, members) for kind, members in sorted(kinds.items())]
+        root.children = [
+            Branch(kind, children=members, size=sum(member.size for member in members))
+            for kind, members in sorted(kinds.items())
+        ]
     root.size = sum(child.size for child in root.children)
     return root
-
-
-def _group(kind: str, members: list[Branch]) -> Branch:
-    return Branch(kind, children=members, size=sum(member.size for member in members))
 
 
 def largest_part(root: Branch, limit: int) -> Shown:

@@ -140,9 +140,5 @@ class HyDE:
         vector = embedder.question(question)
         if passage := self._made_up(question):
             vector = vector + embedder.documents([passage])[0]
-        return [self._bench.passages[row] for row in self._dense.nearest(_unit(vector), k)]
-
-
-def _unit(vector: Vectors) -> Vectors:
-    length = float(np.linalg.norm(vector))
-    return vector / np.float32(length) if length else vector
+        length = np.float32(np.linalg.norm(vector)) or np.float32(1)
+        return [self._bench.passages[row] for row in self._dense.nearest(vector / length, k)]
