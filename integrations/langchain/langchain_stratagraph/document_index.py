@@ -97,7 +97,8 @@ class StrataDocumentIndex(DocumentIndex):
         if self._retriever is not None and (documents or self._held(blank)):
             with use_callbacks(callbacks):
                 self._index.insert(joined(self._index, self._chunks(documents), blank))
-        return _response(items, blank)
+        ids = dict.fromkeys(map(_id, items))
+        return UpsertResponse(succeeded=[each for each in ids if each not in blank], failed=list(blank))
 
     def delete(
         self, ids: list[str] | None = None, *, callbacks: Callbacks = None, **kwargs: Any
@@ -110,7 +111,9 @@ class StrataDocumentIndex(DocumentIndex):
             If no ids are given.
         """
         _refuse(kwargs)
-        found = self._held(_given(ids))
+        if ids is None:
+            raise ValueError("give the ids of the documents to delete")
+        found = self._held(ids)
         if found:
             with use_callbacks(callbacks):
                 self._index.insert(joined(self._index, (), found))
@@ -164,12 +167,6 @@ def _refuse(arguments: dict[str, Any]) -> None:
         raise TypeError(f"StrataDocumentIndex knows no argument {min(arguments)!r} here")
 
 
-def _given(ids: list[str] | None) -> list[str]:
-    if ids is None:
-        raise ValueError("give the ids of the documents to delete")
-    return ids
-
-
 def _sorted(items: Sequence[Document]) -> tuple[list[Document], list[str]]:
     """The documents with text, each with an id (of equal ids the last one), and the ids of blank ones."""
     documents = {_id(each): each for each in items}
@@ -180,11 +177,6 @@ def _sorted(items: Sequence[Document]) -> tuple[list[Document], list[str]]:
         if identity not in blank
     ]
     return good, blank
-
-
-def _response(items: Sequence[Document], blank: Sequence[str]) -> UpsertResponse:
-    ids = dict.fromkeys(map(_id, items))
-    return UpsertResponse(succeeded=[each for each in ids if each not in blank], failed=list(blank))
 
 
 def _id(document: Document) -> str:

@@ -4,7 +4,9 @@
 >>> print(evaluate("demo", ["lshtree", "dense", "bm25"]))                               # doctest: +SKIP
 
     datasets, layouts           corpora with questions, in the layouts in use
-    metrics, bootstrap          metrics of one question; whether a difference is more than noise
+    metrics                     metrics of one question
+    clustering_metrics          metrics of communities
+    bootstrap                   whether a difference is more than noise
     rankers                     what is measured, and what the rankers of a run share
     names, checking             names of rows, and what is wrong with them
     shared_graph, baselines     the systems the package is compared with, over one extraction

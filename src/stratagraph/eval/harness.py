@@ -133,7 +133,11 @@ def evaluate(
             "nothing could be scored; name them, or give an llm whose answers are compared"
         )
     if not split:
-        data = _whole(data)
+        whole = (
+            Chunk(item.text, item.id, metadata=item.metadata) if isinstance(item, Document) else item
+            for item in data.documents
+        )
+        data = replace(data, documents=tuple(whole))
     cutoffs = Cutoffs(tuple(k), tuple(budgets))
     if view not in EVAL_VIEWS:
         raise ValueError(f"view must be one of {', '.join(EVAL_VIEWS)}, not {view!r}")
@@ -177,14 +181,6 @@ def evaluate(
         about["meteor_synonyms"] = has_wordnet()
     rows = compared(rows, settings)
     return Evaluation(data.name, data.questions, tuple(rows), reference, about, data.notes)
-
-
-def _whole(dataset: Dataset) -> Dataset:
-    documents = tuple(
-        Chunk(item.text, item.id, metadata=item.metadata) if isinstance(item, Document) else item
-        for item in dataset.documents
-    )
-    return replace(dataset, documents=documents)
 
 
 def _wanted(methods: Sequence[str | Ranker], reference: str, view: str, config: Config) -> list[str | Ranker]:

@@ -283,12 +283,11 @@ def summary_metrics(evaluation: Evaluation) -> dict[str, str]:
     columns = {f"R@{k}": f"recall@{k}" for k in cutoffs.k}
     columns |= {f"all@{middle}": f"all_recall@{middle}", f"nDCG@{deepest}": f"ndcg@{deepest}"}
     columns |= {"MRR": f"mrr@{deepest}"}
-    columns |= {f"ans@{_thousands(budget)}": f"answer@{budget}" for budget in cutoffs.budgets}
+    columns |= {
+        f"ans@{budget // 1000}k" if budget % 1000 == 0 else f"ans@{budget}": f"answer@{budget}"
+        for budget in cutoffs.budgets
+    }
     return columns | {f"tok@{middle}": f"tokens@{middle}"}
-
-
-def _thousands(budget: int) -> str:
-    return f"{budget // 1000}k" if budget % 1000 == 0 else str(budget)
 
 
 def _retrieval(evaluation: Evaluation) -> Table:
