@@ -43,7 +43,8 @@ import numpy as np
 from chnsw_peers import Base, K, Pool, compiled
 from chnsw_vectors import PART, chosen, vectors
 
-from stratagraph.kernels import CHNSW, _native
+from stratagraph.kernels import _native
+from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.knn import knn_graph
 
 POOLS = [5, 7, 10, 14, 20, 28, 40, 56, 80, 112, 160, 224, 320]

@@ -16,7 +16,7 @@ import time
 import numpy as np
 from chnsw import POOLS, ROUNDS, Ours, Run, Timer, at_recall, blended, exact, hierarchy, recalls, unit
 
-from stratagraph.kernels import CHNSW
+from stratagraph.kernels.chnsw import CHNSW
 
 TOPIC = 20
 QUERIES = 200

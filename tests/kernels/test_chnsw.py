@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.kernels.chnsw_oracle import Oracle, exact, reachable
 
 from stratagraph.errors import NativeUnavailable
-from stratagraph.kernels import CHNSW, _chnsw_links, _native
+from stratagraph.kernels import _chnsw_links
+from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.hamming import native_available
 from stratagraph.kernels.knn import knn_graph
 
@@ -461,7 +462,7 @@ def test_all_instruction_sets_agree(codes: Any, dimension: int) -> None:
     index = CHNSW.build(layers, children, codes=codes, scan_limit=50)
     queries = layers[0][:20]
     want = index.search_many(queries, 5, ef=30)
-    for name in _native.simd_levels():
+    for name in _chnsw_links._native.simd_levels():
         opened = CHNSW.from_arrays(index.arrays(), instructions=name)
         for (rows, scores), (rows_too, scores_too) in zip(
             want, opened.search_many(queries, 5, ef=30), strict=True

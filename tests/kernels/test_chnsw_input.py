@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.kernels.test_chnsw import hierarchy
 
 from stratagraph.errors import Damaged, FormatMismatch, StoreError
-from stratagraph.kernels import CHNSW
+from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.hamming import native_available
 
 BACKENDS = ["native", "numpy"] if native_available() else ["numpy"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stratagraph.kernels import CHNSW
+from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.hamming import native_available
 
 pytestmark = pytest.mark.skipif(not native_available(), reason="installed without the native kernels")

@@ -8,7 +8,7 @@ import sys
 ALIVE = """
 import threading
 import numpy as np
-from stratagraph.kernels import CHNSW
+from stratagraph.kernels.chnsw import CHNSW
 
 def hold(index):
     ready.set()

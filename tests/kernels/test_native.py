@@ -13,7 +13,8 @@ from stratagraph.kernels.hamming import native_available
 if not native_available():
     pytest.skip("installed without the native kernels", allow_module_level=True)
 
-from stratagraph.kernels import CHNSW, _native
+from stratagraph.kernels import _native
+from stratagraph.kernels.chnsw import CHNSW
 
 INTS = [
     np.array(values, np.int32)

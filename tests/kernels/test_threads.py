@@ -15,7 +15,7 @@ STACK = 1 << 45  # of a thread, for which no machine has room
 
 SCARCE = """
 import numpy as np
-from stratagraph.kernels import CHNSW
+from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.ppr import shallow_pagerank_many, transition_matrix
 import threading
 

@@ -14,7 +14,7 @@ import pytest
 
 import stratagraph as sg
 from stratagraph.errors import ParseFailed
-from stratagraph.kernels import CHNSW
+from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.methods.archrag import ArchRAGConfig, ArchRAGOptions
 from stratagraph.methods.archrag.compose import FILTER, fitted
 from stratagraph.methods.archrag.index import CHANGES, opened

@@ -1,4 +1,4 @@
-"""Undirected weighted edges, checked and brought into one order; what the clusterings start from."""
+"""Undirected weighted edges in canonical order, from which all clusterings start."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class Edges:
         return Edges(self.low[kept], self.high[kept], self.weights[kept], self.nodes)
 
     def within(self, labels: Labels) -> Edges:
-        """The edges that join nodes of one label."""
+        """The edges between nodes of the same label."""
         return self.where(labels[self.low] == labels[self.high])
 
     def among(self, members: Labels) -> Edges:
-        """The edges among some nodes, which are numbered from 0 in the order given."""
+        """The edges among some nodes, renumbered from 0 in the given order."""
         position = np.full(self.nodes, -1, dtype=np.int64)
         position[members] = np.arange(len(members))
         low, high = position[self.low], position[self.high]
@@ -102,7 +102,7 @@ class Edges:
 
 
 def _added_up(keys: Labels, values: Weights | None) -> tuple[Labels, Weights]:
-    """Each key once, ascending, with the sum of its values; None: how often it comes."""
+    """Each key once, ascending, with the sum of its values; None: its count."""
     if not (keys[1:] > keys[:-1]).all():
         if values is None:
             keys = np.sort(keys)
@@ -139,7 +139,7 @@ def _check(ends: NDArray[np.integer], weights: Weights, nodes: int) -> None:
 
 
 def check_size(max_size: int) -> None:
-    """A bound on the size of communities."""
+    """`ValueError` if the bound on the size of communities is below 1."""
     if max_size < 1:
         raise ValueError(f"max_size must be at least 1, not {max_size}")
 
@@ -177,8 +177,7 @@ def within_each(outer: Labels, inner: Labels) -> Labels:
 def common_neighbours(edges: Edges) -> Labels:
     """The number of nodes adjacent to both ends of each edge, shape (edges,).
 
-    Two neighbourhoods of about the same size are merged. Where one end is a hub, the neighbours of the
-    other are looked up among the hub's: the cost of an edge is that of its smaller end.
+    Neighbourhoods of similar size are merged; where one end is a hub, the other's neighbours are looked up.
     """
     matrix, degrees = edges.matrix(), edges.degrees()
     matrix.sort_indices()

@@ -37,11 +37,10 @@ _FOR_MEAN = 1024
 class CHNSW(Linked):
     """Search by inner product in all layers of a hierarchy, or in one; vectors should have one length.
 
-    Layer 0 is the lowest. Nodes are the rows of their layer, in the order in which they were given. Searches
-    may run in several threads.
+    Layer 0 is the lowest. Nodes are numbered by row in each layer. Searches may run in several threads.
 
-    Without the native kernels numpy scans all layers, the large ones through a sketch; then `ef` and links
-    have no effect, and results are as good. Such an index is linked when the native kernels open it.
+    Without the native kernels numpy scans all layers, the large ones through a sketch; `ef` and links have no
+    effect. Such an index is linked when the native kernels open it.
     """
 
     @classmethod
@@ -68,20 +67,20 @@ class CHNSW(Linked):
         Parameters
         ----------
         layers
-            Arrays of shape (n, dimension), converted to float32; some may be empty.
+            Arrays of shape (n, dimension); some may be empty.
         children
-            For each layer but the lowest its links to the layer below, as pairs (node, child), shape
-            (links, 2). None: searches descend by links to the nearest node below alone.
+            For each layer but the lowest pairs (node, child in the layer below), shape (links, 2). None:
+            searches descend by links to the nearest node below alone.
         codes
             What is searched: `int8` (one scale per vector) or `float32`.
         keep_vectors
-            Keep the float32 vectors to score results again. False saves memory and loses a little recall.
+            Keep the float32 vectors to score results again; False loses a little recall.
         links
             Links that a new node sets (the paper's M); a node holds at most twice as many.
         ef_construction
             Candidates from which they are chosen.
         scan_limit
-            Layers of at most as many nodes are scanned. None: 256, of float32 64, which takes as long.
+            Layers of at most as many nodes are scanned. None: 256, of float32 64.
         breadth
             Best nodes of a layer whose children are entries into the next (ERRATA A8).
         recall
@@ -97,8 +96,7 @@ class CHNSW(Linked):
         Raises
         ------
         ValueError
-            For shapes that do not fit, values that are not finite or larger than 1e15 (the row is named),
-            and children out of range.
+            For shapes that do not fit, values not finite or above 1e15, and children out of range.
         NativeUnavailable
             If `backend` is `native` and there are no native kernels.
         """
@@ -138,8 +136,6 @@ class CHNSW(Linked):
 
         Parameters
         ----------
-        query
-            Shape (dimension,), converted to float32.
         k
             Results per layer; a smaller layer gives all its nodes.
         ef
@@ -180,8 +176,8 @@ class CHNSW(Linked):
 
         Returns
         -------
-        For each layer the rows and the scores, both of shape (m, k), filled up with -1 and 0. No array is
-        wider than the largest layer.
+        For each layer the rows and the scores, both of shape (m, min(k, largest layer)), filled up with -1
+        and 0.
         """
         queries = np.ascontiguousarray(queries, np.float32)
         if queries.ndim != 2 or queries.shape[1] != self.dimension:
@@ -209,10 +205,7 @@ class CHNSW(Linked):
         self._note_changes([len(gone) if level == layer else 0 for level in range(len(self))])
 
     def arrays(self) -> dict[str, Array]:
-        """Everything, as arrays by name, to be stored and given to `from_arrays`.
-
-        They share memory with the index: write them before the next change.
-        """
+        """Everything, as arrays by name for `from_arrays`; they share memory with the index."""
         named = {"options": written(self.options, self.dimension, self._ef, self._changes)}
         for level, layer in enumerate(self._layers):
             named |= {f"layer{level}.{name}": array for name, array in layer.arrays().items()}
@@ -234,11 +227,9 @@ class CHNSW(Linked):
         Raises
         ------
         Damaged
-            If an array is missing, has another shape or type, or holds a link to no living node; it is named.
+            If an array is missing, has another shape or type, or holds a link to no living node.
         FormatMismatch
             If they have another format.
-        ValueError
-            If the processor does not have the instructions.
         """
         options, dimension, ef, changes = read_options(arrays)
         index = cls(dimension, len(ef), options, backend, instructions)
@@ -266,9 +257,8 @@ class CHNSW(Linked):
     ) -> tuple[CHNSW, list[int]]:
         """An index of other layers, most of whose vectors are in this one, which does not change.
 
-        Nodes whose vectors are here keep their links; only the others are deleted and added. Options stay,
-        and so does `ef` but where changes have become many. Stored arrays change only in the rows of nodes
-        that went or came, which are last, and in `ids`.
+        Nodes whose vectors are here keep their links. Options stay, and so does `ef` unless changes have
+        become many. Stored arrays change only in `ids` and in the rows of deleted and added nodes.
 
         Parameters
         ----------
@@ -280,7 +270,7 @@ class CHNSW(Linked):
 
         Returns
         -------
-        The index, whose rows are those of `layers`, and for each layer how many nodes were deleted or added.
+        The index, and for each layer how many nodes were deleted or added.
 
         Raises
         ------

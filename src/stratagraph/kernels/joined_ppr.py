@@ -1,14 +1,11 @@
-"""Personalised PageRank over several graphs that have nodes in common, none of them copied.
+"""Personalised PageRank over the union of several graphs that have nodes in common, none of them copied.
 
-The union of graphs G_1 ... G_n has the nodes of all, and of an edge that several have the sum of its
-weights. With s_i(v) the sum of the weights at a node v in G_i, and P_i the row-stochastic matrix of G_i, its
-transition matrix is
+With s_i(v) the sum of the weights at a node v in G_i, and P_i the row-stochastic matrix of G_i, the
+transition matrix of the union is
 
     P(v, w) = sum over i of  s_i(v) / s(v) * P_i(v, w),     s(v) = sum over i of s_i(v),
 
-so a walk over the union passes the part s_i(v) / s(v) of a node's mass in each graph that has the node. This
-is the walk of `kernels.ppr`, but that a node is bounded (`per_edge`) by its edges in all graphs, of which two
-may be one edge of the union.
+so each graph passes on the part s_i(v) / s(v) of a node's mass. `per_edge` counts edges in all graphs.
 """
 
 from __future__ import annotations
@@ -58,10 +55,7 @@ class JoinedGraph:
         strengths: Sequence[NDArray[np.floating]],
         nodes: int,
     ) -> JoinedGraph:
-        """Graphs, the numbers of their nodes in the union of `nodes`, and s_i(v) of each of their nodes.
-
-        Every node of the union is in one of them, and every strength above 0.
-        """
+        """From the graphs, the numbers of their nodes in the union, and s_i(v) above 0 of their nodes."""
         everywhere = np.concatenate([np.zeros(0, np.int32), *numbers])
         order = np.argsort(everywhere, kind="stable")
         counts = np.bincount(everywhere, minlength=nodes)
@@ -81,7 +75,7 @@ class JoinedGraph:
 
     @property
     def nodes(self) -> int:
-        """Nodes of the union."""
+        """Number of nodes of the union."""
         return len(self.starts) - 1
 
 

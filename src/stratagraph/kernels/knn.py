@@ -25,22 +25,18 @@ def knn_graph(
     k: int,
     *,
     ef: int = 32,
-    links: int = 12,
-    ef_construction: int = 40,
     seed: int = 0,
     threads: int = 1,
     backend: Backend = "auto",
 ) -> tuple[Nodes, Matrix]:
-    """The k nearest others of every vector, approximately.
+    """Rows and scores of the k nearest others of every vector by inner product, approximately.
 
-    Returns
-    -------
-    Rows and scores, both of shape (n, min(k, n - 1)), best first, filled up with -1 where fewer were found.
+    Both have shape (n, min(k, n - 1)), best first, filled up with -1 where fewer were found.
     """
     index = CHNSW.build(
         [vectors],
-        links=links,
-        ef_construction=ef_construction,
+        links=12,
+        ef_construction=40,
         recall=0.01,
         seed=seed,
         threads=threads,
@@ -52,23 +48,23 @@ def knn_graph(
 class Hnswlib:
     """Search by inner product through an HNSW graph of the package hnswlib (Malkov and Yashunin, 2018).
 
-    Searches may run in several threads. Equal input gives an equal graph with one thread alone.
+    Equal input gives an equal graph with one thread alone.
 
     Parameters
     ----------
     vectors
-        Shape (n, dimension), n at least 1; copied. Vectors should have one length, and none should be zero.
+        Shape (n, dimension), n at least 1; copied. They should have one length and not be zero.
     m
-        Links that a new node sets in each level of the graph (M); level 0 holds twice as many.
+        Links that a new node sets in each level (M); level 0 holds twice as many.
     ef_construction
         Candidates from which these links are chosen.
     ef
-        Candidates that a search keeps; a search for k vectors keeps at least k.
+        Candidates that a search keeps, at least k.
 
     Raises
     ------
     MissingExtra
-        If hnswlib is not installed; the message holds the pip line.
+        If hnswlib is not installed.
     ValueError
         For an option below 1 (`m`: below 2), and for vectors of another shape.
     """
@@ -102,16 +98,7 @@ class Hnswlib:
         self._index.set_ef(ef)
 
     def search(self, queries: Matrix, k: int) -> tuple[NDArray[np.int64], Matrix]:
-        """The rows and inner products of the nearest vectors, approximately.
-
-        Parameters
-        ----------
-        queries
-            Shape (m, dimension).
-
-        Returns
-        -------
-        Rows and scores, both of shape (m, min(k, n)), best first.
+        """Rows and inner products of the nearest vectors, approximately, both of shape (m, min(k, n)).
 
         Raises
         ------
@@ -144,12 +131,7 @@ def hnswlib_graph(
     seed: int = 0,
     threads: int = 1,
 ) -> tuple[Nodes, Matrix]:
-    """The k nearest others of every vector through hnswlib, approximately; parameters as of `Hnswlib`.
-
-    Returns
-    -------
-    Rows and scores, both of shape (n, min(k, n - 1)), best first.
-    """
+    """As `knn_graph`, through hnswlib; parameters as of `Hnswlib`."""
     index = Hnswlib(vectors, m=m, ef_construction=ef_construction, ef=ef, seed=seed, threads=threads)
     parts = [index.search(block, k + 1) for _, block in blocks(vectors)]
     rows, scores = (np.concatenate(each) for each in zip(*parts, strict=True))

@@ -40,8 +40,6 @@ def leiden(
         The ends of each edge, shape (edges, 2). Weights of parallel edges add up; self-loops are dropped.
     weights
         Shape (edges,), none negative; None: 1 each. An edge of weight 0 is left out.
-    nodes
-        Number of nodes.
     resolution
         Larger values make more and smaller communities.
     max_size
@@ -50,8 +48,7 @@ def leiden(
         Labels to start from, shape (nodes,); a node of label -1 is new and starts alone.
     movable
         The nodes that may change community, shape (nodes,); None: all. New nodes always may. The others of
-        one community stay together, unless they alone exceed `max_size`. The cost is that of the movable
-        nodes' surroundings.
+        one community stay together, unless they alone exceed `max_size`.
 
     Returns
     -------
@@ -124,18 +121,9 @@ def modularity(
     *,
     resolution: float = 1.0,
 ) -> float:
-    """Share of weight inside communities less what chance would put there (Newman and Girvan, 2004).
+    """Share of weight inside communities less its expectation (Newman and Girvan, 2004); at most 1.
 
-    Parameters
-    ----------
-    ends, weights
-        The edges as for `leiden`.
-    labels
-        Community of each node, shape (nodes,).
-
-    Returns
-    -------
-    At most 1; 0 for a graph without edges.
+    Edges are as for `leiden`; `labels` has shape (nodes,). 0 for a graph without edges.
     """
     edges = Edges.of(ends, weights, len(labels))
     total = float(edges.weights.sum())
@@ -218,7 +206,7 @@ def split_large(edges: Edges, labels: Labels, max_size: int, seed: int) -> Label
 
 
 def _split_once(edges: Edges, labels: Labels, max_size: int, seed: int) -> Labels:
-    """Split each community above the bound by Leiden, or cut it to size where Leiden leaves it whole."""
+    """Split communities above the bound by Leiden; cut those that Leiden leaves whole."""
     large = _large(labels, max_size)
     if not large.any():
         return labels
@@ -228,15 +216,14 @@ def _split_once(edges: Edges, labels: Labels, max_size: int, seed: int) -> Label
 
 
 def _large(labels: Labels, max_size: int) -> NDArray[np.bool_]:
-    """The nodes of communities above the bound."""
     return np.bincount(labels)[labels] > max_size
 
 
 def _leiden_in_each(edges: Edges, labels: Labels, chosen: NDArray[np.bool_], seed: int) -> Labels:
     """Leiden in each of the chosen communities, on its own subgraph, in one call for all.
 
-    Masses of a node are its strength in its community over the root of that community's own 2m, so that
-    the objective is the sum of the communities' own modularities; no edge joins two of them.
+    A node's mass is its strength in its community over the root of the community's own 2m, so that the
+    objective is the sum of the communities' own modularities.
     """
     members = np.flatnonzero(chosen)
     inner = edges.within(np.where(chosen, labels, -1)).among(members)
@@ -286,17 +273,9 @@ def _walk_order(edges: Edges) -> Labels:
 
 
 def _merge_linked(edges: Edges, labels: Labels, within: Labels, max_size: int) -> Labels:
-    """Merge linked communities while modularity gains by it and none exceeds `max_size`.
+    """Merge linked communities of one label of `within` while modularity gains and none exceeds `max_size`.
 
-    Splitting a large community leaves pieces far smaller than the bound, and each would need a summary. In
-    each round every community picks the partner of most gain, and the pairs that pick each other merge.
-
-    Parameters
-    ----------
-    labels
-        The communities, numbered.
-    within
-        Only communities of one label here may merge, shape (nodes,).
+    In each round every community picks the partner of most gain, and the pairs that pick each other merge.
     """
     strengths = edges.strengths()
     total = strengths.sum()

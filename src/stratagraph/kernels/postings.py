@@ -1,4 +1,4 @@
-"""Postings: for each key, ascending, the rows in which it stands; made, and brought up to date."""
+"""Postings: for each key, ascending, the rows that hold it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Postings:
 
     @classmethod
     def of(cls, keys: Keys, rows: NDArray[np.integer], values: NDArray[Any]) -> Postings:
-        """From a key, a row and a value for each posting, in any order; no pair of key and row twice."""
+        """From a key, a row and a value for each posting, in any order, without repeated pairs."""
         order = np.lexsort((rows, keys))
         return cls._ordered(keys[order], np.asarray(rows)[order], values[order])
 
@@ -55,11 +55,11 @@ class Postings:
         return np.where(self.keys[at] == keys, at, -1).astype(np.int64)
 
     def at(self, place: int) -> slice:
-        """Where the postings of the key at a place are."""
+        """The postings of the key at a place."""
         return slice(int(self.starts[place]), int(self.starts[place + 1]))
 
     def sums(self, keys: Keys) -> Rows:
-        """The sum of the values of each key, 0 of one that is not there."""
+        """The sum of the values of each key, 0 for unknown keys."""
         places = self.places(keys)
         known = places[places >= 0]
         starts = np.asarray(self.starts[known], np.int64)
@@ -71,14 +71,10 @@ class Postings:
         return found
 
     def updated(self, rows: Rows, fresh: Postings, size: int) -> Postings:
-        """The postings of rows that stayed, with those of `fresh`.
+        """The postings after an update.
 
-        Parameters
-        ----------
-        rows
-            What each row there was is now, or -1 for one that went.
-        size
-            Number of rows now.
+        `rows` gives the new number of each previous row, or -1 if it was deleted; `fresh` are the postings of
+        new rows; `size` is the number of rows.
         """
         moved = rows[self.rows]
         stays = moved >= 0

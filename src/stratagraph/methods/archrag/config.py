@@ -45,7 +45,7 @@ class ArchRAGConfig:
         Links that a node of C-HNSW sets within its level (the paper's M).
     mode
         Of C-HNSW: `fast`, or `paper` for the algorithm as the paper prints it, with its errata
-        (`kernels.CHNSW`).
+        (`kernels.chnsw.CHNSW`).
     codes
         What C-HNSW searches: `int8`, a quarter of the vectors' size, or `float32`. Results are scored by the
         vectors in any case.
