@@ -28,7 +28,7 @@ from stratagraph.pipeline.names.index import NameIndex
 from stratagraph.pipeline.nearest import Nearest
 from stratagraph.pipeline.reports import ReportSchema
 from stratagraph.records import Node
-from stratagraph.store.nodes import compressed_sources
+from stratagraph.store.node_records import compressed_sources
 
 DIMENSION = 384
 PER_TOPIC = 60

@@ -21,6 +21,7 @@ from stratagraph.methods.archrag.index import CHANGES, opened
 from stratagraph.methods.archrag.ranking import Calibration, select
 from stratagraph.methods.archrag.relations import Relations
 from stratagraph.methods.archrag.warm_start import EntityKeys, WarmStart
+from stratagraph.pipeline.drift import Drift
 from stratagraph.pipeline.graph import Graph
 from stratagraph.records import EntityMention, Extraction, Node, RelationMention
 from stratagraph.testing import FakeEmbedder
@@ -703,7 +704,11 @@ def test_the_same_reports_are_not_written_again() -> None:
 def test_a_warm_start_lets_only_what_changed_move() -> None:
     ends = np.array([[0, 1], [1, 2], [3, 4]])
     entities = EntityKeys.of("abcde", ends)
-    arrays = {**entities.arrays(np.array([0, 0, 0, 1, 1])), "parents": np.array([2, 2, -1])}
+    arrays = {
+        **entities.arrays(np.array([0, 0, 0, 1, 1])),
+        "parents": np.array([2, 2, -1]),
+        **Drift(5).arrays(),
+    }
 
     class Previous:
         pass

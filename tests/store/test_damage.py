@@ -383,7 +383,7 @@ def test_a_text_that_is_longer_than_it_says_is_not_unpacked(index: Path) -> None
 def test_a_row_that_does_not_exist_is_damage_as_well_as_a_wrong_index(index: Path) -> None:
     snapshot = IndexFolder.open(index).snapshot()
     for error in (IndexError, Damaged):
-        with pytest.raises(error, match="row 3 of chunks does not exist; there are 3"):
+        with pytest.raises(error, match="chunk 3 does not exist; there are 3"):
             snapshot.texts([3])
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import stratagraph as sg
 from stratagraph.errors import Locked, NotAnIndex
-from stratagraph.store import forks
+from stratagraph.store import database
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import MARKER, made_layout
 from tests.store.support import contents, fill, manifest, publish
@@ -257,7 +257,7 @@ def test_a_fork_waits_for_what_other_threads_do_in_sqlite(tmp_path: Path) -> Non
     inside, order = threading.Event(), []
 
     def work() -> None:
-        with forks.inside_sqlite(), forks.inside_sqlite():
+        with database.inside_sqlite(), database.inside_sqlite():
             inside.set()
             time.sleep(0.2)
             order.append("left")
@@ -267,11 +267,11 @@ def test_a_fork_waits_for_what_other_threads_do_in_sqlite(tmp_path: Path) -> Non
     inside.wait()
     child = os.fork()
     if child == 0:
-        with forks.inside_sqlite():
+        with database.inside_sqlite():
             os._exit(0 if order == ["left"] else 1)
     order.append("forked")
     thread.join()
-    with forks.inside_sqlite():
+    with database.inside_sqlite():
         assert os.waitpid(child, 0)[1] == 0
     assert order == ["left", "forked"]
 

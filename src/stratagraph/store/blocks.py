@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import zlib
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from stratagraph._locks import Lock, cached_property
@@ -77,9 +77,7 @@ class Records:
         self._begins = [0, *accumulate(self.sizes)]
         self._columns = {"lengths": np.int32, **(columns or {})}
         self._block_starts = [0, *accumulate(len(each["firsts"]) for each in segments)]
-        self._held = held
-        self._blocks: OrderedDict[int, bytes] = OrderedDict()
-        self._bytes = 0
+        self._blocks: LRUCache[int, bytes] = LRUCache(held, getsizeof=len)
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -177,7 +175,6 @@ class Records:
         """The decompressed block, which must have `size` bytes."""
         with self._lock:
             if (held := self._blocks.get(block)) is not None:
-                self._blocks.move_to_end(block)
                 return held
         try:
             content = zlib.decompressobj().decompress(self._packed(block).data, size + 1)
@@ -187,12 +184,9 @@ class Records:
             number = bisect_right(self._block_starts, block) - 1
             at = f"block {block - self._block_starts[number]} of {self.files[number]}"
             raise Damaged(f"{self.name}: {at}: {error}") from error
-        with self._lock:
-            if block not in self._blocks:  # another thread may have opened it meanwhile
+        if size <= self._blocks.maxsize:
+            with self._lock:
                 self._blocks[block] = content
-                self._bytes += size
-            while self._bytes > self._held and len(self._blocks) > 1:
-                self._bytes -= len(self._blocks.popitem(last=False)[1])
         return content
 
 

@@ -441,13 +441,11 @@ def _sources(contents: Contents, part: str, nodes: int, chunks: int) -> Iterator
 def infinite(arrays: Arrays) -> Iterator[str]:
     """Names of arrays of vectors with values that no unit vector has."""
     for name in arrays:
-        if name.endswith(VECTORS) and arrays[name].dtype.kind == "f" and not _finite(arrays[name]):
-            yield name
-
-
-def _finite(array: NDArray[Any]) -> bool:
-    parts = (array[start : start + _ROWS] for start in range(0, len(array), _ROWS))
-    return all(bool((np.abs(part) <= _LARGEST).all()) for part in parts)  # false of NaN too
+        array = arrays[name]
+        if name.endswith(VECTORS) and array.dtype.kind == "f":
+            parts = (array[start : start + _ROWS] for start in range(0, len(array), _ROWS))
+            if not all((np.abs(part) <= _LARGEST).all() for part in parts):  # false of NaN too
+                yield name
 
 
 def _within(rows: NDArray[Any], size: int) -> bool:

@@ -94,7 +94,10 @@ def take_over(
     number = max(manifest.generation, target.next_number())
     try:
         with target.make_partial(number) as partial:
-            _write(files, replace(manifest, generation=number), partial)
+            for name, file in files:
+                _copy_file(file, partial, name, manifest.files[name])
+            partial.write(MANIFEST, replace(manifest, generation=number).to_json().encode("utf-8"))
+            partial.sync_all()
             finish(partial)
     except BaseException:
         target.remove_partial(number)
@@ -107,28 +110,24 @@ def opened_files(source: Layout) -> Iterator[tuple[Manifest, Mapping[str, Binary
     """The files of the current generation, all opened first: a writer may remove their names at any time."""
     for _ in range(_RACES):
         number = source.current()
-        with ExitStack() as stack:
-            try:
-                with source.generation(number) as directory:
-                    manifest = Manifest.read(directory, number)
-                    files = {name: stack.enter_context(_reader(directory, name)) for name in manifest.files}
-            except FileNotFoundError as error:
-                if source.current() == number:
-                    raise Damaged(f"{error.filename}: missing") from error
-                continue
-            yield manifest, files
-            return
+        try:
+            with source.generation(number) as directory:
+                manifest = Manifest.read(directory, number)
+                files = {}
+                for name in manifest.files:
+                    with opened(directory, name) as descriptor, naming(directory.path, name):
+                        files[name] = io.BufferedReader(_Mapped(file_bytes(descriptor)))
+        except FileNotFoundError as error:
+            if source.current() == number:
+                raise Damaged(f"{error.filename}: missing") from error
+            continue
+        yield manifest, files
+        return
     raise StoreError(f"{source.path}: generations are replaced faster than they can be opened")
 
 
-def _reader(directory: Directory, name: str) -> BinaryIO:
-    """A mapped file without a descriptor: an index may have more files than a process may open."""
-    with opened(directory, name) as descriptor, naming(directory.path, name):
-        return io.BufferedReader(_Mapped(file_bytes(descriptor)))
-
-
 class _Mapped(io.RawIOBase):
-    """The bytes of a file, read one after the other."""
+    """A mapped file without a descriptor: an index may have more files than a process may open."""
 
     def __init__(self, content: NDArray[np.uint8]) -> None:
         self._left = content
@@ -141,13 +140,6 @@ class _Mapped(io.RawIOBase):
         target[:count] = self._left[:count].data
         self._left = self._left[count:]
         return count
-
-
-def _write(files: Iterable[tuple[str, BinaryIO]], manifest: Manifest, directory: Directory) -> None:
-    for name, file in files:
-        _copy_file(file, directory, name, manifest.files[name])
-    directory.write(MANIFEST, manifest.to_json().encode("utf-8"))
-    directory.sync_all()
 
 
 def _copy_file(source: BinaryIO, directory: Directory, name: str, entry: FileEntry) -> None:

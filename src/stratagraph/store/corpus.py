@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -306,7 +306,8 @@ class StoredCorpus:
     def documents(self) -> dict[str, str]:
         """Digests by document id, in the order of the ids."""
         every = range(len(self.names))
-        return dict(zip(self.document_ids(every), map(_first, self._documents(every)), strict=True))
+        digests = (digest for digest, _ in self._documents(every))
+        return dict(zip(self.document_ids(every), digests, strict=True))
 
     def digest(self, number: int) -> str:
         """The digest of a document by its place in the sorted ids."""
@@ -314,9 +315,11 @@ class StoredCorpus:
 
     def document_ids(self, numbers: Sequence[int]) -> list[str]:
         """Document ids by their place in the sorted ids."""
-        self._require_documents(numbers)
         try:
-            return [name.decode("utf-8") for name in self.names.at(numbers)]
+            return [
+                name.decode("utf-8")
+                for name in self.names.at(self._within(numbers, len(self.names), "document"))
+            ]
         except UnicodeDecodeError as error:
             raise Damaged(f"{self.document_records.name}: an id that is not text ({error})") from error
 
@@ -342,40 +345,28 @@ class StoredCorpus:
         return self.names.search([each.encode("utf-8", "surrogatepass") for each in ids])
 
     def _documents(self, numbers: Sequence[int]) -> Iterator[tuple[str, dict[str, Any]]]:
-        self._require_documents(numbers)
         where = self.document_records.name
-        raws = self.document_records.raw(self.document_slots[np.asarray(numbers, np.int64)])
+        raws = self.document_records.raw(
+            self.document_slots[self._within(numbers, len(self.names), "document")]
+        )
         return (document_fields(raw, where) for raw in raws)
 
     # Both
 
     def _slots(self, rows: Sequence[int]) -> NDArray[np.integer]:
-        self._require_open()
-        return self.chunk_slots[_within(rows, self.size, self._missing_chunk)]
+        return self.chunk_slots[self._within(rows, self.size, "chunk")]
 
-    def _missing_chunk(self, row: int) -> str:
-        return f"{self.path}: row {row} of chunks does not exist; there are {self.size}{ADVICE}"
-
-    def _require_documents(self, numbers: Sequence[int]) -> None:
+    def _within(self, rows: Sequence[int], size: int, kind: str) -> Rows:
         self._require_open()
-        _within(
-            numbers, len(self.names), lambda number: f"{self.path}: there is no document {number}{ADVICE}"
-        )
+        wanted = np.asarray(rows, np.int64)
+        if len(wanted) and (int(wanted.min()) < 0 or int(wanted.max()) >= size):
+            bad = int(wanted[(wanted < 0) | (wanted >= size)][0])
+            raise NoSuchRow(f"{self.path}: {kind} {bad} does not exist; there are {size}{ADVICE}")
+        return wanted
 
     def _require_open(self) -> None:
         if self._closed:
             raise ClosedIndex(f"{self.path} was closed; open the index again")
-
-
-def _within(rows: Sequence[int], size: int, missing: Callable[[int], str]) -> Rows:
-    wanted = np.asarray(rows, np.int64)
-    if len(wanted) and (int(wanted.min()) < 0 or int(wanted.max()) >= size):
-        raise NoSuchRow(missing(int(wanted[(wanted < 0) | (wanted >= size)][0])))
-    return wanted
-
-
-def _first(values: tuple[str, Any]) -> str:
-    return values[0]
 
 
 def _is_id(text: str) -> bool:

@@ -112,7 +112,7 @@ class ExternalPool(Pool):
         return found[places]
 
     def take(self, slots: NDArray[np.integer], out: Vectors | None = None) -> Vectors:
-        """The same as float32."""
+        """The vectors at some slots as float32, shape (slots, dimension)."""
         return self.halves(slots).astype(np.float32)
 
     def pair_products(self, one: NDArray[np.integer], two: NDArray[np.integer]) -> NDArray[np.float32]:
@@ -252,7 +252,9 @@ class ExternalVectors(PooledVectors):
             rows = near[np.isin(near, admitted, assume_unique=True)]
             last = given < asked or asked == MOST_ASKED
             if len(rows) >= k:
-                if last or ties == _TIES or self._worse_follow(query, k, near, rows):
+                kth = np.sort(self.products(query, rows))[-k]
+                worse_follow = self.products(query, near).min() < kth - _ROUNDING
+                if last or ties == _TIES or worse_follow:  # else equals of the k-th may be missing
                     return rows
                 ties += 1
             if last:
@@ -269,11 +271,6 @@ class ExternalVectors(PooledVectors):
             self.pool.require(self.slots[some].astype(np.int64))
             self.pool.told_of_limit(given, asked)
         return admitted
-
-    def _worse_follow(self, query: Vectors, k: int, near: Rows, rows: Rows) -> bool:
-        """Whether everything not found is worse than the best k; among equals a store returns any."""
-        kth = np.sort(self.products(query, rows))[-k]
-        return bool(self.products(query, near).min() < kth - _ROUNDING)
 
     def _where(self, admitted: Rows) -> tuple[dict[str, list[str]], float]:
         """The filter for the store, and the share of matching rows that is admitted.

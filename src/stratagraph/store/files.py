@@ -368,3 +368,13 @@ def make_folder(path: Path) -> None:
         each.mkdir(exist_ok=True)
         with Directory.open(each.parent) as parent:
             parent.sync()
+
+
+def bytes_below(path: Path) -> int:
+    """Size of all files in a folder and below, in bytes."""
+    sizes = []
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with suppress(FileNotFoundError):  # a writer may be at work
+                sizes.append(os.lstat(os.path.join(folder, name)).st_size)
+    return sum(sizes)

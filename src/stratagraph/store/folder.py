@@ -20,6 +20,7 @@ from stratagraph.store.checksums import Check, as_check
 from stratagraph.store.copying import copy_index, opened_files, unclaim
 from stratagraph.store.external import ExternalPool
 from stratagraph.store.external_writer import require_current, settled
+from stratagraph.store.files import bytes_below
 from stratagraph.store.journal import Journal, Operation, begun
 from stratagraph.store.layout import ORIGIN, Layout, found_layout, made_layout
 from stratagraph.store.lock import WriterLock
@@ -355,12 +356,7 @@ class IndexFolder:
 
     def bytes_on_disk(self) -> int:
         """Size of all files in the folder, in bytes."""
-        sizes = []
-        for folder, _, names in os.walk(self.path):
-            for name in names:
-                with suppress(FileNotFoundError):  # a writer may be at work
-                    sizes.append(os.lstat(os.path.join(folder, name)).st_size)
-        return sum(sizes)
+        return bytes_below(self.path)
 
     def verify(self, inspect: Inspect | None = None) -> list[str]:
         """Check checksums and contents of every file; one line per problem.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph._locks import cached_property
+from stratagraph.errors import ShardMismatch
 from stratagraph.kernels.parts import Parts
 from stratagraph.records import Chunk, Metadata
 from stratagraph.store.manifest import Manifest
@@ -166,7 +167,9 @@ class JoinedSnapshot:
 def _manifest(manifests: Sequence[Manifest]) -> Manifest:
     """The first manifest, with the counts of all."""
     spent: dict[str, Counter[str]] = {}
+    nodes: Counter[str] = Counter()
     for each in manifests:
+        nodes.update(each.nodes)
         for model, counted in each.spent.items():
             spent.setdefault(model, Counter()).update(counted)
     return replace(
@@ -174,14 +177,76 @@ def _manifest(manifests: Sequence[Manifest]) -> Manifest:
         generation=sum(each.generation for each in manifests),
         documents=sum(each.documents for each in manifests),
         chunks=sum(each.chunks for each in manifests),
-        nodes=_summed(each.nodes for each in manifests),
+        nodes=dict(nodes),
         spent={model: dict(counted) for model, counted in spent.items()},
         files={},
     )
 
 
-def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for each in counts:
-        total.update(each)
-    return dict(total)
+_SAME = ("methods", "embedder", "dimension", "tokenizer", "config")
+"""What of a manifest all shards must share."""
+
+
+def require_alike(names: Sequence[str], parts: Sequence[Snapshot], *, adding: bool) -> tuple[str, ...]:
+    """The methods of all shards; `ShardMismatch` if the shards differ.
+
+    While a method is being added (`adding`), shards may differ in methods, and those that all have count.
+    """
+    manifests = [part.manifest for part in parts]
+    methods = _common(manifests) if adding else tuple(manifests[0].methods)
+    compared = [_with(each, methods) for each in manifests] if adding and methods else manifests
+    found = next(differences(list(zip(names, compared, strict=True))), None)
+    if found is not None:
+        advice = (
+            "A new method, or new settings of one, reached only some: give it to each of the others alone, "
+            "as in open_index(SHARD).add_method(...)"
+            if adding
+            else "Build that shard again with the settings of the others"
+        )
+        raise ShardMismatch(f"{found}. {advice}")
+    return methods
+
+
+def _common(manifests: Sequence[Manifest]) -> tuple[str, ...]:
+    """The methods that all shards have, with the same settings, in the order of the first."""
+    return tuple(
+        name
+        for name in manifests[0].methods
+        if all(name in each.methods for each in manifests)
+        and all(_own(each).get(name) == _own(manifests[0]).get(name) for each in manifests)
+    )
+
+
+def _own(manifest: Manifest) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = manifest.config.get("methods", {})
+    return found
+
+
+def _with(manifest: Manifest, methods: Sequence[str]) -> Manifest:
+    """A manifest with these methods only."""
+    settings = {name: own for name, own in _own(manifest).items() if name in methods}
+    return replace(manifest, methods=tuple(methods), config={**manifest.config, "methods": settings})
+
+
+def differences(manifests: Sequence[tuple[str, Manifest]]) -> Iterator[str]:
+    """Differences from the first shard, one line each."""
+    for name, manifest in manifests[1:]:
+        first, known = manifests[0]
+        for what in _SAME:
+            own, other = getattr(manifest, what), getattr(known, what)
+            if own != other:
+                where, own, other = _narrowed(what, own, other)
+                yield f"{name} differs from {first} in {where}: {_short(own)}, not {_short(other)}"
+
+
+def _narrowed(name: str, own: Any, other: Any) -> tuple[str, Any, Any]:
+    """The innermost setting that differs, by its dotted name, and both values."""
+    while isinstance(own, Mapping) and isinstance(other, Mapping):
+        differing = [key for key in {**other, **own} if own.get(key) != other.get(key)]
+        name, own, other = f"{name}.{differing[0]}", own.get(differing[0]), other.get(differing[0])
+    return name, own, other
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."

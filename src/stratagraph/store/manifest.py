@@ -108,19 +108,15 @@ class Manifest:
         try:
             if content.pop("checksum", None) != _checksum(content):
                 raise ValueError("the content does not agree with its checksum")
-            return cls._from_content(content)
+            for name in content["files"]:
+                check_inside(name)
+            files = {name: FileEntry(**entry) for name, entry in content["files"].items()}
+            known = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
+            manifest = cls(**{**known, "methods": tuple(content["methods"]), "files": files})
+            manifest._check()
+            return manifest
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise Damaged(f"{path}: {error}") from error
-
-    @classmethod
-    def _from_content(cls, content: dict[str, Any]) -> Manifest:
-        for name in content["files"]:
-            check_inside(name)
-        files = {name: FileEntry(**entry) for name, entry in content["files"].items()}
-        known = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
-        manifest = cls(**{**known, "methods": tuple(content["methods"]), "files": files})
-        manifest._check()
-        return manifest
 
     def _check(self) -> None:
         """Refuse values that we never write."""

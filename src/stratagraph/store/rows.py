@@ -144,7 +144,11 @@ class TableRows:
                     VectorRow(
                         self._id(key),
                         vector,
-                        {INDEX_FIELD: self.identity, **of, VECTOR_FIELD: _packed(half)},
+                        {
+                            INDEX_FIELD: self.identity,
+                            **of,
+                            VECTOR_FIELD: base64.b64encode(half.astype("<f2").tobytes()).decode("ascii"),
+                        },
                     )
                     for key, half, vector, of in zip(
                         keys[some].tolist(),
@@ -204,10 +208,6 @@ class TableRows:
                 vector = _unpacked(given)
                 fits = vector is not None and vector.shape == (self.dimension,)
                 yield number & (1 << 64) - 1, vector if fits else np.zeros(0, np.float16)  # type: ignore[misc]
-
-
-def _packed(vector: Halves) -> str:
-    return base64.b64encode(np.ascontiguousarray(vector, "<f2").tobytes()).decode("ascii")
 
 
 def _unpacked(given: Any) -> Halves | None:

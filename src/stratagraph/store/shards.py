@@ -29,11 +29,10 @@ from stratagraph.errors import (
 )
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import Check, as_check
-from stratagraph.store.files import Directory, make_folder
+from stratagraph.store.files import Directory, bytes_below, make_folder
 from stratagraph.store.folder import DEFAULT_CHECK, IndexFolder
-from stratagraph.store.joined import JoinedSnapshot
+from stratagraph.store.joined import JoinedSnapshot, differences, require_alike
 from stratagraph.store.layout import SHARDS, of_shards
-from stratagraph.store.likeness import differences, require_alike
 from stratagraph.store.lock import LOCK, NOTE, WriterLock
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.spread import ADD_METHOD, BUILD, COPY, Shard, Spread, begun, told
@@ -148,7 +147,7 @@ class ShardedFolder:
         """The sum of the shards' generations; it grows with each change."""
         if self.closed:
             return sum(folder.generation for folder in self._folders.values())
-        self._refresh()
+        self._spread = _read(self._root)  # others may have added a shard
         return sum(folder.generation for _, folder in self._present())
 
     @property
@@ -194,7 +193,7 @@ class ShardedFolder:
             As for `open`.
         """
         self._require_open()
-        self._refresh()
+        self._spread = _read(self._root)  # others may have added a shard
         if self._spread.unfinished in (BUILD, COPY) and not (self._partial or self._writes):
             raise NotAnIndex(f"{self.path}: {begun(self._spread)}")
         missing = [shard for shard in self._spread.shards if shard.built and not self._is_there(shard)]
@@ -250,12 +249,7 @@ class ShardedFolder:
 
     def bytes_on_disk(self) -> int:
         """Size of all files in the folder, in bytes."""
-        sizes = []
-        for folder, _, names in os.walk(self.path):
-            for name in names:
-                with suppress(FileNotFoundError):  # a writer may be at work
-                    sizes.append(os.lstat(os.path.join(folder, name)).st_size)
-        return sum(sizes)
+        return bytes_below(self.path)
 
     def interrupted(self) -> str | None:
         """Operations that were begun in shards and never finished; None if there are none."""
@@ -279,7 +273,10 @@ class ShardedFolder:
             If a shard is missing.
         """
         self.require_whole()
-        target = ShardedFolder.create(Path(path), replace(self._spread, shards=self._unbuilt()))
+        target = ShardedFolder.create(
+            Path(path),
+            replace(self._spread, shards=tuple(replace(each, built=False) for each in self._spread.shards)),
+        )
         try:
             if target.path == self.path:
                 return
@@ -326,15 +323,8 @@ class ShardedFolder:
         self.calls.close()
         self._root.close()
 
-    def _unbuilt(self) -> tuple[Shard, ...]:
-        return tuple(replace(each, built=False) for each in self._spread.shards)
-
     def _is_there(self, shard: Shard) -> bool:
         return _is_folder(self.path / shard.folder)
-
-    def _refresh(self) -> None:
-        """Read the list again: others may have added a shard."""
-        self._spread = _read(self._root)
 
     def _write(self, spread: Spread) -> None:
         self._root.write(SHARDS, spread.to_json().encode("utf-8"))

@@ -15,7 +15,7 @@ from stratagraph.protocols import Rows, Vectors, VectorTable
 from stratagraph.records import Carried, CarriedVectors, Chunk, Metadata, Node
 from stratagraph.store import node_records
 from stratagraph.store.arrays import Layers, WritableArray, check_name, open_arrays, write_arrays
-from stratagraph.store.assembly import Assembled, Written, assemble
+from stratagraph.store.assembly import Assembled, Scratch, Written, assemble
 from stratagraph.store.blocks import Columns, Records
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import FileEntry
@@ -45,13 +45,11 @@ from stratagraph.store.journal import Journal
 from stratagraph.store.layout import MANIFEST, SCRATCH, SCRATCH_VECTORS, Layout
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.node_records import SLOTS as NODE_SLOTS
-from stratagraph.store.node_records import NodeRecords, written
-from stratagraph.store.nodes import compressed_sources, first_sources
+from stratagraph.store.node_records import NodeRecords, compressed_sources, first_sources, written
 from stratagraph.store.part_arrays import ArrayWriter
 from stratagraph.store.pool import FOLDER as VECTOR_FOLDER
 from stratagraph.store.pool import PoolWriter
 from stratagraph.store.rows import PASSAGES, Fields
-from stratagraph.store.scratch import Scratch
 from stratagraph.store.segments import segment_order
 from stratagraph.store.view import INDICES, INDPTR, CorpusView, StoredPart
 
@@ -185,7 +183,7 @@ class Staging(CorpusView):
             self._directory,
             self._number,
             None if self._compact else self.base,
-            loses=self._loses_chunks(),
+            loses=self.base is not None and len(self._made_of.rows_before) < self.base.size,
             layout=self._layout,
         )
 
@@ -291,7 +289,11 @@ class Staging(CorpusView):
             If the part is there already, two nodes share an id, sources are not ascending rows of this
             corpus, an array's name is unsafe or reserved, or something cannot be stored.
         """
-        self._require_new(name)
+        check_name(name, "part name")
+        if name in self._parts:
+            raise ValueError(f"this generation has its {name!r} already")
+        if self._assembled is None:
+            raise RuntimeError("call assemble() first")
         if reserved := {INDPTR, INDICES, NODE_SLOTS} & set(arrays):
             raise ValueError(f"array name {min(reserved)!r} is reserved for the nodes")
         indptr, indices = compressed_sources(nodes, self.size)
@@ -308,15 +310,17 @@ class Staging(CorpusView):
         for key, rows in vectors.items():
             order = _order(len(rows), (origins or {}).get(key, first))
             placed[key] = self._vectors_of(rows.shape[1]).put(name, key, rows, order)
-        reader = self._reader(name, stored[NODE_SLOTS], {} if read_once else {"held": _HELD})
+        folder = f"{node_records.FOLDER}/{name}"
+        held = {} if read_once else {"held": _HELD}
+        records = self._records(node_records.label(name), folder, node_records.COLUMNS, **held)
+        reader = NodeRecords(records, stored[NODE_SLOTS])
         self._parts[name] = StoredPart(name, reader, Layers(placed, stored, hidden=[NODE_SLOTS]))
-
-    def _loses_chunks(self) -> bool:
-        return self.base is not None and len(self._made_of.rows_before) < self.base.size
 
     def _put_nodes(self, name: str, nodes: Sequence[Node] | Carried, order: Rows) -> NDArray[np.uint32]:
         """Write new nodes, and link the segments of the others."""
-        base, known = self._base_records(name), None
+        base, known = None, None
+        if self.base is not None and name in self.base.manifest.parts:
+            base = self.base.part(name).reader.records
         given: Sequence[Node]
         if isinstance(nodes, Carried):
             given, known = nodes.fresh, self._slots_before(name, nodes.before)
@@ -331,22 +335,12 @@ class Staging(CorpusView):
         self._files |= {f"{folder}/{file}": entry for file, entry in files.items()}
         return slots
 
-    def _base_records(self, name: str) -> Records | None:
-        if self.base is None or name not in self.base.manifest.parts:
-            return None
-        return self.base.part(name).reader.records
-
     def _slots_before(self, name: str, before: Rows) -> Rows:
         """Slots of nodes by their rows in the previous generation, -1 for new ones."""
         slots = np.full(len(before), -1, np.int64)
         if self.base is not None and (before >= 0).any():
             slots[before >= 0] = self.base.part(name).reader.slots[before[before >= 0]]
         return slots
-
-    def _reader(self, name: str, slots: NDArray[Any], held: Mapping[str, int]) -> NodeRecords:
-        folder = f"{node_records.FOLDER}/{name}"
-        records = self._records(node_records.label(name), folder, node_records.COLUMNS, **held)
-        return NodeRecords(records, slots)
 
     def _records(self, name: str, folder: str, columns: Columns, **held: int) -> Records:
         """The records in a folder of this generation."""
@@ -382,13 +376,6 @@ class Staging(CorpusView):
             raise MethodMissing(f"no {name!r} was put in this generation yet")
         return self._parts[name]
 
-    def _require_new(self, name: str) -> None:
-        check_name(name, "part name")
-        if name in self._parts:
-            raise ValueError(f"this generation has its {name!r} already")
-        if self._assembled is None:
-            raise RuntimeError("call assemble() first")
-
     # The end
 
     def publish(self, manifest: Manifest) -> int:
@@ -412,7 +399,8 @@ class Staging(CorpusView):
             self._journal.plan_purge(self._number, gone)
         if self._external is not None:
             self._external.write(self._journal)
-        self._write_manifest(sealed)
+        self._directory.write(MANIFEST, sealed.to_json().encode("utf-8"))
+        self._directory.sync_all()
         self._layout.adopt(self._number)
         self.published = True
         self._finish()
@@ -482,10 +470,6 @@ class Staging(CorpusView):
         gone = np.ones(self.base.size, dtype=np.bool_)
         gone[self._made_of.rows_before] = False
         return self.base.ids(np.flatnonzero(gone).tolist())
-
-    def _write_manifest(self, manifest: Manifest) -> None:
-        self._directory.write(MANIFEST, manifest.to_json().encode("utf-8"))
-        self._directory.sync_all()
 
     def discard(self) -> None:
         """Remove what was staged, unless it is published."""
