@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from stratagraph.pipeline.extraction.by_rules import extract
-from stratagraph.pipeline.extraction.support import settle
+from stratagraph.pipeline.extraction.candidates import settle
 from stratagraph.pipeline.merge import finish, merge
 from stratagraph.pipeline.names.index import words
 from stratagraph.stopwords import MONTHS_AND_WEEKDAYS

@@ -27,8 +27,7 @@ from walk import milliseconds
 
 from stratagraph.kernels.ppr import transition_matrix
 from stratagraph.pipeline import walk
-from stratagraph.pipeline.lexical import LexicalIndex
-from stratagraph.pipeline.lexical_arrays import norms_of
+from stratagraph.pipeline.lexical import LexicalIndex, norms_of
 from stratagraph.pipeline.names.index import NameIndex
 from stratagraph.pipeline.names.linking import link
 from stratagraph.pipeline.nearest import Nearest

@@ -24,10 +24,10 @@ from stratagraph.models.rerankers import EXAMPLES, named_reranker, package_and_m
 from stratagraph.models.tracing import span
 from stratagraph.pipeline.answer import Draft, cited, generate
 from stratagraph.pipeline.answer import stream as stream_answer
+from stratagraph.pipeline.decompose import TracedHits, fused, subquestions
 from stratagraph.pipeline.decompose import decompose as name_entities
 from stratagraph.pipeline.extractive import extract_answer
 from stratagraph.pipeline.rerank import Reranker, scored
-from stratagraph.pipeline.subquestions import Found, fused, subquestions
 from stratagraph.protocols import Vectors
 from stratagraph.question import (
     DECOMPOSITIONS,
@@ -170,7 +170,7 @@ class Asking:
             return None, await subquestions(text, self.gate)
         return (await name_entities(text, self.gate) if decompose else None), (text,)
 
-    def _found(self, question: Question, steps: Sequence[Question], **changed: Any) -> Found:
+    def _found(self, question: Question, steps: Sequence[Question], **changed: Any) -> TracedHits:
         """The hits of a question, fused with those of its subquestions."""
         asked = [replace(each, **changed) for each in (question, *steps)]
         found = [self.reader.search(each) for each in asked]
@@ -178,7 +178,7 @@ class Asking:
 
     def _searched(
         self, question: Question, steps: Sequence[Question], reranker: Reranker | str | None
-    ) -> Found:
+    ) -> TracedHits:
         """Hits and traces. A reranker reorders more candidates; other hits fill what it leaves empty."""
         if reranker is None:
             return self._found(question, steps)

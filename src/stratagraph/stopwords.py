@@ -185,3 +185,12 @@ _CALENDAR = """
     wednesday thursday friday saturday sunday
 """
 MONTHS_AND_WEEKDAYS = frozenset(_CALENDAR.split()) | {f"{day}s" for day in _CALENDAR.split()[12:]}
+
+
+def stop_words(text: str) -> frozenset[str]:
+    """The words of grammar for a text: the English ones if it seems to be English, else those of all."""
+    if " the " in text:
+        return ENGLISH
+    used = {word for word in text.split() if word.islower()}
+    english = len(used & ENGLISH)
+    return ENGLISH if english and 2 * english >= len(used & FUNCTION) else FUNCTION

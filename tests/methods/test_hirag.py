@@ -14,7 +14,7 @@ from stratagraph.methods.hirag.clusters import Clusters, cluster
 from stratagraph.methods.hirag.layers import _settled
 from stratagraph.methods.hirag.naming import cluster_name, members_named
 from stratagraph.pipeline.drift import Drift
-from stratagraph.pipeline.names.headings import telling
+from stratagraph.pipeline.names.spelling import telling
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, documents, state
 from stratagraph.testing.opened import snapshot_of

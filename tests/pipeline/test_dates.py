@@ -7,9 +7,9 @@ import pytest
 import stratagraph as sg
 from stratagraph.pipeline.extraction.by_model import to_extraction
 from stratagraph.pipeline.extraction.parsing import parse_extraction
-from stratagraph.pipeline.names.dates import iso_date
 from stratagraph.pipeline.names.index import NameIndex
 from stratagraph.pipeline.names.linking import link
+from stratagraph.pipeline.names.spelling import iso_date
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratagraph.pipeline import lexical, lexical_arrays
-from stratagraph.pipeline.lexical import LexicalIndex
-from stratagraph.pipeline.lexical_arrays import K1, B
+from stratagraph.pipeline import lexical
+from stratagraph.pipeline.lexical import K1, B, LexicalIndex
 
 CATS = ["The cat sat on the mat.", "Cats chase mice.", "A dog barked at the cats and the cat.", "Rain fell."]
 MEGABYTE = 1 << 20
@@ -174,8 +173,8 @@ def test_words_brought_up_to_date_are_those_read_anew() -> None:
     then = [stays[row] for row in places]
     gone = [text for row, text in enumerate(before) if row not in then]
     kept = (np.array(places), np.array(then))
-    updated = lexical_arrays.update(lexical_arrays.build(before), kept, gone, coming)
-    built = lexical_arrays.build(now)
+    updated = LexicalIndex.updated(LexicalIndex.build(before), kept, gone, coming)
+    built = LexicalIndex.build(now)
     assert updated is not None
     assert updated.keys() == built.keys()
     for name, array in built.items():
@@ -184,7 +183,7 @@ def test_words_brought_up_to_date_are_those_read_anew() -> None:
 
 
 def test_words_are_read_anew_in_another_language() -> None:
-    before = lexical_arrays.build(["the cat and the dog", "the house of the cat"])
+    before = LexicalIndex.build(["the cat and the dog", "the house of the cat"])
     german = {2: "der Hund und die Katze und das Haus der Katze ist nicht der Hund und der die das"}
     kept = (np.array([0, 1]), np.array([0, 1]))
-    assert lexical_arrays.update(before, kept, [], german) is None
+    assert LexicalIndex.updated(before, kept, [], german) is None

@@ -21,8 +21,8 @@ from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.models.gate import Gate
 from stratagraph.pipeline.carryover import text_keys
 from stratagraph.pipeline.entity_resolution import aliases, default_rule, resolve
+from stratagraph.pipeline.extraction.candidates import settle
 from stratagraph.pipeline.extraction.stage import extract_corpus, extractions
-from stratagraph.pipeline.extraction.support import settle
 from stratagraph.pipeline.graph import build_graph
 from stratagraph.pipeline.merge import Merge, finish, merge
 from stratagraph.protocols import Rows, Vectors

@@ -4,13 +4,13 @@
     extraction          what each chunk says: by a model, by rules, by spaCy, or given
     merge               what all chunks say, as one graph with exact provenance
     entity_resolution   which names mean one thing; names tells how they are spelt and found
-    graph               the graph as nodes and arrays; lexical adds the words of BM25
+    graph               the graph as nodes and arrays; lexical the words of BM25
     summarize, reports  summaries of groups, reports on communities
     carryover           what a build takes over from the previous generation
 
 and for a question:
 
-    decompose           the names in it, by the model; names.linking finds them by rules
+    decompose           the names in it, or its single steps, by the model; names.linking finds names by rules
     filters             which chunks a metadata filter admits
     walk                passages by a walk over the graph; fusion says how much words count, nearest finds
                         the similar ones

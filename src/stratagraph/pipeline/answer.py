@@ -28,10 +28,7 @@ _NUMBER = re.compile(r"\[(\d{1,4})\]")
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The last prompt of an answer: a template, its values, and what the numbers in them stand for.
-
-    A template that has a place for `length` says there how long the answer is to be.
-    """
+    """The last prompt of an answer: a template, its values, and the citations that its numbers stand for."""
 
     prompt: Prompt
     values: Mapping[str, str]
@@ -45,14 +42,10 @@ class Draft:
 
 
 class Compose(Protocol):
-    """How a method turns a retrieval into a draft; it may ask the model on the way.
-
-    `options` are the method's own, as for the search. What the draft takes of the hits has at most
-    `max_tokens`.
-    """
+    """How a method turns a retrieval into a draft of at most `max_tokens`; it may ask the model."""
 
     async def __call__(self, retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: Any) -> Draft:
-        """See the class."""
+        """See the class; `options` are those of the search."""
         ...
 
 

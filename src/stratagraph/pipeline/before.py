@@ -1,8 +1,7 @@
-"""What of a graph is as it was in the previous generation, found by arrays, without reading a node.
+"""Which rows of a graph are as they were in the previous generation, found by arrays, without reading nodes.
 
-An update makes anew what a change reaches, and that is little. So methods first ask here which rows of the
-graph are as they were, and then which of their own groups consist of nothing else (`recognised`). Such groups
-keep their nodes, texts and vectors, and nobody reads what they are made of.
+Methods ask here which of their groups consist of unchanged rows alone (`recognised`). Such groups keep their
+nodes, texts and vectors, and their members are not read.
 """
 
 from __future__ import annotations
@@ -23,21 +22,14 @@ _STEP, _FIRST, _SECOND = (
 
 
 class Before:
-    """The previous graph, seen from the rows of the present one.
+    """The previous graph, by the rows of the present one.
 
     Parameters
     ----------
     previous, stored
-        The previous graph, and the present one.
+        The previous graph, and the present one. The attribute `stored` is the previous one.
     chunks
-        The row that each chunk had, or -1.
-
-    Attributes
-    ----------
-    stored
-        The previous graph.
-    chunks
-        As given.
+        The previous row of each chunk, or -1.
     """
 
     def __init__(self, previous: Stored, stored: Stored, chunks: Rows) -> None:
@@ -47,12 +39,12 @@ class Before:
 
     @cached_property
     def origin(self) -> Rows:
-        """The row of the node that had the same id, or -1, shape (rows,)."""
+        """The previous row of the node with the same id, or -1, shape (rows,)."""
         return lookup(_every(self._now, self._now.keys), _every(self.stored, self.stored.keys))
 
     @cached_property
     def same(self) -> NDArray[np.bool_]:
-        """Whether a node was there, and is as it was, its sources too, shape (rows,)."""
+        """Whether a node existed with the same content and sources, shape (rows,)."""
         found = (self.origin >= 0) & ~self.rewritten
         now, before = self._now.arrays, self.stored.arrays
         of_chunks = mixed(self.chunks)  # that of a new one is of none there was
@@ -63,7 +55,7 @@ class Before:
 
     @cached_property
     def rewritten(self) -> NDArray[np.bool_]:
-        """Whether a node was there, and says something else now, shape (rows,)."""
+        """Whether a node existed with other content, shape (rows,)."""
         found = self.origin >= 0
         before = self.stored.marks(self.origin[found].tolist())
         found[found] = self._now.marks(np.flatnonzero(found).tolist()) != before
@@ -71,7 +63,7 @@ class Before:
 
     @cached_property
     def alike(self) -> NDArray[np.bool_]:
-        """Whether the vector of an entity is that of the node that had the same id, shape (entities,)."""
+        """Whether the vector of an entity is that of the previous node with its id, shape (entities,)."""
         now, before = self._now.arrays[VECTORS], self.stored.arrays.get(VECTORS)
         found = self.origin[: len(now)] >= 0
         if before is None:
@@ -81,7 +73,7 @@ class Before:
         return found
 
     def sources(self, stored: Stored, rows: Rows) -> tuple[Rows, Rows]:
-        """The chunks behind previous nodes that are as they were, as borders and present rows."""
+        """The chunks of unchanged previous nodes, as borders and present rows."""
         indptr, indices = stored.arrays["sources.indptr"], stored.arrays["sources.indices"]
         now = np.full(int(max(self.chunks.max(initial=-1), indices.max(initial=-1))) + 1, -1, np.int64)
         now[self.chunks[self.chunks >= 0]] = np.flatnonzero(self.chunks >= 0)
@@ -91,9 +83,9 @@ class Before:
 
 
 def alike(now: Vectors, rows: Rows, before: Vectors, places: Rows) -> NDArray[np.bool_]:
-    """Whether vectors at some rows are those at some places of an array of the previous index.
+    """Whether vectors at some rows equal those at some places of a previous array.
 
-    Arrays of a folder tell without reading any; of others all are compared.
+    Arrays of a folder compare slots; others are compared value by value.
     """
     told = getattr(now, "alike", None)
     if told is not None:
@@ -107,17 +99,7 @@ def _every(stored: Stored, read: Callable[[list[int]], Keys]) -> Keys:
 
 
 def carried_keys(known: Keys, origin: Rows, made: Callable[[list[int]], Keys]) -> Keys:
-    """Keys that rows had, and `made` ones of those that are new.
-
-    Parameters
-    ----------
-    known
-        The previous keys.
-    origin
-        The previous row of each row, or -1.
-    made
-        Gives the keys of some rows.
-    """
+    """Keys of rows: `known[origin]` where `origin` is a previous row, `made(rows)` where it is -1."""
     found = np.zeros(len(origin), np.uint64)
     kept = origin >= 0
     found[kept] = known[origin[kept]]
@@ -127,7 +109,7 @@ def carried_keys(known: Keys, origin: Rows, made: Callable[[list[int]], Keys]) -
 
 
 def mixed(numbers: NDArray[np.integer]) -> Keys:
-    """64 bits for each number, whose sums stand for sets of them (the finaliser of splitmix64)."""
+    """64 bits for each number, whose sums identify sets (the finaliser of splitmix64)."""
     found = (numbers.astype(np.uint64) + np.uint64(2)) * _STEP  # not 0 of -1
     found = (found ^ (found >> np.uint64(30))) * _FIRST
     found = (found ^ (found >> np.uint64(27))) * _SECOND
@@ -142,7 +124,7 @@ def list_sums(indptr: Rows, values: Keys) -> Keys:
 
 
 def label_sums(labels: Labels, values: Keys, count: int) -> Keys:
-    """The sum of the values under each label from 0 to `count - 1`; those under -1 are left out."""
+    """The sum of the values under each label from 0 to `count - 1`; label -1 is left out."""
     found = np.zeros(count, np.uint64)
     known = labels >= 0
     np.add.at(found, labels[known], values[known])
@@ -150,16 +132,16 @@ def label_sums(labels: Labels, values: Keys, count: int) -> Keys:
 
 
 def recognised(labels: Labels, origin: Rows, same: NDArray[np.bool_], before: Labels, count: int) -> Rows:
-    """The previous group that each group is, with the same members as they were, or -1, shape (count,).
+    """The previous group with the same, unchanged members as each group, or -1, shape (count,).
 
     Parameters
     ----------
     labels
         The group of each member, from 0 to `count - 1`, or -1, shape (members,); no group is empty.
     origin, same
-        The row that each member had, or -1, and whether it is as it was.
+        The previous row of each member, or -1, and whether the member is unchanged.
     before
-        The group of each row that there was, or -1.
+        The previous group of each previous row, or -1.
     """
     found, whole = np.full(count, -1, np.int64), np.ones(count, np.bool_)
     whole[labels[(labels >= 0) & ~same]] = False
@@ -180,16 +162,16 @@ def recognised_lists(
     candidates: Rows,
     before: tuple[Rows, Rows],
 ) -> Rows:
-    """The previous list that each list is, with the same members as they were, or -1, shape (lists,).
+    """The previous list with the same, unchanged members as each list, or -1, shape (lists,).
 
     Parameters
     ----------
     lists, before
         Members of each list, as borders and rows: present rows, and previous ones.
     origin, same
-        The row that each row had, or -1, and whether it is as it was.
+        The previous row of each row, or -1, and whether it is unchanged.
     candidates
-        The previous list that each might be, or -1.
+        The only previous list that each may equal, or -1.
     """
     indptr, indices = lists
     changed = list_sums(indptr, (~same[indices]).astype(np.uint64)) > 0

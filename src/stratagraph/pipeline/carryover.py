@@ -28,31 +28,30 @@ Keys = NDArray[np.uint64]
 Labels = NDArray[np.int64]
 
 VECTORS, VECTOR_KEYS = "vectors", "vectors.keys"
-"""Arrays that hold the vectors of an index' nodes, and the keys of the texts that were embedded."""
+"""Arrays of the vectors of nodes, and of the keys of the embedded texts."""
 RECLUSTER_SHARE = 0.5
-"""A partition is computed anew if more than this share of its members is new, else brought up to date.
+"""A partition is computed anew if more than this share of its members is new, else updated.
 
-Measured by `cookbook/benchmarks/reclustering.py` on musique_train100, 2wiki_dev164 and lihua_world. With a
-third to a half new, the modularity of partitions brought up to date is between 4 % below and 5 % above that
-of new ones, and HiRAG writes up to 41 % fewer reports and summaries on the first two corpora (3 % more on the
-third). With slightly more than half new, HiRAG on lihua_world writes 35 % more and loses 12 % of modularity.
+Measured by `cookbook/benchmarks/reclustering.py` on musique_train100, 2wiki_dev164 and lihua_world: up to a
+half, updated partitions have within 5 % of the modularity of new ones; above it, HiRAG on lihua_world writes
+35 % more and loses 12 % of modularity.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The chunks that a corpus has in common with the one before it.
+    """The chunks that a corpus has in common with the previous one.
 
     Attributes
     ----------
     now, before
         Their rows in the two, ascending in `now`.
     gone
-        The texts of the other chunks that there were; read when iterated over.
+        The texts of the deleted chunks; read when iterated over.
     extracted
-        What all chunks said that there were.
+        The previous extractions.
     arrived
-        The rows of chunks of documents that came: some may be known, with other metadata.
+        Rows of chunks of documents that were given again: text known, metadata maybe changed.
     """
 
     now: Rows
@@ -62,7 +61,7 @@ class Kept:
     arrived: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def coming(self, size: int) -> list[int]:
-        """The rows of the chunks that are new among so many."""
+        """The rows of the new chunks in a corpus of this size."""
         new = np.ones(size, np.bool_)
         new[self.now] = False
         rows: list[int] = np.flatnonzero(new).tolist()
@@ -80,7 +79,7 @@ def text_keys(texts: Iterable[str]) -> Keys:
 
 
 class Places:
-    """Finds keys among known ones, which are put in order once."""
+    """Finds keys among known ones, which are sorted once."""
 
     def __init__(self, known: Keys) -> None:
         self._order = np.argsort(known, kind="stable")
@@ -100,20 +99,14 @@ def lookup(keys: Keys, known: Keys) -> Rows:
 
 
 def previous_labels(keys: Keys, known: Keys, labels: NDArray[np.integer]) -> Labels:
-    """The labels that members had in the previous partition, -1 for new members.
+    """The labels of members in the previous partition, shape (..., n); -1 for new members.
 
     Parameters
     ----------
-    keys
-        Of the present members, shape (n,).
-    known
-        Of the previous members, shape (m,).
+    keys, known
+        Keys of the present members, shape (n,), and of the previous ones, shape (m,).
     labels
         Of the previous members, shape (..., m); leading axes are levels.
-
-    Returns
-    -------
-    Shape (..., n).
     """
     places = lookup(keys, known)
     if not len(known):
@@ -122,26 +115,12 @@ def previous_labels(keys: Keys, known: Keys, labels: NDArray[np.integer]) -> Lab
 
 
 def needs_reclustering(known: NDArray[np.bool_]) -> bool:
-    """Whether too few members were in the previous partition to go on from it (`RECLUSTER_SHARE`).
-
-    Parameters
-    ----------
-    known
-        For each member whether it keeps its place from the previous partition, shape (n,).
-    """
+    """Whether a partition is to be computed anew (`RECLUSTER_SHARE`): `known` tells which members it had."""
     return not known.any() or bool(np.count_nonzero(~known) > RECLUSTER_SHARE * len(known))
 
 
 def derived_id(members: Iterable[tuple[str, str]], *settings: str) -> str:
-    """The id of what is made of members: it changes with any member, any member's text, any setting.
-
-    Parameters
-    ----------
-    members
-        Id and text of each, in any order.
-    settings
-        What else decides the result: method, kind, length.
-    """
+    """The id of something made of members (id, text), in any order, under some settings."""
     return content_id(*settings, *sorted(content_id(*member) for member in members))
 
 
@@ -153,12 +132,7 @@ def written_by_model(node: Node) -> bool:
 class CarryOver:
     """Nodes and vectors of the previous index that need not be made again.
 
-    Parameters
-    ----------
-    previous
-        The previous index of the method, or the previous graph; None in a first build.
-    gate
-        Tells whether there is a model, and embeds what is new.
+    `previous` is the previous index of the method, or the previous graph; None in a first build.
     """
 
     def __init__(self, previous: Stored | None, gate: Gate) -> None:
@@ -166,10 +140,7 @@ class CarryOver:
         self._gate = gate
 
     def nodes(self, ids: Sequence[str]) -> dict[str, Node]:
-        """The nodes with these ids that can be taken over, by id.
-
-        If there is a model now, a text that no model wrote is not taken over, so that it is written again.
-        """
+        """The previous nodes with these ids, by id; with a model, only those that a model wrote."""
         if self._previous is None:
             return {}
         found = self._previous.nodes(list(self._previous.rows(ids).values()))
@@ -186,12 +157,7 @@ class CarryOver:
     ) -> Vectors:
         """Vectors of texts, shape (texts, dimension); only those that the previous index lacks are embedded.
 
-        Parameters
-        ----------
-        stage
-            The name under which embedding is booked.
-        vectors, keys
-            Names of the previous arrays: vectors, and the keys of their texts, which may be fewer.
+        `stage` is the ledger's name for it; `vectors` and `keys` name the previous arrays.
         """
         found = np.zeros((len(texts), dimension), np.float32)
         if self._previous is not None and vectors in self._previous.arrays:

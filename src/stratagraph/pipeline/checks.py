@@ -1,4 +1,4 @@
-"""Checks of the arrays of a part of an index when it is opened: what a search follows must lead somewhere."""
+"""Checks of the stored arrays of one part of an index, when it is opened."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ def damage(part: str) -> Iterator[None]:
 
 
 class Checks:
-    """The arrays of one part by name. Each method checks what it names, and gives it.
+    """The arrays of one part, by name. Each method checks the array that it names, and returns it.
 
-    Every one raises `ValueError` with the array's name, its value and place; `damage` makes that `Damaged`.
+    A check raises `ValueError` with the array's name, its value and place; `damage` turns it into `Damaged`.
     """
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
         self._arrays = arrays
 
     def has(self, name: str) -> bool:
-        """Whether there is such an array."""
+        """Whether there is an array of this name."""
         return name in self._arrays
 
     def names(self, prefix: str) -> list[str]:
-        """The arrays whose names begin so."""
+        """The names of arrays with this prefix."""
         return [name for name in self._arrays if name.startswith(prefix)]
 
     def any(self, name: str) -> Array:
-        """An array that must be there."""
+        """An array that must exist."""
         if name not in self._arrays:
             raise ValueError(f"array '{name}' is missing")
         return self._arrays[name]
 
     def of(self, name: str, dtype: DTypeLike, shape: Shape) -> Array:
-        """An array of this dtype and shape, None for any length; `np.integer` is int32 or int64."""
+        """An array of this dtype and shape (None: any length); `np.integer` is int32 or int64."""
         array = self.any(name)
         check_layout(array, name, dtype, shape)
         return array
@@ -93,25 +93,25 @@ class Checks:
         return array
 
     def csr(self, name: str, columns: int, rows: int | None = None, *, ascending: bool = False) -> int:
-        """Compressed rows `name.indptr` and `name.indices`; gives the number of rows."""
+        """Compressed rows `name.indptr` and `name.indices`; returns the number of rows."""
         indptr, indices = self.any(f"{name}.indptr"), self.any(f"{name}.indices")
         check_csr(indptr, indices, columns, name, rows=rows, ascending=ascending)
         return len(indptr) - 1
 
     def walk(self, nodes: int) -> None:
-        """The transition matrix of a walk over so many nodes."""
+        """The transition matrix of a walk over this many nodes."""
         self.csr("walk", nodes, nodes)
         self.numbers("walk.data", np.float32, self.any("walk.indices").shape, least=0.0, most=1.001)
 
     def nearest(self, name: str, rows: int, dimension: int) -> None:
-        """What `Nearest` keeps beside so many vectors."""
+        """The arrays of `Nearest` for this many vectors."""
         self.rows(f"{name}.zeros", rows, (None,))
         if f"{name}.codes" in self._arrays:
             self.of(f"{name}.codes", np.uint64, (rows, SKETCH_BITS // 64))
             self.numbers(f"{name}.mean", np.float32, (dimension,))
 
     def layers(self, prefix: str) -> int:
-        """How many layers the arrays of a C-HNSW index have."""
+        """The number of layers of a C-HNSW index."""
         level = 0
         while f"{prefix}layer{level}.alive" in self._arrays:
             level += 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from stratagraph.pipeline.sentences import middle, sentences, stream_sentences
-from stratagraph.records import Chunk, Document, Metadata, StreamedDocument
+from stratagraph.records import Chunk, Document, StreamedDocument
 
 __all__ = ["ChunkConfig", "sentences", "split"]
 
@@ -59,15 +59,13 @@ def split(document: Document | StreamedDocument, config: ChunkConfig, count: Cou
 
     A chunk holds whole sentences and ends with a paragraph where one ends in its last third. A sentence
     longer than `config.size` is cut at clauses, else between words, else inside a word. The overlap is
-    of whole sentences, or of the last words of one that is too long for it.
-
-    The document is read once, block by block, and the chunks do not depend on what the blocks are. No
-    more than a few chunks and 128 Ki characters are held.
+    whole sentences, or the last words of a sentence that is too long for it. The document is read once,
+    block by block, with at most a few chunks and 128 Ki characters in memory.
 
     Parameters
     ----------
     document
-        A document, in memory or streamed.
+        A document, in memory or streamed; how it is divided into blocks does not matter.
     config
         Size and overlap.
     count
@@ -83,15 +81,10 @@ def split(document: Document | StreamedDocument, config: ChunkConfig, count: Cou
         text = "".join(unit.text for unit in window)
         body = text.strip()
         start = window[0].start + len(text) - len(text.lstrip())
-        metadata = _metadata(document, start + len(body) // 2)
+        sections = document.sections if isinstance(document, Document) else ()
+        at = bisect_right(sections, start + len(body) // 2, key=lambda section: section.start) - 1
+        metadata = document.metadata if at < 0 else {**document.metadata, **sections[at].metadata}
         yield Chunk(body, document.id, ordinal, start, start + len(body), metadata)
-
-
-def _metadata(document: Document | StreamedDocument, place: int) -> Metadata:
-    """The document's metadata with that of the section at a place."""
-    sections = document.sections if isinstance(document, Document) else ()
-    at = bisect_right(sections, place, key=lambda section: section.start) - 1
-    return document.metadata if at < 0 else {**document.metadata, **sections[at].metadata}
 
 
 def _windows(units: Iterable[_Unit], config: ChunkConfig, count: CountTokens) -> Iterator[list[_Unit]]:
@@ -143,7 +136,7 @@ def _pieces(unit: _Unit, size: int, count: CountTokens) -> Iterator[_Unit]:
 
 
 def _cut(window: Sequence[_Unit], total: int, repeated: int) -> int:
-    """How many units to close a full window after: up to the last paragraph's end, if that is late enough."""
+    """After how many units to close a full window: after the last paragraph in its last third, else all."""
     tokens = total
     for end in range(len(window), repeated, -1):
         if 3 * tokens < 2 * total:
@@ -155,7 +148,7 @@ def _cut(window: Sequence[_Unit], total: int, repeated: int) -> int:
 
 
 def _overlap(window: Sequence[_Unit], budget: int, count: CountTokens) -> list[_Unit]:
-    """The last units of a window within the budget, never all of them; else the last words of the last."""
+    """The last units of a window within the budget, never all; else the last words of the last unit."""
     first = best = len(window)
     left = budget
     while first > 1 and window[first - 1].tokens <= left:
@@ -165,10 +158,8 @@ def _overlap(window: Sequence[_Unit], budget: int, count: CountTokens) -> list[_
             best = first
     if best < len(window):
         return list(window[best:])
-    return _last_words(window[-1], min(budget, window[-1].tokens // 2), count)
-
-
-def _last_words(unit: _Unit, budget: int, count: CountTokens) -> list[_Unit]:
+    unit = window[-1]
+    budget = min(budget, unit.tokens // 2)
     if budget < 1:
         return []
     length = len(unit.text)

@@ -1,4 +1,4 @@
-"""Descriptions of what was merged, as chunks give them or condensed where they are long; and the nodes."""
+"""Descriptions of merged entities and relations, condensed where they are long; nodes of the graph."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from stratagraph.results import clip
 PROMPT = load_prompt("stratagraph.pipeline", "describe")
 STATEMENT_TOKENS = 8000
 MOST_UNITS = 200
-"""Units that describe an entity without a description; one that is everywhere needs no more."""
+"""Units that stand in for the description of an entity that has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A description; of a condensed one also the digest of its fragments and who condensed it."""
+    """A description; a condensed one has the digest of its fragments and tells who condensed it."""
 
     text: str
     digest: str = ""
@@ -35,7 +35,7 @@ class Description:
     failed: bool = False
 
     def extra(self) -> dict[str, Any]:
-        """What of it is kept beside the text."""
+        """What a node keeps of it beside the text."""
         if not self.digest:
             return {}
         return {"digest": self.digest, "by_model": self.by_model, "failed": self.failed}
@@ -56,7 +56,7 @@ class Describer:
         fragments: Mapping[str, Sequence[str]],
         previous: Stored | None,
     ) -> dict[str, Description]:
-        """A description for every entity, by canonical name, from what describes it."""
+        """A description of every entity, by canonical name, from its fragments."""
         joined = {key: " ".join(texts) for key, texts in fragments.items()}
         long = {key for key, text in joined.items() if self._is_long(text)}
         digests = {key: content_id(str(self._limit), *fragments[key]) for key in sorted(long)}
@@ -67,22 +67,22 @@ class Describer:
         return short | kept | made
 
     def directed(self, relation: Relation) -> tuple[str, str]:
-        """The descriptions of a relation and of the opposite one, which may be empty."""
+        """The descriptions of a relation and of its opposite direction, which may be empty."""
         return self._bounded(relation.fragments), self._bounded(relation.opposite)
 
     def _bounded(self, fragments: Sequence[str]) -> str:
-        """Fragments as they are, or their most central sentences if they are long."""
+        """Fragments joined, or their most central sentences if they are long."""
         joined = " ".join(fragments)
         if not self._is_long(joined):
             return joined
         return extractive_summary(fragments, self._limit, self._gate.count_tokens)
 
     def _is_long(self, text: str) -> bool:
-        """Whether a text has more tokens than the limit; no tokenizer makes more of them than bytes."""
+        """Whether a text has more tokens than the limit; a text never has more tokens than bytes."""
         return len(text.encode()) > self._limit and self._gate.count_tokens(text) > self._limit
 
     def _taken_over(self, previous: Stored | None, digests: Mapping[str, str]) -> dict[str, Description]:
-        """What the previous generation condensed from the very same fragments, and no worse than now."""
+        """What the previous generation condensed from the same fragments, at least as well as now."""
         if previous is None or not digests:
             return {}
         rows = previous.rows(list(digests))
@@ -99,8 +99,17 @@ class Describer:
     ) -> dict[str, Description]:
         answers: list[str | None] = [None] * len(todo)
         if self._use_llm and todo:
+            task: Task[str] = Task(
+                name="describe",
+                prompt=PROMPT,
+                parse=plain_text,
+                expected_output_tokens=self._limit // 2,
+                placeholder=lambda values: clip(
+                    values["statements"], self._limit // 2, self._gate.count_tokens
+                ),
+            )
             with self._gate.stage("describe", len(todo)):
-                answered = await self._gate.map(self._task(), [self._item(e, fragments) for e in todo])
+                answered = await self._gate.map(task, [self._item(e, fragments) for e in todo])
             answers = list(answered)
         unanswered = [fragments[e.key] for e, answer in zip(todo, answers, strict=True) if not answer]
         extracts = iter(await extractive_summaries(unanswered, self._limit, self._gate))
@@ -113,15 +122,6 @@ class Describer:
             )
             for entity, answer in zip(todo, answers, strict=True)
         }
-
-    def _task(self) -> Task[str]:
-        return Task(
-            name="describe",
-            prompt=PROMPT,
-            parse=plain_text,
-            expected_output_tokens=self._limit // 2,
-            placeholder=lambda values: clip(values["statements"], self._limit // 2, self._gate.count_tokens),
-        )
 
     def _item(self, entity: Entity, fragments: Mapping[str, Sequence[str]]) -> CallItem:
         statements = "\n".join(f"- {fragment}" for fragment in fragments[entity.key])
@@ -144,7 +144,7 @@ def fragments_of(merged: Merged) -> dict[str, tuple[str, ...]]:
 
 
 class MergedNodes(MadeLate):
-    """The nodes of what was merged, entities first, then relations and units."""
+    """The nodes of a merged graph: entities, then relations, then units."""
 
     def __init__(
         self,
@@ -170,7 +170,9 @@ class MergedNodes(MadeLate):
             return entity_node(entity, self._descriptions[entity.key])
         if row < units:
             relation = merged.relations[row - relations]
-            return relation_node(relation, self._names(relation), self._describer.directed(relation))
+            ends = (relation.source, relation.target)
+            names = {key: merged.entities[self._rows[key]].name for key in ends}
+            return relation_node(relation, names, self._describer.directed(relation))
         return unit_node(merged.units[row - units])
 
     def ids(self) -> Iterator[str]:
@@ -192,13 +194,9 @@ class MergedNodes(MadeLate):
         yield from self._merged.relations
         yield from self._merged.units
 
-    def _names(self, relation: Relation) -> dict[str, str]:
-        ends = relation.source, relation.target
-        return {key: self._merged.entities[self._rows[key]].name for key in ends}
-
 
 def entity_text(entity: Entity, description: Description) -> str:
-    """What stands for an entity."""
+    """The text that is shown and embedded for an entity."""
     return f"{entity.name}: {description.text}" if description.text else entity.name
 
 
@@ -224,7 +222,7 @@ def entity_node(entity: Entity, description: Description) -> Node:
 
 
 def relation_node(relation: Relation, names: Mapping[str, str], directed: tuple[str, str]) -> Node:
-    """The node of a relation; `names` are those that its ends are shown under, by canonical names."""
+    """The node of a relation; `names` are the shown names of its ends, by canonical name."""
     source, target = names[relation.source], names[relation.target]
     described, opposite = directed
     text = f"{source} - {target}: {described}" if described else f"{source} - {target}"

@@ -1,10 +1,9 @@
-"""Entity resolution: which names mean one thing. Optional, by two kinds of evidence, and reversible.
+"""Entity resolution: which names mean the same thing. Optional, by two kinds of evidence, and reversible.
 
 Two entities are candidates only if their names are alike: one ends with the other ("Scrooge"), has initials
-for its words, is its acronym, or differs by one letter inside a word. They are merged only if what is said of
-each is alike too, and said of each apart: a sentence that names both describes neither, and two names told of
-side by side are two things. The chunks' own fragments are not touched: with resolution off, the next update
-has the entities apart again.
+for its words, is its acronym, or differs by one letter inside a word. They are merged only if their
+descriptions are alike too, compared without the sentences that name both. The chunks' own fragments are not
+touched: with resolution off, the next update has the entities apart again.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from stratagraph.pipeline.merge import Entity
 from stratagraph.pipeline.names.index import words
 
 LIKENESS = 0.7
-"""Cosine similarity of two descriptions from which they are held to be of one thing."""
+"""Least cosine similarity of two descriptions of the same thing."""
 MOST_FRAGMENTS = 5
-"""Fragments of an entity that are compared, the first ones of those that are its own."""
+"""Fragments of an entity that are compared, the first ones of its own."""
 _CROWD = 50
 _SHORTEST_MISSPELT = 5  # letters; in shorter words another letter makes another word,
 _SHORTEST_ALONE = 7  # and where the word is the whole name, there is nothing else that is alike
 _ROMAN = re.compile(r"[ivx]|[ivxlcdm]{2,}")
-# A thing and its part, its namesake overseas or its family are different things whatever is said of them.
+# "North Korea" and "Korea", or "Mrs Smith" and "Smith", are different things however similar their texts are.
 _TELL_APART = frozenset(
     word
     for words_ in (
@@ -36,7 +35,7 @@ _TELL_APART = frozenset(
     )
     for word in words_.split()
 )
-# What comes before them has the alias for a place or a subject: "Battle of Gettysburg", "Live in Paris".
+# After one of these words an alias is a place or a subject: "Battle of Gettysburg", "Live in Paris".
 _LINKS = frozenset(
     ("of", "in", "on", "at", "for", "and", "or", "to", "from", "by", "with", "about", "near", "versus", "vs")
 )
@@ -59,34 +58,29 @@ Rule = Callable[[Candidate], bool]
 
 
 def default_rule(candidate: Candidate) -> bool:
-    """Merge if the descriptions are alike; the names are, or it would not be a candidate."""
+    """Merge if the descriptions are alike."""
     return candidate.similarity >= LIKENESS
-
-
-def own_fragments(entity: Entity) -> Sequence[str]:
-    """The descriptions that chunks gave of an entity."""
-    return entity.fragments
 
 
 async def resolve(
     entities: Sequence[Entity],
     gate: Gate,
     *,
-    describe: Callable[[Entity], Sequence[str]] = own_fragments,
+    describe: Callable[[Entity], Sequence[str]] = lambda entity: entity.fragments,
     rule: Rule = default_rule,
 ) -> list[Candidate]:
-    """What is to be merged and why; pass `aliases` of it to `Merge.rename`.
+    """The pairs to merge, with the reasons; pass their `aliases` to `Merge.rename`.
 
     Parameters
     ----------
     entities
         The entities of the graph.
     gate
-        Embeds the descriptions of candidates, and of nothing else.
+        Embeds the descriptions of candidates.
     describe
-        What is said of an entity, statement by statement (a string is one statement). Statements that two
-        entities share are left out before the two are compared; an entity of which nothing is left is
-        merged with none, but for an acronym that is used where the long name is: the statement explains it.
+        The statements about an entity (a string is one statement). Statements that two entities share are
+        left out of the comparison. An entity without other statements is not merged, except for an acronym
+        that is used where the long name is, because the shared statement explains it.
     rule
         Decides over a candidate whose similarity is filled in.
     """
@@ -112,29 +106,34 @@ async def resolve(
     for pair in compared:
         first, second = texts[pair.alias, pair.kept]
         judged.append(replace(pair, similarity=float(vectors[row[first]] @ vectors[row[second]])))
-    return _one_each(candidate for candidate in judged if rule(candidate))
+    best: dict[str, Candidate] = {}  # the most similar entity of each alias, so that it is merged into one
+    for candidate in filter(rule, judged):
+        known = best.get(candidate.alias)
+        if known is None or (candidate.similarity, known.kept) > (known.similarity, candidate.kept):
+            best[candidate.alias] = candidate
+    return [best[alias] for alias in sorted(best)]
 
 
 def aliases(merged: Iterable[Candidate]) -> Mapping[str, str]:
-    """Canonical names by the canonical names that go into them."""
+    """The canonical name that each merged canonical name goes into."""
     return {candidate.alias: candidate.kept for candidate in merged}
 
 
 def _statements(described: Sequence[str]) -> dict[str, str]:
-    """Statements by what makes two of them the same: all but case and white space."""
+    """Statements by their text without case and white space."""
     each = (described,) if isinstance(described, str) else described
     return {key: text for text in each if (key := " ".join(text.casefold().split()))}
 
 
 def _explained(acronym: Entity, entity: Entity) -> bool:
-    """Whether most chunks that use the acronym have the long name too, so that it stands for little else."""
+    """Whether most chunks that use the acronym have the long name too."""
     return 2 * len(set(acronym.chunks) & set(entity.chunks)) > len(acronym.chunks)
 
 
 def _apart(
     one: Mapping[str, str], two: Mapping[str, str], evidence: str, explained: bool
 ) -> tuple[str, str] | None:
-    """The two texts to compare, without what is said of both; None if there is no comparing them."""
+    """The two texts to compare, without shared statements; None if there is nothing to compare."""
     shared = one.keys() & two.keys()
     if shared and evidence != "acronym":
         return None
@@ -148,21 +147,11 @@ def _joined(statements: Mapping[str, str], without: Collection[str] = ()) -> str
     return " ".join([text for key, text in statements.items() if key not in without][:MOST_FRAGMENTS])
 
 
-def _one_each(found: Iterable[Candidate]) -> list[Candidate]:
-    """For each alias the most similar entity, so that nothing is merged into two."""
-    best: dict[str, Candidate] = {}
-    for candidate in found:
-        known = best.get(candidate.alias)
-        if known is None or (candidate.similarity, known.kept) > (known.similarity, candidate.kept):
-            best[candidate.alias] = candidate
-    return [best[alias] for alias in sorted(best)]
-
-
 def candidates(entities: Iterable[Entity]) -> list[Candidate]:
     """Pairs of entities whose names are alike, each once, sorted; the shorter name is the alias.
 
-    Only names with a word (or all initials) in common are compared; a word that more than 50 names have
-    says nothing and brings none together. A part of a name that is part of several names is nobody's alias.
+    Only names that share a word (or all initials) are compared, and only words that at most 50 names have.
+    A name that is part of several names is nobody's alias.
     """
     split = {entity.key: tuple(words(entity.key)) for entity in entities}
     spread = Counter(part for parts in split.values() for part in set(parts))
@@ -183,7 +172,7 @@ def candidates(entities: Iterable[Entity]) -> list[Candidate]:
 
 
 def _blocks(split: Mapping[str, tuple[str, ...]]) -> Iterator[list[str]]:
-    """Groups of names to compare. A name may be in a group by a word and by its initials, yet only once."""
+    """Groups of names to compare, by word and by initials."""
     by_word: defaultdict[str, set[str]] = defaultdict(set)
     for key, parts in split.items():
         for part in parts:
@@ -198,7 +187,7 @@ def _blocks(split: Mapping[str, tuple[str, ...]]) -> Iterator[list[str]]:
 
 
 def _evidence(short: tuple[str, ...], long: tuple[str, ...], spread: Mapping[str, int]) -> str:
-    """Why the names may be of one thing, or nothing; `spread` says in how many names each word is."""
+    """Why two names may mean the same thing, or ""; `spread` tells in how many names each word is."""
     if (
         len(short) == 1
         and len(long) > 1
@@ -214,7 +203,7 @@ def _evidence(short: tuple[str, ...], long: tuple[str, ...], spread: Mapping[str
 
 
 def _telling(name: Sequence[str]) -> list[str]:
-    """The words that tell like names apart: numbers, numerals (which no name begins with), directions."""
+    """The words that tell similar names apart: numbers, numerals (not in first place), directions."""
     return sorted(
         part
         for place, part in enumerate(name)
@@ -225,7 +214,7 @@ def _telling(name: Sequence[str]) -> list[str]:
 
 
 def _shortened(short: Sequence[str], long: Sequence[str]) -> bool:
-    """Whether the one is the end of the other, or has initials where the other has words."""
+    """Whether one name is the end of the other, or has initials where the other has words."""
     if not any(len(part) > 2 and part.isalpha() for part in short):
         return False
     extra = len(long) - len(short)
@@ -245,10 +234,10 @@ def _shortened(short: Sequence[str], long: Sequence[str]) -> bool:
 
 
 def _misspelt(short: Sequence[str], long: Sequence[str], spread: Mapping[str, int]) -> bool:
-    """Whether one word is spelt in two ways: a letter inside it another, missing, doubled or swapped.
+    """Whether one word is spelt in two ways: a letter inside it is changed, missing, doubled or swapped.
 
-    Ends of words carry gender, number and origin (Mario, Maria; Beatle, Beatles), and two words that are
-    both in further names are two words (Karen, Karin).
+    Ends of words carry gender, number and origin (Mario, Maria; Beatle, Beatles). Two words that both occur
+    in further names are two words (Karen, Karin).
     """
     if len(short) != len(long):
         return False

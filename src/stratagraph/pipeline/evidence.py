@@ -1,7 +1,6 @@
-"""What texts have of a question's words, and whether that is enough to answer from them.
+"""How many of a question's words texts have, and whether that is enough to answer from them.
 
-By words and not by vectors: how similar two texts are that have nothing to do with each other differs from
-embedder to embedder, so a threshold on it would hold for none but the one that it was found with.
+Words are counted, because similarities of unrelated texts differ from embedder to embedder.
 """
 
 from __future__ import annotations
@@ -10,26 +9,23 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from math import log
 
 from stratagraph.pipeline.extraction.by_rules import proper_names, question_entities
-from stratagraph.pipeline.extraction.terms import stop_words
 from stratagraph.pipeline.headings import statements
 from stratagraph.pipeline.names.spelling import words
-from stratagraph.stopwords import ENGLISH, FUNCTION
+from stratagraph.stopwords import ENGLISH, FUNCTION, stop_words
 
 LEAST_WORDS = 0.25
-"""Share of a question's content words that the hits must have between them."""
+"""Least share of a question's content words in the hits together."""
 LEAST_NAMES = 0.5
-"""Share of the words of the names in a question that they must have.
+"""Least share of the words of the names in a question.
 
-Measured on questions about other corpora, with each corpus left out in turn, by
-`cookbook/benchmarks/unanswerable.py`. The first is below what is best there: a question about a theme has few
-of its passages' words.
+Both measured by `cookbook/benchmarks/unanswerable.py` on questions about other corpora, with each corpus left
+out in turn. The first is below the best value, because questions about themes share few words with passages.
 """
 LEAST_TOGETHER = 0.2
-"""Share of the weight of a question's words (`weights`) that one sentence must have.
+"""Least share of the weight of a question's words (`weights`) in one sentence.
 
-At most so high that it refuses next to nothing wrongly: 0 of 209 answerable questions of four corpora and the
-demo, 2 of 60 of multihop_rag_dev, whose questions are long. Higher ones do not carry over: .25, right for the
-others, refuses a sixth of those wrongly.
+Refuses 0 of 209 answerable questions of four corpora and the demo, and 2 of 60 of multihop_rag_dev, whose
+questions are long; with .25 it refuses a sixth of those.
 """
 _LATIN_END = "\u0250"  # the first letter behind those of Latin script
 _ENDINGS = ("ing", "ed", "es", "s")
@@ -39,15 +35,15 @@ _SHORTEST = 4  # letters of a stem
 def answers(question: str, texts: Sequence[str]) -> bool:
     """Whether texts have enough of a question's words to answer it.
 
-    A question in another language than theirs cannot be judged by words, and passes; one without any word of
-    grammar ("Crane Sands Petrel") counts as in theirs where it is in their script.
+    A question in another language passes. One without words of grammar ("Crane Sands Petrel") counts as
+    being in the texts' language if it is in their script.
     """
     of_words, of_names = shares(question, texts)
     return of_words >= LEAST_WORDS and of_names >= LEAST_NAMES and together(question, texts) >= LEAST_TOGETHER
 
 
 def shares(question: str, texts: Sequence[str]) -> tuple[float, float]:
-    """The shares of a question's content words and of the words of its names that texts have."""
+    """The shares of a question's content words, and of the words of its names, that texts have."""
     text_words = {word for text in texts for word in words(text)}
     if not _same_language(question, texts, text_words):
         return 1.0, 1.0
@@ -57,22 +53,21 @@ def shares(question: str, texts: Sequence[str]) -> tuple[float, float]:
 
 
 def together(question: str, texts: Sequence[str]) -> float:
-    """The share of the weight of a question's words that one sentence of the texts has, at most."""
+    """The largest share of the weight of a question's words in one sentence of the texts."""
     if not _same_language(question, texts, {word for text in texts for word in words(text)}):
         return 1.0
     asked = asked_for(question)
     said = [stems(text[start:end]) for text in texts for start, end in statements(text, asked)]
     weighed = weights(question, said)
-    return (
-        max((sum(weighed.get(stem, 0.0) for stem in each) for each in said), default=0.0) if weighed else 1.0
-    )
+    if not weighed:
+        return 1.0
+    return max((sum(weighed.get(stem, 0.0) for stem in each) for each in said), default=0.0)
 
 
 def telling(question: str, text: str, most: int) -> str:
-    """A text in one line; of one longer than `most` characters a part in which its best sentence is.
+    """A text in one line, cut to `most` characters around the sentence with most words of the question.
 
-    That is the one with most of the question's words. The part begins with the first sentence from which the
-    best one fits; "..." stands for what is left out.
+    The cut begins with the first sentence from which that sentence fits; "..." stands for omitted text.
     """
     line = " ".join(text.split())
     if len(line) <= most:
@@ -89,7 +84,7 @@ def telling(question: str, text: str, most: int) -> str:
 
 
 def asked_for(question: str) -> Callable[[str], bool]:
-    """Tells of a byline whether the question has a word of it beside its names ("who signed", "signed")."""
+    """Tells whether the question asks for a byline: has a word of it beside its names ("who signed")."""
     wanted = stems(question)
 
     def has_asked(byline: str) -> bool:
@@ -104,9 +99,9 @@ def stems(text: str) -> frozenset[str]:
 
 
 def weights(question: str, texts: Sequence[Set[str]]) -> Mapping[str, float]:
-    """How much each word of a question tells about some texts, given by their stems; the sum is 1.
+    """The weight of each word of a question by inverse document frequency among texts (stems); the sum is 1.
 
-    Inverse document frequency among the texts; a word that none has weighs nothing.
+    A word that no text has is left out.
     """
     found = {stem: sum(stem in text for text in texts) for stem in stems(question)}
     raw = {stem: log(1 + len(texts) / count) for stem, count in found.items() if count}

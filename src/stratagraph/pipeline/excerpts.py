@@ -1,10 +1,9 @@
-"""What a hit shows of a node that no model wrote: the statements in it that bear most on the question.
+"""Excerpts: what a hit shows of a node that no model wrote, the statements in it nearest to the question.
 
-Without a model, the description of an entity and the report on a community are statements of their passages,
-chosen before any question is known: long, general, and the same in many hits. So a search shows others: of
-the statements behind a node (semantic units of its passages), the few that are most similar to the question
-and that no better hit has told; a passage among the hits tells all of its own. A relation is shown as it is,
-unless better hits say all that it does. What a model wrote is shown as it is too.
+Without a model, the description of an entity and the report on a community are chosen before any question is
+known. A search shows other statements (semantic units of the node's passages): those most similar to the
+question that no better hit contains; a passage among the hits contains all of its own. A relation is shown as
+it is, unless better hits contain all its statements. What a model wrote is shown as it is.
 """
 
 from __future__ import annotations
@@ -26,17 +25,16 @@ from stratagraph.protocols import Rows, Vectors
 from stratagraph.records import Item
 
 LENGTH = 600
-"""Characters that are shown of an entity, a community or a summary entity, about: as many statements as have
-them on average.
+"""Characters that are shown of an entity, a community or a summary entity: as many statements as have this
+length on average.
 
-Chosen among six pairs of lengths, from 200 to 800 for entities and from 400 to 900 for groups. By answers in
-1,000 and 2,000 tokens of the nodes of ArchRAG and HiRAG it is best on the others, whichever of
-musique_train100 (with given triples and without), hotpotqa_train100, 2wiki_dev164 and lihua_world is left
-out: .014 above 200 and 600; pairs from 400 and 600 on differ by .005 or less.
+Best of six pairs of lengths (200 to 800 for entities, 400 to 900 for groups) by answers in 1,000 and 2,000
+tokens of ArchRAG's and HiRAG's nodes, whichever of musique_train100 (given triples and without),
+hotpotqa_train100, 2wiki_dev164 and lihua_world is left out: .014 above 200 and 600.
 """
 _SAMPLE = 64  # statements of which the average is taken
 MOST_PASSAGES = 64
-"""Passages behind a node whose statements are looked at: the most similar ones, where there are more."""
+"""Passages of a node whose statements are considered: the most similar ones, where there are more."""
 _GROUPS = ("community", "summary_entity")
 _NO_ROWS: Rows = np.zeros(0, np.int64)
 
@@ -47,11 +45,9 @@ class Excerpts:
     Parameters
     ----------
     graph
-        Of the corpus; there are excerpts only where its units have vectors.
-    passages
-        Vectors of the chunks, shape (chunks, dimension).
-    nearest
-        Finds chunks by these.
+        The corpus' graph; excerpts need the vectors of its units.
+    passages, nearest
+        Vectors of the chunks, shape (chunks, dimension), and the index that searches them.
     """
 
     def __init__(self, graph: Graph, passages: Vectors, nearest: Nearest) -> None:
@@ -63,11 +59,11 @@ class Excerpts:
         self._described = arrays.get(VECTOR_KEYS)
 
     def asked(self, query: Vectors) -> Telling:
-        """What makes the excerpts for a question with this unit vector."""
+        """The maker of excerpts for a question with this unit vector."""
         return Telling(self, query)
 
     def wanted(self, item: Item, row: int) -> int:
-        """Statements to show of a node at most; 0: it is shown as it is."""
+        """How many statements to show of a node; 0: it is shown as it is."""
         if item.kind in _GROUPS:
             shortened = item.extra.get("by") in (EXTRACTIVE, FAILED)
         else:
@@ -107,7 +103,7 @@ class Excerpts:
 
 
 class Telling:
-    """Excerpts for one question: what is read and measured for one ranking is there for the next."""
+    """Excerpts for one question; statements are read and measured once for all its rankings."""
 
     def __init__(self, excerpts: Excerpts, query: Vectors) -> None:
         self._of = excerpts
@@ -122,16 +118,17 @@ class Telling:
     def shown(
         self, items: Sequence[Item], rows: Sequence[int], *, dropped: bool
     ) -> tuple[list[Item], list[bool]]:
-        """Nodes as hits show them, and of which of them better ones have told everything.
+        """Nodes as hits show them, and whether better hits contain all their statements.
 
         Parameters
         ----------
         items
-            Passages, nodes of the graph, and of a method, best first.
+            Passages, nodes of the graph and of a method, best first.
         rows
-            Of nodes of the graph their rows there; -1 for all else.
+            Rows of nodes of the graph; -1 for all else.
         dropped
-            Whether that of which everything is told is left as it is; else the best of it is shown again.
+            Whether a node whose statements are all contained stays as it is; else its best ones are shown
+            again.
         """
         if not self._of.available:
             return list(items), [False] * len(items)
@@ -160,10 +157,7 @@ class Telling:
         ], nothing.tolist()
 
     def _passages(self, items: Sequence[Item], wanted: Sequence[int], entire: NDArray[np.bool_]) -> Groups:
-        """The passages whose units are looked at: those behind what is shown entire, and what is excerpted.
-
-        Of an excerpted node with many passages the most similar ones count.
-        """
+        """The passages whose units are considered: the most similar ones of an excerpted node."""
         found = [
             item.sources if most or all_of_it else _NO_ROWS
             for item, most, all_of_it in zip(items, wanted, entire.tolist(), strict=True)
@@ -176,7 +170,7 @@ class Telling:
         return Groups(np.concatenate([_NO_ROWS, *found]), borders)
 
     def _narrow(self, items: Sequence[Item]) -> None:
-        """Find the most similar passages behind some nodes: exactly, unless these are very many."""
+        """Find the most similar passages of some nodes: exactly, unless there are very many."""
         new = [item for item in items if _key(item) not in self._near]
         scanned = [item for item in new if len(item.sources) <= SCAN_LIMIT]
         scores = np.zeros(len(self._of.passages) if scanned else 0, np.float32)
@@ -187,18 +181,16 @@ class Telling:
         for item in new:
             rows = item.sources.astype(np.int64)
             if len(rows) > SCAN_LIMIT:
-                self._near[_key(item)] = self._nearest(rows)
+                mask = np.zeros(len(self._of.passages), np.bool_)
+                mask[rows] = True
+                near = self._of.nearest.search(self._query, MOST_PASSAGES, mask)[0]
+                self._near[_key(item)] = near
             else:
                 best = np.argpartition(-scores[rows], MOST_PASSAGES)[:MOST_PASSAGES]
                 self._near[_key(item)] = rows[best]
 
-    def _nearest(self, passages: Rows) -> Rows:
-        mask = np.zeros(len(self._of.passages), np.bool_)
-        mask[passages] = True
-        return self._of.nearest.search(self._query, MOST_PASSAGES, mask)[0]
-
     def _measure(self, units: Rows) -> None:
-        """Find how similar some units are to the question, each once."""
+        """Compute the similarity of some units to the question, once each."""
         new = units[~self._measured[units]]
         self._similarity[new] = products(self._of.graph.unit_vectors, self._query, new)
         self._measured[new] = True
@@ -213,7 +205,7 @@ class Telling:
             self._said_by[unit] = chunks[indptr[row] : indptr[row + 1]].tolist()
 
     def _excerpt(self, item: Item, units: Rows) -> Item:
-        """A node with the texts of some units, and those of its passages that say them."""
+        """A node with the texts of some units, and the passages that state them."""
         said = units.tolist()
         text = joined([self._texts[unit] for unit in said])
         if item.kind == "entity":
@@ -228,6 +220,6 @@ def _key(item: Item) -> tuple[str, str]:
 
 
 def joined(statements: Sequence[str]) -> str:
-    """Statements one after the other: sentences as they are, what has no end of its own with a semicolon."""
+    """Statements in a row; one without an end of its own gets a semicolon."""
     parts = [each if each[-1:] in ".!?。！？;" else f"{each};" for each in statements[:-1]]
     return " ".join([*parts, *statements[-1:]])

@@ -1,17 +1,13 @@
-"""Answers without a model: sentences of the hits, found one after the other as one follows a chain by hand.
+"""Answers without a model: sentences of the hits, chosen one after the other as the chain of facts goes on.
 
-1. The statement that answers the question best is taken: by similarity, by the question's words in it, by the
-   rank of its hit.
+1. The best statement is taken: by similarity, by the question's words in it, by the rank of its hit.
 2. The question is asked again without the words that were answered, and with the names that the statement,
    its neighbours and its title bring in: "What yearly pay did the woman who shut the gate receive" becomes
-   "What yearly pay did the woman who receive Hanna Siskin". A statement of another passage gains if it or
-   that passage's title has one of these names.
-3. A statement that comes next after a chosen one gains too: a passage often goes on with what was asked for.
-4. So on, until there are as many statements as were wanted.
+   "What yearly pay did the woman who receive Hanna Siskin". Statements of other passages gain by these names.
+3. A statement that follows a chosen one gains too. This repeats until there are enough statements.
 
-A question with two names thus gets evidence of each, since the second is what is left of it; a chain gets
-evidence of its ends, since the name between them is asked for. What is shown keeps that order, each passage's
-statements together; one that begins with a pronoun comes with the one before it.
+The answer keeps that order, with the statements of each passage together; one that begins with a pronoun
+comes with the one before it.
 """
 
 from __future__ import annotations
@@ -28,28 +24,22 @@ from stratagraph.pipeline import evidence
 from stratagraph.pipeline.extraction.by_rules import proper_names
 from stratagraph.pipeline.headings import statements, title_line
 from stratagraph.question import LONGEST, Length
-from stratagraph.records import Metadata
 from stratagraph.results import NOTHING_FOUND, Citation, Hit, Retrieval
 
 WEIGHED = 60
-"""Statements that are weighed, of the best hits."""
+"""Statements of the best hits that are considered."""
 WORDS = 1.0
-"""What all words of the question that are not answered yet add together to a statement's similarity."""
+"""Gain of a statement that has all unanswered words of the question."""
 RANK = 0.3
-"""What the first hit adds to its statements; the second half of that, and so on."""
+"""Gain of the first hit's statements; the second hit has half of it, and so on."""
 LINK = 0.3
-"""What a statement of another passage gains by a name that those before it brought in.
+"""Gain of a statement of another passage by a name that earlier statements brought in.
 
-Of six settings of these three, tried on 24 to 60 questions each of musique_train100, hotpotqa_train100,
-2wiki_dev164 and lihua_world, this one was best on each set, or as good as the best. All four were seen when
-it was chosen. `cookbook/benchmarks/extractive.py` counts the answers that hold the gold answer.
+Best of six settings of these three on 24 to 60 questions each of musique_train100, hotpotqa_train100,
+2wiki_dev164 and lihua_world, all seen when it was chosen (`cookbook/benchmarks/extractive.py`).
 """
 NEXT = 0.3
-"""What a statement gains that comes next after a chosen one.
-
-Of 0, .15 and .3 the best or as good as the best on each four of musique_train100, hotpotqa_train100,
-2wiki_dev164, lihua_world and the demo.
-"""
+"""Gain of a statement that follows a chosen one; the best of 0, .15 and .3 on these sets and the demo."""
 FOLLOWED = 5
 """Names that are asked for, the latest first."""
 FAINT = 1e-3
@@ -63,8 +53,7 @@ _LEANS = re.compile(
 class _Statement(NamedTuple):
     """A sentence of the hit at this rank.
 
-    `leans` tells whether it goes on about the one before it; `stems` are its content words, `about` those and
-    its title's.
+    `leans` tells whether it continues the one before it; `about` has its own stems and its title's.
     """
 
     rank: int
@@ -80,8 +69,8 @@ async def extract_answer(
 ) -> tuple[str, tuple[Citation, ...]]:
     """The statements of the hits that answer the question, each with the number of its source.
 
-    Titles, bylines that the question does not ask for, and passages that no walk reached are passed over.
-    Where the hits have too little of the question, nothing answers it (`evidence.answers`).
+    Titles, bylines that the question does not ask for, and passages that no walk reached are left out. If
+    the hits have too few words of the question, there is no answer (`evidence.answers`).
     """
     hits = _reached(retrieval)
     question = retrieval.query[:LONGEST]
@@ -102,15 +91,14 @@ async def extract_answer(
 
 
 def _reached(retrieval: Retrieval) -> list[tuple[int, Hit]]:
-    """The hits with their ranks that are there for more than to complete the hits."""
+    """The hits, with their ranks, that a walk reached or that were reranked."""
     most = max((trace.get("mass", 0.0) for trace in retrieval.trace), default=0.0)
     traced = zip(retrieval.hits, retrieval.trace, strict=True)
-    return [(rank, hit) for rank, (hit, trace) in enumerate(traced) if _counts(trace, most)]
-
-
-def _counts(trace: Metadata, most: float) -> bool:
-    """Whether a walk came to a hit, or it was reranked; `most` is the mass of the passage that holds most."""
-    return "reranked_from" in trace or bool(trace.get("mass", 1.0) > FAINT * most)
+    return [
+        (rank, hit)
+        for rank, (hit, trace) in enumerate(traced)
+        if "reranked_from" in trace or trace.get("mass", 1.0) > FAINT * most
+    ]
 
 
 def _candidates(hits: Iterable[tuple[int, Hit]], wanted: Callable[[str], bool]) -> list[_Statement]:
@@ -136,7 +124,7 @@ def _candidates(hits: Iterable[tuple[int, Hit]], wanted: Callable[[str], bool]) 
 async def _followed(
     question: str, vector: NDArray[np.floating], candidates: Sequence[_Statement], count: int, gate: Gate
 ) -> list[int]:
-    """Places of the best statements, each for what those before it left open."""
+    """Places of the best statements, each for what the earlier ones left open."""
     vectors = await gate.embed("answer", [each.text for each in candidates])
     by_rank = np.array([RANK / (1 + each.rank) for each in candidates])
     names = _Names(question, candidates)
@@ -155,18 +143,18 @@ async def _followed(
 
 
 def _goes_on(candidates: Sequence[_Statement], place: int) -> bool:
-    """Whether the statement after this one is of the same hit."""
+    """Whether the next statement is of the same hit."""
     return place + 1 < len(candidates) and candidates[place + 1].rank == candidates[place].rank
 
 
 def _coverage(question: str, candidates: Sequence[_Statement]) -> NDArray[np.float64]:
-    """Which part of what a question asks each statement has, by its words, from 0 to 1."""
+    """The share of a question's words, by weight, that each statement has."""
     weights = evidence.weights(question, [each.stems for each in candidates])
     return np.array([sum(weights.get(stem, 0.0) for stem in each.stems) for each in candidates])
 
 
 def _left(question: str, told: Sequence[frozenset[str]]) -> str:
-    """A question without the words of content that were told."""
+    """A question without the content words that were answered."""
     known = frozenset[str]().union(*told)
     kept = [word for word in question.split() if not (stems := evidence.stems(word)) or not stems <= known]
     return " ".join(kept)
@@ -186,7 +174,7 @@ class _Names:
         return ", ".join(name for name, _ in self._latest().values())
 
     def follow(self, place: int) -> None:
-        """Take the names in and around a statement, and in its title, that the question has not."""
+        """Take the names in and around a statement, and in its title, that the question does not have."""
         at, new = self._candidates[place], dict[frozenset[str], tuple[str, int]]()
         near = [each for each in self._candidates[max(0, place - 1) : place + 2] if each.rank == at.rank]
         for text in (at.text, *(each.text for each in near if each is not at), at.title):
@@ -198,7 +186,7 @@ class _Names:
         self._found = leading | self._found
 
     def linked(self) -> NDArray[np.bool_]:
-        """Which statements have one of the names asked for, or stand under a title that has."""
+        """Which statements have one of the names asked for, or a title that has."""
         linked = np.zeros(len(self._candidates), np.bool_)
         for stems, (_, rank) in self._latest().items():
             linked |= self._having(stems, rank)
@@ -208,5 +196,5 @@ class _Names:
         return dict(list(self._found.items())[:FOLLOWED])
 
     def _having(self, stems: frozenset[str], rank: int) -> NDArray[np.bool_]:
-        """The statements of other passages than the one at this rank that have a name."""
+        """The statements of passages other than the one at this rank that have a name."""
         return np.array([each.rank != rank and stems <= each.about for each in self._candidates])

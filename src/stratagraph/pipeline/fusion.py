@@ -14,38 +14,36 @@ RRF_CONSTANT = 60
 """Of reciprocal rank fusion, as its authors chose it (Cormack, Clarke and Büttcher 2009)."""
 
 LEXICAL_SHARE = 0.1
-"""Restart mass of the passage that has the question's words best, where a name found in one passage has 1 and
-the question has no names."""
+"""Restart mass of the passage with the best words, without names; a name of one passage has 1."""
 SHARE_NAMES = 0.03
 """Mass of names, in a question of `USUAL_WORDS`, at which that share is halved."""
 LEXICAL_BOOST = 6.0
-"""How many times its mass that passage gains at the end, where the question has no names."""
+"""Factor that the mass of that passage gains at the end, in a question without names."""
 BOOST_NAMES = 0.3
 """Mass of names, in a question of `USUAL_WORDS`, at which that gain is halved."""
 USUAL_WORDS = 8
 LENGTH_POWER = 3
-"""How much less names count in a longer question: as this power of its length."""
+"""Power of a question's length by which names count less in it."""
 
 REPEAT = 0.5
-"""What a passage keeps of its mass for each better passage of its document."""
+"""Factor of a passage's mass for each better passage of its document."""
 MOST_REPEATS = 10
-"""Better passages that are counted for that: the mass of a book that is alone in its corpus stays above 0."""
+"""Better passages that are counted at most, so that the mass of a long document stays above 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a question's words count, decided by how rare its names are, and how many words there are.
+    """How much a question's words count, by the rarity of its names and its number of words.
 
-    Names that few passages have lead a walk to what the question is about, and to the next hop. Names that
-    are everywhere (the two people of a chat, a company in the news) lead it nowhere, and the words must. So
-    they must in a long question, which says more by its words than by the names among them.
+    Rare names lead a walk to the subject and to the next hop; names that are everywhere (the two people of a
+    chat) do not, and then the words must. The same holds for a long question, which says more by its words.
 
     Parameters
     ----------
     names
         Restart mass of the names in the question: the sum of 1 / (passages that have it).
     words
-        How many different words it has, those of grammar apart.
+        Number of its different words without those of grammar.
     """
 
     names: float
@@ -53,33 +51,27 @@ class Gate:
 
     @property
     def share(self) -> float:
-        """Restart mass of the passage that has the words best."""
+        """Restart mass of the passage with the best words."""
         return LEXICAL_SHARE / (1 + self._led / SHARE_NAMES)
 
     @property
     def boost(self) -> float:
-        """How many times its mass the passage that has the words best gains at the end."""
+        """Factor that the mass of the passage with the best words gains at the end."""
         return LEXICAL_BOOST / (1 + self._led / BOOST_NAMES)
 
     @property
     def _led(self) -> float:
-        """How much the question is led by its names."""
+        """How much the names lead the question."""
         return self.names * (USUAL_WORDS / max(self.words, 1)) ** LENGTH_POWER
 
 
 def repeats_damped(
     documents: NDArray[np.integer], rows: Rows, scores: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Scores of passages, each further one of a document keeping half of what the one before it keeps.
+    """Scores of passages, where each further passage of a document counts half of the one before it.
 
-    So that one long document does not take all places. Within a document the order stays.
-
-    Parameters
-    ----------
-    documents
-        The document of each passage.
-    rows, scores
-        The passages; of equal scores the lower row comes first. All of shape (n,).
+    So one long document does not take all places. Within a document the order stays; of equal scores the
+    lower row comes first. `documents` holds the document of each passage; all arrays have shape (n,).
     """
     order = np.lexsort((rows, -scores, documents))
     ordered = documents[order]

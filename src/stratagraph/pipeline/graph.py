@@ -1,7 +1,6 @@
-"""The corpus' graph as a stage: extractions merged, described, and laid out as nodes and arrays.
+"""The graph of the corpus as a stage: extractions merged, described, and laid out as nodes and arrays.
 
-Rows of nodes are entities first (sorted by canonical name), then relations (by pair), then semantic
-units. All methods that work on entities start from here.
+Rows of nodes are entities (sorted by canonical name), then relations (by pair), then semantic units.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from stratagraph._memory import release
 from stratagraph.errors import Damaged
 from stratagraph.kernels.ppr import transition_matrix
 from stratagraph.models.gate import Gate
-from stratagraph.pipeline import lexical_arrays, merge_state
+from stratagraph.pipeline import merge_state
 from stratagraph.pipeline.before import Before
 from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, Kept, text_keys
 from stratagraph.pipeline.describe import (
@@ -33,8 +32,8 @@ from stratagraph.pipeline.describe import (
     unit_node,
 )
 from stratagraph.pipeline.entity_resolution import Rule, aliases, default_rule, resolve
+from stratagraph.pipeline.extraction.candidates import settle
 from stratagraph.pipeline.extraction.stage import ExtractionConfig, extractions
-from stratagraph.pipeline.extraction.support import settle
 from stratagraph.pipeline.graph_layout import LaidOut, transposed
 from stratagraph.pipeline.graph_update import Touched, touched
 from stratagraph.pipeline.lexical import LexicalIndex
@@ -65,10 +64,7 @@ _WITHOUT_MODEL = 2
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """What of a graph gets vectors: its units, or its units and entities.
-
-    `pooled` has those that came with the passages' own; None if the embedder gives none of parts of texts.
-    """
+    """What of a graph gets vectors; `pooled` has those that came with the passages' own."""
 
     units: bool = False
     entities: bool = False
@@ -87,11 +83,11 @@ async def build_graph(
     embed: Embedded = Embedded(),
     rule: Rule = default_rule,
 ) -> Built:
-    """Merge the stored extractions of a corpus, describe what was merged, and lay it out.
+    """Merge the stored extractions of a corpus, describe the result, and lay it out.
 
-    Long descriptions are condensed by the model, or extractively without one; one whose fragments did
-    not change is taken over from `previous`, of whose corpus some chunks were `kept`. `embed` says what gets
-    vectors. `rule` decides which alike entities are one, if `config.resolve` asks for that.
+    Long descriptions are condensed by the model, or extractively without one, or taken over from `previous`
+    if their fragments did not change. `embed` says what gets vectors. `rule` decides which similar entities
+    are one, if `config.resolve`.
     """
     made = _Maker(corpus, extracted, gate, config, previous, use_llm, kept, embed)
     with gate.stage("merge"):
@@ -128,7 +124,7 @@ class _Maker:
     embed: Embedded
 
     def changed(self) -> tuple[Touched, LaidOut] | None:
-        """What is merged again, and where all is then; None if all is to be merged anew."""
+        """What is merged again, and the new layout; None if everything is merged anew."""
         if self.previous is None or self.kept is None or self.config.resolve:
             return None
         before = self.previous.arrays
@@ -151,7 +147,7 @@ class _Maker:
     async def anew(
         self, merged: Merged, state: dict[str, NDArray[Any]], searched: dict[str, NDArray[Any]]
     ) -> Built:
-        """The graph of what was merged, and what `searched` made; `state` is what the next update needs."""
+        """The graph of `merged`, with the arrays of `searched`, and `state` for the next update."""
         rows = {entity.key: row for row, entity in enumerate(merged.entities)}
         describer = Describer(self.corpus, self.gate, self.config, self.use_llm)
         descriptions = await describer.all(merged.entities, fragments_of(merged), self.previous)
@@ -180,8 +176,9 @@ class _Maker:
         return Built(carried, arrays, merged.notes, complete=complete, origins=origins)
 
     async def updated(self, change: Touched, laid: LaidOut) -> Built:
-        """The graph before, with what was merged again."""
-        before = _previous(self.previous).arrays
+        """The previous graph, with what was merged again."""
+        assert self.previous is not None
+        before = self.previous.arrays
         entities, relations, units = change.moved
         describer = Describer(self.corpus, self.gate, self.config, self.use_llm)
         texts = await asyncio.to_thread(laid.unit_texts, MOST_UNITS)
@@ -237,32 +234,37 @@ class _Maker:
         complete = not (arrays[CONDENSED] == _WITHOUT_MODEL).any()
         return Built(nodes, arrays, change.notes, complete=complete, origins=origins)
 
-    def _chunks_before(self) -> tuple[Mapping[str, NDArray[Any]], Rows] | None:
-        """The arrays of the graph before, and the row that each chunk had, or -1."""
-        if self.previous is None or self.kept is None:
-            return None
-        origin = np.full(self.corpus.size, -1, np.int64)
-        origin[self.kept.now] = self.kept.before
-        return self.previous.arrays, origin
-
     def _source(self) -> Source:
         return Source(self.corpus, self.extracted, self.gate, self.embed.pooled, self.previous)
 
     def searched(self) -> dict[str, NDArray[Any]]:
-        """The arrays by which chunks are found: by their vectors and by their words."""
-        nearest = Nearest.index(self.corpus.vectors, "chunks", self._chunks_before())
+        """The arrays that find chunks by their vectors and by their words."""
+        before = None
+        if self.previous is not None and self.kept is not None:
+            origin = np.full(self.corpus.size, -1, np.int64)
+            origin[self.kept.now] = self.kept.before
+            before = self.previous.arrays, origin
+        nearest = Nearest.index(self.corpus.vectors, "chunks", before)
         return nearest | _lexical(self.corpus, self.previous, self.kept)
 
     def _walked(
         self, arrays: Mapping[str, NDArray[Any]], sources: tuple[Rows, Rows]
     ) -> dict[str, NDArray[Any]]:
-        """The arrays of the walk; `sources` are the chunks of the entities."""
-        return _walk(sources, arrays["relations.ends"], arrays["relations.weights"], self.corpus.size)
+        """The transition matrix of the provenance graph, whose nodes are the chunks, then the entities.
 
-
-def _previous(stored: Stored | None) -> Stored:
-    assert stored is not None
-    return stored
+        A chunk and an entity that it names are joined with weight 1, related entities with the weight of
+        their relation. `sources` are the chunks of the entities.
+        """
+        indptr, indices = sources
+        chunks, counts = self.corpus.size, np.diff(indptr)
+        mentions = np.column_stack(
+            [indices[: int(indptr[-1])], chunks + np.repeat(np.arange(len(counts)), counts)]
+        )
+        strengths = arrays["relations.weights"].astype(np.float64)
+        weights = np.concatenate([np.ones(len(mentions)), strengths])
+        edges = np.concatenate([mentions, chunks + arrays["relations.ends"]])
+        matrix = transition_matrix(chunks + len(counts), edges, weights)
+        return {"walk.indptr": matrix.indptr, "walk.indices": matrix.indices, "walk.data": matrix.data}
 
 
 def _condensed(description: Description) -> int:
@@ -289,7 +291,7 @@ async def _entity_vectors(
     said: Vectors,
     stated: NDArray[np.bool_],
 ) -> dict[str, NDArray[Any]]:
-    """Vectors of entities: of what units `said` where these alone describe it (`stated`), else of text."""
+    """Vectors of entities: of their units where these say all of it (`stated`), else of its text."""
     codes, mentions = (
         np.zeros((len(texts), -(-said.shape[1] // 8)), np.uint8),
         np.zeros(len(texts), np.uint64),
@@ -306,7 +308,7 @@ async def _entity_vectors(
 
 
 def _stated(merged: Merged) -> NDArray[np.bool_]:
-    """Whether the units that name an entity say all that its description does, shape (entities,)."""
+    """Whether the units that name an entity say all of its description, shape (entities,)."""
     units: dict[str, list[str]] = {entity.key: [] for entity in merged.entities}
     for unit in merged.units:
         for name in unit.entities:
@@ -316,7 +318,7 @@ def _stated(merged: Merged) -> NDArray[np.bool_]:
 
 
 def _collected(extracted: Stored, chunks: int) -> tuple[Merge, dict[str, NDArray[Any]]]:
-    """All extractions, and of their candidates those that the corpus supports; and what an update needs."""
+    """All extractions with the candidates that the corpus supports, and the arrays for an update."""
     collected, whole = Merge(), True
     for chunk, extraction in extractions(extracted, chunks):
         collected.add(chunk, extraction)
@@ -328,7 +330,7 @@ def _collected(extracted: Stored, chunks: int) -> tuple[Merge, dict[str, NDArray
 
 
 async def _resolved(collected: Merge, merged: Merged, gate: Gate, rule: Rule) -> Merged:
-    """The graph with entities that are one thing made one; each such merger is a note."""
+    """The graph with entities of the same thing merged; each merger is a note."""
     fragments = fragments_of(merged)
     found = await resolve(merged.entities, gate, describe=lambda entity: fragments[entity.key], rule=rule)
     collected.rename(aliases(found))
@@ -336,49 +338,26 @@ async def _resolved(collected: Merge, merged: Merged, gate: Gate, rule: Rule) ->
     return await asyncio.to_thread(finish, collected)
 
 
-def _ends(merged: Merged, rows: Mapping[str, int]) -> Rows:
-    """Rows of the entities that each relation joins, shape (relations, 2)."""
-    ends = (rows[key] for relation in merged.relations for key in (relation.source, relation.target))
-    return np.fromiter(ends, np.int64, 2 * len(merged.relations)).reshape(-1, 2)
-
-
 def _arrays(merged: Merged, rows: Mapping[str, int]) -> dict[str, NDArray[Any]]:
     named = [[rows[key] for key in unit.entities] for unit in merged.units]
+    ends = (rows[key] for relation in merged.relations for key in (relation.source, relation.target))
     return {
         "counts": np.array([len(merged.entities), len(merged.relations), len(merged.units)], np.int64),
-        "relations.ends": _ends(merged, rows),
+        "relations.ends": np.fromiter(ends, np.int64, 2 * len(merged.relations)).reshape(-1, 2),
         "relations.weights": np.array([relation.weight for relation in merged.relations], np.float32),
         "units.indptr": np.cumsum([0, *map(len, named)], dtype=np.int64),
         "units.indices": np.array([row for names in named for row in names], dtype=np.int64),
     }
 
 
-def _walk(
-    sources: tuple[Rows, Rows], ends: Rows, strengths: NDArray[np.float32], chunks: int
-) -> dict[str, NDArray[Any]]:
-    """The transition matrix of the provenance graph; its nodes are the chunks, then the entities.
-
-    A chunk and an entity that it names are joined with weight 1, related entities with the weight of
-    their relation.
-    """
-    indptr, indices = sources
-    counts = np.diff(indptr)
-    mentions = np.column_stack(
-        [indices[: int(indptr[-1])], chunks + np.repeat(np.arange(len(counts)), counts)]
-    )
-    weights = np.concatenate([np.ones(len(mentions)), strengths.astype(np.float64)])
-    matrix = transition_matrix(chunks + len(counts), np.concatenate([mentions, chunks + ends]), weights)
-    return {"walk.indptr": matrix.indptr, "walk.indices": matrix.indices, "walk.data": matrix.data}
-
-
 def _lexical(corpus: Corpus, previous: Stored | None, kept: Kept | None) -> dict[str, NDArray[Any]]:
-    """The words of the chunks, for BM25: those of the previous graph brought up to date, or read anew."""
+    """The arrays of BM25 over the chunks: the previous ones updated, or made anew."""
     arrays = None
     if previous is not None and kept is not None:
         before = _prefixed(previous.arrays, "lexical.")
         coming = kept.coming(corpus.size)
         texts = dict(zip(coming, corpus.texts(coming), strict=True))
-        arrays = lexical_arrays.update(before, (kept.now, kept.before), kept.gone, texts)
+        arrays = LexicalIndex.updated(before, (kept.now, kept.before), kept.gone, texts)
     if arrays is None:
         arrays = LexicalIndex.build(_texts(corpus))
     return {f"lexical.{key}": array for key, array in arrays.items()}
@@ -395,22 +374,16 @@ class Graph:
     Attributes
     ----------
     entities, relations, units
-        How many there are. Entity i is node i, relation i is node `entities + i`, unit i is node
+        Their numbers. Entity i is node i, relation i is node `entities + i`, unit i is node
         `entities + relations + i`.
-    ends
-        Entity rows of each relation, shape (relations, 2).
-    weights
-        Strength of each relation, shape (relations,).
-    names
-        Finds entities by whole words.
-    lexical
-        Finds chunks by their words.
-    vectors
-        Of the entities, shape (entities, dimension); a `KeyError` unless a method `needs_vectors`.
-    unit_vectors
-        Of the semantic units, shape (units, dimension); a `KeyError` unless a method needs them.
+    ends, weights
+        Entity rows of each relation, shape (relations, 2), and its strength, shape (relations,).
+    names, lexical
+        Find entities by whole words, and chunks by their words.
+    vectors, unit_vectors
+        Of the entities, and of the units, shape (rows, dimension); `KeyError` unless a method needs them.
     before
-        What was so in the previous generation; None where there was none, and in searches.
+        The previous graph; None in a first build and in searches.
     """
 
     def __init__(self, stored: Stored, before: Before | None = None) -> None:

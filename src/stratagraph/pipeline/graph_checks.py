@@ -11,18 +11,11 @@ from numpy.typing import NDArray
 from stratagraph.kernels.checks import check_ascending, check_layout, check_range
 from stratagraph.pipeline import merge_state
 from stratagraph.pipeline.checks import Checks, damage
-from stratagraph.pipeline.lexical_arrays import MARKED
+from stratagraph.pipeline.lexical import MARKED
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int) -> None:
-    """Whether the graph's arrays fit each other and a corpus; names are checked by `NameIndex`.
-
-    Parameters
-    ----------
-    arrays
-        As they are stored.
-    chunks, dimension
-        Of the corpus and its vectors.
+    """Check that the graph's arrays fit each other and a corpus; names are checked by `NameIndex`.
 
     Raises
     ------
@@ -52,7 +45,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int
 
 
 def check_vectors(arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Whether the graph has the vectors of its entities, which some methods need; `Damaged` if not."""
+    """Raise `Damaged` if the graph lacks the vectors of its entities, which some methods need."""
     with damage("graph"):
         Checks(arrays).any("vectors")
 
@@ -71,19 +64,9 @@ def _check_words(checks: Checks, chunks: int) -> None:
 
 
 def check_corpus(vectors: NDArray[Any], documents: NDArray[Any], chunks: int, count: int) -> None:
-    """Whether the corpus' own arrays are those of so many chunks of `count` documents.
+    """Raise `Damaged` unless the arrays are those of so many chunks of `count` documents.
 
-    Parameters
-    ----------
-    vectors
-        Of the chunks.
-    documents
-        The place of each chunk's document.
-
-    Raises
-    ------
-    Damaged
-        If an array has another dtype or shape, or names a document that is not there.
+    `vectors` are those of the chunks, and `documents` the place of each chunk's document.
     """
     with damage("corpus"):
         check_layout(vectors, "vectors", np.float32, (chunks, None))

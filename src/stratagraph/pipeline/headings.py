@@ -1,8 +1,8 @@
-"""What stands above a text and says nothing of its own: its title and its byline.
+"""Titles, bylines and headings: what stands above a text and says nothing of its own.
 
 A title is a short first line without a full stop; a byline names a source, a place, a writer or a day ("The
-Hathe Courant, 9 July 1888."). Neither is worth a place in a summary or an answer, nor are headings, of
-tables too, and fenced code of Markdown.
+Hathe Courant, 9 July 1888."). They are left out of summaries and answers, as are headings and fenced code of
+Markdown.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SMALL = (
 
 
 def title_line(text: str) -> tuple[str, int]:
-    """The title that a text begins with and where the rest begins; empty and 0 if it begins with none."""
+    """The title of a text and where the rest begins; empty and 0 if there is none."""
     line, newline, rest = text.partition("\n")
     head = markup_free(line)
     rest = rest.lstrip()
@@ -63,10 +63,9 @@ def markup_free(line: str) -> str:
 def statements(
     text: str, wanted: Callable[[str], bool] = lambda _: False, *, most: int | None = None
 ) -> list[tuple[int, int]]:
-    """The sentences of a text, as `sentences` has them, without its title and the bylines not wanted.
+    """The sentences of a text as offsets, without its title and the bylines not wanted; at most `most`.
 
-    Headings and fenced code of Markdown are no sentences. Of a text that has nothing else, all sentences.
-    `most`: the first so many of either.
+    Headings and fenced code of Markdown are no sentences. A text of nothing else has all its sentences.
     """
     begin = title_line(text)[1]
     found = ((start + begin, end + begin) for start, end in each_sentence(_prose(text)[begin:]))
@@ -77,7 +76,7 @@ def statements(
 
 
 def _prose(text: str) -> str:
-    """The text with blanks, as many, in the place of Markdown's headings, also of tables, and fenced code."""
+    """The text with blanks in place of Markdown's headings (also of tables) and fenced code."""
     if not any(mark in text for mark in _MARKS):
         return text
     lines = text.split("\n")
@@ -98,7 +97,7 @@ def _prose(text: str) -> str:
 
 
 def _open_before(lines: Sequence[str], fences: Sequence[tuple[int, str]]) -> str:
-    """The fence that a text begins within, if it was cut out of a longer one there; else nothing.
+    """The fence that a text begins within, if it was cut out of a longer one; else "".
 
     A fence that ends code has nothing behind it, and a blank line, or the end, below it.
     """
@@ -111,10 +110,7 @@ def _open_before(lines: Sequence[str], fences: Sequence[tuple[int, str]]) -> str
 
 @lru_cache(_BYLINES)
 def is_byline(text: str, start: int, end: int) -> bool:
-    """Whether a sentence is nothing but names, days and places, one after the other.
-
-    One with a common verb or pronoun (`_TELLING`) tells more; most sentences are known by that.
-    """
+    """Whether a sentence is a list of names, days and places; one with a common verb or pronoun is not."""
     if end - start > _LONGEST_BYLINE or _TELLING.search(text, start, end):
         return False
     bare = list(text[start:end])
@@ -126,11 +122,11 @@ def is_byline(text: str, start: int, end: int) -> bool:
 
 
 def forget_bylines() -> None:
-    """Remember no text any more: what is deleted must not be left in memory."""
+    """Forget all texts: a deleted text must not stay in memory."""
     is_byline.cache_clear()
 
 
 def _is_place(part: str) -> bool:
-    """Whether what is left of a part of a sentence beside its names is small words or "on board"."""
+    """Whether the rest of a part of a sentence beside its names is small words or "on board"."""
     words = part.lower().strip(" .;:()'\u2019").split()
     return _SMALL.issuperset(words) or _PLACED.fullmatch(" ".join(words)) is not None

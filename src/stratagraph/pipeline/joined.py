@@ -1,8 +1,8 @@
-"""Several indexes as the ground of one walk: names, words and edges of all, and what is counted over all.
+"""Several indexes as the ground of one walk: their names, words and edges, counted over all of them.
 
-Passages are numbered through all parts. Entities of one name are one entity, so that a walk goes from a part
-to another where a name leads, and how rare a name or a word is, is known of the whole corpus. Nothing of the
-parts is copied but numbers: 8 bytes of a hash for each name, 24 for each place of a node, 4 for each passage.
+Passages are numbered through all parts. Entities of one name are one entity, so that a walk goes from part
+to part by names. Only numbers are copied: 8 bytes for each name, 24 for each place of a node, 4 for each
+passage.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_SCORES: NDArray[np.float32] = np.zeros(0, np.float32)
 
 
 def admitted(parts: Parts, allowed: Mask | None) -> list[tuple[int, Mask | None]]:
-    """The parts of which a filter admits anything, each with its own mask."""
+    """The parts of which a filter admits any passage, each with its own mask."""
     if allowed is None:
         return [(part, None) for part in range(len(parts))]
     masks = [(part, allowed[parts.of(part)]) for part in range(len(parts))]
@@ -58,8 +58,7 @@ class JoinedNearest:
 class JoinedWords:
     """BM25 over the passages of several indexes, by the frequencies and lengths of all of them.
 
-    Each index has stems of the language of its own passages; a word of the question counts in each by the
-    stem that it has there.
+    Each index stems in the language of its own passages, and so does a word of the question there.
     """
 
     def __init__(self, words: Sequence[LexicalIndex], parts: Parts) -> None:
@@ -174,7 +173,7 @@ class JoinedGround:
 
 
 def _numbered(keys: Sequence[NDArray[np.uint64]], known: NDArray[np.uint64]) -> list[NDArray[np.int32]]:
-    """Numbers by the place of a key among all; what has no word has no key, and a number of its own."""
+    """Numbers by the place of a key among all; a name without a word has no key, and a number of its own."""
     numbers, following = [], len(known)
     for own in keys:
         number = np.searchsorted(known, own).astype(np.int32)
@@ -186,7 +185,7 @@ def _numbered(keys: Sequence[NDArray[np.uint64]], known: NDArray[np.uint64]) -> 
 
 
 def _strengths(indptr: NDArray[np.integer], data: NDArray[np.float32], passages: int) -> NDArray[np.float64]:
-    """The sum of the weights at each node, before they were divided by it; 1 for passages, which are whole.
+    """The sum of the edge weights at each entity before normalisation, and 1 for passages.
 
     The first edge of an entity leads to a passage, and had a weight of 1.
     """

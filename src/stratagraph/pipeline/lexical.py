@@ -1,4 +1,4 @@
-"""Words of passages: BM25 over arrays that are stored with the graph, memory-mapped and asked by mask.
+"""BM25 over the words of passages; its arrays are stored with the graph and memory-mapped.
 
 A passage p of a corpus of n has, for the distinct terms t of a question (Robertson et al. 1994, in the form
 that Lucene computes; Kamphuis et al. 2020 compare the forms; `kernels.bm25` computes it),
@@ -6,18 +6,23 @@ that Lucene computes; Kamphuis et al. 2020 compare the forms; `kernels.bm25` com
     score(p) = sum over t of  idf(t) * tf / (tf + k1 * (1 - b + b * |p| / mean |p|)),
     idf(t) = ln(1 + (n - df + 0.5) / (df + 0.5)),
 
-with tf the number of times t stands in p and df the number of passages that it stands in. Words of grammar
-in a question are passed over, unless it has no others.
+with tf the number of times t stands in p and df the number of passages that have it. Words of grammar in a
+question are left out, unless it has no others. Terms are the words of `names.spelling` (folded; bigrams of
+characters where a script has no spaces), stemmed by Snowball's rules for the language of most of the corpus.
 
-Terms are the words of `names.spelling`: folded, bigrams of characters where a script has no spaces, and
-stemmed by Snowball's rules for the language that most of the corpus is written in. The arrays hold their
-hashes, so that no vocabulary is read at a question.
+Arrays of n passages and t terms: `language`, its name in ASCII; `lengths` (n,), words of each passage, and
+`norms` (n,), the length term of the formula; `markers`, how often the words occur that tell the language;
+`keys` (t,), ascending keys of the terms; `starts` (t + 1,); and the postings `rows`, ascending for each
+term, and `counts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -25,16 +30,151 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.bm25 import TermPostings, bm25
+from stratagraph.kernels.postings import Postings
 from stratagraph.kernels.topk import kth_largest
-from stratagraph.pipeline.lexical_arrays import K1, STEMMERS, Arrays, B, build
 from stratagraph.pipeline.names.index import words
 from stratagraph.protocols import Rows
 from stratagraph.records import content_keys
 from stratagraph.stopwords import ENGLISH, FUNCTION
 
+K1, B = 1.5, 0.75
+
+Arrays = dict[str, NDArray[Any]]
+Counts = NDArray[np.uint8]
+Keys = NDArray[np.uint64]
+
+_MOST_OFTEN = 255  # occurrences in a passage that are told apart
+
+# Words of grammar that tell the languages apart for which there are rules.
+_MARKERS = {
+    "arabic": "في من على إلى أن هذا التي الذي كان عن",
+    "armenian": "եւ է որ մեջ են համար",
+    "catalan": "els amb dels és una més aquest per",
+    "danish": "og af til ikke blev det som også",
+    "dutch": "het een van niet zijn voor ook werd",
+    "english": "the of and to is was for with",
+    "finnish": "ja on oli joka sekä mutta ovat hän",
+    "french": "les des est dans une par pour qui",
+    "german": "der und die das ist nicht mit wurde",
+    "greek": "και το της να του με για είναι",
+    "hindi": "के है में की और से का को",
+    "hungarian": "az és hogy nem egy volt is meg",
+    "indonesian": "yang dan dengan untuk adalah dari pada ini",
+    "italian": "della che il nel è gli una sono",
+    "norwegian": "og av til ikke ble det som også",
+    "polish": "w i na z się jest oraz nie",
+    "portuguese": "não uma os da em foi com ao",
+    "romanian": "și în este din care cu pentru sau",
+    "russian": "и в на не что он был из",
+    "spanish": "los del las una con fue por el",
+    "swedish": "och att det som på inte är av",
+    "tamil": "மற்றும் ஒரு இந்த என்று இது",
+    "turkish": "ve bir bu için ile olarak da olan",
+}
+MARKED = tuple(sorted({word for each in _MARKERS.values() for word in each.split()}))
+
+
+class _Stemmers(threading.local):
+    """Stemmers by language, of each thread its own, because a stemmer holds the word it works on."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Callable[[str], str]] = {}
+
+    def of(self, language: str) -> Callable[[str], str]:
+        """Stems a word; a language without rules leaves it as it is."""
+        if language not in self._known:
+            import snowballstemmer  # imported late, because it has thirty modules
+
+            known = language in snowballstemmer.algorithms()
+            self._known[language] = snowballstemmer.stemmer(language).stemWord if known else str
+        return self._known[language]
+
+
+_STEMMERS = _Stemmers()
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The distinct words of some passages, and the passages that have them.
+
+    `often` and `lengths` count the occurrences of each word, and the words of each passage. For each passage
+    and distinct word of it, `numbers`, `rows` and `counts` hold the word's number, the passage, and the
+    occurrences.
+    """
+
+    words: Sequence[str]
+    often: Mapping[int, int]
+    lengths: NDArray[np.uint32]
+    numbers: NDArray[np.int32]
+    rows: Rows
+    counts: Counts
+
+    @classmethod
+    def of(cls, passages: Iterable[str]) -> _Read:
+        place: dict[str, int] = {}
+        lengths: list[int] = []
+        numbers: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
+        counts: list[Counts] = [np.zeros(0, np.uint8)]
+        owners: list[int] = []
+        often: Counter[int] = Counter()
+        for passage in passages:
+            found = Counter(place.setdefault(word, len(place)) for word in words(passage))
+            often.update(found)
+            lengths.append(found.total())
+            owners.append(len(found))
+            numbers.append(np.fromiter(found, np.int32, len(found)))
+            times = np.fromiter(found.values(), np.int64, len(found))
+            counts.append(np.minimum(times, _MOST_OFTEN).astype(np.uint8))
+        rows = np.repeat(np.arange(len(owners)), owners)
+        sizes = np.array(lengths, np.uint32)
+        return cls(list(place), often, sizes, np.concatenate(numbers), rows, np.concatenate(counts))
+
+    def markers(self) -> NDArray[np.int64]:
+        """How often each word of grammar stands in them, shape (words of grammar,)."""
+        times = {word: self.often[number] for number, word in enumerate(self.words)}
+        return np.fromiter((times.get(word, 0) for word in MARKED), np.int64, len(MARKED))
+
+    def postings(self, language: str) -> Postings:
+        """The postings of their terms; words of one stem in one passage are one posting."""
+        hashes = content_keys(map(_STEMMERS.of(language), self.words))
+        order = np.lexsort((self.rows, hashes[self.numbers]))
+        keys, rows, counts = hashes[self.numbers][order], self.rows[order], self.counts[order]
+        fresh = np.ones(len(keys), np.bool_)
+        fresh[1:] = (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1])
+        firsts = np.flatnonzero(fresh)
+        total = np.add.reduceat(counts.astype(np.int64), firsts) if len(firsts) else np.zeros(0, np.int64)
+        return Postings.of(keys[firsts], rows[firsts], np.minimum(total, _MOST_OFTEN).astype(np.uint8))
+
+
+def _arrays(markers: NDArray[np.int64], lengths: NDArray[np.uint32], postings: Postings) -> Arrays:
+    return {
+        "language": np.frombuffer(_language(markers).encode("ascii"), np.uint8),
+        "markers": markers,
+        "lengths": lengths,
+        "norms": norms_of(lengths.astype(np.float64)),
+        "keys": postings.keys,
+        "starts": postings.starts,
+        "rows": postings.rows.astype(np.int32),
+        "counts": postings.values,
+    }
+
+
+def norms_of(lengths: NDArray[np.float64]) -> NDArray[np.float32]:
+    """What the lengths of passages, in words, add to the number of times that a term stands in them."""
+    mean = max(float(lengths.mean()) if len(lengths) else 0.0, 1.0)
+    return np.asarray(K1 * (1 - B + B * lengths / mean), np.float32)
+
+
+def _language(markers: NDArray[np.int64]) -> str:
+    """The language whose words of grammar stand most often in a corpus; the first of equals."""
+    often = dict(zip(MARKED, markers.tolist(), strict=True))
+    found = {name: sum(often[word] for word in each.split()) for name, each in _MARKERS.items()}
+    best = max(found, key=found.__getitem__)
+    return best if found[best] else "none"
+
+
 MOST_POSTINGS = 200_000
-"""Postings that a question reads at most. Its rarest terms come first: what is left out is "the" in a corpus
-of a million passages, and what is common in a question of a megabyte."""
+"""Postings that a question reads at most, those of its rarest terms first."""
 
 _NO_ROWS: Rows = np.zeros(0, np.int64)
 
@@ -52,7 +192,7 @@ class LexicalIndex:
     Parameters
     ----------
     arrays
-        What `build` made, in memory or memory-mapped; `pipeline.lexical_arrays` tells what they are.
+        From `build`, in memory or memory-mapped; the module's docstring describes them.
 
     Raises
     ------
@@ -71,13 +211,50 @@ class LexicalIndex:
     @staticmethod
     def build(passages: Iterable[str]) -> Arrays:
         """The arrays of an index; rows are places among the passages."""
-        return build(passages)
+        read = _Read.of(passages)
+        return _arrays(read.markers(), read.lengths, read.postings(_language(read.markers())))
+
+    @staticmethod
+    def updated(
+        before: Mapping[str, NDArray[Any]],
+        kept: tuple[Rows, Rows],
+        gone: Iterable[str],
+        coming: Mapping[int, str],
+    ) -> Arrays | None:
+        """The arrays that `build` gives of a corpus of which some passages changed, at the cost of those.
+
+        Parameters
+        ----------
+        before
+            The arrays of the previous corpus.
+        kept
+            The passages that stayed: their rows now, ascending, and their previous rows.
+        gone, coming
+            The texts of deleted passages, and those of new ones by their rows.
+
+        Returns
+        -------
+        None if the language of the corpus changed: all passages are to be read.
+        """
+        now, then = kept
+        read = _Read.of(coming.values())
+        markers = before["markers"] + read.markers() - _Read.of(gone).markers()
+        language = _language(markers)
+        if language.encode("ascii") != bytes(before["language"]):
+            return None
+        lengths = np.zeros(len(now) + len(coming), np.uint32)
+        lengths[now], lengths[list(coming)] = before["lengths"][then], read.lengths
+        rows = np.full(len(before["lengths"]), -1, np.int64)
+        rows[then] = now
+        fresh, places = read.postings(language), np.array(list(coming), np.int64)
+        fresh = Postings.of(
+            np.repeat(fresh.keys, np.diff(fresh.starts)), places[np.asarray(fresh.rows)], fresh.values
+        )
+        known = Postings(before["keys"], before["starts"], before["rows"], before["counts"])
+        return _arrays(markers, lengths, known.updated(rows, fresh, len(lengths)))
 
     def search(self, question: str, k: int, allowed: NDArray[np.bool_] | None = None) -> Scored:
-        """Rows and scores of the `k` best admitted passages, best first; of equals, lower rows first.
-
-        Passages that have none of the question's terms are none.
-        """
+        """The `k` best admitted passages that have a term of the question; of equals, lower rows first."""
         return best(*self.scores(question, allowed), k)
 
     def scores(self, question: str, allowed: NDArray[np.bool_] | None = None) -> Scored:
@@ -175,4 +352,4 @@ def best(rows: Rows, scores: NDArray[np.float32], k: int) -> Scored:
 @lru_cache(maxsize=1 << 16)
 def _stemmed(word: str, language: str) -> str:
     """The stem of a word of a question; the words of questions come again."""
-    return STEMMERS.of(language)(word)
+    return _STEMMERS.of(language)(word)

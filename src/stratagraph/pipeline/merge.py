@@ -1,8 +1,8 @@
-"""From what chunks say to one graph of the corpus: names made one, fragments kept, provenance exact.
+"""From what chunks say to one graph of the corpus: names unified, fragments kept, provenance exact.
 
-Each entity and relation keeps the fragment that each chunk contributed; its description follows from the
-fragments. So the result depends on the set of (chunk, extraction) pairs alone: merging in another order
-or in parts gives the same graph, and leaving a chunk out gives what never having had it gives.
+Each entity and relation keeps the fragment of each chunk, and its description follows from the fragments. So
+the result depends only on the set of (chunk, extraction) pairs: another order, merging in parts, or leaving
+a chunk out gives the same graph as if it had always been so.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from stratagraph.records import Extraction
 
 K = TypeVar("K")
 LONGEST_NAME = 200
-"""Characters of the longest name; what is longer is a passage that was taken for one."""
+"""Characters of the longest name; a longer one is a passage in the wrong place."""
 
 
 @dataclass(slots=True)
 class EntityFragments:
-    """What chunks say of one entity, of which there are as many as names: so all is kept in little.
+    """What chunks say of one entity, held in little memory.
 
     Attributes
     ----------
     names, types
-        How often it is spelt and typed how.
+        How often each spelling and type occurs.
     texts
         An ordered set of (chunk, description) pairs.
     mentions
-        The chunks that name it, as `mention` has them; one may come twice.
+        The chunks that name it, encoded by `mention`; one may occur twice.
     """
 
     names: dict[str, int] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class EntityFragments:
 
     @property
     def certain(self) -> set[int]:
-        """Those that leave no doubt that it is a name (`EntityMention.doubtful`)."""
+        """The chunks that leave no doubt that it is a name (`EntityMention.doubtful`)."""
         return {each >> 1 for each in self.mentions if each & 1}
 
 
@@ -71,13 +71,13 @@ def _add(counts: dict[str, int], others: Mapping[str, int]) -> None:
 class RelationFragments:
     """What chunks say of one pair, as (chunk, source, target, description, strength).
 
-    A list of these takes a third of what a dictionary and a set would, and most pairs have one.
+    A list takes a third of the memory of a dictionary and a set; most pairs have one fragment.
     """
 
     said: list[tuple[int, str, str, str, float]] = field(default_factory=list)
 
     def add(self, chunk: int, source: str, target: str, text: str, strength: float) -> None:
-        """Add a fragment; of one that is there already the larger strength holds."""
+        """Add a fragment; of two equal ones the larger strength holds."""
         self.said.append((chunk, source, target, text, strength))
 
     @property
@@ -98,8 +98,8 @@ class RelationFragments:
 class Merge:
     """Collects extractions, chunk by chunk, under canonical names.
 
-    Chunks are named by numbers that sort as the corpus does. Adding is commutative; `update` adds what
-    another merge collected, so that parts can be merged in any grouping.
+    Chunks are numbers that sort as the corpus does. Adding is commutative, and `update` adds another merge,
+    so that parts can be merged in any grouping.
     """
 
     def __init__(self) -> None:
@@ -113,10 +113,7 @@ class Merge:
         self._mention = 0  # of that chunk
 
     def add(self, chunk: int, extraction: Extraction) -> None:
-        """Add what one chunk says.
-
-        Names without a letter or digit, or of more than 200 characters, are dropped and counted in `notes`.
-        """
+        """Add what one chunk says; what `canonical_name` drops is counted in `notes`."""
         self._mention = mention(chunk, certain=False)
         doubtful = {self._key(entity.name) for entity in extraction.entities if entity.doubtful}
         doubtful -= {self._key(entity.name) for entity in extraction.entities if not entity.doubtful}
@@ -150,7 +147,7 @@ class Merge:
         self.notes.update(other.notes)
 
     def promote_terms(self, chosen: Collection[str]) -> None:
-        """Make entities of those candidate terms that the corpus supports."""
+        """Make entities of the candidate terms that the corpus supports."""
         for term in chosen:
             for chunk in self.terms.get(term, ()):
                 self._mention = mention(chunk, certain=False)
@@ -158,7 +155,7 @@ class Merge:
         self._spoken.clear()
 
     def drop(self, keys: Collection[str]) -> None:
-        """Let entities be none, by canonical names: what units say of them stays, without the link."""
+        """Remove entities, by canonical names; units keep their texts without the link."""
         for key in keys:
             self.entities.pop(key, None)
         there = self.entities
@@ -168,10 +165,10 @@ class Merge:
             self._named_anew(unit, tuple(key for key in unit[1] if key in there))
 
     def rename(self, aliases: Mapping[str, str]) -> None:
-        """Let entities pass as others, by canonical names: the graph is as if the chunks had said so.
+        """Merge entities into others, by canonical names, as if the chunks had said so.
 
-        Only the spellings to show stay those of the chunks. An alias may lead to another; a circle ends
-        at its smallest name.
+        The spellings to show stay those of the chunks. An alias may lead to another; a circle ends at its
+        smallest name.
         """
         ends = {key: resolved(key, aliases) for key in aliases if key in self.entities}
         target = {key: end for key, end in ends.items() if end != key}
@@ -235,7 +232,7 @@ class Merge:
 
 
 def _append(lists: dict[K, list[int]], key: K, chunk: int) -> None:
-    """Add a chunk to those of a key, once while it is the last; most have one, and no spare room."""
+    """Add a chunk to those of a key, once while it is the last; a list of one has no spare room."""
     if (known := lists.get(key)) is None:
         lists[key] = [chunk]
     elif known[-1] != chunk:
@@ -248,7 +245,7 @@ def _united(known: Sequence[int] | None, chunks: Sequence[int]) -> list[int]:
 
 
 def canonical_name(name: str) -> str:
-    """The canonical name under which a name is collected; empty if it is dropped (`Merge.add`)."""
+    """The canonical name under which a name is collected; empty without letter or digit, or if too long."""
     return canonical(name) if len(name) <= LONGEST_NAME else ""
 
 
@@ -276,9 +273,8 @@ class Entity:
 class Relation:
     """A merged relation between two entities, by canonical names.
 
-    The direction is that of most fragments; `opposite` are those that say something of the other one
-    (ERRATA N10), so that who founded and who was fired are told apart. `weight` is the sum of the strengths
-    of all.
+    The direction is that of most fragments; `opposite` holds those of the other direction (ERRATA N10), so
+    that who founded and who was founded are told apart. `weight` is the sum of all strengths.
     """
 
     source: str
@@ -317,7 +313,7 @@ def merge(extractions: Iterable[tuple[int, Extraction]]) -> Merge:
 
 
 def finish(collected: Merge, *, emptied: bool = False) -> Merged:
-    """The graph that was collected; if it is `emptied`, its relations and units are there once, not twice."""
+    """The collected graph; with `emptied`, its relations and units are moved instead of copied."""
     take = collected.relations.pop if emptied else collected.relations.__getitem__
     take_unit = collected.units.pop if emptied else collected.units.__getitem__
     return Merged(
@@ -337,18 +333,18 @@ def finished_entity(key: str, fragments: EntityFragments) -> Entity:
 
 
 def shown(key: str, names: Mapping[str, int]) -> str:
-    """The most frequent spelling of the name itself, else of what goes under it (`Merge.rename`)."""
+    """The most frequent spelling of the name itself, else of its aliases (`Merge.rename`)."""
     own = {name: count for name, count in names.items() if canonical(name) == key}
     return _most(own or names)
 
 
 def _most(counts: Mapping[str, int]) -> str:
-    """The most frequent, of equals the longer, then the first in order; empty if there is none."""
+    """The most frequent one; of equals the longer, then the first in order; "" if there is none."""
     return min(counts, key=lambda name: (-counts[name], -len(name), name), default="")
 
 
 def finished_relation(pair: tuple[str, str], fragments: RelationFragments) -> Relation:
-    """The relation that was collected of a pair of canonical names."""
+    """The relation that was collected for a pair of canonical names."""
     if len(fragments.said) == 1:  # as of most pairs
         chunk, first, _, text, strength = fragments.said[0]
         source, target = pair if first == pair[0] else pair[::-1]

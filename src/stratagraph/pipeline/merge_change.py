@@ -1,9 +1,9 @@
 """Which names, relations and units a change of some chunks touches, and what these are now.
 
-What a chunk adds to the graph follows from its extraction and from what the corpus makes of its names and
-terms (`extraction.support`): which are names, which stand for others, which terms are things. So a changed
-chunk touches what it names, and what the chunks name whose names or terms are seen otherwise now. What these
-chunks added before is taken away, and what they add now is added; nothing else is looked at.
+What a chunk adds to the graph follows from its extraction and from the corpus' decisions about names and
+terms (`extraction.candidates`). So a changed chunk touches what it names, and the chunks whose names or
+terms the corpus now decides otherwise. What these chunks added before is removed, and what they add now is
+added.
 """
 
 from __future__ import annotations
@@ -15,9 +15,17 @@ from functools import cached_property
 
 import numpy as np
 
+from stratagraph.pipeline.extraction.candidates import (
+    ADDRESSES,
+    DOUBTFUL_SHARE,
+    alias_of,
+    by_short,
+    is_thing,
+    most_common,
+    parts_of,
+    short_of,
+)
 from stratagraph.pipeline.extraction.stage import extraction_of
-from stratagraph.pipeline.extraction.support import ADDRESSES, COMMON, alias_of, by_short, short_of
-from stratagraph.pipeline.extraction.terms import is_thing, most_common, parts_of
 from stratagraph.pipeline.extraction.uncased import has_uncased
 from stratagraph.pipeline.merge import EntityFragments, Merge, RelationFragments, canonical_name, resolved
 from stratagraph.pipeline.merge_state import Tables, closed, collect, first_of_two, key_of
@@ -25,7 +33,7 @@ from stratagraph.protocols import Rows, Stored
 from stratagraph.records import Extraction, content_keys
 
 MOST_SHARE = 0.1
-"""Beyond this share of all chunks, merging all of them anew costs no more."""
+"""With a larger share of touched chunks, merging everything anew costs no more."""
 Unit = tuple[str, tuple[str, ...]]
 Pair = tuple[str, str]
 
@@ -70,7 +78,7 @@ class Side:
         new = [name for name in names if name not in self._supported]
         keys = content_keys(new)
         certain, times = self.tables.names.sums(keys), self.tables.lower.sums(keys)
-        self._supported |= zip(new, (certain >= np.maximum(1, COMMON * times)).tolist(), strict=True)
+        self._supported |= zip(new, (certain >= np.maximum(1, DOUBTFUL_SHARE * times)).tolist(), strict=True)
 
     def target(self, name: str) -> str | None:
         """The name under which one goes; None if it is no name."""

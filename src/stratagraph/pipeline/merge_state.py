@@ -1,12 +1,11 @@
-"""What a merger of extractions leaves for the next one, so that this costs what changed.
+"""The arrays that let the next merger of extractions cost only what changed.
 
-Arrays of the graph, with the prefix `merge.`: postings of the names that chunks use, before it is settled
-which are names at all, with whether a chunk leaves no doubt (`names`); of candidate terms (`terms`); of words
-in lower case, with how many two-word terms begin with them (`lower`). Keys are 64 bits of the name, term or
-word. Pairs of the keys of a part and of a term in writing without capitals (`wider`). The names in full
-under a form of address, as JSON (`addressed`). Of each entity, the spellings and types with how often they
-come, as JSON (`spellings`), and whether its description is condensed (`condensed`). Of each chunk behind each
-entity, whether it describes it (`describing`). And what was counted (`notes`).
+Arrays of the graph with the prefix `merge.`: postings of names before candidates are settled, with whether a
+chunk leaves no doubt (`names`); of candidate terms (`terms`); of words in lower case, with how many two-word
+terms begin with them (`lower`). Pairs of keys of a part and of a term in writing without capitals (`wider`).
+Names in full with a form of address, as JSON (`addressed`). Of each entity its counted spellings and types,
+as JSON (`spellings`), and whether its description is condensed (`condensed`). Of each chunk of each entity,
+whether it describes it (`describing`). And counts (`notes`).
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from stratagraph.kernels.checks import check_ascending
 from stratagraph.kernels.postings import Keys, Postings
 from stratagraph.kernels.ranges import ranges
 from stratagraph.pipeline.checks import Checks
-from stratagraph.pipeline.extraction.support import short_of
-from stratagraph.pipeline.extraction.terms import is_thing, parts_of
+from stratagraph.pipeline.extraction.candidates import is_thing, parts_of, short_of
 from stratagraph.pipeline.extraction.uncased import has_uncased
 from stratagraph.pipeline.merge import EntityFragments, Merge
 from stratagraph.protocols import Rows
@@ -35,8 +33,7 @@ PREFIX = "merge."
 CONDENSED = f"{PREFIX}condensed"
 """Of each entity, whether its description is condensed: 0 not, 1 by a model, 2 without one."""
 DESCRIBING = f"{PREFIX}describing"
-"""Of each chunk behind each entity, in the order of `sources.indices`, whether it describes it, eight in a
-byte."""
+"""Of each chunk of each entity, in the order of `sources.indices`, whether it describes it, as bits."""
 WIDER = f"{PREFIX}wider.parts", f"{PREFIX}wider.terms"
 ADDRESSED = f"{PREFIX}addressed"
 _TABLES = ("names", "terms", "lower")

@@ -100,10 +100,10 @@ class Nearest:
         *,
         steady: bool = False,
     ) -> dict[str, NDArray[Any]]:
-        """The arrays to keep: rows of zero vectors, and a sketch from `SCAN_LIMIT` vectors on.
+        """The arrays to store: rows of zero vectors, and a sketch from `SCAN_LIMIT` vectors on.
 
-        `before` are the previous arrays, and the row there of each vector that is the same, or -1: these are
-        not sketched again. If `steady`, a sketch may differ from that of a build, as `Sketch.build` says.
+        `before` are the previous arrays, and the previous row of each unchanged vector, or -1. If `steady`,
+        a sketch may differ from that of a build, as `Sketch.build` says.
         """
         arrays: dict[str, NDArray[Any]] = {f"{name}.zeros": _zeros(vectors, name, before)}
         if len(vectors) > SCAN_LIMIT:
@@ -148,7 +148,7 @@ class Nearest:
 
 
 def _zeros(vectors: Vectors, name: str, before: tuple[Mapping[str, NDArray[Any]], Rows] | None) -> Rows:
-    """Rows of zero vectors, ascending; of vectors that were there, those that were zero."""
+    """Rows of zero vectors, ascending; unchanged vectors are not read."""
     if before is None or f"{name}.zeros" not in before[0]:
         return _zero_rows(vectors, np.arange(len(vectors)))
     arrays, origin = before

@@ -70,17 +70,17 @@ def concatenate(parts: Sequence[Ranking]) -> Ranking:
 
 
 def interleaved(parts: Sequence[Ranking], shares: Sequence[float], k: int) -> Ranking:
-    """The best `k` of several rankings by shares, whatever their scores; what one has not goes to the others.
+    """The best `k` of several rankings by shares, whatever their scores; missing results go to the others.
 
-    One at a time comes from whichever would be least ahead of its share, of equals the first; so the first n
-    results are those of `k = n`. A score that is above that of an earlier result is lowered to it.
+    One result at a time comes from the ranking that is least ahead of its share, of equals the first; so the
+    first n results are those of `k = n`. Scores are lowered where needed, so that they descend.
 
     Parameters
     ----------
     parts
-        Rankings that have nothing in common.
+        Rankings without common results.
     shares
-        Of each in the results, in proportion; one of 0 comes after all others.
+        The proportion of each; one of 0 comes after all others.
     """
     joined = concatenate(parts)
     ahead = [
@@ -98,10 +98,7 @@ def first(found: Ranking, k: int) -> Ranking:
 
 
 def filled(found: Ranking, rest: Ranking, k: int) -> Ranking:
-    """The first `k` of a ranking; where it is shorter, what `rest` has beyond it follows.
-
-    Scores of what follows are brought below the last score of the ranking, so that they stay in order.
-    """
+    """The first `k` of a ranking; a shorter one is followed by others of `rest`, with lowered scores."""
     if len(found) >= k:
         return first(found, k)
     there = set(zip(found.origin.tolist(), found.rows.tolist(), strict=True))
@@ -125,6 +122,6 @@ def taken(found: Ranking, order: NDArray[np.integer]) -> Ranking:
 
 
 def labelled(found: Ranking, view: str) -> Ranking:
-    """The same results, each with the part of a mixed view that it came from in its trace."""
+    """The same results, with the part of a mixed view that they come from in the trace."""
     trace = [{"view": view, **entry} for entry in found.trace]
     return Ranking(found.rows, found.scores, found.origin, trace)

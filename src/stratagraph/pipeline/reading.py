@@ -16,17 +16,17 @@ _AT_ONCE = 4096  # nodes
 
 
 def read_lists(read: Callable[[Sequence[int]], Sequence[T]], lists: Sequence[Sequence[int]]) -> list[list[T]]:
-    """What `read` gives of each list of rows; it is asked once, for every row that is in any of them."""
+    """What `read` returns for each list of rows, by one call for all of them."""
     rows = sorted(set(chain.from_iterable(lists)))
     found = dict(zip(rows, read(rows), strict=True)) if rows else {}
     return [[found[row] for row in own] for own in lists]
 
 
 def as_they_lie(stored: Stored, rows: Sequence[int]) -> Iterator[tuple[Rows, list[int]]]:
-    """Some rows of a part, many at a time: their places among those given, and the rows.
+    """Rows of a part in stored order, in batches: their places among those given, and the rows.
 
-    Nodes lie by the first chunk that they came from, and are compressed together: rows that are read in their
-    own order have the same bytes opened many times.
+    Nodes are stored by their first chunk and compressed together, so that another order decompresses blocks
+    often.
     """
     wanted, indices = np.asarray(rows, np.int64), stored.arrays["sources.indices"]
     starts = stored.arrays["sources.indptr"][wanted]

@@ -1,7 +1,6 @@
 """Reports on communities: a title and a summary for each group of texts.
 
-By the model where there is one; else from the texts themselves, word for word. HiRAG and ArchRAG ask for
-the same thing in their own words, so each brings its prompt.
+By the model where there is one, with the prompt of HiRAG or ArchRAG; else of the texts' own sentences.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class CommunityReport:
 
 
 def carried(node: Node) -> dict[str, Any]:
-    """The extra values of a node that a report taken over keeps."""
+    """What a node keeps of its report when it is taken over."""
     return {key: node.extra[key] for key in ("title", "by")}
 
 
@@ -75,7 +74,7 @@ async def write_reports(
         `texts` are the members' texts, most connected first; what does not fit the prompt any more
         (`MEMBER_TOKENS` together) is left out from the end.
     gate
-        Without a model each report is extractive: the most central sentences (`summarize.extract`). So is
+        Without a model each report is extractive: the most central sentences (`extractive_summary`). So is
         that of a group for which the model fails; the failure is in the gate's list.
     prompt
         Is given `members`, the texts one after the other, each in a `<member>` element, and `words`, the
@@ -90,7 +89,13 @@ async def write_reports(
     failed = [group for group, answer in zip(held, answers, strict=True) if answer is None]
     extractive = iter(await _extractive(failed, max_tokens, gate, FAILED))
     return [
-        next(extractive) if answer is None else _written(answer, group, max_tokens, gate.count_tokens)
+        next(extractive)
+        if answer is None
+        else CommunityReport(
+            answer.title[:_LONGEST_TITLE],
+            clip(answer.summary, 2 * max_tokens, gate.count_tokens),
+            MODEL,
+        )
         for group, answer in zip(held, answers, strict=True)
     ]
 
@@ -133,16 +138,6 @@ def _items(groups: Sequence[Group], max_tokens: int, gate: Gate) -> Iterator[Cal
     for group in groups:
         members = joined_members(group.texts, MEMBER_TOKENS, gate.count_tokens)
         yield CallItem({"members": members, "words": words}, group.item, group.sources)
-
-
-def _written(
-    answer: ReportSchema, group: Group, max_tokens: int, count_tokens: CountTokens
-) -> CommunityReport:
-    return CommunityReport(
-        title=answer.title[:_LONGEST_TITLE],
-        summary=clip(answer.summary, 2 * max_tokens, count_tokens),
-        by=MODEL,
-    )
 
 
 def _placeholder(values: Mapping[str, str], max_tokens: int) -> ReportSchema:

@@ -11,7 +11,7 @@ That of fastembed is one as it is; a cross-encoder of sentence-transformers beco
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,18 +38,15 @@ def scored(reranker: Reranker, question: str, texts: Sequence[str]) -> NDArray[n
     """
     if not texts:
         return np.zeros(0)
-    return _checked(reranker.rerank(question, list(texts)), len(texts), type(reranker).__name__)
-
-
-def _checked(scores: Any, count: int, name: str) -> NDArray[np.float64]:
+    name = type(reranker).__name__
     try:
-        numbers = np.array([float(score) for score in scores], np.float64)
+        numbers = np.array([float(score) for score in reranker.rerank(question, list(texts))], np.float64)
     except (TypeError, ValueError) as error:
         raise RerankerError(f"{name}.rerank must return one number per text: {error}") from error
-    if len(numbers) != count:
-        raise RerankerError(f"{name}.rerank returned {len(numbers)} scores for {count} texts")
+    if len(numbers) != len(texts):
+        raise RerankerError(f"{name}.rerank returned {len(numbers)} scores for {len(texts)} texts")
     finite = np.isfinite(numbers)
     if not finite.all():
         place = int(np.argmin(finite))
-        raise RerankerError(f"{name}.rerank returned {numbers[place]} for text {place + 1} of {count}")
+        raise RerankerError(f"{name}.rerank returned {numbers[place]} for text {place + 1} of {len(texts)}")
     return numbers

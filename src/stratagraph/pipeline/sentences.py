@@ -73,9 +73,9 @@ def each_sentence(text: str) -> Iterator[tuple[int, int]]:
 def stream_sentences(blocks: Iterable[str]) -> Iterator[tuple[int, str, bool]]:
     """The sentences of a text that arrives in blocks, whatever the blocks are.
 
-    Yields (offset, sentence with the blank space after it, whether a paragraph ends there); joined, they
-    are the text. Holds about 128 Ki characters; a longer sentence is cut at a clause or a word. A lone
-    surrogate, which no encoding can write, becomes U+FFFD: one for one, so that offsets hold.
+    Yields (offset, sentence with the blank space after it, whether a paragraph ends there); joined, they are
+    the text. Holds about 128 Ki characters; a longer sentence is cut at a clause or a word. A lone
+    surrogate, which cannot be encoded, becomes U+FFFD.
     """
     buffer = ""
     base = 0  # offset of the buffer in the text
@@ -97,10 +97,9 @@ def stream_sentences(blocks: Iterable[str]) -> Iterator[tuple[int, str, bool]]:
 
 
 def middle(text: str) -> int:
-    """Where to cut a text of two or more characters in two: after a clause, else a word, else anywhere.
+    """Where to cut a text of two or more characters: after a clause, else a word, else anywhere.
 
-    Within the middle half. A cut inside a word keeps a letter and its accents together, and a composed
-    emoji.
+    Within the middle half. A letter stays with its accents, and a composed emoji stays whole.
     """
     low, centre, high = max(1, len(text) // 4), len(text) // 2, len(text) - len(text) // 4
     for border in (_CLAUSE, _WORD):

@@ -1,9 +1,9 @@
-"""Vectors of what passages state, and of the entities that they name.
+"""Vectors of the statements of passages, and of the entities that they name.
 
-Where the embedder offers vectors of parts of texts, it runs over each passage once: the vector of a semantic
-unit is pooled from the tokens of the passage that states it. Else the distinct texts of units are embedded.
-What only units describe, an entity without a description of its own, has the mean of their vectors; its name,
-as the first passage has it, is added with less weight, so that those which one sentence names are told apart.
+Where the embedder offers vectors of parts of texts, it runs over each passage once, and the vector of a
+semantic unit is pooled from its tokens in the passage. Else the distinct texts of units are embedded. An
+entity without a description of its own has the mean of its units' vectors; its name, as in the first
+passage, is added with less weight, so that the entities of one sentence differ.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Codes = NDArray[np.uint8]
 
 
 class Pooled:
-    """Vectors of parts of passages that were embedded in this build, until the graph takes them."""
+    """Vectors of parts of passages embedded in this build, until the graph takes them."""
 
     def __init__(self) -> None:
         self._units: dict[int, HalfVectors] = {}
@@ -47,12 +47,9 @@ class Pooled:
         self._done: set[str] = set()
 
     async def embed(self, stage: str, gate: Gate, texts: Sequence[str], nodes: Sequence[Node]) -> Vectors:
-        """Vectors of passages, shape (passages, dimension); those of what they say are kept here.
+        """Vectors of passages, shape (passages, dimension); keeps those of statements and names.
 
-        Parameters
-        ----------
-        nodes
-            The passages' extractions. What a passage does not have word for word is left out.
+        `nodes` are the passages' extractions; what a passage does not have word for word is left out.
         """
         said = [said_by(node) for node in nodes]
         units = [locate(text, each.statements) for text, each in zip(texts, said, strict=True)]
@@ -123,14 +120,8 @@ def _codes(vectors: NDArray[np.floating]) -> Codes:
 class Source:
     """What the vectors of a graph are made from.
 
-    Parameters
-    ----------
-    corpus, extracted
-        The passages, and what each says.
-    pooled
-        What came with the passages that were embedded just now; None if the embedder gives no parts.
-    previous
-        The previous graph.
+    `extracted` says what each passage states; `pooled` holds the parts of passages embedded in this build,
+    None if the embedder gives no parts; `previous` is the previous graph.
     """
 
     corpus: Corpus
@@ -145,7 +136,7 @@ class Source:
         return int(self.corpus.vectors.shape[1])
 
     async def embed_again(self, rows: Iterable[int]) -> bool:
-        """Embed passages whose parts are needed now and were not kept; False if all of them are here."""
+        """Embed passages whose parts are needed now and were not kept; False if there is none."""
         if self.pooled is None:
             return False
         ordered = sorted(set(rows))
@@ -163,11 +154,8 @@ class Source:
 async def unit_vectors(source: Source, units: Sequence[tuple[str, int]]) -> tuple[HalfVectors, Keys]:
     """Vectors of semantic units, shape (units, dimension), and the keys by which an update finds them.
 
-    Parameters
-    ----------
-    units
-        The text of each and the first passage that states it. Where the embedder gives vectors of parts, the
-        unit has the vector of this part of that passage.
+    `units` are texts with the first passage that states each. Where the embedder gives vectors of parts, a
+    unit has the vector of its part of that passage.
     """
     texts = [text for text, _ in units]
     found = np.zeros((len(units), source.dimension), np.float16)
@@ -209,8 +197,8 @@ def _take_over(previous: Stored | None, keys: Keys, found: HalfVectors) -> None:
 async def name_codes(source: Source, entities: Sequence[Entity]) -> tuple[Codes, Keys]:
     """The signs of the vectors of names, shape (entities, dimension / 8), and keys; 0 where there is none.
 
-    A name has the vector of its first mention, in the first passage that has it word for word. Without
-    vectors of parts, its text is embedded.
+    A name has the vector of its mention in the first passage that has it word for word. Without vectors of
+    parts, its text is embedded.
     """
     if source.pooled is None:
         return await _codes_of_texts(source, [entity.name for entity in entities])
@@ -228,10 +216,10 @@ async def name_codes(source: Source, entities: Sequence[Entity]) -> tuple[Codes,
 
 
 class _Mentions:
-    """Looks for the first mention of each entity among passages embedded now and in the previous graph.
+    """Finds the first mention of each entity among passages embedded now and in the previous graph.
 
-    The previous graph has one mention of each of its entities. Whether any other passage has a name is seen
-    in its text, so that no passage is embedded again but for a name that it is the first to have.
+    The previous graph has one mention of each entity. Whether another passage has a name is seen in its
+    text, so that only passages that are the first to have a name are embedded again.
     """
 
     def __init__(self, source: Source, pooled: Pooled) -> None:
@@ -248,10 +236,7 @@ class _Mentions:
     def find(
         self, entities: Sequence[Entity], places: Iterable[int]
     ) -> tuple[dict[int, tuple[int, Codes]], dict[int, int]]:
-        """Keys and codes of the entities at some places, and passages to embed for the others; by places.
-
-        Entities that no passage has word for word are in neither.
-        """
+        """Keys and codes of the entities at some places, and passages to embed for the others; by places."""
         found: dict[int, tuple[int, Codes]] = {}
         waiting: dict[int, int] = {}
         going = {place: iter(entities[place].chunks) for place in places}
@@ -340,18 +325,9 @@ def _unit(vectors: Vectors) -> Vectors:
 
 
 def means(vectors: NDArray[np.floating], members: Sequence[Sequence[int]] | tuple[Rows, Rows]) -> Vectors:
-    """The mean direction of some rows of vectors, for each group of rows; zero for an empty group.
+    """The mean direction of each group of rows of vectors, shape (groups, dimension); else zero.
 
-    Parameters
-    ----------
-    vectors
-        Shape (rows, dimension).
-    members
-        The rows of each group, or the same as (borders, rows).
-
-    Returns
-    -------
-    Unit vectors, shape (groups, dimension).
+    `members` are the rows of each group, or the same as (borders, rows).
     """
     if isinstance(members, tuple):
         indptr, indices = members
@@ -369,7 +345,7 @@ def means(vectors: NDArray[np.floating], members: Sequence[Sequence[int]] | tupl
 
 
 def described_by_units(fragments: Sequence[str], units: Sequence[str]) -> bool:
-    """Whether an entity's description has nothing but what the units say that name it."""
+    """Whether an entity's description contains nothing but what its units say."""
     if not units:
         return False
     known, joined = set(units), ""
@@ -392,16 +368,9 @@ async def group_vectors(
 ) -> Vectors:
     """Vectors of nodes that stand for groups, shape (nodes, dimension).
 
-    A text that a model wrote is embedded. One that is made of the members' own sentences is not: the node has
-    the mean direction of its members. Where no member has a vector, the text is embedded. They are rounded as
-    they are stored, so that what is made of them is the same in a build and in an update, which reads them.
-
-    Parameters
-    ----------
-    members
-        Rows of `vectors` for each node.
-    stage
-        The name under which embedding is booked.
+    A text that a model wrote is embedded. An extractive one has the mean direction of its members (rows of
+    `vectors`), unless none of them has a vector. Vectors are rounded as they are stored, so that what is
+    derived from them is the same in a build and in an update.
     """
     found = await asyncio.to_thread(means, vectors, members)
     written = np.fromiter((written_by_model(node) for node in nodes), np.bool_, len(nodes))

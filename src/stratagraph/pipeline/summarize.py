@@ -69,8 +69,8 @@ def _placeholder(values: Mapping[str, str], max_tokens: int) -> str:
 async def summarize(groups: Iterable[Group], gate: Gate, *, prompt: Prompt, max_tokens: int) -> list[Summary]:
     """One summary per group, in order.
 
-    Without a model each is extractive (`extract`). Where the model fails for a group, its summary is
-    extractive too, and the failure is in the gate's list.
+    Without a model each is extractive (`extractive_summary`). Where the model fails for a group, its summary
+    is extractive too, and the failure is in the gate's list.
     """
     held = list(groups)
     if not gate.has_llm:

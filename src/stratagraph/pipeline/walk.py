@@ -1,9 +1,9 @@
-"""From what a method found to source passages: one projection for all methods.
+"""From what a method found to source passages: one ranking for all methods.
 
-Vector hits alone do not find a second hop; names and walks do. So passages are ranked by a personalised
-PageRank over the provenance graph (passages and the entities they name, entities and their relations). It
-restarts at the entities that the question names, at the passages most similar to it, at those that have its
-words (as much as `pipeline.fusion.Gate` lets them count), and at whatever the method itself found.
+Vector similarity alone does not find a second hop; names and walks do. So passages are ranked by a
+personalised PageRank over the provenance graph (passages, the entities they name, relations). It restarts at
+the entities that the question names, at the passages most similar to it, at those with its words (weighed by
+`pipeline.fusion.Gate`), and at what the method itself found.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class Ground(Protocol):
 
     @property
     def lexical(self) -> Words:
-        """Finds passages by words; None in a folder that was written before words were stored."""
+        """Finds passages by words."""
         ...
 
     @property
@@ -312,9 +312,9 @@ class PassageWalk:
         return self._described(evidence, rows, mass, "walk", gate)
 
     def _best(self, rows: Rows, mass: NDArray[np.float32], evidence: _Evidence, boost: float) -> Scored:
-        """The `k` best of what was reached, once their words count and repeats of a document are damped.
+        """The `k` best passages reached, with the boost of words and damped repeats of a document.
 
-        Exact, though only the heaviest are looked at: what is left has at most `1 + boost` times its mass.
+        Exact: only the heaviest are scored, because the others can gain at most `1 + boost`.
         """
         size = max(HEAVIEST, HEAVIEST_PER_RESULT * evidence.k)
         while True:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from stratagraph.errors import ParseFailed
-from stratagraph.pipeline.extraction.by_model import MOST_ENTITIES, parse_extraction, to_extraction
+from stratagraph.pipeline.extraction.by_model import MOST_ENTITIES, to_extraction
+from stratagraph.pipeline.extraction.parsing import parse_extraction
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.records import Extraction, RelationMention
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratagraph.pipeline.extraction.by_rules import extract, question_entities, question_terms, select_terms
-from stratagraph.pipeline.extraction.support import settle
+from stratagraph.pipeline.extraction.by_rules import extract, question_entities, select_terms
+from stratagraph.pipeline.extraction.candidates import settle
 from stratagraph.pipeline.merge import finish, merge
 from stratagraph.records import Extraction
 
@@ -344,10 +344,6 @@ def test_latin_names_in_other_writing() -> None:
 )
 def test_names_in_a_question(question: str, expected: tuple[str, ...]) -> None:
     assert question_entities(question) == expected
-
-
-def test_lower_case_phrases_of_a_question() -> None:
-    assert "semantic units" in question_terms("how are semantic units merged over the corpus?")
 
 
 def test_terms_are_phrases_that_stand_where_things_are_named() -> None:

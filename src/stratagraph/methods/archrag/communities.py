@@ -15,7 +15,7 @@ from stratagraph.methods.archrag.levels import Level, LevelBefore, Partition, co
 from stratagraph.models.gate import Gate
 from stratagraph.pipeline.carryover import VECTORS, CarryOver
 from stratagraph.pipeline.kept_nodes import KeptNodes
-from stratagraph.pipeline.names.headings import telling
+from stratagraph.pipeline.names.spelling import telling
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.reading import read_lists
 from stratagraph.pipeline.reports import carried, write_reports

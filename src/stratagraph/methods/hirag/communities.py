@@ -35,7 +35,7 @@ from stratagraph.pipeline.carryover import (
 )
 from stratagraph.pipeline.drift import Drift, Measures, communities_measured
 from stratagraph.pipeline.kept_nodes import KeptNodes
-from stratagraph.pipeline.names.headings import telling
+from stratagraph.pipeline.names.spelling import telling
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.reading import read_lists
 from stratagraph.pipeline.reports import CommunityReport, carried, write_reports

@@ -23,8 +23,8 @@ from stratagraph.methods.hirag.config import META_TYPES
 from stratagraph.models.gate import Task
 from stratagraph.models.structured import json_as
 from stratagraph.pipeline.checks import damage
-from stratagraph.pipeline.names.headings import telling
 from stratagraph.pipeline.names.index import canonical, words
+from stratagraph.pipeline.names.spelling import telling
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.reports import joined_members
 from stratagraph.pipeline.summarize import MEMBER_TOKENS, MODEL

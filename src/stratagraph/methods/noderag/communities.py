@@ -17,7 +17,7 @@ from stratagraph.methods.noderag.inputs import BuildInputs
 from stratagraph.pipeline.carryover import Keys, Labels, lookup, needs_reclustering, previous_labels
 from stratagraph.pipeline.drift import Drift, communities_measured
 from stratagraph.pipeline.kept_nodes import KeptNodes
-from stratagraph.pipeline.names.headings import telling
+from stratagraph.pipeline.names.spelling import telling
 from stratagraph.protocols import Rows
 from stratagraph.records import Node, content_id
 

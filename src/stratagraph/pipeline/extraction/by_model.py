@@ -1,9 +1,7 @@
 """What a chat model says of one chunk: semantic units, entities and relations in one call.
 
-The text decomposition of NodeRAG (2.2) and the extraction of ArchRAG and HiRAG ask for overlapping
-things; one answer serves them all. What comes back is taken as it is meant, element by element: triples as
-lists, names as plain strings and the delimiter grammar of older prompts are read too. What cannot be kept
-is counted.
+One answer serves the text decomposition of NodeRAG (2.2) and the extraction of ArchRAG and HiRAG. Elements
+are read one by one, in several forms (`parsing`); what cannot be kept is counted.
 """
 
 from __future__ import annotations
@@ -21,24 +19,12 @@ from stratagraph.pipeline.names.index import canonical, words
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.records import EntityMention, Extraction, RelationMention, SemanticUnit
 
-__all__ = [
-    "EXTRACT",
-    "GLEAN",
-    "LONGEST_NAME",
-    "MOST_ENTITIES",
-    "ExtractionAnswer",
-    "parse_extraction",
-    "to_extraction",
-]
-
 LONGEST_NAME = 200
-"""Characters in a name; what is longer is a sentence that a model put in the wrong place."""
+"""Characters in a name; a longer one is a sentence in the wrong place."""
 MOST_ENTITIES = 200
-"""Entities taken from one chunk; a model that lists more is repeating itself."""
+"""Entities taken from one chunk; a model that lists more repeats itself."""
 
-_EXPECTED = 1_300
-"""Tokens that a budget reserves for the extraction of a passage before it has seen one: what estimates expect
-of passages of about 220 tokens. More only makes fewer first calls go out at once."""
+_EXPECTED = 1_300  # tokens that a budget reserves for the first extractions, of passages of 220 tokens
 
 EXTRACT = Task(
     name="extract",
@@ -58,17 +44,14 @@ GLEAN = Task(
 )
 
 
-_ENTITY_WORDS, _RELATION_WORDS = 22, 17
-"""Words of a description, as estimates expect them: gpt-4o wrote 28 tokens on an entity and 24 on a relation
-(means of 2,002 and 1,484 in 252 of its answers to such a prompt)."""
+_ENTITY_WORDS, _RELATION_WORDS = 22, 17  # as gpt-4o wrote on average in 252 answers (28 and 24 tokens)
 
 
 def _placeholder(passage: str) -> ExtractionAnswer:
-    """What an estimate takes a model to say.
+    """What an estimate expects a model to say: the names and dates of the rules, and as many relations.
 
-    The names and dates that the rules find, each with the words around it, and as many relations as names
-    at most. In 400 passages of MuSiQue these are 11.0 names a passage, 3,406 different ones; gpt-3.5 found
-    8.7, 2,725 different ones, or 12.9 and 4,304 with all ends of its 8.8 relations a passage.
+    In 400 passages of MuSiQue these are 11.0 names a passage, 3,406 different ones; gpt-3.5 found 8.7 and
+    2,725, or 12.9 and 4,304 with all ends of its relations.
     """
     found = by_rules.extract(passage)
     names = [each.name for each in found.entities]
@@ -97,10 +80,10 @@ def _cut(text: str, words: int) -> str:
 
 
 def to_extraction(answers: Sequence[ExtractionAnswer], notes: Counter[str]) -> Extraction:
-    """One chunk's answers (the first and any gleaned ones) as an extraction that is whole in itself.
+    """One chunk's answers (the first and any gleaned ones) as a consistent extraction.
 
-    Every name that a relation or a unit uses is an entity of the chunk (NodeRAG's reconstruction of
-    relations, without another call). `notes` counts what was added and what could not be kept.
+    Every name that a relation or a unit uses becomes an entity of the chunk (NodeRAG's reconstruction of
+    relations, without another call). `notes` counts what was added and what was dropped.
     """
     for answer in answers:
         for kind, count in answer.unread.items():
@@ -111,7 +94,7 @@ def to_extraction(answers: Sequence[ExtractionAnswer], notes: Counter[str]) -> E
     for relation in relations:
         if _is_whole(relation):
             found.add_relation(relation)
-    for relation in relations:  # now that all entities are known, what has only one end
+    for relation in relations:  # the other ones, now that all entities are known
         if not _is_whole(relation):
             found.mend(relation)
     for answer in answers:
@@ -129,13 +112,13 @@ def _is_name(name: str) -> bool:
 
 
 def _is_whole(relation: RelationMention) -> bool:
-    """Whether a relation has two ends that are names of different things."""
+    """Whether a relation joins two different names."""
     ends = (relation.source, relation.target)
     return all(map(_is_name, ends)) and len(set(map(canonical, ends))) == 2
 
 
 def _names_in(text: str, name: str) -> bool:
-    """Whether the words of a name stand next to each other in a text."""
+    """Whether a text has the words of a name next to each other."""
     text_words, name_words = words(text), words(name)
     size = len(name_words)
     return size > 0 and any(
@@ -143,13 +126,8 @@ def _names_in(text: str, name: str) -> bool:
     )
 
 
-def _repeats(known: str, text: str) -> bool:
-    """Whether a text is contained in what is known, not as a part of a word."""
-    return re.search(rf"(?<!\w){re.escape(text)}(?!\w)", known) is not None
-
-
 class _Chunk:
-    """One chunk's extraction while it is put together; `notes` counts what is added or left out."""
+    """One chunk's extraction while it is put together; `notes` counts what is added or dropped."""
 
     def __init__(self, notes: Counter[str]) -> None:
         self.entities: dict[str, EntityMention] = {}
@@ -158,7 +136,7 @@ class _Chunk:
         self._notes = notes
 
     def add_entities(self, entities: Iterable[EntityMention]) -> None:
-        """Keep each under its canonical name; of two with one name, the descriptions are joined."""
+        """Keep each entity under its canonical name; descriptions of the same name are joined."""
         beyond: set[str] = set()
         for entity in entities:
             key = canonical(entity.name)
@@ -181,7 +159,7 @@ class _Chunk:
             self._notes["relations of entities beyond the limit of a chunk dropped"] += 1
 
     def mend(self, relation: RelationMention) -> None:
-        """A relation with one end: the other from its description, or a unit about the one."""
+        """Complete a relation with one end from its description, or turn it into a unit about that end."""
         source, target, text = relation.source, relation.target, relation.description
         name = next(filter(_is_name, (source, target)), None)
         if name is None or not text:
@@ -199,7 +177,7 @@ class _Chunk:
         self.add_unit(SemanticUnit(text, (name,)))
 
     def _other(self, name: str, text: str) -> str | None:
-        """The one other entity that a text names; a name within a longer one is not another."""
+        """The one other entity that a text names; a name within a longer one does not count."""
         named = [each.name for each in self.entities.values() if _names_in(text, each.name)]
         longest = [
             each
@@ -224,13 +202,13 @@ class _Chunk:
         self.units.append(SemanticUnit(unit.text, tuple(kept)))
 
     def _parts(self, name: str) -> list[str]:
-        """`Ada, Bo` is two names only if both are known, and it is not one itself."""
+        """`Ada, Bo` is two names if both are known and the whole is not."""
         parts = [part.strip() for part in re.split("[,;]", name)]
         known = all(canonical(part) in self.entities for part in parts)
         return parts if known and canonical(name) not in self.entities else [name]
 
     def _ensure(self, names: Iterable[str], note: str) -> bool:
-        """Whether all names are entities now; if not all can be, none is added."""
+        """Make all names entities, if the limit permits; whether they are."""
         missing = {key: name for name in names if (key := canonical(name)) not in self.entities}
         if len(self.entities) + len(missing) > MOST_ENTITIES:
             return not missing
@@ -241,8 +219,9 @@ class _Chunk:
 
 
 def _joined(known: EntityMention, entity: EntityMention) -> EntityMention:
-    """What two mentions say of one entity."""
+    """An entity with the descriptions of both mentions, unless one repeats the other."""
     text = known.description
-    if entity.description and not _repeats(text, entity.description):
+    repeats = re.search(rf"(?<!\w){re.escape(entity.description)}(?!\w)", text) is not None
+    if entity.description and not repeats:
         text = f"{text} {entity.description}".strip()
     return EntityMention(known.name, known.type or entity.type, text)

@@ -1,9 +1,8 @@
 """Extraction without a model: names, co-occurrences and units of a passage by rules.
 
-`extract` is a pure function of one chunk, so that inserting a document gives what a rebuild would. Its steps:
-the title; the names of each sentence (`spans.py`, `naming.py`; `scripts.py` for writing without capitals);
-what a sentence speaks of without naming it; relations and semantic units (`units.py`); what acronyms stand
-for (`acronyms.py`); lower-case phrases as candidates (`terms.py`).
+`extract` is a pure function of one chunk, so that inserting a document gives what a rebuild would. It reads
+the title, the names of each sentence (`mentions`, `uncased`), subjects that a sentence only refers to,
+relations, semantic units and acronyms (`units`), and lower-case phrases (`candidates`).
 """
 
 from __future__ import annotations
@@ -13,17 +12,16 @@ import unicodedata
 from collections.abc import Collection
 from operator import itemgetter
 
+from stratagraph.pipeline.extraction.candidates import noun_phrases, select_terms
 from stratagraph.pipeline.extraction.mentions import DATE, DOUBTFUL, QUANTITY, Mention, mentions
-from stratagraph.pipeline.extraction.terms import neighbours, noun_phrases, select_terms, stop_words
 from stratagraph.pipeline.extraction.uncased import Uncased, has_uncased, occurrences, uncased
-from stratagraph.pipeline.extraction.units import Named, Sentence, relations, statement, units
+from stratagraph.pipeline.extraction.units import Named, Sentence, acronyms, relations, statement, units
 from stratagraph.pipeline.headings import is_byline, markup_free, title_line
-from stratagraph.pipeline.names.acronyms import acronyms
 from stratagraph.pipeline.sentences import sentences
 from stratagraph.records import EntityMention, Extraction, RelationMention
-from stratagraph.stopwords import ENGLISH
+from stratagraph.stopwords import ENGLISH, stop_words
 
-__all__ = ["extract", "proper_names", "question_entities", "question_terms", "select_terms"]
+__all__ = ["extract", "proper_names", "question_entities", "select_terms"]
 
 _LONGEST_NAME = 120  # characters; what is longer is no name
 _QUALIFIER = re.compile(r"(?<=\w) \([^()]*\)\Z")  # "Forbidden Ground (2013 film)"
@@ -32,7 +30,7 @@ _ANAPHOR = re.compile(r"(?:He|She|It|They|His|Her|Its|Their)\b|(?:The|This) (?P<
 
 
 class _Names:
-    """The names of a chunk, each in the spelling met first: capitals and an article make no other name."""
+    """The names of a chunk, each in the spelling met first; capitals and an article make no difference."""
 
     def __init__(self) -> None:
         self.doubtful: dict[str, bool] = {}
@@ -40,7 +38,7 @@ class _Names:
         self._full: dict[str, str] = {}
 
     def add(self, name: str, *, doubtful: bool = False) -> str:
-        """The spelling by which the name is known; one mention beyond doubt is enough."""
+        """The spelling of the name that is kept; one mention beyond doubt is enough."""
         known = name
         if name not in self.doubtful:
             key = name.lower()
@@ -54,7 +52,7 @@ class _Names:
         return known
 
     def mentioned(self, name: str, *, doubtful: bool) -> str:
-        """As `add`; but a word is taken for the one longer name before it that ends with it ("Hayek")."""
+        """As `add`; but a word stands for the one longer name before it that ends with it ("Hayek")."""
         full = "" if " " in name else self._full.get(name.lower(), "")
         known = self.add(name, doubtful=doubtful)
         return full or known
@@ -73,9 +71,9 @@ def extract(text: str, *, title: str = "") -> Extraction:
     Returns
     -------
     Entities in the order of the text, the title first; one that a sentence begins with has that sentence as
-    its description. Dates and quantities are in the units and are no entities. Relations join names of
-    one sentence, with the sentence as description and a strength in (0, 1] that falls with the distance.
-    Units cover the text. What is doubtful and the terms are candidates, which the corpus decides on.
+    its description. Dates and quantities are in the units and are no entities. Relations join names of one
+    sentence, with the sentence as description and a strength in (0, 1] that falls with the distance. Doubtful
+    entities and terms are candidates, which the corpus decides on.
     """
     text = _composed(text)
     title, begin = _titled(text, title)
@@ -117,7 +115,7 @@ def extract(text: str, *, title: str = "") -> Extraction:
 
 
 def question_entities(question: str) -> tuple[str, ...]:
-    """The names, titles, dates and quantities in a question, in its order; question words are none."""
+    """The names, titles, dates and quantities in a question, in order; question words are none."""
     return _mentioned(question, without=())
 
 
@@ -139,19 +137,13 @@ def _mentioned(text: str, without: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in names.doubtful if len(name) <= _LONGEST_NAME)
 
 
-def question_terms(question: str) -> tuple[str, ...]:
-    """Lower-case phrases in a question, for use where `question_entities` match nothing."""
-    text = _composed(question)
-    stops, foreign = _read(text)
-    return tuple(neighbours(text, stops) | (foreign.terms if foreign else {}))
-
-
 def _composed(text: str) -> str:
     """With letters and accents in one character (NFC), which the patterns count on."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def _read(text: str) -> tuple[frozenset[str], Uncased | None]:
+    """The words of grammar for a text, and its names in scripts without capitals."""
     return stop_words(text), uncased(text) if has_uncased(text) else None
 
 
@@ -167,17 +159,18 @@ def _titled(text: str, title: str) -> tuple[str, int]:
 def _title_names(title: str, body: str, names: _Names) -> str:
     """Add the title to the names, with and without its qualifier, and the names that it holds.
 
-    A title is a name if it is nothing but one, without words of grammar, or if the body has it. What has
-    capitals only in a title is doubtful.
-
-    Returns the name by which the passage's subject is known, empty if the title is none.
+    A title is a name if it consists of one, without words of grammar, or if the body has it. What has
+    capitals only in a title is doubtful. Returns the name of the passage's subject, empty if the title is
+    none.
     """
     title = " ".join(title.split())
     if not title or len(title) > _LONGEST_NAME:
         return ""
     topic = _QUALIFIER.sub("", title)
     parts = mentions(title, 0, len(title), frozenset())
-    whole = len(parts) == 1 and topic.endswith(parts[0][0]) and not _says(topic)
+    stated = topic.lower().removeprefix("the ").split()  # "The Span Opened", "News from Perrow"
+    says = not ENGLISH.isdisjoint(stated) or stated[-1].endswith("ed")
+    whole = len(parts) == 1 and topic.endswith(parts[0][0]) and not says
     doubtful = not whole and topic.lower() not in body.lower()
     names.add(topic, doubtful=doubtful)
     names.add(title, doubtful=doubtful)
@@ -187,14 +180,8 @@ def _title_names(title: str, body: str, names: _Names) -> str:
     return "" if doubtful else topic
 
 
-def _says(title: str) -> bool:
-    """Whether a title may say something ("The Span Opened", "News from Perrow") instead of being a name."""
-    words = title.lower().removeprefix("the ").split()
-    return not ENGLISH.isdisjoint(words) or words[-1].endswith("ed")
-
-
 def _with_topic(text: str, start: int, end: int, topic: str, found: list[Mention]) -> list[Mention]:
-    """With the title as one name where the sentence has it, unless as part of a longer name."""
+    """The mentions with the title as one name where the sentence has it, unless as part of a longer name."""
     at = text.find(topic, start, end)
     if at < 0:
         return found
@@ -217,7 +204,7 @@ def _named(found: list[Mention], names: _Names) -> list[Named]:
 
 
 def _imply(text: str, topic: str, parsed: list[Sentence]) -> None:
-    """Give sentences that begin with "He" or "The journal" the name that they are about."""
+    """Give sentences that begin with "He" or "The journal" the name of their subject."""
     subject = topic
     for at, (start, _, named) in enumerate(parsed):
         anaphor = _ANAPHOR.match(text, start)

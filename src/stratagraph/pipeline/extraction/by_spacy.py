@@ -1,4 +1,4 @@
-"""Extraction by a spaCy pipeline that the caller has installed, in place of the rules of `extract_nlp`.
+"""Extraction by a spaCy pipeline that the caller has installed, in place of `by_rules`.
 
 The pipeline says where sentences and names are; relations, semantic units, acronyms and candidate terms come
 from the same functions as without it. A pipeline is never downloaded.
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 from stratagraph.errors import MissingExtra
 from stratagraph.pipeline.extraction.by_rules import extract
+from stratagraph.pipeline.extraction.candidates import noun_phrases
 from stratagraph.pipeline.extraction.mentions import DATE, QUANTITY
-from stratagraph.pipeline.extraction.terms import noun_phrases, stop_words
 from stratagraph.pipeline.extraction.uncased import has_uncased, uncased
-from stratagraph.pipeline.extraction.units import Named, Sentence, relations, statement, units
-from stratagraph.pipeline.names.acronyms import acronyms
+from stratagraph.pipeline.extraction.units import Named, Sentence, acronyms, relations, statement, units
 from stratagraph.pipeline.names.index import canonical
 from stratagraph.pipeline.sentences import sentences
 from stratagraph.records import EntityMention, Extraction, RelationMention
+from stratagraph.stopwords import stop_words
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -82,7 +82,7 @@ def extract_all(passages: Sequence[tuple[str, str]], pipeline: str) -> list[Extr
     """What each passage (text, title) says, by a pipeline; one too long for it is read by rules.
 
     Entities are the pipeline's, without bare numbers, and runs of proper nouns beside them. Sentences are its
-    own or, where it sets none, ours. See `extract_nlp.extract` for the rest of the result.
+    own or, where it sets none, ours. See `by_rules.extract` for the rest of the result.
     """
     nlp = load(pipeline)
     composed = [(unicodedata.normalize("NFC", text), " ".join(title.split())) for text, title in passages]
@@ -102,7 +102,7 @@ class _Names:
         self._persons: dict[str, str] = {}
 
     def add(self, name: str, type_: str = "") -> str:
-        """The spelling by which the name is known; a surname stands for the one person who bears it."""
+        """The spelling of the name that is kept; a surname stands for the only person who bears it."""
         key = canonical(name)
         if type_ == "person" and key not in self._spelling and self._persons.get(key):
             return self._persons[key]
@@ -150,12 +150,14 @@ def _extraction(doc: Doc, title: str) -> Extraction:
             EntityMention(name, type_, described.get(name, "")) for name, type_ in names.types.items()
         ),
         relations=tuple(related),
-        terms=tuple(_terms(text)),
+        terms=tuple(
+            noun_phrases(text, stop_words(text)) | (uncased(text).terms if has_uncased(text) else {})
+        ),
     )
 
 
 def _titled(title: str, names: _Names) -> str:
-    """Add the title to the names, with and without a qualifier; returns the name of the passage's subject."""
+    """Add the title to the names, with and without its qualifier; returns the passage's subject."""
     if not canonical(title) or len(title) > _LONGEST_NAME:
         return ""
     topic = names.add(_QUALIFIER.sub("", title))
@@ -184,7 +186,7 @@ def _mentions(doc: Doc) -> Iterator[_Mention]:
 
 
 def _mention(text: str, start: int, end: int, type_: str) -> Iterator[_Mention]:
-    """The name in `text[start:end]` without what surrounds it, if one is there."""
+    """The name in `text[start:end]` without the punctuation around it, if there is one."""
     part = text[start:end]
     start += len(part) - len(part.lstrip(_AROUND))
     part = _POSSESSIVE.sub("", part.rstrip()).strip(_AROUND)
@@ -205,11 +207,6 @@ def _sentences(doc: Doc, begin: int) -> Iterator[tuple[int, int]]:
 
 
 def _goes_on(doc: Doc, start: int) -> bool:
-    """Whether a sentence begins with "She" or "Their" and so is about the passage's subject."""
+    """Whether a sentence begins with "She" or "Their", and so is about the passage's subject."""
     first = doc.char_span(start, start + 1, alignment_mode="expand")
     return first is not None and first[0].pos_ in ("PRON", "DET") and "3" in first[0].morph.get("Person", [])
-
-
-def _terms(text: str) -> dict[str, None]:
-    terms = noun_phrases(text, stop_words(text))
-    return terms | uncased(text).terms if has_uncased(text) else terms

@@ -1,31 +1,152 @@
-"""Which of the spans of a sentence are names, and what of each."""
+"""Names, dates and quantities of a sentence: where they may be, and which of these spans are names.
+
+One compiled expression finds the spans: capitalised words, titles in quotes, dates, quantities. It begins
+with one plain character set, which `re` can look for quickly. Repetitions are possessive or bounded, so that
+any text takes linear time. Rules then judge each span.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Set
+from collections.abc import Iterator, Set
+from itertools import pairwise
 from re import Match
 
-from stratagraph.pipeline.extraction.spans import JUNCTION, spans
 from stratagraph.stopwords import ENGLISH, MONTHS_AND_WEEKDAYS, OPENERS
+
+
+def _capitals() -> str:
+    """The capitals of the scripts that have them, as ranges for a character set."""
+    blocks = [(0x41, 0x588), (0x1E00, 0x2000), (0x2C00, 0x2D00), (0xA640, 0xA7F0), (0xFF21, 0xFF3B)]
+    codes = [code for block in blocks for code in range(*block) if chr(code).isupper() or chr(code).istitle()]
+    borders = [(before, after) for before, after in pairwise(codes) if after != before + 1]
+    starts = [codes[0], *(after for _, after in borders)]
+    ends = [*(before for before, _ in borders), codes[-1]]
+    return "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))
+
+
+_U = CAPITALS = _capitals()
+_SPACE = r"(?:[ \u00a0]\s?|\n[ \t]{0,8}(?=\S))"
+
+# Small words that a name may contain; those of the second kind join two names ("Paris and London") as often
+# as they belong to one ("Council for Small Business").
+_LINK = (
+    "of(?: the)?|the|de(?: l[ao]s?| l['\u2019]|r|n|l|lla|i|gli|lle|s|m)?|du|d[aio]s?|van(?: de[rn]?)?"
+    "|von(?: de[rm])?|zu[mr]?|te[rn]?|[ae]l|bin|ibn|bint|af|av|upon|sur|f\u00fcr|la|le"
+    "|\u0438\u043c\u0435\u043d\u0438"
+)
+_JUNCTION = "and|&|for|in|on|with|to|und|et|y|e|och|og|en|\u0438"
+JUNCTION = re.compile(rf" ({_JUNCTION}) ")
+
+_ABBREVIATIONS = (
+    "St Mt Ft Mr Mrs Ms Dr Prof Gen Col Capt Cpl Lt Sgt Gov Sen Rep Rev Hon Jr Sr Bros Vol Inc Ltd"
+)
+_ABBREVIATED = "|".join(rf"(?<=\b{word}\.)" for word in _ABBREVIATIONS.split())
+# What follows a name's first capital: of initials ("J.", "U.S.", "J.-P."), of a word ("O'Brien", "AT&T",
+# "C++", "St."). A possessive 's is inside a name only if the name goes on.
+_REST = (
+    rf"(?:\.(?:-?[{_U}]\.)*+(?:[{_U}](?!\w))?(?![^\W\d_{_U}])"
+    rf"|\w*+(?:(?:[-\u2010\u2011&+]|['\u2019](?![sS]\b(?!{_SPACE}[{_U}])))\w++)*+"
+    rf"(?:[+#]++|\.(?=\s[^\W_])(?:{_ABBREVIATED}))?)"
+)
+_TOKEN = rf"[{_U}]{_REST}"
+_MONTH = (
+    "(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?"
+    "|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?|Januar|Februar|M\u00e4rz|Mai|Juni|Juli|Oktober|Dezember)"
+)
+# A number belongs to the name before it ("Apollo 11 landed") unless it counts what follows ("Paris 300 men").
+_ANYTHING = "and|or|is|was|are|were|has|had|by|in|on|at|to|of|as|from|for|with|which|that|who|when|until"
+_NUMBER = (
+    rf"(?:of )?\d{{1,4}}(?![\w%\u00b0]|[.,:/]\d|{_SPACE}(?!(?:{_ANYTHING}|\w+ed)\b)[^\W\d_{_U}]"
+    rf"|{_SPACE}[{_U}]\w++{_SPACE}\d)"
+)
+_MORE = (
+    rf"(?:{_SPACE}(?:(?:{_LINK}|{_JUNCTION}){_SPACE})?(?:[dl]['\u2019]|[ae][lsnrd]-)?(?!{_MONTH}\s\d){_TOKEN}"
+    rf"|{_SPACE}{_NUMBER}){{0,11}}+"
+)
+
+_MONTH_REST = (
+    "(?:(?<=J)(?:an(?:uary?)?|u(?:n[ei]?|l[yi]?))|(?<=F)eb(?:ruary?)?|(?<=M)(?:a(?:r(?:ch)?|y|i)|\u00e4rz)"
+    "|(?<=A)(?:pr(?:il)?|ug(?:ust)?)|(?<=S)ept?(?:ember)?|(?<=O)(?:ct(?:ober)?|ktober)|(?<=N)ov(?:ember)?"
+    "|(?<=D)e[cz](?:ember)?)"
+)
+_YEAR = r"(?:,?\s(?:of\s)?[12]\d{3}(?!\d))"
+_ERA = r"(?:BCE?|AD|CE)\b"
+_MONTH_FIRST = rf"{_MONTH_REST}\b\.?(?:\s\d{{1,2}}(?:st|nd|rd|th)?(?![\d:]){_YEAR}?|{_YEAR})"
+_DAY_FIRST = (
+    rf"\d?(?:st|nd|rd|th|\.)?\s(?:of\s)?{_MONTH}\b\.?{_YEAR}?"
+    rf"|\d{{0,3}}(?:\s?[-\u2013]\s?\d{{1,4}})?\s{_ERA}"
+    r"|(?<=[12])\d{3}-[01]\d-[0-3]\d(?!\d)"
+    rf"|\d?[./][0-3]?\d[./][12]\d{{3}}(?!\d)|\d?(?:st|nd|rd|th)[\s-]century(?:\s{_ERA})?"
+)
+
+_YEARS = r"(?<=[12])\d{3}(?:s|[-\u2013/]\d\d(?:\d\d)?)?(?![\w%\u00b0]|[.,]\d)"
+
+_COUNT_REST = r"\d*+(?:,\d{3})*+(?:\.\d++)?"
+_MAGNITUDE = r"(?:\s?(?:thousand|million|billion|trillion|bn|mn|Mio\.?|Mrd\.?)\b)"
+_UNIT = (
+    r"%|\u00b0\s?[CFK]?(?!\w)|(?:per\s?cent|[kM]?g|[kcmd\u00b5]?m[23\u00b2\u00b3]?|km/h|m/s|mi|ft|ha|mph|lbs?"
+    r"|USD|EUR|GBP|[kMGT]?(?:Wh?|Hz|B|bit|J|V|eV|Pa)|(?:(?:square|sq\.?|cubic|nautical)\s)?"
+    r"(?:(?:kilo|centi|milli|micro|nano|mega|giga)?(?:met(?:re|er)|gram|lit(?:re|er)|watt|hertz|byte|joule|volt)"
+    r"|mile|foot|feet|inche?|yard|acre|hectare|pound|ounce|ton(?:ne)?|knot|dollar|euro|rupee|yen|km|mi|m|ft)s?)(?!\w)"
+)
+_QUANTITY_REST = rf"{_COUNT_REST}(?:{_MAGNITUDE}?[\s-]?(?:{_UNIT})|{_MAGNITUDE})"
+_MONEY_REST = rf"\s?\d{_COUNT_REST}{_MAGNITUDE}?"
+
+# In quotes: a title, whose words have capitals but for the small ones, or a phrase of one to three words.
+_SMALL = (
+    "of|the|an?|and|or|nor|but|in|on|at|to|for|from|by|with|as|is|into|de|du|des|l[aeo]s?|et|el|y|del|d[aio]|il"
+    "|von|van|der|die|das|und|vs"
+)
+_INSIDE = r"[^\s\"\u201c\u201d\u00bb\u00ab]*+"
+_TITLE = rf"[{_U}\d]{_INSIDE}(?:[\s-]+(?:[{_U}\d&]{_INSIDE}|(?:{_SMALL})(?=[\s,]))){{0,11}}+"
+_PHRASE = rf"[^\W\d_{_U}][\w-]*+(?: [\w-]++){{0,2}}"
+_QUOTE_REST = (
+    rf"(?:(?<=`)`|(?<!`))(?:(?<![\w.,;!?].)[ \u00a0]?|(?<=\w\")\s)"
+    rf"(?:(?P<title>{_TITLE})|(?P<phrase>{_PHRASE}))"
+    r"[ \u00a0]?(?:[\"\u201d\u201c\u00bb\u2019]|'')"
+)
+_QUOTES = '"\u201c\u201e\u00ab\u2018`'
+_MONEY = "$\u20ac\u00a3\u00a5\u20b9"
+
+_SPAN = (
+    rf"[{_U}\d{_QUOTES}{_MONEY}](?:"
+    rf"(?<=[{_U}])(?:(?<!\w\w)|(?<=\b[a-z][{_U}]))(?:(?P<date>{_MONTH_FIRST})|(?P<name>{_REST}{_MORE}))"
+    rf"|(?<=\d)(?<![\w.]\d)(?<!\d,\d)(?:(?P<day>{_DAY_FIRST})|(?P<quantity>{_QUANTITY_REST})"
+    rf"|(?P<numbered>\d*+(?:st|nd|rd|th)?{_SPACE}{_TOKEN}{_MORE})|(?P<year>{_YEARS}))"
+    rf"|(?<=[{_QUOTES}]){_QUOTE_REST}"
+    rf"|(?<=[{_MONEY}])(?P<money>{_MONEY_REST}))"
+)
+_ANY = re.compile(_SPAN)
+_ASCII = re.compile(_SPAN.replace(_U, "A-Z"), re.ASCII)  # the same for ASCII text, a third faster
+
+
+def spans(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
+    """The spans in `text[start:end]`; the `lastgroup` of a match is its kind.
+
+    `name`, `numbered` (a name behind a number), `date`, `day`, `year`, `quantity`, `money`, `title` and
+    `phrase` (these two groups are the text between the quotes).
+    """
+    return (_ASCII if text.isascii() else _ANY).finditer(text, start, end)
+
 
 # Name, start, end and kind: empty for a name. A plain tuple: one is made for every name.
 Mention = tuple[str, int, int, str]
 DATE, QUANTITY = "date", "quantity"
 DOUBTFUL = "doubtful"
-"""A word that has its capital because a sentence begins with it, and may be a name."""
+"""A word that may owe its capital to the beginning of a sentence."""
 
 _ALONE = ENGLISH | MONTHS_AND_WEEKDAYS  # no name by themselves
 _NOTHING = frozenset(word.capitalize() for word in _ALONE)
 _BEFORE = " \t\"'([\u201c\u2018\u00ab*_#\u2022\u2013\u2014.)0123456789-"  # before a sentence's first word
 _ELIDED = re.compile(r"(?<!\w)(?:[dD]['\u2019]|[aAeE]l-|[aA][dnrs]-)\Z")
 # "President Nelson Mandela" and "Nelson Mandela" are one; "President Lincoln" stays.
-_TITLES = """
+_HONORIFIC_WORDS = """
     Mr Mrs Ms Dr Prof Capt Col Lt Sgt Cpl Gov Sen Rep Rev Hon Gen Mr. Mrs. Ms. Dr. Prof. Capt. Col. Lt. Sgt.
     Cpl. Gov. Sen. Rep. Rev. Hon. Gen. Sir President Chancellor Senator Governor Professor Congressman
     Congresswoman Ambassador Judge Captain Colonel Lieutenant Sergeant Corporal Reverend
 """
-_HONORIFICS = frozenset(_TITLES.split())
+_HONORIFICS = frozenset(_HONORIFIC_WORDS.split())
 _OFFICE = re.compile(r"(?:Prime Minister|Vice President) (?=\S+ \S)")
 _IN_FRONT = _HONORIFICS | {"The", "A", "An", "I", "THE", "AN", "Prime", "Vice"}
 # Bodies, prizes and the like, whose names go on after a preposition: "Council for Small Business".
@@ -103,7 +224,7 @@ def _numbered(text: str, at: int, end: int, stops: Set[str], found: list[Mention
 
 
 def _name(text: str, start: int, name: str, at: int, end: int, stops: Set[str], found: list[Mention]) -> None:
-    """Judge one capitalised span: cut what does not belong to the name, part what is several."""
+    """Judge one capitalised span: cut what does not belong to the name, split what is several names."""
     opens = (
         (at - start < 12 and not text[start:at].strip(_BEFORE))
         or text[at - 1] in '"\u201c'
@@ -146,7 +267,7 @@ def _name(text: str, start: int, name: str, at: int, end: int, stops: Set[str], 
 
 
 def _extended(text: str, name: str, at: int) -> tuple[str, int]:
-    """With what stands before the capital: the i of iPhone, the d' of d'Artagnan, the al- of al-Assad."""
+    """The name with what belongs to it before the capital: iPhone, d'Artagnan, al-Assad."""
     before = text[at - 1]
     if before.isalnum():
         return before + name, at - 1
@@ -155,7 +276,7 @@ def _extended(text: str, name: str, at: int) -> tuple[str, int]:
 
 
 def _beheaded(name: str, opens: bool, stops: Set[str]) -> tuple[str, bool]:
-    """Without articles and honorifics in front and, where a sentence begins, without other small words."""
+    """The name without articles and honorifics in front and, where a sentence begins, small words."""
     while " " in name:
         name = _OFFICE.sub("", name, count=1)
         first, _, rest = name.partition(" ")
@@ -205,7 +326,7 @@ def _part(name: str, at: int, end: int, found: list[Mention]) -> None:
 
 
 def _possessive(name: str, at: int, found: list[Mention]) -> None:
-    """Of "Britain's Prime Minister" the two parts; of "Schindler's List" the whole and the owner."""
+    """Of "Britain's Prime Minister" both parts; of "Schindler's List" the whole and the owner."""
     owner, owned = _POSSESSIVE.split(name, maxsplit=1)
     cut, end = at + len(owner), at + len(name)
     if " " in owned and owner.lower() not in OPENERS:
@@ -218,7 +339,7 @@ def _possessive(name: str, at: int, found: list[Mention]) -> None:
 
 
 def _parted(text: str, name: str, at: int, opens: bool, stops: Set[str], found: list[Mention]) -> None:
-    """Part the names in "Paris and London", not in "Department of Trade and Industry"."""
+    """Split the names in "Paris and London", not in "Department of Trade and Industry"."""
     begin = 0
     for junction in JUNCTION.finditer(name):
         if not _joins(name[begin : junction.start()], junction[1], name[junction.end() :]):

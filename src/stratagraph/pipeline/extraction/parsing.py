@@ -1,7 +1,7 @@
-"""Reading what a model wrote when it was asked for units, entities and relations.
+"""Reading the units, entities and relations that a model wrote.
 
-Each element is read for itself and as it is meant; what cannot be read is counted. Only an answer that is
-no JSON of a usable shape, or of which less than half can be read, fails as a whole.
+Each element is read for itself, in several forms; unreadable ones are counted. An answer fails only if it is
+no JSON of a usable shape, or if less than half of it can be read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stratagraph.errors import ParseFailed
 from stratagraph.models.structured import delimited_records, read_json
-from stratagraph.pipeline.names.dates import iso_date
+from stratagraph.pipeline.names.spelling import iso_date
 from stratagraph.records import EntityMention, RelationMention, SemanticUnit
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -72,9 +72,9 @@ class ExtractionSchema(_Strict):
 
 @dataclass(frozen=True)
 class ExtractionAnswer:
-    """What could be read of an answer, as it was written: names may be blank, ends missing.
+    """The elements that could be read: names may be blank, ends missing.
 
-    `unread` counts the elements that could not be read, by the list they stood in.
+    `unread` counts the other elements, by the list they stood in.
     """
 
     units: tuple[SemanticUnit, ...] = ()
@@ -105,7 +105,7 @@ class ExtractionAnswer:
 def read_name(value: Any) -> str | None:
     """The name that a value stands for: a string, a number, or an object with a name; else None.
 
-    Dates are written in one way (`iso_date`), so that those of several passages, and of questions, are one.
+    Dates become ISO dates (`iso_date`), so that those of passages and questions are equal.
     """
     if isinstance(value, dict):
         value = _first(value, _NAME)
@@ -115,7 +115,7 @@ def read_name(value: Any) -> str | None:
 
 
 def _first(value: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    """The value of the first key that has one."""
+    """The first value that is neither None nor empty."""
     return next((value[key] for key in keys if value.get(key) not in (None, "")), None)
 
 
@@ -152,16 +152,13 @@ def _read_relation(value: Any) -> RelationMention | None:
     names = [read_name(end) or "" for end in (source, target)]
     if not any(names):
         return None
-    return RelationMention(names[0], names[1], _as_text(label), _strength(*strength))
-
-
-def _strength(value: Any = None) -> float:
-    found = _NUMBER.search(str(value))
-    return min(max(float(found.group()), 0.1), 10.0) if found else 1.0
+    number = _NUMBER.search(str(strength[0] if strength else None))
+    weight = min(max(float(number.group()), 0.1), 10.0) if number else 1.0
+    return RelationMention(names[0], names[1], _as_text(label), weight)
 
 
 def _read_unit(value: Any) -> SemanticUnit | None:
-    """A sentence, an object, or a list of a sentence and names. What is no name in it is blank."""
+    """A sentence, an object, or a list of a sentence and names. What is no name becomes blank."""
     names: Any = []
     if isinstance(value, list) and value:
         value, *names = value
@@ -174,14 +171,14 @@ def _read_unit(value: Any) -> SemanticUnit | None:
 
 
 def flat(value: Any) -> list[Any]:
-    """The members of a list and of the lists in it; what is no list is one member, None is none."""
+    """The members of a list and of the lists in it; another value is one member, None is no member."""
     if isinstance(value, list | tuple):
         return [member for each in value for member in (flat(each) if isinstance(each, list) else [each])]
     return [] if value is None else [value]
 
 
 def _read_answer(value: Any, repaired: bool = False) -> ExtractionAnswer | None:
-    """An answer from a JSON value, or None if it has not the shape of one."""
+    """An answer from a JSON value, or None if it has another shape."""
     given = _sections(value)
     if given is None:
         return None
@@ -209,7 +206,7 @@ def _each(
 
 
 def _sections(value: Any) -> dict[str, list[Any]] | None:
-    """The elements of an answer by kind: of an object with the lists, one around it, or a list."""
+    """The elements of an answer by kind: from an object with lists, one around it, or a list."""
     if isinstance(value, dict):
         found: dict[str, list[Any]] = {}
         for key, each in value.items():
@@ -239,19 +236,18 @@ def _is_element(value: Mapping[str, Any]) -> bool:
 
 
 def parse_extraction(answer: str) -> ExtractionAnswer:
-    """The answer as JSON, or as delimited records where it is that.
+    """The answer as JSON, or as delimited records.
 
     Raises
     ------
     ParseFailed
-        If it is neither, or if less than half of its elements can be read. The reason is that of the JSON
-        reading, which is what was asked for.
+        If it is neither, or if less than half of its elements can be read; the reason is that of the JSON.
     """
     if "<|>" in answer:
         try:
             return _from_records(delimited_records(answer))
         except ParseFailed:
-            pass  # a stray bar in JSON: read below
+            pass  # "<|>" inside JSON
     return read_json(answer, _read_answer)
 
 

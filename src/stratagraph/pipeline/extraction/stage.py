@@ -1,7 +1,7 @@
 """Extraction as a stage: once per chunk, by the model or without one, kept for every method.
 
-The result is a list of nodes, one per chunk, whose text is the extraction as JSON. It is stored like a
-method's index, so that an update takes over what it has and a deleted chunk takes its extraction along.
+The result is one node per chunk, whose text is the extraction as JSON. It is stored like a method's index,
+so that an update takes it over and a deleted chunk takes its extraction along.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,9 @@ from stratagraph.errors import Damaged, StoreError
 from stratagraph.models.gate import CallItem, Gate
 from stratagraph.pipeline.carryover import Kept
 from stratagraph.pipeline.extraction import by_spacy, unread
-from stratagraph.pipeline.extraction.by_model import EXTRACT, GLEAN, ExtractionAnswer, to_extraction
+from stratagraph.pipeline.extraction.by_model import EXTRACT, GLEAN, to_extraction
 from stratagraph.pipeline.extraction.by_rules import extract
+from stratagraph.pipeline.extraction.parsing import ExtractionAnswer
 from stratagraph.pipeline.names.index import words
 from stratagraph.protocols import Corpus, Stored
 from stratagraph.records import (
@@ -41,14 +42,14 @@ from stratagraph.results import clip
 NAME = "extraction"
 TYPES = ("person", "organization", "place", "event", "work", "product", "concept", "date")
 PASSAGE_TOKENS = 6000
-"""What an extraction prompt takes of one chunk; a caller's own chunk may be of any length."""
+"""What an extraction prompt takes of one chunk; a caller's chunk may have any length."""
 GIVEN = "given"
 LOCAL = "without a model: "
 LOCAL_VERSION = "2"
 """Raised with each change of the rules, so that an update extracts again what other rules extracted."""
 NOTHING = "chunks in which nothing was found"
 MOST_GLEANING = 20
-"""Each round is a call per chunk, and settings may be a stranger's."""
+"""Each round is a call per chunk, and the settings may come from a stranger's folder."""
 _BATCH = 1024
 _AT_ONCE = 64  # passages: some 20 ms of work
 _Passage = tuple[str, str]
@@ -73,8 +74,8 @@ class ExtractionConfig:
         Whether names that look like one entity's are merged (see `pipeline.entity_resolution`).
     spacy
         Name or folder of an installed spaCy pipeline that finds names and sentences where no model does
-        (`[nlp]` extra); None takes regular expressions. What another pipeline found, or none, is made again;
-        a new version of a pipeline under its old name goes unnoticed.
+        (`[nlp]` extra); None takes regular expressions. Extractions by another pipeline are made again; a new
+        version under the same name is not noticed.
     """
 
     mode: Literal["auto", "llm", "nlp"] = "auto"
@@ -107,7 +108,7 @@ class ExtractionConfig:
 
 
 Given = Mapping[str, Extraction]
-"""Extractions that exist already, by a passage's id (the caller's `Chunk.ref`, or ours) or by document id."""
+"""Extractions that exist already, by the id of a passage (the caller's `Chunk.ref`, or ours) or document."""
 
 
 async def extract_corpus(
@@ -123,13 +124,10 @@ async def extract_corpus(
 ) -> Built:
     """The extraction of every chunk: taken over from `previous`, given, or made now.
 
-    Of the chunks that were `kept`, most are taken over without being read (`unread`).
-
-    `may_load` says whether the caller named the spaCy pipeline in `config`, or agreed to it: one that only a
-    folder names is not loaded, since a pipeline may run code of its own.
-
-    A chunk for which the model fails is extracted without it, is marked so, and is tried again by the
-    next update; the failure is in the gate's list.
+    Most extractions of `kept` chunks are taken over unread (`unread`). `may_load` says whether the caller
+    named the spaCy pipeline in `config`: one that only a folder names is not loaded, since it may run code
+    of its own. A chunk for which the model fails is extracted without it, is marked so, and is tried again
+    by the next update; the failure is in the gate's list.
     """
     notes: Counter[str] = Counter()
     placed = _placed(corpus, given, notes) if given else {}
@@ -170,19 +168,19 @@ class _Stage:
     may_load: bool
 
     async def by_model(self) -> list[Node]:
-        """The node of each chunk; what is not there is asked of the model."""
+        """The node of each chunk, by the model where there is none yet."""
         nodes: list[Node] = []
         for rows, chunks in self._windows():
             made = self._there(rows, chunks)
             todo = [(row, chunk) for row, chunk in zip(rows, chunks, strict=True) if row not in made]
-            if todo:  # what is not installed is said before a model is asked
+            if todo:  # a missing pipeline is an error before any model call
                 await asyncio.to_thread(self._check_pipeline)
             made |= await _by_model(todo, self.gate, self.config)
             nodes += [made[row] for row in rows]
         return nodes
 
     async def locally(self) -> list[Node]:
-        """The node of each chunk; what is not there is made without a model, in one go over all windows."""
+        """The node of each chunk, without a model where there is none yet, in one pass over all windows."""
         made: dict[int, Node] = {}
         missing: list[tuple[int, str, str]] = []
 
@@ -207,7 +205,7 @@ class _Stage:
             yield rows, self.corpus.chunks(rows)
 
     def _there(self, rows: Sequence[int], chunks: Sequence[Chunk]) -> dict[int, Node]:
-        """What the previous generation has and may be kept, and what the caller gave."""
+        """The nodes that may be kept, and those that the caller gave."""
         made = _known(self.previous, rows, chunks, self.config, self.use_llm)
         for row, chunk in zip(rows, chunks, strict=True):
             if row in self.given:
@@ -227,7 +225,7 @@ class _Stage:
 
 
 def _placed(corpus: Corpus, given: Given, notes: Counter[str]) -> dict[int, Extraction]:
-    """What the caller gave, by row: a passage's own, or its part of what was given for its document."""
+    """The given extractions by row: a passage's own, or its part of its document's."""
     if not isinstance(given, Mapping):
         raise TypeError(
             "extraction must map ids of documents or refs of chunks to Extractions, and this is a "
@@ -272,10 +270,10 @@ def _known(
     config: ExtractionConfig,
     use_llm: bool,
 ) -> dict[int, Node]:
-    """What the previous generation has and may be kept, with the row of today.
+    """The previous nodes that may be kept, with the row of today.
 
-    With a model, only what it made (or the caller gave) is kept. Without one, what a model once made is
-    better than what can be made now; what was made without it is kept if it would be made the same.
+    With a model, those that it made or the caller gave. Without one, those that any model made, and those
+    that would be made the same now.
     """
     if previous is None:
         return {}
@@ -350,7 +348,7 @@ async def _by_model(
 async def _glean(
     items: Sequence[CallItem], answers: list[list[ExtractionAnswer]], gate: Gate, done: int
 ) -> None:
-    """One more round of asking what was missed, for the chunks whose rounds so far went well."""
+    """Ask once more what was missed, for the chunks whose rounds so far succeeded."""
     asked = [place for place, given in enumerate(answers) if len(given) == done + 1]
     again = [
         CallItem(
@@ -372,10 +370,10 @@ def _known_names(answers: Sequence[ExtractionAnswer]) -> str:
 
 
 def distribute(whole: Extraction, texts: Sequence[str]) -> list[Extraction]:
-    """A document's extraction, shared among its passages by what their texts name, word by word.
+    """A document's extraction, shared among its passages by the names in their texts, word by word.
 
-    A relation or unit goes where most of its names are. What no passage names goes to the first, so that
-    nothing is lost and nothing is in a passage that does not say it but there.
+    A relation or unit goes to the passages that have most of its names. What no passage names goes to the
+    first.
     """
     if len(texts) == 1:
         return [whole]
@@ -397,7 +395,7 @@ def distribute(whole: Extraction, texts: Sequence[str]) -> list[Extraction]:
 
 
 def _places(names: Sequence[str], folded_texts: Sequence[str]) -> list[int]:
-    """The passages that name the most of some names; the first if none names any."""
+    """The passages that have most of some names; the first if none has any."""
     folded = [f" {' '.join(words(name))} " for name in names]
     counts = [sum(name in text for name in folded) for text in folded_texts]
     most = max(counts)
@@ -428,9 +426,12 @@ _EMPTY = to_json(Extraction())
 
 
 def from_json(text: str) -> Extraction:
-    """The extraction that `to_json` wrote. What a unit says is one text, whatever else it describes."""
+    """The extraction that `to_json` wrote; a description that equals a unit shares its string."""
     value = json.loads(text)
-    _check_types(value)
+    # `TypeError` if anything is of another type than it was written as.
+    named = (each[:3] for each in (*value["entities"], *value["relations"]))
+    "".join(chain(*value["units"], *named, value["terms"]))
+    sum(chain(*(each[3:] for each in value["relations"])))
     units = [SemanticUnit(unit, tuple(names)) for unit, *names in value["units"]]
     of_unit = {unit.text: unit.text for unit in units}.get
     return Extraction(
@@ -445,13 +446,6 @@ def from_json(text: str) -> Extraction:
         ),
         terms=tuple(value["terms"]),
     )
-
-
-def _check_types(value: Mapping[str, Sequence[Any]]) -> None:
-    """Whether all is of the type that it was written as; `TypeError` if not."""
-    named = (each[:3] for each in (*value["entities"], *value["relations"]))
-    "".join(chain(*value["units"], *named, value["terms"]))
-    sum(chain(*(each[3:] for each in value["relations"])))
 
 
 class Said(NamedTuple):
@@ -476,7 +470,7 @@ def extractions(stored: Stored, size: int) -> Iterator[tuple[int, Extraction]]:
 
 
 def extraction_of(node: Node) -> Extraction:
-    """What a stored node says; `Damaged` if it cannot be read."""
+    """The extraction of a stored node; `Damaged` if it cannot be read."""
     try:
         return from_json(node.text)
     except (ValueError, TypeError, KeyError, RecursionError) as error:

@@ -1,8 +1,7 @@
-"""Names in writing without capitals: Chinese, Japanese, Korean, Thai, Arabic, Hebrew, Hindi and their kin.
+"""Names in writing without capitals: Chinese, Japanese, Korean, Thai, Arabic, Hebrew, Hindi and others.
 
 Without a dictionary a name shows by its marks (titles in 《》 or 「」, a Katakana run, a word that ends in
-"大学") or by being repeated: a string of characters, or a word, that occurs twice in a passage and is no word
-of grammar is probably what the passage is about.
+"大学") or by repetition: a string or word that occurs twice in a passage and is no word of grammar.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ _STOPS = frozenset(_WORDS_OF_GRAMMAR.split())
 
 
 class Uncased(NamedTuple):
-    """Names found, as keys in the order in which they were, and candidates that the corpus decides on."""
+    """Names with their types, in order, and candidates that the corpus decides on."""
 
     names: dict[str, str]
     terms: dict[str, None]
@@ -124,7 +123,7 @@ def _han(text: str, found: Uncased) -> None:
 
 
 def _repeated(segments: list[str], *, shortest: int, longest: int) -> list[str]:
-    """The strings that occur twice or more within segments, none part of another with the same count."""
+    """The strings that occur twice or more in segments, none part of another with the same count."""
     counts: Counter[str] = Counter()
     for size in range(shortest, longest + 1):
         for segment in segments:
@@ -137,7 +136,7 @@ def _repeated(segments: list[str], *, shortest: int, longest: int) -> list[str]:
 
 
 def _repeated_words(found_words: list[str], found: Uncased, *, shortest: int) -> None:
-    """Words that occur twice or more, and pairs of neighbours that do; other pairs are candidates."""
+    """Add words and pairs of neighbours that occur twice or more; other pairs are candidates."""
     content = [word if len(word) >= shortest and word not in _STOPS else "" for word in found_words]
     pairs = [f"{first} {second}" for first, second in pairwise(content) if first and second]
     for word, count in Counter(content).items():

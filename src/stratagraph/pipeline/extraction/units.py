@@ -1,4 +1,4 @@
-"""What the sentences of a passage make of the names in them: relations and semantic units."""
+"""Relations and semantic units of the sentences of a passage, and the acronyms that it explains."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _BORDER = re.compile(
 def relations(text: str, sentence: Sentence, found: list[RelationMention]) -> None:
     """Join each name of a sentence to the next and to the first, its likely subject.
 
-    So n names give at most 2n - 3 relations and never more than 40, not n(n - 1)/2. The strength is
-    1 / (1 + gap / 60 characters).
+    So n names give at most 2n - 3 relations and never more than 40. The strength is 1 / (1 + gap / 60
+    characters).
     """
     named = sentence.named
     if len(named) < 2:
@@ -71,7 +71,7 @@ def passage(text: str, start: int, end: int) -> str:
 
 
 def _around(text: str, sentence: Sentence, first: int, last: int) -> str:
-    """As much of a very long sentence around `text[first:last]` as a description may have, cut at blanks."""
+    """The part of a very long sentence around `text[first:last]` for a description, cut at blanks."""
     margin = max(_DESCRIPTION - (last - first), _DESCRIPTION // 4) // 2
     start, end = (
         max(sentence.start, first - margin),
@@ -87,7 +87,7 @@ def _around(text: str, sentence: Sentence, first: int, last: int) -> str:
 def units(text: str, sentences: list[Sentence]) -> Iterator[SemanticUnit]:
     """Sentences, or the clauses of long ones, as semantic units.
 
-    Neighbours that are short and speak of the same (the names of one are among the other's) are one unit.
+    Short neighbours with the same names (or the names of one among the other's) become one unit.
     """
     start, end = -1, -1
     names: dict[str, int] = {}
@@ -124,3 +124,53 @@ def _clauses(text: str, sentence: Sentence) -> Iterator[Sentence]:
             yield Sentence(start, cut, here)
             start, named = cut + text[cut : cut + 1].isspace(), named[len(here) :]
     yield Sentence(start, end, named)
+
+
+_LONG_FIRST = re.compile(r"\((?P<short>[^\W\d_][\w&.-]{1,9})[);,]")
+_SHORT_FIRST = re.compile(r"\((?P<long>[^()\n]{5,90})\)")
+_SHORT_BEFORE = re.compile(r"(?<!\w)[^\W\d_][\w&.-]{1,9} \Z")
+_SENTENCE_END = re.compile(r"[.;:!?()\n]")
+_SMALL_WORDS = "of the and for in on to a an de la le les du des et y und der die das für del di"
+_SMALL = frozenset(_SMALL_WORDS.split())
+_LETTERS = re.compile(r"[^\W_]+")
+
+
+def acronyms(text: str) -> Iterator[tuple[str, str, str]]:
+    """(acronym, what it stands for, the text that says so) for every one that a text explains."""
+    if "(" not in text:
+        return
+    for found in _LONG_FIRST.finditer(text):
+        short = found["short"]
+        if _shouted(short):
+            at = found.start()
+            full = _expansion(text[max(0, at - 120) : at], short)
+            if full:
+                yield short, full, f"{full} ({short})"
+    for found in _SHORT_FIRST.finditer(text):
+        before = _SHORT_BEFORE.search(text, max(0, found.start() - 12), found.start())
+        if before and _shouted(before[0].strip()):
+            short, full = before[0].strip(), found["long"].strip()
+            if _expansion(full, short) == full:
+                yield short, full, f"{short} ({full})"
+
+
+def _shouted(short: str) -> bool:
+    """Whether most of its letters are capitals: "IMF", "PhD", "NGOs"."""
+    return 2 * sum(map(str.isupper, short)) > len(short.rstrip("s"))
+
+
+def _expansion(before: str, short: str) -> str:
+    """The words at the end of `before` whose initials spell `short`; empty if none do."""
+    letters = [letter for letter in short.rstrip("s").lower() if letter.isalnum()]
+    tail = _SENTENCE_END.split(before)[-1].rstrip(" \"'\u201d\u2019")
+    parts = list(_LETTERS.finditer(tail))
+    initials = [part[0].lower()[0] for part in parts]
+    small = [part[0].lower() in _SMALL for part in parts]
+    for first in range(len(parts) - 2, max(-1, len(parts) - 2 * len(letters) - 3), -1):
+        if initials[first] != letters[0] or (first and tail[parts[first].start() - 1] == "-"):
+            continue
+        every = initials[first:]
+        significant = [each for each, minor in zip(every, small[first:], strict=True) if not minor]
+        if letters in (every, significant) and not small[first]:
+            return tail[parts[first].start() :]
+    return ""

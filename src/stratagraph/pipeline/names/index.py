@@ -1,9 +1,8 @@
-"""Names: when two are one, and which of a million stand in a question, without a scan over all of them.
+"""Finds which of a million names stand in a question, without a scan over all of them.
 
-The index holds hashes only (64 bits of blake2b), in flat arrays that are stored as they are and
-memory-mapped. A sequence of words w1 ... wk has the hash h(w1) B^(k-1) + ... + h(wk) mod 2^64, so that one
-running sum gives those of all stretches of a question. That two of a million names share one has a chance
-of 3e-8.
+The index holds 64-bit keys in flat arrays that are memory-mapped. A sequence of words w1 ... wk has the key
+h(w1) B^(k-1) + ... + h(wk) mod 2^64, so that one running sum gives those of all stretches of a question. Two
+of a million names share a key with a chance of 3e-8.
 """
 
 from __future__ import annotations
@@ -17,11 +16,10 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels.ranges import ranges
 from stratagraph.pipeline.checks import damage
-from stratagraph.pipeline.extraction.terms import stop_words
-from stratagraph.pipeline.names.arrays import BASE, Arrays, Codes, build, check_arrays, trigrams
+from stratagraph.pipeline.names.arrays import BASE, Arrays, Codes, build, check_arrays, trigrams, updated
 from stratagraph.pipeline.names.spelling import canonical, name_words, words
-from stratagraph.pipeline.names.updated import updated
 from stratagraph.records import content_keys
+from stratagraph.stopwords import stop_words
 
 __all__ = ["NameIndex", "NameMatches", "canonical", "words"]
 
@@ -71,7 +69,7 @@ class NameIndex:
 
     @staticmethod
     def updated(before: Mapping[str, NDArray[Any]], now: Rows, size: int, fresh: Mapping[int, str]) -> Arrays:
-        """What `build` gives of names of which most were there; see `pipeline.names.updated.updated`."""
+        """What `build` gives of names of which most were there; see `pipeline.names.arrays.updated`."""
         return updated(before, now, size, fresh)
 
     def __len__(self) -> int:
@@ -94,9 +92,9 @@ class NameIndex:
         return found
 
     def lookup(self, question: str) -> Rows:
-        """The rows of all names of which all words stand next to each other in the question, ascending.
+        """The rows of all names whose words stand next to each other in the question, ascending.
 
-        A name that is a word of grammar ("The Who", "It") counts only where it is written as a name.
+        A name of words of grammar ("The Who", "It") counts only where it is written as a name.
         """
         return np.unique(self.find(question).rows)
 
@@ -116,9 +114,9 @@ class NameIndex:
         return NameMatches(rows.astype(np.int64), starts[each], sizes[each])
 
     def match(self, entity: str, limit: int = 100) -> Rows:
-        """The rows of names that contain the entity's words, as whole words and next to each other.
+        """The rows of names that contain the entity's words next to each other.
 
-        At most `limit`, the most specific first: those with the fewest other words.
+        At most `limit`, those with the fewest other words first.
         """
         codes = content_keys(name_words(entity))
         if codes.size < 3:
@@ -217,7 +215,7 @@ class NameIndex:
 
 
 def _capitalised(span: Sequence[str], question: str) -> bool:
-    """Whether words of grammar are written as a name: with capitals, and not because a sentence begins."""
+    """Whether words of grammar are capitalised as a name, and not because a sentence begins."""
     if question.isupper():
         return False
     found = False

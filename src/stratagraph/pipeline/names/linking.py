@@ -1,13 +1,12 @@
-"""Which entities a question is about: names that stand in it, told from words that only happen to be names.
+"""Which entities a question is about: names in it, told from words that only happen to be names.
 
-Somewhere a corpus has an entity "president" or "first". In "Who was the first president of Kenya?" these
-are not what is asked about, and a walk that starts there goes astray. A match counts as named if it has a
-content word of something that the extractor takes for a name in the question (a capitalised span, a quoted
-title, a date).
+A corpus may have an entity "president" or "first". In "Who was the first president of Kenya?" a walk that
+starts there goes astray. A match counts as named if it has a content word of something that the extractor
+takes for a name in the question (a capitalised span, a quoted title, a date).
 
 A name in the question that no entity has may be part of a longer one ("Philbrook Museum") or misspelt
-("Brittish"), and a question in lower case names nothing. Entities that may be meant are candidates, not
-matches: they are told apart, with weights.
+("Brittish"), and a question in lower case names nothing. Entities that may be meant are candidates, with
+weights.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.pipeline.extraction.by_rules import question_entities
-from stratagraph.pipeline.extraction.spans import CAPITALS
-from stratagraph.pipeline.names.dates import iso_date
+from stratagraph.pipeline.extraction.mentions import CAPITALS
 from stratagraph.pipeline.names.index import NameIndex, NameMatches, Rows, words
+from stratagraph.pipeline.names.spelling import iso_date
 from stratagraph.stopwords import ENGLISH
 
 CANDIDATES = 3
-"""Entities that a misspelt name may mean at most."""
+"""Candidates for a misspelt name at most."""
 NAMESAKES = 12
-"""Entities that may share a part of their names ("Kennedy"). A part of more names ("John") tells nothing."""
+"""Entities that may share a part of their names ("Kennedy"); a part of more names ("John") tells nothing."""
 LIKENESS = 0.6
-"""Least score of `NameIndex.fuzzy`: above one half, so that one of two words in common is not enough."""
+"""Least score of `NameIndex.fuzzy`; above one half, so that one of two common words is not enough."""
 SHARPNESS = 10
-"""Candidates share their name's weight as this power of their likeness: the most alike is mostly meant."""
+"""Power of their likeness by which candidates share their name's weight."""
 ALONE = 0.1
-"""Weight of a single word ("president") that a question contains which names nothing; "franz liszt" has 1."""
+"""Weight of a single word that a question contains ("president") if it names nothing; longer names have 1."""
 
 _NO_ROWS: Rows = np.empty(0, np.int64)
 _CAPITAL = re.compile(rf"[ -][{CAPITALS}]")
@@ -43,11 +42,10 @@ _Mask = NDArray[np.bool_]
 
 
 class Linked(NamedTuple):
-    """Rows of names, ascending, by what they have to do with a question.
+    """Rows of names, ascending: named by a question, only contained in it, or near.
 
-    Those that it names; those that it only contains; those that it may mean, with weights in (0, 1]. These
-    are the candidates for names that no entity has, which share 1 per name, or else, where the question
-    names nothing, what it contains.
+    Near names have weights in (0, 1]. They are the candidates for names that no entity has, which share 1
+    per name, or else, where the question names nothing, the contained ones.
     """
 
     named: Rows
@@ -75,13 +73,12 @@ def link(
     index
         The names of all entities.
     entities
-        The names in the question, where they are known better than the extractor knows them. They need not
-        stand in it word by word.
+        The names in the question, if known better than by the extractor; they need not stand in it literally.
     fuzzy
         Whether to look for candidates for a name that no entity has: longer names, else names spelt alike.
-        The only longer name ("Geoffrey Hinton" for "Hinton") is as good as named.
+        The only longer name ("Geoffrey Hinton" for "Hinton") counts as named.
     frequency
-        In how many chunks each entity is, shape (n,): by it namesakes share their name's weight.
+        In how many chunks each entity is, shape (n,); namesakes share their name's weight by it.
     """
     tokens = words(question)
     found = index.find(question)
@@ -115,10 +112,7 @@ def link(
 
 
 def _stands_alone(span: Sequence[str], question: str) -> bool:
-    """Whether words of grammar are a name ("The Who") and not the beginning of one ("The Who Sell Out").
-
-    The index finds such a name only where it is written as one.
-    """
+    """Whether words of grammar are a name ("The Who") and not the beginning of one ("The Who Sell Out")."""
     if not ENGLISH.issuperset(span):
         return False
     pattern = r"\W+".join(map(re.escape, span))
@@ -128,7 +122,7 @@ def _stands_alone(span: Sequence[str], question: str) -> bool:
 
 
 def _outermost(found: NameMatches, count: int) -> _Mask:
-    """Which occurrences are not part of a longer one, or of the words of several longer ones."""
+    """Which occurrences are not covered by longer ones."""
     covered = np.zeros(count, np.bool_)
     kept = np.zeros(found.rows.size, np.bool_)
     for size in np.unique(found.sizes)[::-1]:
@@ -159,7 +153,7 @@ def _place(tokens: list[str], part: list[str]) -> _Mask:
 
 
 def _exact(name: str, index: NameIndex) -> Rows:
-    """The entities of a name that does not stand in the question: a model put it in its own words."""
+    """The entities of a name that does not stand in the question literally."""
     found = index.find(name)
     rows: Rows = found.rows[found.sizes == len(words(name))]
     return rows

@@ -1,13 +1,15 @@
-"""When two spellings are one name: canonical names, and the whole words of a text.
+"""When two spellings are one name: canonical names, dates, and the whole words of a text.
 
-Both read a text the same way, so that a name is found in a question exactly where its words stand there
-(NodeRAG's exact match, ERRATA N8: "star" is in "The Star" and not in "Stargazer").
+Names and questions are read the same way, so that a name is found in a question exactly where its words stand
+there (NodeRAG's exact match, ERRATA N8: "star" is in "The Star" and not in "Stargazer").
 """
 
 from __future__ import annotations
 
+import datetime
 import re
 import unicodedata
+from collections.abc import Iterable
 from itertools import pairwise
 
 # Marks that belong to a word although `\w` leaves them out: accents, Hebrew and Arabic points, Indic,
@@ -55,9 +57,9 @@ def canonical(name: str) -> str:
     """The form in which two spellings of a name are equal.
 
     Compatibility forms are unified (NFKC), case is folded; punctuation, quotation marks, possessive 's and
-    articles at the front go; white space is one space. "&" is "and"; initials close up ("J. R. R. Tolkien"
-    is `jrr tolkien`, "U.S." is `us`); an apostrophe inside a word vanishes (`obrien`), but after an elided
-    article or preposition it separates. An A that is no article stays: `a-milne`, `a-team`.
+    leading articles go; white space is one space. "&" is "and"; initials close up ("J. R. R. Tolkien" is
+    `jrr tolkien`, "U.S." is `us`); an apostrophe inside a word vanishes (`obrien`), but separates after an
+    elided article or preposition. An A that is no article stays: `a-milne`, `a-team`.
 
     Returns
     -------
@@ -70,8 +72,8 @@ def canonical(name: str) -> str:
 def words(text: str) -> list[str]:
     """The words of a text as names are compared, in order.
 
-    A run of Chinese, Japanese, Korean, Thai or other unspaced writing gives its character bigrams (a run
-    of one character gives that), so that a name is found inside a run.
+    A run of unspaced writing (Chinese, Japanese, Korean, Thai ...) gives its character bigrams, so that a
+    name is found inside a run.
     """
     folded = _fold(text)
     if folded.isascii() or not _UNSPACED.search(folded):
@@ -128,3 +130,80 @@ def _without_articles(folded: str) -> tuple[str, str]:
         if word and ("." in gap or not any(map(str.isspace, gap))):
             return f"{word}-", folded
     return "", folded
+
+
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        (
+            "january jan",
+            "february feb",
+            "march mar",
+            "april apr",
+            "may",
+            "june jun",
+            "july jul",
+            "august aug",
+            "september sept sep",
+            "october oct",
+            "november nov",
+            "december dec",
+        ),
+        1,
+    )
+    for name in names.split()
+}
+_MONTH = rf"(?P<month>{'|'.join(_MONTHS)})\.?"
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"(?P<year>[12]\d{3})"
+_DATES = tuple(
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        rf"{_YEAR}[-/.](?P<month>\d{{1,2}})(?:[-/.](?P<day>\d{{1,2}}))?",
+        rf"(?:the )?{_DAY} (?:of )?{_MONTH},? {_YEAR}",
+        rf"{_MONTH} {_DAY},? {_YEAR}",
+        rf"{_MONTH},? (?:of )?{_YEAR}",
+    )
+)
+
+
+def iso_date(name: str) -> str | None:
+    """A date as ISO 8601 writes it, `2024-09-15` or `2024-09`, if a name is one and nothing else.
+
+    Months are read in English, and as numbers after a year of four digits. Other forms such as 05/06/2024 are
+    ambiguous, and a year alone has one spelling: None.
+    """
+    text = " ".join(name.split())
+    for form in _DATES:
+        if (found := form.fullmatch(text)) is not None:
+            parts = found.groupdict()
+            month = _MONTHS.get(parts["month"].lower()) or int(parts["month"])
+            return _valid(int(parts["year"]), month, parts.get("day"))
+    return None
+
+
+def _valid(year: int, month: int, day: str | None) -> str | None:
+    try:
+        date = datetime.date(year, month, 1 if day is None else int(day))
+    except ValueError:
+        return None
+    return f"{year}-{month:02}" if day is None else date.isoformat()
+
+
+def telling(names: Iterable[str], count: int) -> list[str]:
+    """The first of some names that tell most, at most `count`.
+
+    Capitalised names come before others ("Petrel" before "deep yellow"). A name whose words an earlier one
+    has is left out ("Ferrymen" after "Ferrymen's Company").
+    """
+    chosen: list[str] = []
+    told: list[set[str]] = []
+    for name in sorted(dict.fromkeys(names), key=str.islower):
+        own = set(words(name))
+        if own and any(own <= each for each in told):
+            continue
+        chosen.append(name)
+        told.append(own)
+        if len(chosen) == count:
+            break
+    return chosen

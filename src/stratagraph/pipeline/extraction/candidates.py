@@ -1,13 +1,15 @@
-"""Lower-case phrases that may be things, and the rule by which a corpus decides which of them are."""
+"""Candidates for entities, and which of them the corpus supports: doubtful names and lower-case phrases."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from stratagraph.pipeline.extraction.spans import CAPITALS
+from stratagraph.pipeline.extraction.mentions import CAPITALS
 from stratagraph.pipeline.extraction.uncased import UNCASED
-from stratagraph.stopwords import ENGLISH, FUNCTION, NO_THINGS
+from stratagraph.pipeline.merge import Merge
+from stratagraph.stopwords import ENGLISH, NO_THINGS
 
 # A lower-case word with a hyphen or an apostrophe, and what may stand around it.
 _COMPOUND = re.compile(rf"[^\W\d_{CAPITALS}{UNCASED}]+(?:[-'\u2019][^\W\d_{CAPITALS}{UNCASED}]+)*")
@@ -21,29 +23,20 @@ _GRAMMAR = """
     can could will would shall should may might must
 """
 _ENDS = frozenset(_GRAMMAR.split())
-"""Words of grammar before which a noun phrase may end; before an article or a pronoun stands a verb."""
+"""Words after which no noun phrase goes on; before an article or a pronoun stands a verb."""
 
 _LONGEST = 80  # characters of a phrase
 _COMMON = 0.01  # share of all chunks beyond which a phrase tells nothing
 _ALWAYS = 3  # chunks that are never too many
 
 
-def stop_words(text: str) -> frozenset[str]:
-    """The words of grammar for a text: the English ones if it seems to be English, else those of all."""
-    if " the " in text:
-        return ENGLISH
-    used = {word for word in text.split() if word.islower()}
-    english = len(used & ENGLISH)
-    return ENGLISH if english and 2 * english >= len(used & FUNCTION) else FUNCTION
-
-
 def noun_phrases(text: str, stops: frozenset[str]) -> dict[str, None]:
-    """Lower-case phrases that what follows them tells for names of things, in order, as keys.
+    """Lower-case noun phrases that may name things, in order, as keys.
 
     In English a noun phrase ends at a preposition, a conjunction, an auxiliary, a verb in the past tense or a
-    mark of punctuation: "the relief boat stopped" has one, "he stayed aboard until the" has none. Of a phrase
-    the last two and three words are taken (the head is last), and the first two of these three, so that the
-    parts of each are there (`parts_of`). In other languages all `neighbours` are taken.
+    mark of punctuation: "the relief boat stopped" has one, "he stayed aboard until the" has none. Its last
+    two and three words are taken, and the first two of these three (`parts_of`). In other languages all
+    `neighbours` are taken.
     """
     if stops is not ENGLISH:
         return neighbours(text, stops)
@@ -69,7 +62,7 @@ def noun_phrases(text: str, stops: frozenset[str]) -> dict[str, None]:
 
 
 def _is_verb(word: str) -> bool:
-    """Whether a word has the form of a verb in the past tense ("shed" has not)."""
+    """Whether a word looks like a verb in the past tense ("shed" does not)."""
     return len(word) > 4 and word.endswith("ed") and word[-3] != "e"
 
 
@@ -113,18 +106,11 @@ def neighbours(text: str, stops: frozenset[str]) -> dict[str, None]:
 
 
 def select_terms(document_frequency: Mapping[str, int], chunks: int) -> set[str]:
-    """The phrases that become entities.
+    """The phrases that become entities, by the number of chunks that have them among their terms.
 
-    A phrase must join at least two chunks and still tell them from others: it is in at most 1 % of them
-    (three are never too many). A phrase that is always part of the same longer one gives way to it, and one
+    A phrase must join at least two chunks and still tell them from others: at most 1 % of them (three are
+    never too many) have it. A phrase that is always part of the same longer one gives way to it, and one
     with a word that names no thing ("four minutes", "sent back") is none.
-
-    Parameters
-    ----------
-    document_frequency
-        In how many chunks each phrase is among `Extraction.terms`.
-    chunks
-        How many chunks there are.
     """
     most = most_common(chunks)
     chosen = {term for term, count in document_frequency.items() if 2 <= count <= most and is_thing(term)}
@@ -137,17 +123,76 @@ def select_terms(document_frequency: Mapping[str, int], chunks: int) -> set[str]
 
 
 def most_common(chunks: int) -> int:
-    """In how many of so many chunks a phrase may be that tells them from others."""
+    """In how many of so many chunks a term may be at most."""
     return max(_ALWAYS, int(chunks * _COMMON))
 
 
 def is_thing(term: str) -> bool:
-    """Whether each of its words may name a thing."""
+    """Whether each word of a term may name a thing."""
     return NO_THINGS.isdisjoint(term.split())
 
 
 def parts_of(term: str) -> tuple[str, ...]:
-    """The term without its first and without its last word (or character, in unspaced writing)."""
+    """A term without its first and without its last word (or character, in unspaced writing)."""
     if " " in term:
         return term.partition(" ")[2], term.rpartition(" ")[0]
     return (term[1:], term[:-1]) if not term.isascii() else ()
+
+
+DOUBTFUL_SHARE = 1.0
+"""Certain chunks of a name for each chunk that has it as a word in lower case, at least."""
+
+_ADDRESSES = "aunt baron baroness count countess dame lady madame miss mistress uncle widow"
+ADDRESSES = frozenset(_ADDRESSES.split())
+"""Forms of address: "Miss Lettice Dunmore" is "Lettice Dunmore", and "Miss Dunmore" is she too, if no other
+Miss Dunmore is named in full."""
+
+
+def settle(collected: Merge, chunks: int) -> None:
+    """Drop the names that a corpus of so many chunks does not support, and promote the terms that it does."""
+    frequency = {term: len(rows) for term, rows in collected.terms.items()}
+    lower: Counter[str] = Counter()  # in about how many chunks each word stands in lower case
+    for term, count in frequency.items():
+        first, _, second = term.partition(" ")
+        if second and " " not in second:
+            lower[first] += count
+    entities = collected.entities
+    collected.drop(
+        [key for key, each in entities.items() if len(each.certain) < max(1, DOUBTFUL_SHARE * lower[key])]
+    )
+    full = by_short(entities)
+    found = {key: alias_of(key, entities.__contains__, lambda short: full.get(short, [])) for key in entities}
+    if aliases := {key: target for key, target in found.items() if target}:
+        collected.rename(aliases)
+    collected.promote_terms(sorted(select_terms(frequency, chunks)))
+
+
+def alias_of(
+    name: str, is_name: Callable[[str], bool], in_full: Callable[[str], Sequence[str]]
+) -> str | None:
+    """The name that one with a form of address stands for, or None.
+
+    `is_name` tells whether the corpus supports a name; `in_full` gives the supported names of a `short_of`.
+    """
+    front, _, rest = name.partition(" ")
+    if front not in ADDRESSES:
+        return None
+    if " " in rest:
+        return rest if is_name(rest) else None
+    named = in_full(name)
+    return named[0] if len(named) == 1 else None
+
+
+def short_of(name: str) -> str:
+    """The form of address with the last name, of a person named in full under it; else ""."""
+    front, _, rest = name.partition(" ")
+    return f"{front} {rest.rpartition(' ')[2]}" if front in ADDRESSES and " " in rest else ""
+
+
+def by_short(names: Iterable[str]) -> dict[str, list[str]]:
+    """Names in full with a form of address, by their `short_of`."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if short := short_of(name):
+            found.setdefault(short, []).append(name)
+    return found
