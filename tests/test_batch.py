@@ -19,7 +19,7 @@ from stratagraph import demo
 from stratagraph._cli.loading import load_model
 from stratagraph.cli import main
 from stratagraph.errors import Damaged, EmbedderMismatch, NotAnIndex, TooManyFailures
-from stratagraph.models.batchfile import BatchRequest, write_requests
+from stratagraph.models.batching import BatchRequest, write_requests
 from stratagraph.models.openai import OpenAIChatModel
 from tests.clients.server import ModelServer, first
 from tests.clients.writer import written

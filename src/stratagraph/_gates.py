@@ -13,17 +13,15 @@ from stratagraph._locks import Lock
 from stratagraph._mapping import as_mapper
 from stratagraph.config import Config
 from stratagraph.errors import Damaged, EmbedderMismatch, StratagraphError
-from stratagraph.models.batchfile import Results
-from stratagraph.models.batching import BatchGate
-from stratagraph.models.budget import Account, Budget
+from stratagraph.models.batching import BatchGate, Results
+from stratagraph.models.budget import Account, Budget, cost_of
 from stratagraph.models.estimate import CountingGate
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.identity import declared_dimension, embedder_name
+from stratagraph.models.limiter import Services
 from stratagraph.models.local import HashingEmbedder, default_embedder
 from stratagraph.models.mapped import LOCAL, goes_along
 from stratagraph.models.named import as_chat_model, as_embedder
-from stratagraph.models.prices import cost_of
-from stratagraph.models.services import Services
 from stratagraph.models.stages import models_by_stage
 from stratagraph.pipeline.entity_resolution import Rule, default_rule
 from stratagraph.pipeline.tokens import TokenCounter, choose

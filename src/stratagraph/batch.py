@@ -17,17 +17,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stratagraph import _sync
 from stratagraph._build import Change, Target, update
 from stratagraph._documents import Documents, check_documents
 from stratagraph._gates import Models
 from stratagraph._rounds import Begun, Inputs, forget_outcomes, remember, remembered
-from stratagraph._sync import in_thread
+from stratagraph._sync import blocking, in_thread
 from stratagraph.config import Config, as_config
 from stratagraph.errors import EmbedderMismatch, NotAnIndex, TooManyFailures
 from stratagraph.index import method_names
-from stratagraph.models.batchfile import BatchRequest, Results, read_results, write_requests
-from stratagraph.models.batching import BatchGate, CallsPending
+from stratagraph.models.batching import (
+    BatchGate,
+    BatchRequest,
+    CallsPending,
+    Results,
+    read_results,
+    write_requests,
+)
 from stratagraph.models.identity import embedder_name
 from stratagraph.pipeline.extraction.stage import Given
 from stratagraph.records import BuildReport, Failure, Usage
@@ -134,35 +139,6 @@ async def awrite(
     cache: StrPath | None = None,
     extraction: Given | None = None,
 ) -> Pending:
-    """Write what a build has to ask first; see `write`."""
-    check_documents(documents)
-    settings = as_config(config)
-    methods = None if method is None else method_names(method)
-    folder = await in_thread(IndexFolder.create, Path(path))
-    try:
-        models = _models(folder, llm, embedder, cache)
-        begun = _begun(folder, methods, settings, llm, embedder, models)
-        inputs = Inputs(tuple(documents), extraction)
-        return await _advance(folder, models, begun, inputs, Results(), requests)
-    except BaseException:
-        await in_thread(folder.abandon)
-        raise
-    finally:
-        folder.close()
-
-
-def write(
-    documents: Documents,
-    requests: StrPath,
-    *,
-    path: StrPath,
-    llm: Any,
-    method: str | Sequence[str] | None = None,
-    embedder: Any = None,
-    config: Any = None,
-    cache: StrPath | None = None,
-    extraction: Given | None = None,
-) -> Pending:
     """Write what a build has to ask first, as a batch file in OpenAI's format.
 
     Over a folder with an index it is an insert, by that index's methods and settings. The folder keeps the
@@ -192,44 +168,26 @@ def write(
     ValueError, EmbedderError, Locked
         As for `build_index`; `ValueError` also if an index of other methods is there.
     """
-    return _sync.run(
-        awrite(
-            documents,
-            requests,
-            path=path,
-            llm=llm,
-            method=method,
-            embedder=embedder,
-            config=config,
-            cache=cache,
-            extraction=extraction,
-        )
-    )
-
-
-async def aread(
-    results: StrPath | Iterable[StrPath],
-    requests: StrPath,
-    *,
-    path: StrPath,
-    llm: Any = None,
-    embedder: Any = None,
-    cache: StrPath | None = None,
-) -> Pending:
-    """Take in the results of a batch; see `read`."""
-    files = [results] if isinstance(results, str | os.PathLike) else list(results)
-    found = await in_thread(read_results, files)
-    folder = await in_thread(_opened, Path(path))
+    check_documents(documents)
+    settings = as_config(config)
+    methods = None if method is None else method_names(method)
+    folder = await in_thread(IndexFolder.create, Path(path))
     try:
-        begun, inputs = await in_thread(remembered, folder)
-        llm = begun.llm if llm is None else llm
-        models = _models(folder, llm, begun.embedder_given if embedder is None else embedder, cache)
-        return await _advance(folder, models, begun, inputs, found, requests)
+        models = _models(folder, llm, embedder, cache)
+        begun = _begun(folder, methods, settings, llm, embedder, models)
+        inputs = Inputs(tuple(documents), extraction)
+        return await _advance(folder, models, begun, inputs, Results(), requests)
+    except BaseException:
+        await in_thread(folder.abandon)
+        raise
     finally:
         folder.close()
 
 
-def read(
+write = blocking(awrite)
+
+
+async def aread(
     results: StrPath | Iterable[StrPath],
     requests: StrPath,
     *,
@@ -263,7 +221,19 @@ def read(
     TooManyFailures
         If more calls failed for good than `Config.max_failures` allows; those are asked for again then.
     """
-    return _sync.run(aread(results, requests, path=path, llm=llm, embedder=embedder, cache=cache))
+    files = [results] if isinstance(results, str | os.PathLike) else list(results)
+    found = await in_thread(read_results, files)
+    folder = await in_thread(_opened, Path(path))
+    try:
+        begun, inputs = await in_thread(remembered, folder)
+        llm = begun.llm if llm is None else llm
+        models = _models(folder, llm, begun.embedder_given if embedder is None else embedder, cache)
+        return await _advance(folder, models, begun, inputs, found, requests)
+    finally:
+        folder.close()
+
+
+read = blocking(aread)
 
 
 def _begun(

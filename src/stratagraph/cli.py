@@ -38,7 +38,7 @@ from stratagraph._cli.output import Output, command
 from stratagraph._cli.serving import mcp, serve
 from stratagraph._cli.updating import delete, insert, regroup, show_report
 from stratagraph.methods import NAMES as METHODS
-from stratagraph.models.prices import money
+from stratagraph.models.budget import money
 from stratagraph.protocols import Mapper
 from stratagraph.question import LENGTHS, RANKS, Length, Rank
 

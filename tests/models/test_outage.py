@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stratagraph.models.outage import Outage
+from stratagraph.models.retry import Outage
 
 
 def test_one_call_that_always_fails_is_not_the_server() -> None:

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from stratagraph.models.budget import Ledger
 from stratagraph.models.gate import ModelGate
-from stratagraph.models.ledger import Ledger
 from stratagraph.progress import LineProgress, NoProgress
 from stratagraph.records import Usage
 from stratagraph.testing import ScriptedChatModel

@@ -11,7 +11,7 @@ import click
 
 import stratagraph as sg
 from stratagraph.demo.comparison import HITS, Shown, Way
-from stratagraph.models.prices import money
+from stratagraph.models.budget import money
 from stratagraph.pipeline.evidence import telling
 
 _SHOWN = 300  # characters of a hit's text

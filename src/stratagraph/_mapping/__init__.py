@@ -93,25 +93,13 @@ def mapper(
 
 
 def check_sendable(where: Mapper, function: Callable[..., Any]) -> None:
-    """Refuse at once what cannot be sent to the workers, not when its turn comes.
-
-    Raises
-    ------
-    MapperError
-        Naming what cannot be pickled and what to do.
-    """
+    """Raise `MapperError` at once for what cannot be pickled for the workers."""
     if isinstance(where, ApartMapper):
         where.prepare(function)
 
 
 def as_mapper(given: Any) -> Mapper:
-    """A mapper, made of its name if need be; None is a thread here.
-
-    Raises
-    ------
-    TypeError
-        If it is neither.
-    """
+    """A mapper, by its name or as it is; None is a thread here. TypeError for anything else."""
     if given is None:
         return ThreadMapper()
     if isinstance(given, str):

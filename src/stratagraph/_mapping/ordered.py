@@ -28,20 +28,10 @@ def in_order(
     ahead: int = AHEAD,
     settle: bool = False,
 ) -> Iterator[R]:
-    """`function` of each batch, in order; the first error ends it and is raised.
+    """`function` of each batch, in order; the first error ends it and is raised. A single batch is done here.
 
-    A single batch is done here, since sending it somewhere else would only take longer.
-
-    Parameters
-    ----------
-    batches
-        Taken one by one as workers come free.
-    stop
-        Ends it with `InterruptedError` as soon as it is set.
-    ahead
-        Batches for each worker that are under way: one is worked on, and the others wait where it is.
-    settle
-        Whether after an error those that are worked on are waited for, since they do more than give results.
+    `ahead` batches per worker are under way. `stop` ends it with `InterruptedError`. With `settle`, running
+    batches are waited for after an error, since they do more than return results.
     """
     coming = iter(batches)
     head = list(islice(coming, 2))
@@ -63,13 +53,7 @@ def in_order(
 
 
 def growing(items: Iterable[T], smallest: int, workers: int) -> Iterator[list[T]]:
-    """Items in batches that become larger: few of them for many items, and enough of them for few.
-
-    Parameters
-    ----------
-    smallest
-        Items of each of the first batches, two for each worker. Then they are twice as large, and so on.
-    """
+    """Items in batches, two per worker of the `smallest` size, then two of twice that, up to eight times."""
     coming = iter(items)
     for place in count():
         times = min(_LARGEST, 2 ** (place // (2 * workers)))

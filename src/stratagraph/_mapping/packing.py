@@ -1,6 +1,6 @@
-"""Functions and batches on their way to other processes, and what a worker does with them.
+"""Functions and batches on their way to other processes.
 
-A function is pickled once and loaded once by each worker, so that a model which it holds is too.
+Each worker loads a function, and its model, once.
 """
 
 from __future__ import annotations
@@ -41,13 +41,7 @@ class Packer:
         self._packed: LRUCache[int, tuple[object, Packed]] = LRUCache(_HELD)
 
     def function(self, function: Callable[..., Any]) -> Packed:
-        """A function as bytes.
-
-        Raises
-        ------
-        MapperError
-            If what it holds cannot be pickled; the message names that and what to do.
-        """
+        """A function as bytes; `MapperError` names what in it cannot be pickled."""
         with self._lock:
             held = self._packed.get(id(function))
             if held is not None:

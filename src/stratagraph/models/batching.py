@@ -1,26 +1,198 @@
-"""A gate whose model answers later: what an operation asks for goes to a file, answers come from another.
+"""A gate whose model answers later, through batch files in OpenAI's format.
 
-The operation is run as always. Calls that neither the cache nor the results of a batch answer are noted; the
-stage that makes them goes on to its end, so that all of them are noted at once, and the operation stops
-there. Answers are judged as live ones are: what cannot be read is asked for once more, with the same words,
-in the next file; then it is the failure of its unit.
+    {"custom_id": "...", "method": "POST", "url": "/v1/chat/completions", "body": {"model": ..., ...}}
+    {"custom_id": "...", "response": {"status_code": 200, "body": {"choices": [...], ...}}, "error": null}
+
+The operation runs as always. Calls that neither the cache nor the results answer are noted until their stage
+ends; then the operation stops. An answer that cannot be read is asked for once more in the next file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 
 from stratagraph.errors import CallFailed, ParseFailed
-from stratagraph.models.batchfile import BatchRequest, Results
+from stratagraph.models.budget import Scope
+from stratagraph.models.completion import Completion, from_openai
 from stratagraph.models.gate import ModelGate, Reply
-from stratagraph.models.ledger import Scope
 from stratagraph.models.pending import PendingCall
+from stratagraph.models.retry import Verdict, judge
 from stratagraph.models.task import Call, CallItem, repair_request
 from stratagraph.protocols import Vectors
 from stratagraph.records import Failure
+
+ENDPOINT = "/v1/chat/completions"
+MOST_LINES = 50_000
+MOST_BYTES = 190_000_000
+"""What OpenAI takes in one file, with a little left: 50,000 requests, 200 MB."""
+_LONGEST = 300  # characters of what a server says
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """A request to make, with the tokens it is expected to take and give."""
+
+    custom_id: str
+    stage: str
+    item: str
+    body: Mapping[str, Any]
+    input_tokens: int
+    output_tokens: int
+
+    def line(self) -> str:
+        """The request as a line of a batch file."""
+        request = {"custom_id": self.custom_id, "method": "POST", "url": ENDPOINT, "body": self.body}
+        return json.dumps(request, ensure_ascii=False)
+
+
+class LineError(Exception):
+    """An error in a line of results, shaped like a client's own.
+
+    `status_code` is None if nothing was sent.
+    """
+
+    def __init__(self, status: int | None, body: Any) -> None:
+        self.status_code = status
+        self.body = body if isinstance(body, dict) else {}
+        super().__init__(" ".join(_message(body).split())[:_LONGEST])
+
+    @property
+    def about_the_text(self) -> bool:
+        """Whether the same request would fail again, for what is in it."""
+        return self.status_code is not None and judge(self) is Verdict.UNIT
+
+
+def _message(body: Any) -> str:
+    """What a server says in the body of an error, whatever its nesting."""
+    while isinstance(body, dict) and isinstance(body.get("error"), dict | str):
+        body = body["error"]
+    if isinstance(body, dict):
+        said = [str(body[key]) for key in ("code", "message") if body.get(key)]
+        return ": ".join(said) or json.dumps(body)
+    return str(body)
+
+
+@dataclass
+class Results:
+    """The results of a batch by custom id. Of several lines with one id, the first answer counts.
+
+    `unreadable` lists lines that are no results, as `file, line 3: why`.
+    """
+
+    answers: dict[str, Completion] = field(default_factory=dict)
+    errors: dict[str, LineError] = field(default_factory=dict)
+    duplicates: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+
+    @property
+    def ids(self) -> list[str]:
+        """All ids that there is a line for, in their order."""
+        return list(dict.fromkeys([*self.answers, *self.errors]))
+
+    def add(self, line: str) -> None:
+        """Add a line; ValueError if it is not a result."""
+        custom_id, found = _read(line)
+        if custom_id in self.answers or custom_id in self.errors:
+            self.duplicates.append(custom_id)
+        if isinstance(found, Completion):
+            self.answers.setdefault(custom_id, found)
+            self.errors.pop(custom_id, None)
+        elif custom_id not in self.answers:
+            self.errors.setdefault(custom_id, found)
+
+
+def _read(line: str) -> tuple[str, Completion | LineError]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON ({error})") from None
+    custom_id = value.get("custom_id") if isinstance(value, dict) else None
+    if not isinstance(custom_id, str) or not custom_id:
+        raise ValueError("no custom_id")
+    response = value.get("response")
+    if not isinstance(response, dict):
+        return custom_id, LineError(None, value.get("error") or "there is no response")
+    body, status = response.get("body"), response.get("status_code")
+    if not isinstance(status, int):
+        status = 200
+    if value.get("error"):
+        return custom_id, LineError(status if status >= 300 else None, value["error"])
+    if status >= 300:
+        return custom_id, LineError(status, body)
+    answer = from_openai(_attributes(body))
+    return custom_id, LineError(None, "the response holds no answer") if answer is None else answer
+
+
+def _attributes(value: Any) -> Any:
+    """JSON with attributes in the place of keys, as the client's objects have them."""
+    if isinstance(value, dict):
+        return SimpleNamespace(**{str(key): _attributes(each) for key, each in value.items()})
+    return [_attributes(each) for each in value] if isinstance(value, list) else value
+
+
+def read_results(paths: Iterable[str | os.PathLike[str]]) -> Results:
+    """The results in some files; ValueError if they hold none."""
+    results, files = Results(), [Path(path) for path in paths]
+    for path in files:
+        with path.open(encoding="utf-8-sig", errors="replace") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                try:
+                    results.add(line)
+                except ValueError as error:
+                    results.unreadable.append(f"{path}, line {number}: {error}")
+    if not results.ids:
+        first = f"; {results.unreadable[0]}" if results.unreadable else ""
+        raise ValueError(f"no result of a batch in {', '.join(map(str, files)) or 'no files'}{first}")
+    return results
+
+
+def write_requests(
+    requests: Iterable[BatchRequest],
+    path: str | os.PathLike[str],
+    *,
+    most_lines: int = MOST_LINES,
+    most_bytes: int = MOST_BYTES,
+) -> list[Path]:
+    """Write requests to a file, and to `x.2.jsonl` and so on what exceeds the limits of one.
+
+    Replaces files.
+    """
+    first = Path(path)
+    written = []
+    for number, lines in enumerate(_files(requests, most_lines, most_bytes), 1):
+        target = first if number == 1 else first.with_name(f"{first.stem}.{number}{first.suffix}")
+        part = target.with_name(f"{target.name}.part")
+        part.write_text("".join(lines), encoding="utf-8", newline="\n")
+        part.replace(target)
+        written.append(target)
+    return written
+
+
+def _files(requests: Iterable[BatchRequest], most_lines: int, most_bytes: int) -> Iterator[Sequence[str]]:
+    """The lines of each file. A file asks one model: services take no other."""
+    lines: list[str] = []
+    size, model = 0, None
+    for request in requests:
+        line = request.line() + "\n"
+        length = len(line.encode())
+        full = len(lines) == most_lines or size + length > most_bytes or request.body.get("model") != model
+        if lines and full:
+            yield lines
+            lines, size = [], 0
+        lines.append(line)
+        size, model = size + length, request.body.get("model")
+    if lines:
+        yield lines
+
 
 T = TypeVar("T")
 SECOND = "-2"
@@ -39,16 +211,8 @@ class Unanswered(CallFailed):
 class Outcome:
     """What became of a call whose answer is not in the cache.
 
-    Attributes
-    ----------
-    answer
-        The first answer, or the one that is used; None where there is none.
-    reason
-        What is wrong with it.
-    usable
-        Whether what can be read of it is better than nothing.
-    final
-        False while the second answer is awaited.
+    `answer` is the first answer, or the one in use; `usable` says whether a part of it can be used; `final`
+    is False while the second answer is awaited.
     """
 
     answer: str | None
@@ -70,25 +234,9 @@ class Outcomes(Protocol):
 
 
 class BatchGate(ModelGate):
-    """A gate to batches.
+    """A gate to batches. Texts are embedded at once; no request is sent to the chat model.
 
-    Parameters
-    ----------
-    llm, embedder, keywords
-        As for `ModelGate`. Texts are embedded at once; no request is sent to the chat model.
-    results
-        The results of the last batch.
-    outcomes
-        Where it is kept which calls failed for good.
-
-    Attributes
-    ----------
-    requests
-        What is to be asked, by custom id.
-    taken
-        Answers that came from the results.
-    unusable, failed
-        Why requests are made again, by custom id: the answer could not be used, or there was none.
+    `requests` holds what to ask, by custom id. `unusable` and `failed` say why a request is made again.
     """
 
     def __init__(
@@ -164,14 +312,9 @@ class BatchGate(ModelGate):
         return super()._note_failure(scope, item, error, required=required)
 
     async def _ask_model(self, pending: PendingCall, call: Call[T]) -> tuple[str, T]:
-        """The answer of the batch; noted if there is none.
+        """The answer of the batch.
 
-        Raises
-        ------
-        Unanswered
-            The call was noted.
-        CallFailed
-            It failed for good.
+        Raises `Unanswered` if the call was noted, `CallFailed` if it failed for good.
         """
         known = self._known(call)
         if known is None:
@@ -216,12 +359,9 @@ class BatchGate(ModelGate):
         self._outcomes.keep_outcome(call.key, *astuple(found))
 
     def _result(self, call: Call[T], custom_id: str) -> Reply[T] | None:
-        """What the results say to a request; None if it is to be made (again).
+        """The result of a request; None if it is to be sent (again).
 
-        Raises
-        ------
-        CallFailed
-            It would fail again, for what is in it.
+        Raises `CallFailed` if that would be useless.
         """
         answer, error = self._results.answers.get(custom_id), self._results.errors.get(custom_id)
         sender = self._sender(call.task.name)

@@ -1,11 +1,13 @@
-"""How fast models may be called, and how much may be spent."""
+"""How fast models may be called, what may be spent, and what was."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from stratagraph._locks import Lock
+from stratagraph.protocols import SpendingJournal
 from stratagraph.records import Usage
 
 Sleep = Callable[[float], Awaitable[object]]
@@ -135,10 +137,9 @@ class Budget:
 
 
 class Account:
-    """What was spent and what is promised to calls under way, against a budget. Thread-safe.
+    """What was spent, and what calls under way may use, against a budget. Thread-safe.
 
-    Calls under way count with their estimate, so that many of them together cannot break a bound
-    that none would break alone.
+    Calls under way count with their estimate, so many of them together cannot exceed a bound.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -164,3 +165,146 @@ class Account:
         with self._lock:
             self._promised += given_back
             self.spent += used
+
+
+_TOKENS = 1_000  # of a request by which the table is asked: some models cost more in longer ones
+
+
+def known_prices(model: str) -> Prices | None:
+    """Prices per million tokens in US dollars, from the package genai-prices.
+
+    None if it has none for a model.
+    """
+    try:
+        from genai_prices import Usage, calc_price
+    except ImportError:
+        return None
+    try:
+        cost = calc_price(Usage(input_tokens=_TOKENS, output_tokens=_TOKENS), model_ref=model)
+    except (LookupError, ValueError):
+        return None
+    million = 1e6 / _TOKENS
+    return Prices(float(cost.input_price) * million, float(cost.output_price) * million)
+
+
+def cost_of(usage: Mapping[str, Usage], prices: Prices | None = None) -> float | None:
+    """The cost of the usage of models by name, at `prices` or those of the table.
+
+    None if a price is unknown.
+    """
+    total = 0.0
+    for model, used in usage.items():
+        of_model = prices or known_prices(model)
+        if of_model is None:
+            return None
+        total += of_model.cost(used.input_tokens, used.output_tokens)
+    return total
+
+
+def money(cost: float | None) -> str:
+    """A cost for people: `unknown` where it is not known."""
+    if cost is None:
+        return "unknown"
+    return f"{cost:.2f}" if cost >= 1 or not cost else f"{cost:.4f}"
+
+
+EARLIER = "earlier runs"
+"""The stage under which an operation that was stopped, and goes on, shows what was paid for it before."""
+
+
+class Ledger:
+    """Sums of `Usage` per stage, in the order in which stages begin, and per model. Thread-safe.
+
+    `journal` keeps what models are paid for until it is published.
+    """
+
+    def __init__(self, journal: SpendingJournal | None = None) -> None:
+        self._lock = Lock()
+        self._journal = journal
+        self._stages: dict[str, Usage] = {}
+        self._models: dict[str, Usage] = {}
+
+    def add(self, stage: str, usage: Usage, model: str = "") -> None:
+        """Add to what the stage cost so far, and to what the chat model did that was asked."""
+        with self._lock:
+            self._stages[stage] = self._stages.get(stage, Usage()) + usage
+            if model:
+                self._models[model] = self._models.get(model, Usage()) + usage
+        if model and self._journal is not None:
+            self._journal.spend(model, usage)
+
+    def include(self, other: Ledger) -> None:
+        """Add what another ledger counted, that of a piece of the same work."""
+        stages, models = other.stages, other.models
+        with self._lock:
+            for own, added in ((self._stages, stages), (self._models, models)):
+                for name, usage in added.items():
+                    own[name] = own.get(name, Usage()) + usage
+
+    def resume(self, earlier: Mapping[str, Usage]) -> None:
+        """Begin with what each model did for this operation before it was stopped."""
+        with self._lock:
+            for model, usage in earlier.items():
+                self._stages[EARLIER] = self._stages.get(EARLIER, Usage()) + usage
+                self._models[model] = self._models.get(model, Usage()) + usage
+
+    @property
+    def models(self) -> dict[str, Usage]:
+        """Usage per chat model; a copy."""
+        with self._lock:
+            return dict(self._models)
+
+    @property
+    def stages(self) -> dict[str, Usage]:
+        """Usage per stage; a copy."""
+        with self._lock:
+            return dict(self._stages)
+
+    @property
+    def total(self) -> Usage:
+        """Usage of all stages together."""
+        return sum(self.stages.values(), Usage())
+
+
+@dataclass
+class Scope:
+    """A stage that is under way, and how far it is. `total` is None where nobody knows."""
+
+    ledger: Ledger
+    stage: str
+    total: int | None
+    done: int = 0
+
+    def progress(self) -> str:
+        """For people: `97 of 250 done`."""
+        return f"{self.done:,} done" if self.total is None else f"{self.done:,} of {self.total:,} done"
+
+
+class UsageHistory:
+    """Tokens that requests used, against those counted beforehand. Thread-safe.
+
+    Tokenizers differ and answers vary in length: what was seen corrects what is expected, upwards only.
+    """
+
+    def __init__(self) -> None:
+        self._counted = 0
+        self._taken = 0
+        self._answers: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+        self._lock = Lock()
+
+    def add(self, task: str, counted: int, used: Usage) -> None:
+        """Take note of a request: the input tokens counted for it, and what it used."""
+        with self._lock:
+            self._counted += counted
+            self._taken += used.input_tokens
+            answers = self._answers[task]
+            answers[0] += 1
+            answers[1] += used.output_tokens
+
+    def expected(self, task: str, counted: int, typical: int) -> Usage:
+        """What a request may use, by its counted input tokens and its task's typical output tokens."""
+        with self._lock:
+            factor = self._taken / self._counted if self._counted else 1.0
+            answers, tokens = self._answers[task]
+        mean = -(-tokens // answers) if answers else 0
+        return Usage(1, 0, max(counted, round(counted * factor)), max(typical, mean))

@@ -12,14 +12,10 @@ _OUTPUT = ("output_tokens", "completion_tokens", "eval_count", "candidates_token
 
 
 class Completion(str):
-    """An answer. A chat model may return one in place of a plain string.
+    """An answer; a chat model may return one in place of a plain string.
 
-    Attributes
-    ----------
-    input_tokens, output_tokens
-        As the provider counted them, schemas and thoughts included; None where it does not say.
-    finish_reason
-        Why the model stopped, in the provider's words; empty where it does not say.
+    `input_tokens` and `output_tokens` are the provider's counts, or None. `finish_reason` is in the
+    provider's words.
     """
 
     input_tokens: int | None
@@ -74,9 +70,9 @@ def _first(usage: object, names: tuple[str, ...]) -> int | None:
 
 
 def from_openai(completion: Any) -> Completion | None:
-    """The answer in a chat completion object of OpenAI's client; None if there is none in it.
+    """The answer in a chat completion of OpenAI's client, or None.
 
-    What was to be a tool's arguments is the text where there is no other; a refusal is text too.
+    Its text, a tool's arguments, or a refusal.
     """
     choices = getattr(completion, "choices", None)
     if not choices:

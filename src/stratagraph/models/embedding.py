@@ -10,16 +10,89 @@ import numpy as np
 
 from stratagraph.errors import EmbedderError, MapperError, ModelError
 from stratagraph.models.budget import Limits, Sleep
-from stratagraph.models.deadline import within
 from stratagraph.models.identity import embedder_name, is_named
 from stratagraph.models.limiter import Slot, Slots
-from stratagraph.models.pending import PendingCall, PendingCalls, run_workers
+from stratagraph.models.pending import PendingCall, PendingCalls, run_workers, within
 from stratagraph.models.retry import nobody_there, translate, with_retries
 from stratagraph.models.tracing import request_attributes, span
-from stratagraph.models.vectors import Label, excerpt, unit_rows
 from stratagraph.models.wrap import Embedding, offers_spans
 from stratagraph.protocols import Spans, VectorJournal, Vectors
 from stratagraph.records import content_id
+
+EXCERPT = 60
+Label = Callable[[int], str]
+
+
+def excerpt(text: str) -> str:
+    """The beginning of a text, for messages."""
+    line = " ".join(text.split())
+    return repr(line if len(line) <= EXCERPT else line[:EXCERPT] + "...")
+
+
+def unit_rows(
+    returned: Sequence[Any], texts: Sequence[str], *, label: Label, dimension: int | None
+) -> tuple[Vectors, list[int]]:
+    """What an embedder returned for texts, checked and scaled to unit length.
+
+    Returns float32 rows, shape (len(texts), dimension), and the numbers of zero rows, which stay zero.
+    `label` names the text at an index in messages. Raises `EmbedderError` naming the first item whose vector
+    is missing, not a vector, not finite or of another `dimension`.
+    """
+    if not hasattr(returned, "__len__") or len(returned) != len(texts):
+        count = len(returned) if hasattr(returned, "__len__") else type(returned).__name__
+        raise EmbedderError(
+            f"the embedder returned {count} vectors for {len(texts)} texts "
+            f"({label(0)} to {label(len(texts) - 1)}, the first: {excerpt(texts[0])})"
+        )
+    rows = _matrix(returned, dimension)
+    if rows is None:
+        raise _first_fault(returned, texts, label, dimension)
+    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
+    zero = largest[:, 0] == 0
+    # Scaled by the largest entry first: the squares of very large or small entries would not fit.
+    scaled = rows / np.where(largest == 0, 1, largest)
+    length = np.linalg.norm(scaled, axis=1, keepdims=True)
+    unit = (scaled / np.where(length == 0, 1, length)).astype(np.float32, copy=False)
+    return unit, np.flatnonzero(zero).tolist()
+
+
+def _matrix(returned: Sequence[Any], dimension: int | None) -> Vectors | None:
+    """The rows, or None if anything about them is wrong."""
+    try:
+        with np.errstate(over="ignore"):
+            rows = np.asarray(returned, dtype=np.float32)
+    except (TypeError, ValueError):
+        return None
+    if rows.ndim != 2 or rows.shape[1] == 0 or not np.isfinite(rows).all():
+        return None
+    return rows if dimension is None or rows.shape[1] == dimension else None
+
+
+def _first_fault(
+    returned: Sequence[Any], texts: Sequence[str], label: Label, dimension: int | None
+) -> EmbedderError:
+    for index, (vector, text) in enumerate(zip(returned, texts, strict=True)):
+        fault, length = _fault(vector, dimension)
+        if fault is not None:
+            return EmbedderError(f"the embedder returned {fault} for {label(index)}: {excerpt(text)}")
+        dimension = length
+    return EmbedderError(f"the embedder returned {type(returned).__name__}, not one vector per text")
+
+
+def _fault(vector: Any, dimension: int | None) -> tuple[str | None, int]:
+    try:
+        with np.errstate(over="ignore"):
+            row = np.asarray(vector, dtype=np.float32)
+    except (TypeError, ValueError):
+        return f"{type(vector).__name__} that is not a vector of numbers", 0
+    if row.ndim != 1 or row.size == 0:
+        return f"an array of shape {row.shape}", 0
+    if not np.isfinite(row).all():
+        return "a vector with NaN or infinite entries", 0
+    if dimension is not None and row.size != dimension:
+        return f"{row.size} dimensions, where earlier vectors have {dimension},", 0
+    return None, row.size
+
 
 T = TypeVar("T")
 Advance = Callable[[int, Sequence[str]], None]
@@ -40,13 +113,8 @@ class Passage(NamedTuple):
 class Embedder:
     """An embedder behind the gate.
 
-    Attributes
-    ----------
-    dimension
-        Of all its vectors; None until the first is known.
-    zero_vectors
-        The texts whose vectors are zero, as stage, index and excerpt. They are no failures, but no
-        search by similarity can find them.
+    `dimension` is None until the first vector. `zero_vectors` lists texts with zero vectors as stage, index
+    and excerpt: no failures, but no search by similarity finds them.
     """
 
     def __init__(
@@ -91,9 +159,9 @@ class Embedder:
         return vector
 
     async def passages(self, stage: str, passages: Sequence[Passage], advance: Advance) -> list[Vectors]:
-        """Of each passage an array of unit vectors: its own, then those of its parts.
+        """For each passage an array of unit vectors: its own, then those of its parts.
 
-        `advance` is told of progress as (passages that are done, texts that the embedder was given).
+        `advance` is called with the number of finished passages and the texts that were embedded.
         """
         if not passages:
             return []

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from stratagraph.models.budget import Limits, Prices
+from stratagraph.models.budget import Limits, Prices, cost_of, money
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.hashing import HashingEmbedder
 from stratagraph.models.identity import embedder_name
 from stratagraph.models.pending import PendingCall
-from stratagraph.models.prices import cost_of, money
 from stratagraph.models.request import CountTokens, approximate_tokens
 from stratagraph.models.stages import stage_of
 from stratagraph.models.task import Call, answer_text
@@ -27,9 +26,8 @@ DEFAULT_DIMENSION = 256
 class Estimate:
     """What an operation would cost, per stage. `cost` is None where prices are not known.
 
-    Calls that the cache answers are counted apart and are free. Output tokens are those of answers of the
-    lengths that the prompts ask for; repairs of unreadable answers, and what a model thinks before it writes,
-    come on top.
+    Calls that the cache answers are counted apart and are free. Output tokens are those of answers as long as
+    the prompts ask for, without repairs and reasoning.
     """
 
     stages: Mapping[str, Usage] = field(default_factory=dict)
@@ -156,21 +154,9 @@ def _pseudo(embedder: object, dimension: int) -> PseudoEmbedder:
 
 
 class CountingGate(ModelGate):
-    """A gate that calls nothing and writes nothing.
+    """A gate that calls nothing and writes nothing, and is `ModelGate` in all else.
 
-    All but the request itself is `ModelGate`'s: prompts, keys, cache, stages. An answer is what the
-    task's `placeholder` says, and an identical prompt later on counts as cached, as it would be.
-
-    Parameters
-    ----------
-    llm
-        The model that would be called, for its name in the cache; its name alone will do. None: none.
-    embedder
-        The embedder that would be used.
-    dimension
-        Of the vectors; of those that exist, if there are any.
-    cache, limits, progress, count_tokens, prompts
-        As for `ModelGate`.
+    An answer is the task's `placeholder`; a repeated prompt counts as cached. `llm` may be a model's name.
     """
 
     def __init__(

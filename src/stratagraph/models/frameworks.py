@@ -1,8 +1,7 @@
-"""Models and vector stores of LangChain and LlamaIndex, by way of the packages that adapt them.
+"""Models and vector stores of LangChain and LlamaIndex, through the packages that adapt them.
 
-No framework is imported here: an object's classes tell where it comes from, and only then is the adapter
-looked up. An adapter's module `_models` has `to_chat_model(object)` and `to_embedder(object)`, its module
-`_vectors` has `to_table(object)`.
+No framework is imported here: the classes of an object tell where it comes from. An adapter's module
+`_models` has `to_chat_model` and `to_embedder`; its module `_vectors` has `to_table`.
 """
 
 from __future__ import annotations
@@ -23,14 +22,9 @@ _ADAPTERS = {
 
 
 def adapter_of(value: object, what: str = "_models") -> Any | None:
-    """The module that adapts an object of a framework; None if it is of none.
+    """The adapter's module (`_models` or `_vectors`) for a framework's object; None for other objects.
 
-    `what` is `_models` or `_vectors`.
-
-    Raises
-    ------
-    MissingExtra
-        If the framework's adapter cannot be imported.
+    Raises `MissingExtra` if the adapter cannot be imported.
     """
     roots = {base.__module__.split(".")[0] for base in type(value).__mro__}
     for root, (package, extra) in _ADAPTERS.items():
@@ -43,15 +37,9 @@ def adapter_of(value: object, what: str = "_models") -> Any | None:
 
 
 def langchain_model(what: str, name: str, base_url: str | None) -> Any:
-    """An `llm` or `embedder` of LangChain by the name that it knows, as `anthropic:claude-sonnet-4-5`.
+    """A model or embedder of LangChain by its name there, as `anthropic:claude-sonnet-4-5`.
 
-    Raises
-    ------
-    MissingExtra
-        If the package `langchain` is not installed.
-    ImportError, ValueError
-        LangChain's own: if the provider's package is not installed (the message has the pip line), or if it
-        knows no such provider.
+    Raises `MissingExtra` without the package `langchain`, and LangChain's own errors for unknown providers.
     """
     module, maker = _MAKERS[what]
     try:

@@ -1,9 +1,6 @@
 """The gate: every model call goes through it, in one order.
 
-    cache → budget → limiter → retry → call → parse (and one repair) → ledger
-
-Pipeline and methods see the `Gate` protocol. `ModelGate` is what they get; for an estimate, the
-`CountingGate` that is derived from it.
+cache → budget → limiter → retry → call → parse (and one repair) → ledger
 """
 
 from __future__ import annotations
@@ -29,19 +26,17 @@ from stratagraph.errors import (
     ModelError,
     ParseFailed,
 )
-from stratagraph.models.budget import Account, Budget, Limits, Sleep
+from stratagraph.models.budget import Account, Budget, Ledger, Limits, Scope, Sleep, cost_of
 from stratagraph.models.completion import Completion
 from stratagraph.models.embedding import Embedder, Passage
-from stratagraph.models.ledger import Ledger, Scope
+from stratagraph.models.limiter import Services
 from stratagraph.models.log import logger
 from stratagraph.models.mapped import mapped
 from stratagraph.models.messages import Messages
 from stratagraph.models.pending import PendingCall, PendingCalls, run_workers
-from stratagraph.models.prices import cost_of
 from stratagraph.models.protocol import DocumentsOf, Gate
 from stratagraph.models.request import CountTokens, Requests, approximate_tokens
 from stratagraph.models.retry import too_many
-from stratagraph.models.services import Services
 from stratagraph.models.stages import models_by_stage, stage_of
 from stratagraph.models.structured import lacks_end, plain_text
 from stratagraph.models.task import Call, CallItem, Prompt, Task, repair_request
@@ -77,40 +72,28 @@ class Reply(Generic[T]):
 
 
 class ModelGate:
-    """The gate to real models. May be used from several threads and event loops.
+    """The gate to real models, for several threads and event loops.
 
     Parameters
     ----------
-    llm
-        A chat model (see `protocols.ChatModel`), one per stage (see `stages.StageModels`), or None.
-    embedder
-        An embedder (see `protocols.Embedder`), or None where nothing is embedded.
-    cache
-        Where answers are kept; None keeps none.
-    vectors
-        Where vectors are kept until they are published; None keeps none.
-    spending
-        Where it is kept what models did, until it is published; None: nowhere.
+    llm, embedder
+        A chat model or `stages.StageModels`, and an embedder; either may be None.
+    cache, vectors, spending
+        Keep answers, vectors until they are published, and what models were paid for.
     budget
-        What may be spent through this gate; an account is one that several gates spend from.
-    limits
-        How the services are treated.
-    progress
-        Told how far stages are.
-    count_tokens
-        Counts tokens as the index does.
+        What may be spent; several gates may share an account.
     max_failures
         The share of a stage's units that may fail before the stage does.
     dimension
-        Of vectors that exist already; new ones must match.
+        Of existing vectors, which new ones must match.
     prompts
-        Templates, by the names of the prompts in whose place they are used.
+        Templates by the names of the prompts that they replace.
     services
-        The slots, rates and threads that all gates of an index share; None: this gate's own.
+        Slots, rates and threads that all gates of an index share.
     mapper
-        Where pure functions run, and an embedder that is in its workers too; None: a thread here.
+        Runs pure functions, and perhaps the embedder; None: a thread here.
     memory
-        What stages remember for one another (see `protocol.Gate.memory`); None: nothing yet.
+        See `protocol.Gate.memory`.
     sleep
         Replaced in tests.
     """
@@ -189,10 +172,7 @@ class ModelGate:
         self._answered = False
 
     def apart(self) -> Self:
-        """A gate to the same services, cache and budget, with costs and failures of its own.
-
-        For work of which one piece may fail without the others.
-        """
+        """A gate to the same services, cache and budget, with its own costs and failures."""
         other = copy(self)
         other._begin()
         return other
@@ -230,12 +210,9 @@ class ModelGate:
     async def compute(
         self, function: Callable[[list[S]], list[R]], items: Iterable[S], *, batch: int
     ) -> list[R]:
-        """What a pure function makes of items, in order, by the mapper, `batch` of them at a time or more.
+        """Apply a pure function to items in batches of at least `batch`, on the mapper; results in order.
 
-        Raises
-        ------
-        MapperError
-            If workers die over a batch again and again, or cannot be given their work.
+        Raises `MapperError` if workers keep dying over a batch, or cannot be given their work.
         """
         with stoppable() as stop:
             return await in_thread(self._computed, function, items, batch, stop)
@@ -327,17 +304,15 @@ class ModelGate:
     async def map(self, task: Task[T], items: Sequence[CallItem], *, required: bool = True) -> list[T | None]:
         """A call per item, results in order; None for those that failed, which are in `failures`.
 
-        `required` is false where the caller can do without any of them: their failures end nothing.
+        With `required=False` no failure ends the operation.
 
         Raises
         ------
         TooManyFailures
-            As soon as more than `max_failures` of this gate's units (and more than two) have failed, and if
-            the model has not answered at all; never if they are not `required`.
-        ModelError
-            No call is begun after it; those that are out come in first and are kept.
-        BudgetExceeded
-            The calls that the budget still admitted are made and kept.
+            When more than `max_failures` of the units, and more than two, failed; or the model never
+            answered.
+        ModelError, BudgetExceeded
+            No further call begins; those under way are waited for and kept.
         """
         results: list[T | None] = [None] * len(items)
         failed: list[Failure] = []
@@ -443,10 +418,10 @@ class ModelGate:
         return value
 
     async def _ask_model(self, pending: PendingCall, call: Call[T]) -> tuple[str, T]:
-        """Ask the model, once more if its answer cannot be used as it is, and keep what can.
+        """Ask the model, and once more if the answer is unreadable or cut off; keep a usable one.
 
-        An answer that reached the model's limit of tokens is asked for again too. If the second is no better,
-        what can be read of it is used where the task allows that, and is not kept.
+        If the second answer is no better, a readable part is used where the task allows it. It is listed and
+        not kept.
         """
         requests, scope = self._sender(call.task.name), self._scope_for(call.task.name)
         first = await self._attempt(call, requests, scope, pending, call.prompt)
@@ -532,15 +507,9 @@ class ModelGate:
             self.ledger.add(stage, Usage(seconds=time.perf_counter() - started))
 
     async def embed(self, stage: str, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, float32, shape (len(texts), dimension); zero vectors stay zero.
+        """Unit vectors, float32, shape (len(texts), dimension), rounded to float16 as they are stored.
 
-        They are rounded to what float16 holds, as which they are stored: what is computed from them is
-        the same whether they were just embedded or are taken over.
-
-        Raises
-        ------
-        EmbedderError
-            Naming the text for which the embedder did not return a usable vector.
+        Raises `EmbedderError` naming the text without a usable vector.
         """
         rows = await self._embedded(stage, [Passage(text) for text in texts])
         return np.concatenate([np.zeros((0, self.dimension or 0), np.float32), *rows])
@@ -567,10 +536,7 @@ class ModelGate:
     ) -> tuple[Vectors, list[Vectors]]:
         """Unit vectors of texts, and for each text those of its parts, shape (parts, dimension).
 
-        Raises
-        ------
-        EmbedderError
-            As `embed`.
+        See `embed`.
         """
         passages = [Passage(text, tuple(own)) for text, own in zip(texts, spans, strict=True)]
         rows = await self._embedded(stage, passages)

@@ -78,17 +78,9 @@ class HashingEmbedder:
         return vectors
 
     def sparse(self, texts: Sequence[str], row: Row | None = None) -> tuple[Rows, Rows, Vectors]:
-        """The same unit vectors as the arrays of a compressed sparse matrix.
+        """The same vectors as a sparse matrix: row starts, shape (len(texts) + 1,), ascending places, values.
 
-        Parameters
-        ----------
-        row
-            What to ask for texts whose letters the native kernel does not know: `row`, or what remembers it.
-
-        Returns
-        -------
-        Where each row begins and the last ends, shape (len(texts) + 1,), and of what is not 0 the places,
-        ascending in each row, and the values.
+        `row` computes texts that the native kernel does not handle; by default `self.row`.
         """
         return _rows(texts, self.dimension, row or self.row)
 
@@ -102,10 +94,7 @@ class HashingEmbedder:
 
 
 def _rows(texts: Sequence[str], dimension: int, row: Row) -> tuple[Rows, Rows, Vectors]:
-    """Unit vectors as the arrays of a sparse matrix, with ascending places in each row.
-
-    Runs of texts in Latin letters by the native kernel, the others text by text by `row`.
-    """
+    """Unit vectors as a sparse matrix: Latin texts by the native kernel, others by `row`."""
     plain = [text if text.isascii() else unicodedata.normalize("NFKC", text) for text in texts]
     if all(map(_is_native, plain)):
         return tuple(_native_words().rows(plain, dimension))

@@ -1,25 +1,28 @@
-"""Slots and token buckets: how many requests at the same time, and how many a minute."""
+"""How many requests run at the same time, how many a minute, and the threads of blocking models."""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextvars
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from stratagraph._locks import Lock, after_fork
-from stratagraph.errors import CallFailed
+from stratagraph.errors import CallFailed, ModelError
 from stratagraph.models.budget import Limits, Sleep
+
+R = TypeVar("R")
 
 
 class Bucket:
-    """A token bucket: `per_minute` units, evenly over time, with one second's worth of burst.
+    """A token bucket: `per_minute` units evenly over time, with a burst of one second's worth.
 
-    Over any minute at most 61/60 of the rate pass. Asking for more than there is runs into debt, and
-    whoever comes next waits for it: so a request larger than the bucket passes too, in its turn.
+    A request larger than the bucket passes in its turn and leaves a debt that the next ones wait for.
     """
 
     def __init__(self, per_minute: float, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -41,9 +44,9 @@ class Bucket:
 
 
 class Slot:
-    """A slot that is held. A thread that works under it keeps it until it ends.
+    """A slot that is held until the thread working under it ends.
 
-    `abandoned` says that nobody waits for that thread any more.
+    `abandoned`: nobody waits for that thread.
     """
 
     def __init__(self) -> None:
@@ -57,10 +60,9 @@ class Slot:
 
 
 class Slots:
-    """So many at the same time, first come first served, from any thread and any event loop.
+    """A semaphore for several threads and event loops, first come first served.
 
-    `asyncio.Semaphore` belongs to one loop; an index is used from several (the caller's, and the
-    background loop of the synchronous API), and its models have one limit.
+    `asyncio.Semaphore` belongs to one loop; an index is used from the caller's and the background loop.
     """
 
     def __init__(self, count: int) -> None:
@@ -82,12 +84,9 @@ class Slots:
 
     @asynccontextmanager
     async def one(self, patience: float | None = None) -> AsyncIterator[Slot]:
-        """Hold one slot; it is released however the block ends, or when its thread does, if that is later.
+        """Hold a slot until the block ends, or its thread does, if later.
 
-        Raises
-        ------
-        CallFailed
-            If for `patience` seconds all slots were held by threads for which nobody waits any more.
+        Raises `CallFailed` if abandoned threads held all slots for `patience` seconds.
         """
         await self._acquire(patience)
         slot = Slot()
@@ -172,15 +171,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 class Limiter:
-    """Slots and rates together.
-
-    Parameters
-    ----------
-    limits
-        What the service allows.
-    sleep, clock
-        Replaced in tests.
-    """
+    """Slots and rates together. `sleep` and `clock` are replaced in tests."""
 
     def __init__(
         self, limits: Limits, *, sleep: Sleep = asyncio.sleep, clock: Callable[[], float] = time.monotonic
@@ -198,12 +189,9 @@ class Limiter:
         self._resumes = max(self._resumes, self._clock() + seconds)
 
     async def pace(self, tokens: int) -> None:
-        """Wait until one more request of so many tokens is within the rates.
+        """Wait until a request of so many tokens is within the rates.
 
-        Raises
-        ------
-        CallFailed
-            If the service asked for a longer pause than `Limits.longest_wait`, which is not over yet.
+        Raises `CallFailed` if the service asked for a longer pause than `Limits.longest_wait`.
         """
         asked = self._resumes - self._clock()
         if asked > self._longest_wait:
@@ -228,3 +216,46 @@ class Limiter:
         """Take note that a request used so many tokens more than was said (fewer, if negative)."""
         if self._tokens is not None:
             self._tokens.take(tokens)
+
+
+class Threads:
+    """A pool that starts threads when they are needed; they end when nothing refers to it any more."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._count = limits.concurrency + limits.embed_concurrency
+        self._start()
+        after_fork(self._start)
+
+    def _start(self) -> None:
+        self._pool = ThreadPoolExecutor(self._count, thread_name_prefix="stratagraph-model")
+
+    async def run(self, slot: Slot, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+        """Call a blocking function in a thread with the caller's context.
+
+        A thread cannot be stopped: if the caller is cancelled, the slot stays held until it ends.
+        """
+        context = contextvars.copy_context()
+        slot.thread = self._pool.submit(context.run, _contained, function, *args, **kwargs)
+        result: R = await asyncio.wrap_future(slot.thread)
+        return result
+
+
+def _contained(function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+    """Call a user's model; one that ends the process ends the operation instead."""
+    try:
+        return function(*args, **kwargs)
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise ModelError(f"the model raised {type(error).__name__}: {error}") from error
+
+
+class Services:
+    """The limits of an index on its models, shared by all its gates.
+
+    `refused_schemas` holds the model and schema of requests that a server rejected for their schema.
+    """
+
+    def __init__(self, limits: Limits, *, sleep: Sleep = asyncio.sleep) -> None:
+        self.limiter = Limiter(limits, sleep=sleep)
+        self.embed_slots = Slots(limits.embed_concurrency)
+        self.threads = Threads(limits)
+        self.refused_schemas: set[tuple[str, str]] = set()

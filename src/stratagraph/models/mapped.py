@@ -51,10 +51,7 @@ class MappedSpanEmbedder(MappedEmbedder):
 
 
 def mapped(embedder: Any, mapper: Mapper) -> Any:
-    """An embedder as an operation uses it: in the workers, if the mapper takes it there and that is quicker.
-
-    Hashed words are sooner counted than sent.
-    """
+    """An embedder for an operation: in the workers if the mapper takes it there and it is worth sending."""
     if not goes_along(embedder, mapper) or (mapper.embed is None and isinstance(embedder, HashingEmbedder)):
         return embedder
     return (MappedSpanEmbedder if offers_spans(embedder) else MappedEmbedder)(embedder, mapper)

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 
 class Messages(str):
-    """The standing rules and the data of one request.
-
-    It is a string, so that a model which takes one text takes it as it is; a client of a chat model sends
-    its two parts as two messages.
-
-    Attributes
-    ----------
-    system
-        What holds for every request of its kind; empty where nothing is told apart.
-    user
-        What this request is about.
-    """
+    """A system message, perhaps empty, and a user message; a string for models that take one text."""
 
     system: str
     user: str

@@ -1,17 +1,167 @@
-"""all-MiniLM-L6-v2 with products of int8: the graph that is run in place of the file's own.
+"""all-MiniLM-L6-v2 as a graph with int8 products, written without the package `onnx`.
 
-The file has weights of int8 and multiplies in float32. Here activations are quantised as well, by
-onnxruntime's `DynamicQuantizeMatMul`, with one scale for all that is run at once. So texts are run one by
-one, and a vector depends on nothing but its text.
+The file has int8 weights and multiplies in float32. Here onnxruntime's `DynamicQuantizeMatMul` quantises
+activations too, with one scale per run. Texts therefore run one by one, and a vector depends on its text
+alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stratagraph.models.onnx_graph import MICROSOFT, Array, GraphWriter, Weights
+Array = NDArray[Any]
+
+_SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = {
+    "Model": {"ir_version": (1, "int64"), "graph": (7, "Graph"), "opset_import": (8, "*Opset")},
+    "Opset": {"domain": (1, "string"), "version": (2, "int64")},
+    "Graph": {
+        "node": (1, "*Node"),
+        "name": (2, "string"),
+        "initializer": (5, "*Tensor"),
+        "input": (11, "*Value"),
+        "output": (12, "*Value"),
+    },
+    "Node": {
+        "input": (1, "*string"),
+        "output": (2, "*string"),
+        "op_type": (4, "string"),
+        "attribute": (5, "*Attribute"),
+        "domain": (7, "string"),
+    },
+    "Attribute": {"name": (1, "string"), "f": (2, "float"), "i": (3, "int64"), "type": (20, "int32")},
+    "Tensor": {
+        "dims": (1, "*int64"),
+        "data_type": (2, "int32"),
+        "name": (8, "string"),
+        "raw_data": (9, "bytes"),
+    },
+    "Value": {"name": (1, "string"), "type": (2, "Type")},
+    "Type": {"tensor_type": (1, "TensorType")},
+    "TensorType": {"elem_type": (1, "int32"), "shape": (2, "Shape")},
+    "Shape": {"dim": (1, "*Dimension")},
+    "Dimension": {"dim_value": (1, "int64")},
+}
+"""Messages of the ONNX standard and their fields, as far as they are needed; `*` stands for many."""
+
+_TYPES: Mapping[int, type[np.generic]] = {
+    1: np.float32,
+    2: np.uint8,
+    3: np.int8,
+    6: np.int32,
+    7: np.int64,
+    9: np.bool_,
+}
+_NUMBERS: Mapping[np.dtype[Any], int] = {np.dtype(dtype): number for number, dtype in _TYPES.items()}
+_FLOAT_ATTRIBUTE, _INT_ATTRIBUTE = 1, 2
+MICROSOFT = "com.microsoft"
+"""The domain of onnxruntime's own operators."""
+
+
+@cache
+def _message(name: str) -> Any:
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    file = descriptor_pb2.FileDescriptorProto(name="stratagraph/onnx", package="stratagraph", syntax="proto2")
+    for each, fields in _SCHEMA.items():
+        message = file.message_type.add(name=each)
+        for field, (number, kind) in fields.items():
+            scalar = f"TYPE_{kind.lstrip('*').upper()}"
+            place = message.field.add(name=field, number=number)
+            place.label = place.LABEL_REPEATED if kind[0] == "*" else place.LABEL_OPTIONAL
+            if kind.lstrip("*") in _SCHEMA:
+                place.type, place.type_name = place.TYPE_MESSAGE, f".stratagraph.{kind.lstrip('*')}"
+            else:
+                place.type = getattr(place, scalar)
+    pool = descriptor_pool.DescriptorPool()  # of its own: names of the package `onnx` stay free
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"stratagraph.{name}"))
+
+
+class Weights:
+    """A model's weights by name, and the order in which matrices are multiplied by."""
+
+    def __init__(self, model: bytes) -> None:
+        graph = _message("Model").FromString(model).graph
+        self._tensors = {tensor.name: tensor for tensor in graph.initializer}
+        self.factors: list[str] = [node.input[1] for node in graph.node if node.op_type == "MatMul"]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def __getitem__(self, name: str) -> Array:
+        tensor = self._tensors[name]
+        return np.frombuffer(tensor.raw_data, _TYPES[tensor.data_type]).reshape(tuple(tensor.dims))
+
+
+class GraphWriter:
+    """A graph, written node by node. Values are known by name."""
+
+    def __init__(self) -> None:
+        self._model = _message("Model")(ir_version=8)
+        for domain, version in (("", 17), (MICROSOFT, 1)):
+            self._model.opset_import.add(domain=domain, version=version)
+        self._model.graph.name = "graph"
+
+    def constant(self, name: str, array: Array) -> str:
+        """Add an array; its name."""
+        self._model.graph.initializer.add(
+            name=name, dims=array.shape, data_type=_NUMBERS[array.dtype], raw_data=array.tobytes()
+        )
+        return name
+
+    def node(
+        self,
+        operator: str,
+        inputs: Sequence[str],
+        outputs: str | Sequence[str],
+        *,
+        domain: str = "",
+        **attributes: float,
+    ) -> str:
+        """Add a node; the name of its first output. An input named "" is left out."""
+        given = [outputs] if isinstance(outputs, str) else list(outputs)
+        node = self._model.graph.node.add(op_type=operator, input=inputs, output=given, domain=domain)
+        for name, value in attributes.items():
+            if isinstance(value, int):
+                node.attribute.add(name=name, i=value, type=_INT_ATTRIBUTE)
+            else:
+                node.attribute.add(name=name, f=value, type=_FLOAT_ATTRIBUTE)
+        return given[0]
+
+    def model(self, inputs: Mapping[str, Array], output: str) -> bytes:
+        """The file. Inputs have the types and numbers of axes of these examples; the output is of float32."""
+        graph = self._model.graph
+        for name, example in inputs.items():
+            tensor = graph.input.add(name=name).type.tensor_type
+            tensor.elem_type = _NUMBERS[example.dtype]
+            for _ in example.shape:
+                tensor.shape.dim.add()
+        graph.output.add(name=output).type.tensor_type.elem_type = _NUMBERS[np.dtype(np.float32)]
+        return bytes(self._model.SerializeToString())
+
+
+@cache
+def products_saturate() -> bool:
+    """Whether fast products of uint8 with int8 saturate here, as on x86 without VNNI.
+
+    Then `session.x64quantprecision` makes onnxruntime multiply exactly, so that vectors agree among machines.
+    """
+    import onnxruntime
+
+    graph, size = GraphWriter(), 64
+    graph.constant("weights", np.full((size, size), 127, np.int8))
+    graph.constant("scales", np.full(size, 1 / 127, np.float32))
+    graph.node("DynamicQuantizeMatMul", ["x", "weights", "scales"], "y", domain=MICROSOFT)
+    ones = np.ones((size, size), np.float32)
+    session = onnxruntime.InferenceSession(graph.model({"x": ones}, "y"), providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"x": ones})
+    return not np.allclose(found, size, rtol=1e-3)
+
 
 _LAYERS, _HEADS, _EPSILON = 6, 12, 1e-12
 _EMBEDDINGS, _LAYER = "inner.embeddings", "inner.encoder.layer.{}"

@@ -65,15 +65,8 @@ def as_chat_model(value: Any) -> Any:
 def as_embedder(value: Any, recorded: str | None = None) -> Any:
     """What `ModelGate` takes as `embedder`: a name, a framework's object or one with `embed_documents`.
 
-    Parameters
-    ----------
-    recorded
-        The fingerprint in an index that exists. A local model by name is the one that its vectors came from.
-
-    Raises
-    ------
-    ValueError, TypeError, MissingExtra
-        As for `as_chat_model`.
+    `recorded` is the fingerprint in an existing index, which decides between the variants of a local model.
+    Raises as `as_chat_model` does.
     """
     _check_no_class("embedder", value)
     if value is None:

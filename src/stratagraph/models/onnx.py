@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stratagraph._locks import Lock, after_fork
 from stratagraph.errors import EmbedderError, MissingExtra
-from stratagraph.models.onnx_graph import products_saturate
+from stratagraph.models.minilm import products_saturate
 from stratagraph.protocols import Spans, Vectors
 
 if TYPE_CHECKING:
@@ -35,19 +35,9 @@ BATCH_TOKENS = 512
 class ModelFiles:
     """A model on disk and how it is used.
 
-    Parameters
-    ----------
-    model, tokenizer
-        Paths of the ONNX file and of `tokenizer.json`.
-    max_tokens
-        The model's window, special tokens included.
-    pooling
-        How a text's vector comes from those of its tokens, if the model does not pool by itself.
-    sha256
-        What the ONNX file must hash to, if it is known.
-    quantised
-        Gives, from the file, a graph that quantises activations, which is run in its place. It has one scale
-        for all that is run at once, and so windows are run one by one.
+    `max_tokens` is the window with special tokens. `pooling` applies if the model does not pool itself.
+    `sha256` is the expected hash of the ONNX file. `quantised` makes from the file the graph to run, whose
+    windows run one by one.
     """
 
     model: Path
@@ -108,10 +98,10 @@ _left_to_parent: list[_Loaded] = []
 
 
 class Encoder:
-    """Texts to unit vectors. Loaded at the first use; may be used from several threads.
+    """Texts to unit vectors, from several threads; loaded at the first use.
 
-    A text longer than the window is cut into windows of about equal length, and its vector is their mean,
-    weighted by length: nothing is truncated. A text without tokens has the zero vector.
+    A text longer than the window is cut into windows of about equal length; its vector is their mean weighted
+    by length. A text without tokens has the zero vector.
     """
 
     def __init__(self, files: ModelFiles) -> None:
@@ -145,16 +135,10 @@ class Encoder:
         return self.encode_spans(texts, [()] * len(texts))[0]
 
     def encode_spans(self, texts: Sequence[str], spans: Sequence[Spans]) -> tuple[Vectors, Vectors]:
-        """Unit vectors of texts, and of parts of them by the same run: the means of their tokens' vectors.
+        """Unit vectors of texts, and of parts of them from the same run: the means of their tokens' vectors.
 
-        Parameters
-        ----------
-        spans
-            Of each text its parts, as character offsets (start, end).
-
-        Returns
-        -------
-        Shapes (len(texts), dimension) and (parts of all texts, dimension). A part without a token is zero.
+        `spans` gives each text's parts as character offsets (start, end). Shapes (len(texts), dimension) and
+        (all parts, dimension). A part without a token is zero.
         """
         loaded = self._load()
         windows: list[_Window] = []
@@ -190,9 +174,9 @@ class Encoder:
     def _outputs(
         self, loaded: _Loaded, batches: Sequence[Sequence[_Window]]
     ) -> Iterator[tuple[Sequence[_Window], tuple[Vectors, Vectors]]]:
-        """Each batch with what `_run` gives for it, in order; as many at a time as there are cores.
+        """Each batch with its outputs, in order, as many at a time as there are cores.
 
-        Runs side by side take less CPU than one run that shares each of its steps among the cores.
+        Runs side by side take less CPU than one run that shares each step among the cores.
         """
         if len(batches) < 2:
             yield from ((batch, self._run(loaded, [window.ids for window in batch])) for batch in batches)

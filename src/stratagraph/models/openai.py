@@ -151,10 +151,7 @@ def _piece(chunk: Any) -> str:
 
 
 class OpenAIEmbedder:
-    """An embedding model by its name. `dimensions` shortens the vectors of models that can.
-
-    `given_name` is as in `OpenAIChatModel`.
-    """
+    """An embedding model by its name. `dimensions` shortens the vectors of models that can do that."""
 
     def __init__(
         self,

@@ -1,8 +1,7 @@
 """Calls under way.
 
-A request that was sent is paid for, whether or not anybody still waits for it. So each call runs as a
-task of its own: callers wait for its outcome, identical calls share one, and when the last caller is
-cancelled a request that is out is left to come in and be recorded, while anything else stops.
+A request that was sent is paid for, whether or not anybody waits for it. Each call is a task of its own, and
+identical calls share one. When the last caller is cancelled, a request that is out comes in and is recorded.
 """
 
 from __future__ import annotations
@@ -11,6 +10,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from stratagraph.errors import CallFailed
+from stratagraph.models.limiter import Slot
+from stratagraph.models.log import logger
 
 
 class PendingCall:
@@ -74,9 +77,9 @@ class PendingCalls:
         return len(self._all)
 
     async def share(self, key: str | None, run: Callable[[PendingCall], Awaitable[Any]]) -> tuple[Any, bool]:
-        """The result of `run`, and whether it was somebody else's.
+        """The result of `run`, and whether another caller ran it.
 
-        A call with the same key that is under way in this event loop is joined instead of repeated.
+        Calls with one key in one event loop are joined.
         """
         loop = asyncio.get_running_loop()
         pending = None if key is None else self._by_key.get((loop, key))
@@ -136,10 +139,9 @@ class PendingCalls:
 async def run_workers(
     worker: Callable[[], Awaitable[None]], count: int, *, pending: PendingCalls, patience: float, grace: float
 ) -> None:
-    """Run `count` workers to their end; the first error stops the others and is raised.
+    """Run `count` workers; the first error stops the others and is raised.
 
-    Calls that are out when it happens come in first: within `patience` seconds after an error, within
-    `grace` seconds otherwise.
+    Calls that are out come in first: within `patience` seconds after an error, else within `grace` seconds.
     """
 
     async def run() -> None:
@@ -168,3 +170,53 @@ async def _stop(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def within(
+    timeout: float,
+    request: Awaitable[Any],
+    slot: Slot,
+    *,
+    who: str,
+    pending: PendingCall | None,
+    given_up: Callable[[], None] = lambda: None,
+) -> Any:
+    """The result of a request if it comes within `timeout` seconds; after half of them it is logged as late.
+
+    An asynchronous request is cancelled at the end. A thread cannot be stopped: callers of `pending` get an
+    error, `given_up` is called, and the answer is recorded if it comes.
+
+    Raises `TimeoutError` if the request was cancelled and may be sent again, and `CallFailed` if a thread
+    works on without a `pending` that could record its answer.
+    """
+    task = asyncio.ensure_future(request)
+    try:
+        if not (await asyncio.wait({task}, timeout=timeout / 2))[0]:
+            logger.warning("%s: no answer within %g s; still waiting", who, timeout / 2)
+            await asyncio.wait({task}, timeout=timeout / 2)
+        if not task.done() and slot.working:
+            error = CallFailed(
+                f"{who}: no answer within timeout={timeout:g} s. The request cannot be stopped, and so "
+                "is not repeated; give the server more time with Limits(timeout=...)"
+            )
+            if pending is None:
+                raise error
+            slot.abandoned = True
+            given_up()
+            pending.give_up(error)
+            return await task
+    except BaseException:
+        await _cancel(task)
+        raise
+    if task.done():
+        return task.result()
+    await _cancel(task)
+    raise TimeoutError(f"no answer within timeout={timeout:g} s")
+
+
+async def _cancel(task: asyncio.Future[Any]) -> None:
+    """Cancel a request and wait until it has ended."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self, TypeVar
 
-from stratagraph.models.ledger import Ledger
+from stratagraph.models.budget import Ledger
 from stratagraph.models.task import CallItem, Prompt, Task
 from stratagraph.protocols import Spans, Vectors
 from stratagraph.records import Failure
@@ -57,10 +57,7 @@ class Gate(Protocol):
     async def compute(
         self, function: Callable[[list[S]], list[R]], items: Iterable[S], *, batch: int
     ) -> list[R]:
-        """What a pure function makes of items, in order, `batch` of them at a time, by the workers there are.
-
-        It must be picklable, and so must be what it takes and gives. Items are taken as workers come free.
-        """
+        """Apply a pure, picklable function to items, `batch` at a time, on the workers; results in order."""
         ...
 
     def stage(self, name: str, total: int | None = None) -> AbstractContextManager[None]:
@@ -74,9 +71,9 @@ class Gate(Protocol):
         ...
 
     async def map(self, task: Task[T], items: Sequence[CallItem], *, required: bool = True) -> list[T | None]:
-        """A call per item, results in order; None for those that failed, which are in `failures`.
+        """A call per item, results in order.
 
-        Too many failures end the operation, unless the caller can do without (`required=False`).
+        None for failures, too many of which end the operation if `required`.
         """
         ...
 

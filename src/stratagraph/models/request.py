@@ -11,16 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from stratagraph.errors import BudgetExceeded, CallFailed, ModelError, ParseFailed
-from stratagraph.models.budget import Account, Limits, Sleep
+from stratagraph.models.budget import Account, Limits, Scope, Sleep, UsageHistory
 from stratagraph.models.completion import Completion, answer_within
-from stratagraph.models.deadline import within
-from stratagraph.models.ledger import Scope
 from stratagraph.models.limiter import Limiter, Slot
 from stratagraph.models.log import logger
 from stratagraph.models.messages import Messages
-from stratagraph.models.outage import Outage
-from stratagraph.models.pending import PendingCall
+from stratagraph.models.pending import PendingCall, within
 from stratagraph.models.retry import (
+    Outage,
     describe,
     judge,
     nobody_there,
@@ -34,7 +32,6 @@ from stratagraph.models.schema import schema_text
 from stratagraph.models.stages import stage_of
 from stratagraph.models.task import Task
 from stratagraph.models.tracing import Recorded, answer_attributes, request_attributes, span
-from stratagraph.models.usage import UsageHistory
 from stratagraph.models.wrap import Chat
 from stratagraph.records import Usage
 
@@ -113,12 +110,9 @@ class Requests:
         return True
 
     async def ask(self, task: Task[Any], prompt: str, *, scope: Scope, pending: PendingCall) -> Completion:
-        """The model's answer to one prompt of a task.
+        """The model's answer to a prompt.
 
-        Raises
-        ------
-        BudgetExceeded, ModelError, CallFailed
-            Before the call; for every call; for this one.
+        Raises `BudgetExceeded`, `ModelError` (for every call) or `CallFailed`.
         """
         pending.rest()
         self._check_outage(task)

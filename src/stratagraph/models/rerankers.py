@@ -70,13 +70,7 @@ RERANKERS: dict[str, Callable[[str], Any]] = {
 
 
 def package_and_model(given: str) -> tuple[str, str]:
-    """The two parts of a reranker's name.
-
-    Raises
-    ------
-    ValueError
-        If it does not begin with a package that is known here.
-    """
+    """The two parts of a reranker's name; ValueError if it names no known package."""
     package, _, name = given.partition(":")
     if package not in RERANKERS or not name:
         raise ValueError(
@@ -88,16 +82,9 @@ def package_and_model(given: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=4)
 def named_reranker(given: str) -> Any:
-    """The reranker of a name, as in the table above; the last few stay loaded.
+    """The reranker of a name; the last four stay loaded.
 
-    Raises
-    ------
-    ValueError
-        As `package_and_model` does.
-    MissingExtra
-        If the package is not installed.
-    RerankerError
-        If it cannot load the model.
+    Raises `MissingExtra` without the package, and `RerankerError` if it cannot load the model.
     """
     package, name = package_and_model(given)
     try:

@@ -1,7 +1,6 @@
-"""Which errors of a model are worth another attempt, and when.
+"""Which errors of a model are worth another attempt, and when; outages of a server.
 
-Models come from many libraries, none of which is imported here: status codes and class names, which
-those libraries share, decide.
+Models come from many libraries, none of which is imported here: status codes and class names decide.
 """
 
 from __future__ import annotations
@@ -12,11 +11,13 @@ import random
 import re
 import socket
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any, TypeVar
 
+from stratagraph._locks import Lock
 from stratagraph.errors import CallFailed, ModelError, StratagraphError, TooManyFailures
 from stratagraph.models.budget import Limits, Sleep
 from stratagraph.records import Failure
@@ -150,10 +151,9 @@ def _names(error: BaseException) -> str:
 
 
 def refuses_schema(error: BaseException) -> bool:
-    """Whether a request was rejected for the schema or the tool that it came with.
+    """Whether a request was rejected for its schema or tool.
 
-    Servers say so in many words. A bad request that says nothing of the text, of the key or of the model
-    may be meant so too.
+    A bad request that says nothing of the text, the key or the model counts too.
     """
     if isinstance(error, NotImplementedError):
         return True
@@ -242,15 +242,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def retry_after(error: BaseException, now: Callable[[], float] = time.time) -> float:
-    """Seconds that the service asks us to wait; 0 if it does not say.
-
-    Parameters
-    ----------
-    error
-        What the model raised: a `retry_after` attribute or a Retry-After header is looked for.
-    now
-        Seconds since the epoch, for headers that hold a date.
-    """
+    """Seconds that the service asks to wait, by a `retry_after` attribute or a Retry-After header; else 0."""
     for each in _chain(error):
         headers = getattr(getattr(each, "response", None), "headers", None)
         found = [
@@ -308,23 +300,11 @@ async def with_retries(
     worthwhile: Callable[[Exception], bool] = lambda error: True,
     before_pause: Callable[[Exception, float], None] = lambda error, seconds: None,
 ) -> T:
-    """Attempt until it works, until the error is not a passing one, or until `limits.retries` are used.
+    """Attempt until it works, the error is not a passing one, or `limits.retries` are used.
 
-    Pauses are random and grow exponentially, and are as long as the service asks, if it asks. A time-out is
-    tried again once: a server that is too slow twice is too slow, and may be working on what was given up.
-
-    Parameters
-    ----------
-    attempt
-        Makes one attempt.
-    limits
-        Number of retries and the longest pause.
-    sleep
-        Passes the time of a pause.
-    worthwhile
-        Asked before another attempt: whether anybody still wants the result.
-    before_pause
-        Told of the error and of the seconds that the service asks to wait.
+    Pauses are random and grow exponentially, and are at least what the service asks for. A time-out is tried
+    again once: a server that is too slow twice may be working on what was given up. `worthwhile` says whether
+    anybody still wants the result; `before_pause` gets the error and the seconds that the service asks for.
     """
     timeouts = 0
     for retry in itertools.count():
@@ -348,10 +328,9 @@ def _no_such_path(error: Exception) -> bool:
 
 
 def translate(error: Exception, *, who: str, attempts: int, reached: bool = True) -> StratagraphError:
-    """Our error for one that a model raised: the whole operation's, or its own unit's.
+    """Our error for one that a model raised: `ModelError` for every call, or `CallFailed` for this one.
 
-    `reached` says whether the model has answered before; a server that never did and is not there will not
-    appear by itself.
+    A server that never answered (`reached=False`) and is not there is an error for every call.
     """
     if isinstance(error, StratagraphError):
         return error
@@ -396,3 +375,55 @@ def too_many(failures: Sequence[Failure], units: int, allowed: float) -> TooMany
         f"is published. First: {shown}. In an index folder or a cache, what succeeded is kept: the same "
         "command asks again for the rest only"
     )
+
+
+class Outage:
+    """Failures since the last answer, over all calls of an operation to one model. Thread-safe.
+
+    One call may fail for its content; several that fail while none succeeds mean that the server is down. A
+    question then sends as many requests as one call may (`attempts`), a build as many as all calls under way
+    may. One of the calls must have used half of its attempts, since calls side by side may all meet one short
+    disturbance.
+    """
+
+    def __init__(self, attempts: int) -> None:
+        self._attempts = attempts
+        self._failures: Counter[int] = Counter()
+        self._late = 0
+        self._lock = Lock()
+
+    def failed(self, call: int) -> None:
+        """Take note of a failure."""
+        with self._lock:
+            self._failures[call] += 1
+
+    def gave_up(self) -> None:
+        """Take note of a call that ended since no answer came in time."""
+        with self._lock:
+            self._late += 1
+
+    def answered(self) -> None:
+        """Take note of an answer: the server is there."""
+        with self._lock:
+            self._failures.clear()
+            self._late = 0
+
+    @property
+    def too_slow(self) -> bool:
+        """Whether so many calls in a row ended without an answer in time as one call may send requests."""
+        return self._late >= max(2, self._attempts)
+
+    def over(self, *, patient: bool) -> bool:
+        """Whether no request should be sent any more."""
+        if self.too_slow:
+            return True
+        with self._lock:
+            calls, failed = len(self._failures), self._failures.total()
+            if calls < 2 or max(self._failures.values()) < (self._attempts + 1) // 2:
+                return False
+            return failed >= self._attempts * (calls if patient else 1)
+
+    @property
+    def length(self) -> int:
+        """Failures in a row, or calls that were given up, whichever are more."""
+        return max(self._failures.total(), self._late)

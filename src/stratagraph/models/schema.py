@@ -19,11 +19,10 @@ def _written(model: type[BaseModel]) -> str:
 
 
 def sent_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of a model in the subset that strict modes of all servers accept; a new object.
+    """The JSON schema of a model in the subset that strict modes of all servers accept; a new object.
 
-    Field descriptions stay, docstrings of classes (which speak to programmers) do not. Defaults, lengths
-    and ranges are left out, all fields are required and no others allowed. References are replaced by
-    what they refer to.
+    References are inlined, all fields are required, no others are allowed. Defaults, lengths, ranges and
+    docstrings of classes are left out.
     """
     schema: dict[str, Any] = json.loads(_written(model))
     return schema

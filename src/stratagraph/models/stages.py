@@ -25,17 +25,9 @@ def stage_of(task: str) -> str:
 
 
 class StageModels:
-    """A chat model per stage; used alone, it is the default one.
+    """Chat models by `extract`, `summarize`, `answer` and `default`.
 
-    Parameters
-    ----------
-    models
-        Chat models by `extract`, `summarize`, `answer` and `default`.
-
-    Raises
-    ------
-    ValueError
-        If there is an unknown stage, or one without a model.
+    Raises ValueError for an unknown stage, or a stage without a model.
     """
 
     def __init__(self, models: Mapping[str, Any]) -> None:

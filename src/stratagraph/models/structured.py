@@ -8,15 +8,16 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import types
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from itertools import pairwise
+from typing import Any, Generic, Protocol, TypeVar, Union, get_args, get_origin
 
 import json_repair
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from stratagraph.errors import ParseFailed
-from stratagraph.models.delimited import delimited_records
-from stratagraph.models.shapes import drop_last, fit, recognised
 
 __all__ = ["JsonParser", "Parser", "delimited_records", "is_refusal", "json_as", "plain_text", "read_json"]
 
@@ -82,10 +83,7 @@ def is_refusal(text: str) -> bool:
 def plain_text(answer: str) -> str:
     """The text of an answer, without thoughts, a code fence or quotes around all of it.
 
-    Raises
-    ------
-    ParseFailed
-        If nothing is left, or the model declines.
+    Raises `ParseFailed` if nothing is left, or the model declines.
     """
     text = without_thoughts(answer)
     if (fenced := _FENCED.match(text)) is not None:
@@ -136,18 +134,9 @@ class JsonParser(Generic[M]):
 def read_json(answer: str, read: Callable[[Any, bool], T | None]) -> T:
     """What `read` makes of the first JSON value in an answer that it can read.
 
-    Parameters
-    ----------
-    answer
-        What a model wrote: JSON, perhaps among prose, in fences, or broken.
-    read
-        Called with a value and whether the text had to be repaired to give it. It returns None for what
-        cannot be meant, and raises `ParseFailed` with a reason for what is meant but wrong.
-
-    Raises
-    ------
-    ParseFailed
-        If no value can be read: the first reason, or that there is no JSON.
+    `read` gets a value and whether the text was repaired to give it. It returns None for what cannot be
+    meant, and raises `ParseFailed` for what is meant but wrong. Raises `ParseFailed` with the first reason if
+    no value can be read.
     """
     text = _HALF_ESCAPES.sub(r"\\ufffd", _NUL_ESCAPE.sub("", without_thoughts(answer)))
     if not text:
@@ -211,10 +200,7 @@ def _too_deep(text: str) -> bool:
 def json_as(model: type[M]) -> JsonParser[M]:
     """A parser for answers that should be JSON of this shape.
 
-    It reads through prose and code fences around the JSON, single quotes, trailing commas, an object
-    where a list was asked or a list where an object was, keys in another spelling, null for a field
-    that may be left out, and an end that was cut off. What it returns is validated: an empty object
-    is no answer where fields are required.
+    See `fit` and `read_json` for what it tolerates.
     """
     return JsonParser(model)
 
@@ -297,3 +283,214 @@ def _reason(error: ValidationError) -> str:
         for each in error.errors(include_url=False, include_context=False)[:5]
     ]
     return "the JSON does not fit: " + "; ".join(faults)
+
+
+# As in `8/10`, `80 out of 100`, `about 7.5`, `90%`.
+_NUMBER = re.compile(
+    r"[^\d\-]{0,20}(-?\d{1,9}(?:\.\d{1,9})?)(?!\d)(?:\s*(?:/|(?:out\s)?of)\s*(\d{1,9})(?!\d)|\s*%())?"
+)
+_SCALE = re.compile(r"\b0 to (\d{1,9})\b")
+
+
+def fit(value: Any, model: type[BaseModel]) -> Iterator[Any]:
+    """What a JSON value may have been meant as, for an answer that should be a `model`.
+
+    A list may stand for the object's only list or hold the object; an object may be wrapped in another, or be
+    the one element of the only list.
+    """
+    listed = _only_list(model)
+    if isinstance(value, list):
+        if listed is not None:
+            yield _fitted({listed: value}, model)
+        yield from (_fitted(each, model) for each in value if isinstance(each, dict))
+    elif isinstance(value, dict):
+        renamed = _fitted(value, model)
+        yield renamed
+        if len(value) == 1 and not recognised(renamed, model):
+            inner = next(iter(value.values()))
+            if isinstance(inner, dict | list):
+                yield from fit(inner, model)
+        if listed is not None and value and not recognised(renamed, model):
+            yield _fitted({listed: [value]}, model)
+
+
+def recognised(value: Any, model: type[BaseModel]) -> bool:
+    """Whether an object has at least one field of the model."""
+    names = {key for name, field in model.model_fields.items() for key in (name, field.alias)}
+    return isinstance(value, dict) and bool(names & value.keys())
+
+
+def drop_last(value: Any) -> Any | None:
+    """An object without the last element of its last list, where there is more than one; else None."""
+    for key in reversed(value if isinstance(value, dict) else {}):
+        if isinstance(value[key], list) and len(value[key]) > 1:
+            return {**value, key: value[key][:-1]}
+    return None
+
+
+def _only_list(model: type[BaseModel]) -> str | None:
+    """The name of the model's one list field; None if it has none or several."""
+    lists = [name for name, field in model.model_fields.items() if _item_type(field.annotation) is not None]
+    return lists[0] if len(lists) == 1 else None
+
+
+def _fitted(value: Any, annotation: Any) -> Any:
+    """A value with known keys, lists and scalars put right, all the way down."""
+    model = _model_of(annotation)
+    item = _item_type(annotation)
+    if model is not None and isinstance(value, dict):
+        return _object(value, model)
+    if item is not None and value is not None:
+        # An object, or one value, where a list of them was asked.
+        values = value if isinstance(value, list) else [value]
+        return [_fitted(each, item) for each in values]
+    if _is_text(annotation) and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return value
+
+
+def _object(value: dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    spelled = {_plain(key): name for name, field in model.model_fields.items() for key in _keys(name, field)}
+    fitted: dict[str, Any] = {}
+    for key, each in value.items():
+        name = spelled.get(_plain(str(key)))
+        field = None if name is None else model.model_fields[name]
+        if name is None or field is None:
+            fitted[key] = each
+        elif each is not None or field.is_required() or _allows_none(field.annotation):
+            if isinstance(each, str) and _is_number(field.annotation):
+                each = _number(each, field)
+            fitted.setdefault(field.alias or name, _fitted(each, field.annotation))
+    return fitted
+
+
+def _keys(name: str, field: FieldInfo) -> list[str]:
+    return [name] if field.alias is None else [name, field.alias]
+
+
+def _plain(key: str) -> str:
+    """`Rating Explanation`, `ratingExplanation` and `rating_explanation` are one key."""
+    return "".join(character for character in key.casefold() if character.isalnum())
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """The alternatives of a union; else the annotation alone."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        return get_args(annotation)
+    return (annotation,)
+
+
+def _allows_none(annotation: Any) -> bool:
+    return type(None) in _members(annotation) or annotation is Any
+
+
+def _model_of(annotation: Any) -> type[BaseModel] | None:
+    models = [each for each in _members(annotation) if isinstance(each, type) and issubclass(each, BaseModel)]
+    return models[0] if len(models) == 1 else None
+
+
+def _item_type(annotation: Any) -> Any | None:
+    """What a list or a tuple of any length holds; None for anything else."""
+    for each in _members(annotation):
+        arguments = get_args(each)
+        if get_origin(each) is list and arguments:
+            return arguments[0]
+        if get_origin(each) is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+            return arguments[0]
+        if each is list:
+            return Any
+    return None
+
+
+def _number(text: str, field: FieldInfo) -> Any:
+    """The number that a text begins with; of `8/10` and `80%`, that share of the field's scale."""
+    found = _NUMBER.match(text)
+    if found is None:
+        return text
+    number, whole = float(found[1]), found[2] or ("100" if found[3] is not None else None)
+    scale = _scale(field)
+    if whole is None or scale is None or not float(whole):
+        return number
+    return number * scale / float(whole)
+
+
+def _scale(field: FieldInfo) -> float | None:
+    """The largest value of a field, by its bound or its description; None where neither says it."""
+    bounds = [each.le for each in field.metadata if getattr(each, "le", None) is not None]
+    described = _SCALE.search(field.description or "")
+    return float(bounds[0]) if bounds else float(described[1]) if described else None
+
+
+def _is_number(annotation: Any) -> bool:
+    members = set(_members(annotation)) - {type(None)}
+    return bool(members) and members <= {int, float}
+
+
+def _is_text(annotation: Any) -> bool:
+    members = set(_members(annotation)) - {type(None)}
+    return members == {str}
+
+
+_SEPARATOR = "<|>"
+_DOUBLE = '"\u201c\u201d\u201e'
+_END = re.compile(r"<\|?\s*/?\s*COMPLETE\s*\|?>", re.IGNORECASE)
+# Before a separator stands the end of a quoted field, so that prose with a bar in it is left alone.
+_DAMAGED = re.compile(
+    rf"(?<=[{_DOUBLE}])\s*(?:<\s*/?\s*\|\s*>|\|\s*>|<\s*\||\|\s*<(?=\s*\d+(?:\.\d+)?>))"
+    rf"|<\s*/?\s*\|\s*>"
+)
+_NUMBER_IN_ANGLES = re.compile(r"<\|>\s*(\d+(?:\.\d+)?)>")
+# A record's kind, after a parenthesis or at the start of a line.
+_START = re.compile(
+    rf"\(\s{{0,9}}[{_DOUBLE}']?\s{{0,9}}[A-Za-z][\w \-]{{0,30}}?\s*[{_DOUBLE}']?\s*(?=<\|>)"
+    rf"|^[ \t#*\d.\-]{{0,40}}[{_DOUBLE}']?[A-Za-z][\w\-]{{0,30}}[{_DOUBLE}']?\s*(?=<\|>)",
+    re.MULTILINE,
+)
+_QUOTED = re.compile(rf"\A[{_DOUBLE}](.*?)[{_DOUBLE}]\s*(?:\).*|\*+\s*)?\Z", re.DOTALL)
+_BARE_END = re.compile(r"\)\s*(?:<[^<>]*>|[\w*#]*)\s*\Z|\s*#{2,}\s*\Z")
+
+
+def delimited_records(answer: str) -> list[tuple[str, ...]]:
+    """Records such as `("entity"<|>"name"<|>"type"<|>"description")##`: tuples of fields, the kind first.
+
+    The grammar of the first graph-RAG prompts. Handles headings, numbering, bold type and fences around
+    records, missing closing marks, typographic quotes and damaged separators. Raises `ParseFailed` if there
+    is neither a record nor the mark of completion.
+    """
+    answer = answer[:_LONGEST]
+    text = _NUMBER_IN_ANGLES.sub(r"<|>\1", _DAMAGED.sub(_SEPARATOR, answer))
+    starts = [match.start() for match in _START.finditer(text)]
+    pieces = [text[start:end] for start, end in pairwise([*starts, len(text)])]
+    records = [record for piece in pieces if (record := _record(piece)) is not None]
+    if not records and not _END.search(answer):
+        raise ParseFailed(
+            'the answer holds no record; each must look like ("entity"<|>"name"<|>"type"<|>"description")##'
+        )
+    return records
+
+
+def _record(piece: str) -> tuple[str, ...] | None:
+    """The fields of one record, from text that runs up to the next one."""
+    kind, *fields = _END.split(piece)[0].split(_SEPARATOR)
+    kind = kind.strip().lstrip("(#*-.0123456789 \t\n").strip(_DOUBLE + "' ").lower()
+    if not kind or not fields:
+        return None
+    fields[-1] = _last_field(fields[-1])
+    return (kind, *(_unquoted(field) for field in fields))
+
+
+def _last_field(field: str) -> str:
+    """The last field without what follows the record: its end mark, headings, stray words."""
+    field = re.split(r"##|```", field)[0]
+    field = re.split(r"\n\s*\n", field.strip())[0].strip()
+    quoted = _QUOTED.match(field)
+    if quoted is not None:
+        return quoted[1]
+    return _BARE_END.sub("", field.split("\n")[0] if field[:1] not in _DOUBLE else field)
+
+
+def _unquoted(field: str) -> str:
+    field = field.strip()
+    if len(field) > 1 and field[0] in _DOUBLE and field[-1] in _DOUBLE:
+        return field[1:-1].strip()
+    return field.strip(_DOUBLE).strip() if field[:1] in _DOUBLE or field[-1:] in _DOUBLE else field

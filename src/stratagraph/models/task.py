@@ -26,10 +26,9 @@ _BLOCK = re.compile(r"<([A-Za-z_][\w-]*)>(?=.*</\1>)", re.DOTALL)
 
 
 def _delimited(template: str, values: Mapping[str, str]) -> str:
-    """The template with blocks, as `<passage> ... </passage>`, that no value can open or close.
+    """The template with blocks such as `<passage> ... </passage>` that no value can open or close.
 
-    Where a value holds something like the mark of a block, in whatever spelling, the block's name gets an
-    ending that depends on the values and occurs in none of them.
+    If a value holds the mark of a block in any spelling, the block's name gets an ending that is in no value.
     """
     suspects = [_folded(value) for value in values.values() if _ANGLE.search(value)]
     if not suspects:
@@ -92,14 +91,7 @@ class Prompt:
         return content_id(self.template)
 
     def render(self, values: Mapping[str, str]) -> Messages:
-        """The template with its values, as it is sent.
-
-        Raises
-        ------
-        ValueError
-            If a name of the template has no value, or a value has no place in the template (in a partial
-            one: if none has).
-        """
+        """The template with its values; ValueError if a name has no value, or a value no place."""
         names = self.names
         if missing := sorted(names - values.keys()):
             raise ValueError(f"prompt {self.name!r} needs a value for {', '.join(missing)}")
@@ -154,10 +146,7 @@ class Task(Generic[T]):
 
     @property
     def usable_in_part(self) -> bool:
-        """Whether an answer without its end is better than none.
-
-        The whole elements of JSON are, and so is an answer for which somebody waits.
-        """
+        """Whether an answer without its end is better than none, as JSON and an awaited answer are."""
         return self.schema is not None or self.answers_question
 
 
@@ -196,9 +185,9 @@ class Call(Generic[T]):
 
     @classmethod
     def of(cls, task: Task[T], item: CallItem, model: str) -> Call[T]:
-        """The call of a task for an item; `model` is the model's name with its sampling settings.
+        """The call of a task for an item.
 
-        The key depends on all that the answer depends on.
+        `model` is `identity.identity_of_model`: the key holds all that matters.
         """
         prompt = task.prompt.render(item.values)
         schema = _schema_fingerprint(task.schema)
@@ -229,9 +218,9 @@ that it asks for, without comments about this correction.
 
 
 def repair_request(prompt: str, answer: str, reason: str, *, longest_answer: int = 8_000) -> Messages:
-    """The one request that follows an answer which could not be read, under the same system message.
+    """The one request after an unreadable answer.
 
-    The marks around request and answer depend on their content, so that neither can close them.
+    Its marks depend on the content, which cannot close them.
     """
     shown = answer.strip() or "(the answer was empty)"
     if len(shown) > longest_answer:

@@ -1,12 +1,11 @@
-"""OpenTelemetry spans of operations, stages and model calls, where the package of its API is installed.
+"""OpenTelemetry spans of operations, stages and model calls, if the package of its API is installed.
 
     stratagraph answer                    an operation: method, k, hits
     └── stratagraph stage answer          a stage: units, calls, tokens, as in the ledger
         └── chat gpt-4o-mini            a model call: task, tokens, and how it ended
 
-What they say of model calls follows the semantic conventions for generative AI. No span holds a text: no
-question, prompt, answer, name or message of an error. Without the package, and without a provider of spans
-in the application, nothing is recorded and nothing is said.
+Attributes follow the semantic conventions for generative AI. No span holds a question, prompt, answer or
+name.
 """
 
 from __future__ import annotations
@@ -43,19 +42,10 @@ class Recorded:
 def span(
     name: str, attributes: Attributes, *, client: bool = False, nested: bool = True
 ) -> Iterator[Recorded]:
-    """A span around a piece of work; an error gives it its class, never its message.
+    """A span around a piece of work; of an error it records the class, never the message.
 
-    Parameters
-    ----------
-    name
-        Of the work, from a small number of names.
-    attributes
-        What is known before it; more with `Recorded.set`.
-    client
-        Whether it is a request to another service.
-    nested
-        Whether spans that begin inside belong to it. Not where the work is an iterator that others advance:
-        they may do so in another context.
+    `client` marks a request to another service. `nested=False` is for iterators that others advance, perhaps
+    in another context.
     """
     tracer = _tracer()
     if tracer is None:

@@ -1,28 +1,22 @@
-"""The objects that callers give us, synchronous or not, as one asynchronous shape.
+"""Callers' models and embedders, synchronous or not, as one asynchronous shape.
 
-In the caller's event loop the asynchronous method is preferred, where there is one. Under the synchronous
-API the blocking one is: an asynchronous client belongs to the loop that first used it, and must not meet
-the background loop and the caller's in turn. It runs in a thread of the gate's own pool, since asyncio's
-default pool has few threads on small machines and others use it too.
+In the caller's event loop the asynchronous method is preferred. Under the synchronous API the blocking one
+is, in a thread of the gate's pool: an asynchronous client belongs to the loop that first used it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import inspect
 from collections.abc import AsyncGenerator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from stratagraph import _sync
-from stratagraph._locks import Lock, after_fork
+from stratagraph._locks import Lock
 from stratagraph.errors import CallFailed, ModelError
-from stratagraph.models.budget import Limits
 from stratagraph.models.completion import Completion
 from stratagraph.models.identity import identity_of_model, model_name, server_address
-from stratagraph.models.limiter import Slot
+from stratagraph.models.limiter import Slot, Threads
 from stratagraph.models.messages import Messages
 from stratagraph.models.retry import refuses_system, refuses_temperature
 from stratagraph.protocols import Spans
@@ -46,36 +40,6 @@ _PROVIDERS = {
 _Pair = tuple[Callable[..., Any] | None, Callable[..., Any] | None]
 
 
-class Threads:
-    """A pool that starts threads when they are needed; they end when nothing refers to it any more."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._count = limits.concurrency + limits.embed_concurrency
-        self._start()
-        after_fork(self._start)
-
-    def _start(self) -> None:
-        self._pool = ThreadPoolExecutor(self._count, thread_name_prefix="stratagraph-model")
-
-    async def run(self, slot: Slot, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-        """Call a blocking function without blocking the loop; context variables travel along.
-
-        A thread cannot be stopped: where the caller is cancelled, the slot is held until it ends.
-        """
-        context = contextvars.copy_context()
-        slot.thread = self._pool.submit(context.run, _contained, function, *args, **kwargs)
-        result: R = await asyncio.wrap_future(slot.thread)
-        return result
-
-
-def _contained(function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-    """Call a user's model; one that ends the process ends the operation instead."""
-    try:
-        return function(*args, **kwargs)
-    except (SystemExit, KeyboardInterrupt) as error:
-        raise ModelError(f"the model raised {type(error).__name__}: {error}") from error
-
-
 def _takes_schema(function: Callable[..., Any]) -> bool:
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -85,13 +49,7 @@ def _takes_schema(function: Callable[..., Any]) -> bool:
 
 
 class Chat:
-    """A chat model.
-
-    Raises
-    ------
-    TypeError
-        If the object has neither `complete` nor `acomplete`.
-    """
+    """A chat model; TypeError if it has neither `complete` nor `acomplete`."""
 
     def __init__(self, model: object, threads: Threads, refused: set[tuple[str, str]]) -> None:
         self.name = model_name(model)
@@ -130,9 +88,9 @@ class Chat:
         self._refused.add((self.name, schema.__qualname__))
 
     def give_up(self, error: Exception, without: frozenset[str]) -> str | None:
-        """The feature that a request was refused for, if from now on requests go without it; else None.
+        """The feature that a request was refused for, if requests now go without it; else None.
 
-        `without` is what was given up when that request was made: another one may have been refused since.
+        `without` is what that request went without: another feature may have been refused since.
         """
         for feature, refused in _REFUSALS.items():
             if feature not in without and refused(error) and self._gives_up(feature):
@@ -169,13 +127,7 @@ class Chat:
         self._refused |= own - {(self.name, feature) for feature in features}
 
     def body(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
-        """The body of a request in OpenAI's protocol, for a batch file.
-
-        Raises
-        ------
-        TypeError
-            If the model speaks another one, or nobody can tell which.
-        """
+        """The body of a request in OpenAI's protocol; TypeError for a model that speaks another."""
         make = getattr(self._model, "body", None)
         if make is None:
             raise TypeError(
@@ -238,9 +190,9 @@ def offers_spans(embedder: object) -> bool:
 
 
 class Embedding:
-    """An embedder. What it cannot do is an error when it is needed: an index may never embed again.
+    """An embedder; `through`, if given, is called in its place.
 
-    `through` is what is called in its place, and does as it does.
+    A missing method is an error only when needed.
     """
 
     def __init__(self, embedder: object, threads: Threads, through: object | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from stratagraph.models.prices import money
+from stratagraph.models.budget import money
 from stratagraph.records import BuildReport, Usage
 from stratagraph.results import Picture
 from stratagraph.viz.page import counted, page
