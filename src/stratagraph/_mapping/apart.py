@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
-from types import TracebackType
 from typing import Any, TypeVar
 
 from stratagraph._locks import Lock, after_fork
@@ -78,12 +77,7 @@ class ApartMapper(abc.ABC):
     def __enter__(self) -> ApartMapper:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def prepare(self, function: Callable[..., Any]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import TypeVar
 
 from stratagraph._locks import Lock, after_fork
@@ -32,12 +31,7 @@ class ThreadMapper:
     def __enter__(self) -> ThreadMapper:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def submit(self, function: Callable[[T], R], batch: T, *, model: bool = False) -> Future[R]:

@@ -1,7 +1,6 @@
 """The only place where a model is called.
 
     gate        ModelGate: cache, budget, limiter, retry, call, parse, ledger, in this order
-    protocol    the gate as the rest of the package sees it
     request     one request for text: budget, limiter, retry, ledger
     pending     calls under way and their deadlines
     limiter     slots, token buckets, threads, and the services that the gates of an index share

@@ -163,13 +163,50 @@ class Embedder:
 
         `advance` is called with the number of finished passages and the texts that were embedded.
         """
-        if not passages:
-            return []
-        distinct = {passage: row for row, passage in enumerate(dict.fromkeys(passages))}
-        batch = _Batch(self, stage, list(distinct), _first_places(passages), advance)
-        await batch.run()
+        distinct = list(dict.fromkeys(passages))
+        places = {passage: place for place, passage in reversed(list(enumerate(passages)))}
+        found: dict[Passage, Vectors] = {}
+
+        def take(passage: Passage, vectors: Vectors, *, zero: bool) -> None:
+            found[passage] = vectors
+            if zero:
+                self.zero_vectors.append(f"{stage} {places[passage]}: {excerpt(passage.text)}")
+
+        def recall() -> list[Passage]:
+            """Take what the journal holds; the passages that are left."""
+            before = len(found)
+            wanted = [each for each in distinct if each not in found]
+            for index, vectors in self.remembered(wanted):
+                take(wanted[index], vectors, zero=not vectors[0].any())
+            advance(len(found) - before, ())
+            return [each for each in wanted if each not in found]
+
+        async def fetch(batch: list[Passage]) -> None:
+            fetched, zero = await self.fetch(batch, lambda at: f"item {places[batch[at]]}")
+            for index, (passage, vectors) in enumerate(zip(batch, fetched, strict=True)):
+                take(passage, vectors, zero=index in zero)
+            advance(len(batch), [passage.text for passage in batch])
+
+        left = recall()
+        if left and self.dimension is None:
+            await fetch(left[:1])  # tells the dimension, which the check of all others needs
+            left = recall()
+        size = self._limits.embed_batch
+        waiting = iter([left[start : start + size] for start in range(0, len(left), size)])
+
+        async def worker() -> None:
+            for batch in waiting:
+                await fetch(batch)
+
+        await run_workers(
+            worker,
+            min(-(-len(left) // size), self.slots.count),
+            pending=self._pending,
+            patience=self._limits.timeout,
+            grace=self._limits.grace,
+        )
         advance(len(passages) - len(distinct), ())
-        return [batch.rows[distinct[passage]] for passage in passages]
+        return [found[passage] for passage in passages]
 
     @property
     def offers_spans(self) -> bool:
@@ -235,21 +272,6 @@ class Embedder:
         own = np.split(inner, ends[:-1])
         return [np.concatenate([row[None], each]) for row, each in zip(rows, own, strict=True)]
 
-    async def spread(self, worker: Callable[[], Any], count: int) -> None:
-        """Run workers, no more than there are slots."""
-        await run_workers(
-            worker,
-            min(count, self.slots.count),
-            pending=self._pending,
-            patience=self._limits.timeout,
-            grace=self._limits.grace,
-        )
-
-    @property
-    def batch_size(self) -> int:
-        """Texts per request."""
-        return self._limits.embed_batch
-
     async def _attempt(
         self,
         request: Callable[[Slot], Awaitable[Any]],
@@ -296,63 +318,3 @@ def _both(returned: Any, label: Label) -> tuple[Sequence[Any], Sequence[Any]]:
     if not isinstance(returned, Sequence) or len(returned) != 2:
         raise EmbedderError(f"embed_spans must return vectors of texts and of their parts ({label(0)})")
     return returned[0], returned[1]
-
-
-def _first_places(passages: Sequence[Passage]) -> list[int]:
-    places: dict[Passage, int] = {}
-    for place, passage in enumerate(passages):
-        places.setdefault(passage, place)
-    return list(places.values())
-
-
-class _Batch:
-    """Distinct passages on their way to vectors; `rows` fills up in any order."""
-
-    def __init__(
-        self, embedder: Embedder, stage: str, passages: list[Passage], places: list[int], advance: Advance
-    ) -> None:
-        self.rows: list[Any] = [None] * len(passages)
-        self._embedder = embedder
-        self._stage = stage
-        self._passages = passages
-        self._places = places
-        self._advance = advance
-
-    async def run(self) -> None:
-        self._recall()
-        if self._embedder.dimension is None:
-            await self._fetch([0])  # tells the dimension, which the check of all others needs
-            self._recall()
-        missing = [index for index, row in enumerate(self.rows) if row is None]
-        size = self._embedder.batch_size
-        batches = [missing[start : start + size] for start in range(0, len(missing), size)]
-        waiting = iter(batches)
-
-        async def worker() -> None:
-            for indices in waiting:
-                await self._fetch(indices)
-
-        if batches:
-            await self._embedder.spread(worker, len(batches))
-
-    def _recall(self) -> None:
-        """Take what the journal holds."""
-        missing = [index for index, row in enumerate(self.rows) if row is None]
-        found = 0
-        for position, vectors in self._embedder.remembered([self._passages[index] for index in missing]):
-            self._take(missing[position], vectors, zero=not vectors[0].any())
-            found += 1
-        self._advance(found, ())
-
-    async def _fetch(self, indices: list[int]) -> None:
-        passages = [self._passages[index] for index in indices]
-        found, zero = await self._embedder.fetch(passages, lambda at: f"item {self._places[indices[at]]}")
-        for position, (index, vectors) in enumerate(zip(indices, found, strict=True)):
-            self._take(index, vectors, zero=position in zero)
-        self._advance(len(indices), [passage.text for passage in passages])
-
-    def _take(self, index: int, vectors: Vectors, *, zero: bool) -> None:
-        self.rows[index] = vectors
-        if zero:
-            text = excerpt(self._passages[index].text)
-            self._embedder.zero_vectors.append(f"{self._stage} {self._places[index]}: {text}")

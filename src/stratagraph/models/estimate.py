@@ -92,17 +92,7 @@ _NOTHING = _counts(Usage())
 
 
 def _cells(usage: Usage) -> tuple[str, ...]:
-    return tuple(
-        f"{count:,}"
-        for count in (
-            usage.calls,
-            usage.cached_calls,
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.embedded_texts,
-            usage.embedded_tokens,
-        )
-    )
+    return tuple(f"{count:,}" for count in _counts(usage).values())
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

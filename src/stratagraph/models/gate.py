@@ -12,7 +12,6 @@ from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, replace
-from threading import Event
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -34,7 +33,6 @@ from stratagraph.models.log import logger
 from stratagraph.models.mapped import mapped
 from stratagraph.models.messages import Messages
 from stratagraph.models.pending import PendingCall, PendingCalls, run_workers
-from stratagraph.models.protocol import DocumentsOf, Gate
 from stratagraph.models.request import CountTokens, Requests, approximate_tokens
 from stratagraph.models.retry import too_many
 from stratagraph.models.stages import models_by_stage, stage_of
@@ -58,6 +56,8 @@ __all__ = ["Call", "CallItem", "Gate", "ModelGate", "Prompt", "Task"]
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
+DocumentsOf = Callable[[Sequence[str]], tuple[str, ...]]
+"""Names the documents of some chunks."""
 _scope: ContextVar[Scope | None] = ContextVar("stratagraph_stage", default=None)
 _FEW = 2  # failures that never end an operation: in a small corpus any share is one or two units
 
@@ -93,7 +93,7 @@ class ModelGate:
     mapper
         Runs pure functions, and perhaps the embedder; None: a thread here.
     memory
-        See `protocol.Gate.memory`.
+        What stages remember of texts for one another and for later operations, until one deletes something.
     sleep
         Replaced in tests.
     """
@@ -122,7 +122,7 @@ class ModelGate:
             raise ValueError(f"max_failures is a share from 0 to 1, got {max_failures!r}")
         self._spending = spending
         self._begin()
-        self.documents_of: DocumentsOf = _unknown
+        self.documents_of: DocumentsOf = lambda chunks: ()
         self.memory: dict[str, Any] = {} if memory is None else memory
         self.limits = limits or Limits()
         self._cache = cache
@@ -214,14 +214,10 @@ class ModelGate:
 
         Raises `MapperError` if workers keep dying over a batch, or cannot be given their work.
         """
-        with stoppable() as stop:
-            return await in_thread(self._computed, function, items, batch, stop)
-
-    def _computed(
-        self, function: Callable[[list[S]], list[R]], items: Iterable[S], batch: int, stop: Event
-    ) -> list[R]:
         batches = growing(items, batch, self._mapper.workers)
-        return [one for found in in_order(self._mapper, function, batches, stop) for one in found]
+        with stoppable() as stop:
+            results = in_order(self._mapper, function, batches, stop)
+            return await in_thread(lambda: [one for found in results for one in found])
 
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[None]:
@@ -360,13 +356,9 @@ class ModelGate:
         self.failures.append(failure)
         if required:
             self._needed.append(failure)
-            self._check_failures()
+            if len(self._needed) > max(_FEW, self._max_failures * self._units):
+                raise too_many(self._needed, self._units, self._max_failures)
         return failure
-
-    def _check_failures(self) -> None:
-        """End the operation when too large a share of its units failed, and more than a few."""
-        if len(self._needed) > max(_FEW, self._max_failures * self._units):
-            raise too_many(self._needed, self._units, self._max_failures)
 
     async def _call(self, task: Task[T], item: CallItem) -> T:
         call = self._prepared(task, item)
@@ -555,6 +547,5 @@ class ModelGate:
         return self._embedder
 
 
-def _unknown(chunks: Sequence[str]) -> tuple[str, ...]:
-    """No documents: whoever made the gate has not said where they are looked up."""
-    return ()
+Gate = ModelGate
+"""What stages and methods call it."""

@@ -235,15 +235,12 @@ class Requests:
             yield request
         finally:
             if request.answer is not None or request.pieces:
-                used = self._used(request, counted)
+                answer = Completion("".join(request.pieces)) if request.answer is None else request.answer
+                used = self.reported(answer, counted)
                 self._history.add(task.name, counted, used)
                 self.limiter.correct(used.input_tokens + used.output_tokens - request.tokens)
                 scope.ledger.add(scope.stage, used, self.chat.priced_as)
             self.account.settle(request.estimate, used)
-
-    def _used(self, request: Request, counted: int) -> Usage:
-        answer = request.answer if request.answer is not None else Completion("".join(request.pieces))
-        return self.reported(answer, counted)
 
     def reported(self, answer: Completion, counted: int) -> Usage:
         """What an answer took, as the provider reports it; where it does not, as `counted` here."""
