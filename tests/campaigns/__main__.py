@@ -13,8 +13,8 @@ from pathlib import Path
 from tests.campaigns.trials import TALLIES, table
 
 NAMES = (
-    *("adapters", "caches", "cancellations", "damage", "deletions", "forks", "full_disk", "hostile"),
-    *("kills", "power_cuts", "traces"),
+    *("adapters", "caches", "cancellations", "damage", "deletions", "forks", "full_disk", "hirag"),
+    *("hostile", "kills", "power_cuts", "traces"),
 )
 
 

@@ -91,10 +91,10 @@ def outputs(count: int, seed: int = 0) -> Iterator[str]:
         if number < 2 * len(_WORST):
             yield _WORST[number // 2] * (400 if number % 2 else 60_000)
         else:
-            yield _mutated(chance)
+            yield mutated(chance)
 
 
-def _mutated(chance: random.Random) -> str:
+def mutated(chance: random.Random) -> str:
     text = chance.choice(_GOOD)
     for _ in range(chance.choice((0, 1, 1, 2, 3, 8))):
         at, to = sorted(chance.randrange(len(text) + 1) for _ in range(2))

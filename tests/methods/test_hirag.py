@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,26 @@ def test_a_summary_entity_with_the_name_of_an_entity_is_that_entity():
     assert len(neighbours) > 5
     assert ferry not in neighbours
     check(built, max_cluster=5, max_community=6)
+
+
+def test_an_index_whose_summaries_all_have_names_of_entities_can_change():
+    def member(prompt: str) -> list[str]:
+        return re.findall(r"^<member(?:-\w+)?>\n([^:\n]+)", prompt, re.MULTILINE)[:1]
+
+    model = Answering(member)
+    index = build(documents(20), SMALL, llm=model)
+    assert index.stats()["methods"]["hirag"]["nodes"]["summary_entities"] == 0
+    for change in (
+        lambda: index.insert(documents(3, start=20)),
+        lambda: index.delete("doc-004"),
+        index.regroup,
+    ):
+        change()
+        check(index, max_cluster=5, max_community=6)
+    model._summaries = lambda prompt: [f"group {hash_of(prompt)}"]
+    index.insert(documents(4, start=30))
+    assert index.stats()["methods"]["hirag"]["nodes"]["summary_entities"] > 0
+    check(index, max_cluster=5, max_community=6)
 
 
 def test_two_clusters_may_call_theirs_the_same():

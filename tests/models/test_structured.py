@@ -230,6 +230,8 @@ def test_half_of_an_escaped_surrogate_pair_is_replaced() -> None:
     read = json_as(Said)
     assert read(r'{"text": "a \ud800 b"}').text == "a \ufffd b"
     assert read(r'{"text": "\ude00 \ud83d\ude00"}').text == "\ufffd \U0001f600"
+    assert read(r'{"text": "\\ud83d\ude00 \\u0000\u0000"}').text == "\\ud83d\ufffd \\u0000"
+    assert read(r"{'text': '\ud83d\ude00'}").text == "\U0001f600"
 
 
 class Scored(BaseModel):

@@ -138,7 +138,7 @@ def read_json(answer: str, read: Callable[[Any, bool], T | None]) -> T:
     meant, and raises `ParseFailed` for what is meant but wrong. Raises `ParseFailed` with the first reason if
     no value can be read.
     """
-    text = _HALF_ESCAPES.sub(r"\\ufffd", _NUL_ESCAPE.sub("", without_thoughts(answer)))
+    text = without_thoughts(answer)
     if not text:
         raise ParseFailed("the answer is empty; JSON is expected")
     if _too_deep(text):
@@ -146,7 +146,7 @@ def read_json(answer: str, read: Callable[[Any, bool], T | None]) -> T:
     failed, unknown = None, None
     for value, repaired in _candidates(text):
         try:
-            found = read(value, repaired)
+            found = read(_storable(value) if "\\u" in text else value, repaired)
         except ParseFailed as error:
             failed = failed or error
             continue
@@ -185,6 +185,17 @@ def lacks_end(answer: str) -> bool:
 def _depth(text: str) -> int:
     """Brackets of a text that are open at its end."""
     return sum(1 if each in "[{" else -1 for each in _ANY_BRACKET.findall(text))
+
+
+def _storable(value: Any) -> Any:
+    """A JSON value without NUL and lone surrogates, which escapes can write and no file can hold."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\x00", "")
+    if isinstance(value, list):
+        return [_storable(each) for each in value]
+    if isinstance(value, dict):
+        return {_storable(key): _storable(each) for key, each in value.items()}
+    return value
 
 
 def _too_deep(text: str) -> bool:
@@ -237,10 +248,6 @@ _BRACKET = re.compile(r"[{\[]")
 _LIST_OF_OBJECTS = re.compile(r"\[\s*\{")
 _ANY_BRACKET = re.compile(r"[{}\[\]]")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)', re.DOTALL)
-_NUL_ESCAPE = re.compile(r"\\u0000")
-_HALF_ESCAPES = re.compile(  # half of a surrogate pair, escaped: read, it could not be stored
-    r"\\u(?:d[89ab][0-9a-f]{2}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{2}\\u)d[c-f][0-9a-f]{2})", re.IGNORECASE
-)
 
 
 def _first_bracket(text: str) -> int | None:

@@ -30,6 +30,19 @@ graph; the keys of its name, as one that is shown and as an id; whether a model 
 strength a model told: a key of proposal and member, and the strength."""
 
 
+_NONE: Mapping[str, NDArray[Any]] = {
+    "clusters.levels": np.zeros(0, np.int16),
+    "layers.levels": np.zeros(0, np.int16),
+    CLUSTERS: np.zeros(0, np.int32),
+    ENTITIES: np.zeros(0, np.int32),
+    PROPOSED: np.zeros((0, 2), np.uint64),
+    WRITTEN: np.zeros(0, np.bool_),
+    SAID: np.zeros(0, np.uint64),
+    STRENGTHS: np.zeros(0, np.float64),
+    IDS: np.zeros((0, 2), np.uint64),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Proposed:
     """The proposals of a layer's clusters, in order of clusters, then of rank.
@@ -108,23 +121,17 @@ class KnownProposals:
     def __init__(self, previous: Stored | None) -> None:
         self._previous = previous
         summaries = 0 if previous is None else int(previous.arrays["counts"][0])
-        arrays = _arrays(previous)
+        arrays = _NONE if previous is None else previous.arrays
         self.clusters, self.entities = (arrays[name].astype(np.int64) for name in (CLUSTERS, ENTITIES))
         self.names, self.by_model = arrays[PROPOSED], arrays[WRITTEN]
         self._said, self._strengths, self._ids = arrays[SAID], arrays[STRENGTHS], arrays[IDS]
         self._starts = np.searchsorted(self.clusters, np.arange(len(self._ids) + 1))
-        self.levels = np.zeros(0, np.int16) if previous is None else previous.arrays["layers.levels"]
-        made = self.entities >= 0
-        self.counts = np.bincount(self.entities[made], minlength=summaries)
-        self.own = np.bincount(self.entities[made & self._makes()], minlength=summaries)
-
-    def _makes(self) -> NDArray[np.bool_]:
-        """Whether each proposal is of the layer below its summary entity."""
-        found = np.zeros(len(self.clusters), np.bool_)
-        if self._previous is not None and IDS in self._previous.arrays:
-            layers = self._previous.arrays["clusters.levels"][self.clusters]
-            found[:] = layers + 1 == self.levels[self.entities]
-        return found
+        self.levels = arrays["layers.levels"]
+        made = self.entities >= 0  # a proposal with the name of an entity of the graph makes none
+        owners = self.entities[made]
+        self.counts = np.bincount(owners, minlength=summaries)
+        layers = arrays["clusters.levels"][self.clusters[made]]
+        self.own = np.bincount(owners[layers + 1 == self.levels[owners]], minlength=summaries)
 
     def of_clusters(self, clusters: Rows) -> tuple[Rows, Rows]:
         """How many proposals some clusters have, and all of these."""
@@ -165,22 +172,6 @@ class KnownProposals:
             identity = id_of(self._ids[cluster])
             found.append(Summary.read(next(each for each in told if each["cluster"] == identity)))
         return found
-
-
-def _arrays(previous: Stored | None) -> Mapping[str, NDArray[Any]]:
-    """The arrays of the previous index's proposals."""
-    if previous is not None:
-        return previous.arrays
-    rows, keys = np.zeros(0, np.int64), np.zeros(0, np.uint64)
-    return {
-        CLUSTERS: rows,
-        ENTITIES: rows,
-        PROPOSED: keys.reshape(0, 2),
-        WRITTEN: np.zeros(0, np.bool_),
-        SAID: keys,
-        STRENGTHS: np.zeros(0, np.float64),
-        IDS: keys.reshape(0, 2),
-    }
 
 
 def name_keys(names: Sequence[str]) -> Keys:

@@ -234,8 +234,9 @@ class SummaryWriter:
             other = (before < 0) | (known.entities[before] != was)
             other[1:] |= (np.diff(rows) == 0) & (np.diff(before) <= 0)
             changed[rows[other]] = True
-            changed |= counts != known.counts[entities.before]
         changed &= entities.before >= 0
+        kept = np.flatnonzero(entities.before >= 0)
+        changed[kept] |= counts[kept] != known.counts[entities.before[kept]]
         entities.fetch((first + np.flatnonzero(changed)).tolist())
         made = entities.made.items()
         wanted = [row - first for row, node in made if len(node.extra["summaries"]) != counts[row - first]]
