@@ -23,7 +23,6 @@ from stratagraph import (
     Prices,
     abuild_index,
     abuild_shards,
-    aestimate,
     aopen_index,
     build_index,
     build_shards,
@@ -185,23 +184,6 @@ class MethodRetriever(IndexRetriever):
         chunks = to_chunks(documents, id_key)
         model, embedder = to_chat_model(llm), to_embedder(embedding)
         return estimate(chunks, cls.method, model, config, cache, prices, embedder=embedder)
-
-    @classmethod
-    async def aestimate(
-        cls,
-        documents: Iterable[Document],
-        *,
-        llm: LLM = None,
-        embedding: Embedding = None,
-        config: Any = None,
-        cache: StrPath | None = None,
-        prices: Prices | None = None,
-        id_key: IdKey | None = None,
-    ) -> Estimate:
-        """Async version of `estimate`."""
-        chunks = to_chunks(documents, id_key)
-        model, embedder = to_chat_model(llm), to_embedder(embedding)
-        return await aestimate(chunks, cls.method, model, config, cache, prices, embedder=embedder)
 
     @classmethod
     def load(

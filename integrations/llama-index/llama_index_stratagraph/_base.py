@@ -25,7 +25,7 @@ from llama_index_stratagraph._persist import FolderStore, FolderStruct, located
 from llama_index_stratagraph._updating import UpdatingIndex
 from llama_index_stratagraph.retriever import StrataRetriever
 from llama_index_stratagraph.synthesizer import CoreSynthesizer
-from stratagraph import Chunk, Estimate, Index, Prices, aestimate, estimate, search_options
+from stratagraph import Chunk, Estimate, Index, Prices, estimate, search_options
 from stratagraph.errors import MethodMissing
 from stratagraph.question import SHARED_OPTIONS, Length
 
@@ -218,23 +218,6 @@ class StrataIndex(UpdatingIndex):
         nodes = run_transformations(documents, transformations or Settings.transformations)
         setup = Setup(cls.method, llm, embed_model, config=config, cache=cache)
         return estimate(_flat(nodes), **setup.estimating(), prices=prices)
-
-    @classmethod
-    async def aestimate(
-        cls,
-        documents: Sequence[Document],
-        *,
-        llm: Any = None,
-        embed_model: Any = None,
-        transformations: list[TransformComponent] | None = None,
-        config: Any = None,
-        cache: StrPath | None = None,
-        prices: Prices | None = None,
-    ) -> Estimate:
-        """Async version of `estimate`."""
-        nodes = await arun_transformations(documents, transformations or Settings.transformations)
-        setup = Setup(cls.method, llm, embed_model, config=config, cache=cache)
-        return await aestimate(_flat(nodes), **setup.estimating(), prices=prices)
 
     @classmethod
     def load(cls, path: StrPath, *, llm: Any = None, embed_model: Any = None, **kwargs: Any) -> Self:

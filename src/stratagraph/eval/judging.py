@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -170,11 +170,9 @@ class Comparison(BaseModel):
     directness: Verdict
     overall: Verdict
 
-    def of(self, criterion: str) -> Verdict:
-        """The verdict by a criterion."""
-        verdict: Verdict = getattr(self, criterion)
-        return verdict
 
+Pair = tuple[Comparison | None, Comparison | None]
+"""One judge's comparisons of a pair of answers, with ours first and with ours second."""
 
 COMPARISON: Task[Comparison] = Task(
     name="eval/compare",
@@ -225,41 +223,6 @@ class Duel:
         return (self.wins + self.ties / 2) / judged if judged else None
 
 
-class Judged(NamedTuple):
-    """One judge's verdicts on a pair of answers, with ours first and with ours second."""
-
-    forward: Comparison | None
-    backward: Comparison | None
-
-    def outcome(self, criterion: str) -> int | None:
-        """1 if ours won, 0 for a tie, -1 if theirs did; None without both verdicts."""
-        if self.forward is None or self.backward is None:
-            return None
-        points = self._points(criterion)
-        return (sum(points) > 0) - (sum(points) < 0)
-
-    def consistent(self, criterion: str) -> bool | None:
-        """Whether both orders agree; None without both verdicts."""
-        if self.forward is None or self.backward is None:
-            return None
-        one, other = self._points(criterion)
-        return one == other
-
-    def said(self, criterion: str) -> list[str]:
-        """The explanations, each with the order and the winner."""
-        orders = (("ours first", self.forward), ("theirs first", self.backward))
-        return [
-            f"({order}: {each.of(criterion).winner}) {each.of(criterion).explanation}".strip()
-            for order, each in orders
-            if each is not None
-        ]
-
-    def _points(self, criterion: str) -> tuple[int, int]:
-        assert self.forward is not None
-        assert self.backward is not None
-        return _POINTS[self.forward.of(criterion).winner], -_POINTS[self.backward.of(criterion).winner]
-
-
 def head_to_head(
     gates: Gate | Sequence[Gate],
     questions: Sequence[str],
@@ -295,38 +258,52 @@ def head_to_head(
     items = [_item(question, a, b) for question, a, b in pairs]
     items += [_item(question, b, a) for question, a, b in pairs]
     judges = [
-        [Judged(*both) for both in zip(said[: len(pairs)], said[len(pairs) :], strict=True)]
-        for said in verdicts(gates, COMPARISON, items, stage)
+        list(zip(comparisons[: len(pairs)], comparisons[len(pairs) :], strict=True))
+        for comparisons in verdicts(gates, COMPARISON, items, stage)
     ]
-    found = {}
+    duels = {}
     for criterion in CRITERIA:
-        outcomes = [[each.outcome(criterion) for each in judged] for judged in judges]
-        settled = [_majority(said) for said in zip(*outcomes, strict=True)]
-        points = [(outcome + 1) / 2 for outcome in settled if outcome is not None]
-        consistent = [each.consistent(criterion) for judged in judges for each in judged]
-        known = [each for each in consistent if each is not None]
+        judged = [[_points(pair, criterion) for pair in judge] for judge in judges]
+        outcomes = [[None if both is None else _sign(both) for both in judge] for judge in judged]
+        votes = [[each for each in question if each is not None] for question in zip(*outcomes, strict=True)]
+        points = [(_sign(question) + 1) / 2 for question in votes if question]
+        same = [both[0] == both[1] for judge in judged for both in judge if both is not None]
         explained: list[tuple[str, ...]] = [()] * len(questions)
         for place, at in enumerate(asked):
-            explained[at] = tuple(text for judged in judges for text in judged[place].said(criterion))
-        found[criterion] = Duel(
+            explained[at] = tuple(text for judge in judges for text in _explanations(judge[place], criterion))
+        duels[criterion] = Duel(
             points.count(1),
             points.count(0.5),
             points.count(0),
             paired_difference(
                 points, [0.0] * len(points), resamples=resamples, confidence=confidence, seed=seed
             ),
-            sum(known) / len(known) if known else None,
+            sum(same) / len(same) if same else None,
             mean_kappa(outcomes),
             tuple(explained),
         )
-    return found
+    return duels
 
 
 def _item(question: str, first: str, second: str) -> CallItem:
     return CallItem({"question": question, "first": first, "second": second}, question)
 
 
-def _majority(outcomes: Sequence[int | None]) -> int | None:
-    """The side that more judges prefer; None if none judged."""
-    known = [each for each in outcomes if each is not None]
-    return (sum(known) > 0) - (sum(known) < 0) if known else None
+def _points(pair: Pair, criterion: str) -> tuple[int, int] | None:
+    """1, 0 or -1 in each order if ours won, tied or lost; None without both verdicts."""
+    forward, backward = pair
+    if forward is None or backward is None:
+        return None
+    return _POINTS[getattr(forward, criterion).winner], -_POINTS[getattr(backward, criterion).winner]
+
+
+def _sign(points: Iterable[int]) -> int:
+    total = sum(points)
+    return (total > 0) - (total < 0)
+
+
+def _explanations(pair: Pair, criterion: str) -> Iterator[str]:
+    for order, comparison in zip(("ours first", "theirs first"), pair, strict=True):
+        if comparison is not None:
+            verdict: Verdict = getattr(comparison, criterion)
+            yield f"({order}: {verdict.winner}) {verdict.explanation}".strip()

@@ -26,9 +26,9 @@ from stratagraph.eval.layout_fields import (
     word_of,
 )
 from stratagraph.importing.lines import json_lines, json_objects, json_value
-from stratagraph.records import Metadata
 
 _CORPUS = "_corpus.json"
+_FIELDS = ("id", "_id", "title", "text")
 _ARTICLE_KEYS: tuple[str, ...] = ("source", "category", "published_at")
 _SPLITS = ("test", "dev", "validation", "train")
 
@@ -76,16 +76,6 @@ def _of_file(path: Path) -> Raw:
 
 
 def _plain(folder: Path) -> Raw:
-    documents = [
-        DocumentRecord(
-            text_of(record, "id", place),
-            title_of(record, place),
-            text_of(record, "text", place),
-            _rest(record),
-            place,
-        )
-        for place, record in json_lines(folder / "corpus.jsonl")
-    ]
     questions = [
         (
             text_of(record, "id", place),
@@ -96,22 +86,27 @@ def _plain(folder: Path) -> Raw:
         )
         for place, record in json_lines(folder / "questions.jsonl")
     ]
-    return Raw(documents, questions)
+    return Raw(_documents(folder / "corpus.jsonl", "id", rest=True), questions)
 
 
-def _rest(record: Mapping[str, Any]) -> Metadata:
-    return {key: value for key, value in record.items() if key not in ("id", "_id", "title", "text")}
+def _documents(path: Path, key: str, *, rest: bool = False) -> list[DocumentRecord]:
+    """Documents of JSON lines with their id under `key`, and with `rest` other fields as metadata."""
+    return [
+        DocumentRecord(
+            text_of(record, key, place),
+            title_of(record, place),
+            text_of(record, "text", place),
+            {name: value for name, value in record.items() if rest and name not in _FIELDS},
+            place,
+        )
+        for place, record in json_lines(path)
+    ]
 
 
 def _beir(folder: Path, split: str) -> Raw:
     """BEIR: judgements above 0 are gold. There are no answers."""
     gold = _judgements(folder / "qrels", split)
-    documents = [
-        DocumentRecord(
-            text_of(record, "_id", place), title_of(record, place), text_of(record, "text", place), {}, place
-        )
-        for place, record in json_lines(folder / "corpus.jsonl")
-    ]
+    documents = _documents(folder / "corpus.jsonl", "_id")
     queries = [
         (text_of(record, "_id", place), text_of(record, "text", place))
         for place, record in json_lines(folder / "queries.jsonl")
@@ -171,10 +166,10 @@ def _multihop(folder: Path) -> Raw:
 def _hipporag(path: Path) -> Raw:
     """HippoRAG: a corpus without ids, and gold paragraphs in full, matched by title and text."""
     passages = _passages(path.with_name(f"{path.stem}{_CORPUS}"))
-    by_text = {(each["title"], _plain_text(each["text"])): each["id"] for each in passages}
+    by_text = {(each.title, _plain_text(each.text)): each.id for each in passages}
     by_title: dict[str, list[str]] = defaultdict(list)
     for each in passages:
-        by_title[each["title"]].append(each["id"])
+        by_title[each.title].append(each.id)
 
     def found(title: str, text: str) -> str:
         title = " ".join(title.split())
@@ -191,13 +186,10 @@ def _hipporag(path: Path) -> Raw:
         # MuSiQue tells the number of hops in its ids alone.
         kind = word_of(record, place, "type") or (identity.partition("__")[0] if "__" in identity else "")
         questions.append((identity, text_of(record, "question", place), answers, gold, kind))
-    documents = [
-        DocumentRecord(each["id"], each["title"], each["text"], {}, each["place"]) for each in passages
-    ]
-    return Raw(documents, questions)
+    return Raw(passages, questions)
 
 
-def _passages(path: Path) -> list[dict[str, str]]:
+def _passages(path: Path) -> list[DocumentRecord]:
     if not path.is_file():
         raise ValueError(f"{str(path)!r}, the corpus of the questions, is not there")
     value = json_value(path)
@@ -206,14 +198,9 @@ def _passages(path: Path) -> list[dict[str, str]]:
     found = []
     for number, each in enumerate(objects_of({path.name: value}, path.name, str(path))):
         place = f"{path}[{number}]"
-        found.append(
-            {
-                "id": word_of(each, place, "idx", "id") or f"p{number:05}",
-                "title": title_of(each, place),
-                "text": word_of(each, place, "text", "paragraph_text"),
-                "place": place,
-            }
-        )
+        identity = word_of(each, place, "idx", "id") or f"p{number:05}"
+        text = word_of(each, place, "text", "paragraph_text")
+        found.append(DocumentRecord(identity, title_of(each, place), text, {}, place))
     return found
 
 
@@ -401,12 +388,6 @@ def _arena(folder: Path, annotations: Sequence[Path]) -> Raw:
             f"{str(folder)!r} has the annotations of RAG-QA Arena but no corpus.jsonl: its documents are "
             'those of RobustQA, to be put there as lines of {"id": ..., "text": ...}'
         )
-    documents = [
-        DocumentRecord(
-            text_of(record, "id", place), title_of(record, place), text_of(record, "text", place), {}, place
-        )
-        for place, record in json_lines(path)
-    ]
     questions: list[QuestionRecord] = []
     for each in annotations:
         domain = each.name.removeprefix("annotations_").removesuffix("_with_citation.jsonl")
@@ -416,7 +397,7 @@ def _arena(folder: Path, annotations: Sequence[Path]) -> Raw:
             identity = f"{domain}-{word_of(record, place, 'qid') or number}"
             gold = texts_of(record, place, "gold_doc_ids")
             questions.append((identity, asked, (answer,) if answer else (), gold, domain))
-    return Raw(documents, questions)
+    return Raw(_documents(path, "id"), questions)
 
 
 def _rows(path: Path, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]:

@@ -245,12 +245,17 @@ def _cell(value: float | None) -> str:
 
 def tables(evaluation: Evaluation) -> str:
     """All tables that are not empty, the failures and the notes."""
+    share = 100 * evaluation.settings["confidence"]
+    compared = f"difference to {evaluation.reference}, with {share:.0f} % interval ({NOISE}: within noise)"
+    answers = "answers"
+    if not evaluation.settings.get("meteor_synonyms", True):
+        answers += " (METEOR without synonyms: nltk has no WordNet here)"
     parts = [
         "\n".join(_heading(evaluation)),
         _drawn(_retrieval(evaluation)),
-        titled(_difference_title(evaluation), _differences(evaluation)),
+        titled(compared, _differences(evaluation)),
         titled(f"recall@{evaluation.cutoffs.middle} by type of question", _by_type(evaluation)),
-        titled(_answer_title(evaluation), _answers(evaluation)),
+        titled(answers, _answers(evaluation)),
         titled(f"answers against {evaluation.reference}: {_DUELS}", _duels(evaluation, "duels")),
         titled(f"answers against the gold answers: {_DUELS}", _duels(evaluation, "gold_duels")),
         titled("making ready (passages' vectors apart)", _indexing(evaluation)),
@@ -307,11 +312,6 @@ def _retrieval(evaluation: Evaluation) -> Table:
     return table
 
 
-def _difference_title(evaluation: Evaluation) -> str:
-    share = 100 * evaluation.settings["confidence"]
-    return f"difference to {evaluation.reference}, with {share:.0f} % interval ({NOISE}: within noise)"
-
-
 def _differences(evaluation: Evaluation) -> Table:
     cutoffs = evaluation.cutoffs
     metrics = [f"recall@{k}" for k in cutoffs.k] + [f"answer@{budget}" for budget in cutoffs.budgets[:1]]
@@ -349,11 +349,6 @@ def _by_type(evaluation: Evaluation) -> Table:
         [row.name, *(number(evaluation.mean(row.name, metric, type_), 3) for type_ in types)]
         for row in _measured(evaluation)
     ]
-
-
-def _answer_title(evaluation: Evaluation) -> str:
-    known = evaluation.settings.get("meteor_synonyms", True)
-    return "answers" if known else "answers (METEOR without synonyms: nltk has no WordNet here)"
 
 
 def _answers(evaluation: Evaluation) -> Table:
