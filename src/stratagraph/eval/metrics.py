@@ -125,7 +125,6 @@ def context_of(texts: Iterable[str], budget: int, count_tokens: CountTokens) -> 
 
 _PIECE = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])\S)+")
 _WORD = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])\w)+")
-_YES_NO = frozenset({"yes", "no"})
 
 Metric = Callable[[str, Sequence[str]], float]
 
