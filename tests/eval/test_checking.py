@@ -51,7 +51,7 @@ class Untouched:
         ("noderag?steps=2.5", "steps must be a whole number, not 2.5"),
         ("noderag?decompose=7", "decompose must be False"),
         ("noderag/nodes?rank=bm25", 'leave view="nodes" out'),
-        ("lshtree?where=x", "`where` must be a mapping"),
+        ("lshtree?where=x", "a filter must be a mapping"),
         ('lshtree?where={"$x":1}', r"unknown operator '\$x'"),
         ("lshtree?levels=1.5", "whole number"),
         ("lshtree?k=3", "'k' is no option of a row"),

@@ -144,9 +144,8 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
 
 def _overview(found: Sequence[Evaluation]) -> Overview:
     from stratagraph.eval.overview import Overview
-    from stratagraph.eval.scoring import Cutoffs
 
-    return Overview(tuple(found), f"doc_recall@{Cutoffs(tuple(found[0].settings['k'])).middle}")
+    return Overview(tuple(found), f"doc_recall@{found[0].cutoffs.middle}")
 
 
 def _all(found: Sequence[Evaluation], overview: Overview) -> dict[str, Any]:
@@ -173,7 +172,7 @@ def _estimated(
     if llm is None:
         raise ValueError("--estimate tells what a model would cost: give --llm")
     if abstract:
-        raise ValueError("--estimate does not know the questions that --abstract would think up")
+        raise ValueError("--estimate does not know the questions that --abstract would write")
     answers = AnswerConfig(head_to_head=head_to_head, against_gold=against_gold, judge_llm=judge)
     found = {}
     for each in data:
