@@ -32,7 +32,6 @@ TESTS = [
     "test_chnsw_input.py",
     "test_chnsw_settled.py",
     "test_float16.py",
-    "test_hamming.py",
     "test_native.py",
     "test_paths.py",
     "test_ppr.py",

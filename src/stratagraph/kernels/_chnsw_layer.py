@@ -210,20 +210,10 @@ class Layer:
         return other
 
     def keep(self, places: Places, below: Nodes, room: int = 0) -> Nodes:
-        """Drop all nodes but some, which keep their links and lose their children.
+        """Keep some nodes and their links in a new order, which is also that of ids, without children.
 
-        Parameters
-        ----------
-        places
-            The nodes to keep, in their new order; their ids become their new places.
-        below
-            The new place of each place of the layer below, or -1, for `down`.
-        room
-            Number of nodes that will be appended.
-
-        Returns
-        -------
-        The new place of each place, or -1.
+        `below` gives the new place of each place of the layer below, or -1; `room` nodes will follow.
+        Returns the new place of each place, or -1.
         """
         moved = np.full(self.count, -1, np.int32)
         moved[places] = np.arange(len(places), dtype=np.int32)
@@ -273,7 +263,7 @@ class Layer:
         self.children = (keys % span).astype(np.int32)
 
     def arrays(self) -> dict[str, Array]:
-        """Everything that has to be stored, by name; the arrays share memory with the layer."""
+        """The arrays to store, by name."""
         return {name: getattr(self, name) for name in _TYPES if name != "codes" or self.kind == "int8"}
 
     def load(self, arrays: dict[str, Array], name: str, below: Array) -> None:
@@ -338,7 +328,7 @@ class Layer:
 
 
 def _followed(links: Nodes, moved: Nodes) -> Nodes:
-    """Links between the new places of nodes, without those to nodes that are gone."""
+    """Links between new places, without those to dropped nodes."""
     known = links >= 0
     found = np.where(known, moved[links], -1)
     lost = np.flatnonzero((known & (found < 0)).any(axis=1))

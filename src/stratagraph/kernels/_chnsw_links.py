@@ -56,10 +56,7 @@ class Linked:
         return len(self._layers)
 
     def _settle(self, threads: int, *, new: Mapping[int, Nodes] | None = None) -> None:
-        """Link what has no links yet, from the top layer down, and show all layers to the searches.
-
-        `new` are the nodes of each layer that have no links yet.
-        """
+        """Link layers without links and `new` nodes, from the top down, and show all to the searches."""
         linked: set[int] = set()
         for level in new or ():
             self._forget_links(level)
@@ -77,7 +74,7 @@ class Linked:
             layer.pilots = self._order(rows)[:many]
 
     def _link(self, level: int, threads: int, new: Nodes | None) -> bool:
-        """Link new nodes, or all nodes of a layer that is too large to be scanned; whether there were any."""
+        """Link new nodes, or all nodes of a layer too large to be scanned; whether there were any."""
         layer, options = self._layers[level], self.options
         rows = np.zeros(0, np.int32) if new is None or not layer.linked else new
         size = len(layer.rows)
@@ -165,21 +162,9 @@ class Linked:
     def _revise(
         self, layers: Sequence[Read], rows: Sequence[Places], links: Sequence[Array], threads: int
     ) -> list[int]:
-        """Let the index hold these layers; nodes that it has keep their links.
+        """`CHNSW.revised` in place: `layers` read vectors by row, and `links` are pairs (node, child).
 
-        Parameters
-        ----------
-        layers
-            For each layer a function that reads vectors by row.
-        rows
-            For each layer the id here of each node that is known to be here, or -1; the others are
-            recognised by their vectors.
-        links
-            For each layer but the lowest its pairs (node, child).
-
-        Returns
-        -------
-        For each layer how many nodes were deleted or added.
+        Returns how many nodes of each layer were deleted or added.
         """
         kept = [_placed(*each) for each in zip(self._layers, layers, rows, strict=True)]
         changed: list[int] = []
@@ -205,7 +190,7 @@ class Linked:
 
 
 def chosen_backend(wanted: Backend) -> Literal["native", "numpy"]:
-    """The native kernels or numpy; a warning says so if `auto` finds no native kernels."""
+    """The native kernels or numpy; `auto` warns if it finds no native kernels."""
     if wanted not in ("auto", "native", "numpy"):
         raise ValueError(f"backend must be auto, native or numpy, not {wanted!r}")
     if wanted == "numpy":
@@ -241,10 +226,7 @@ def _placed(layer: Layer, read: Read, rows: Places) -> Places:
 
 
 def _least_moved(places: Places) -> Places:
-    """An order of nodes that leaves as many as possible in their places, so that few stored rows change.
-
-    The last nodes fill the places that became free.
-    """
+    """An order that leaves most nodes in their places; the last ones fill the places that became free."""
     count = len(places)
     order = np.full(count, -1, np.int64)
     early = np.flatnonzero(places < count)

@@ -21,17 +21,7 @@ Weights = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Each edge once, its lower end first, in ascending order, without self-loops.
-
-    Parameters
-    ----------
-    low, high
-        The ends of each edge, shape (edges,), `low < high`.
-    weights
-        Shape (edges,), above 0.
-    nodes
-        Number of nodes.
-    """
+    """Each edge once, in ascending order, with `low < high` and weights above 0; arrays of shape (edges,)."""
 
     low: Labels
     high: Labels

@@ -126,17 +126,11 @@ class _Aligner:
 def shifts(before: NDArray[np.integer], after: NDArray[np.integer], spans: Spans) -> NDArray[np.int64]:
     """For each value of `before` the most frequent difference to the item in its place in `after`.
 
-    Parameters
-    ----------
-    before, after
-        Of the same type, int32 or int64; negative values are left out.
-    spans
-        The runs, of `aligned`.
+    `before` and `after` are int32 or int64; negative values are left out. `spans` are runs of `aligned`.
 
     Returns
     -------
-    A difference for each value from 0 to the largest of `before`; for values in no run, that of the last
-    smaller one that is in one, 0 before the first. Shape (largest + 1,).
+    Differences, shape (largest value + 1,); a value in no run has that of the last smaller one in a run.
     """
     count = int(before.max(initial=-1)) + 1
     found, votes = np.zeros(count, np.int64), np.zeros(count, np.int32)

@@ -32,19 +32,15 @@ class Centrality:
 def centrality(ends: NDArray[np.integer], nodes: int, sources: NDArray[np.integer]) -> Centrality:
     """Core numbers and betweenness of an undirected graph, and their thresholds.
 
+    The core threshold is floor(ln|V| * sqrt(mean degree)), at least 1 (N1); the bridge threshold is the mean
+    betweenness times floor(log10|V|), at least once (N2).
+
     Parameters
     ----------
     ends
         The ends of each edge, shape (edges, 2). Parallel edges count once, self-loops not at all.
-    nodes
-        Number of nodes, |V|.
     sources
         Nodes from which shortest paths are counted for the betweenness: a sample, or all.
-
-    Returns
-    -------
-    The core threshold is floor(ln|V| * sqrt(mean degree)), at least 1 (N1); the bridge threshold is the mean
-    betweenness times floor(log10|V|), at least once (N2).
 
     Raises
     ------

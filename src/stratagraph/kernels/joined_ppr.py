@@ -28,16 +28,9 @@ if native_available():
 class JoinedGraph:
     """Several graphs as one.
 
-    Parameters
-    ----------
-    matrices
-        Row-stochastic matrices P_i, in memory or memory-mapped.
-    numbers
-        Of each, the number of its nodes in the union, int32, shape (nodes of P_i,).
-    starts
-        The places of node v are `starts[v]` to `starts[v + 1]`, int64, shape (nodes + 1,).
-    owners, rows, shares
-        Of each place the graph, the row in it, and the part of the node's mass that passes there.
+    - `matrices`, `numbers`: the matrices P_i, and the numbers of their nodes in the union
+    - `starts`: the places of node v are `starts[v]` to `starts[v + 1]`
+    - `owners`, `rows`, `shares`: of each place the graph, the row in it, and the share of the node's mass
     """
 
     matrices: Sequence[csr_array]

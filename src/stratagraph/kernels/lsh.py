@@ -65,19 +65,8 @@ def hash_codes(vectors: Matrix, planes: Matrix, *, batch: int = 8192) -> Codes:
     A code depends on its vector alone: matrix products differ in their last digits with the size of the
     batch, so products near zero are computed again.
 
-    Parameters
-    ----------
-    vectors
-        Shape (n, dimension).
-    planes
-        Shape (bits, dimension).
-    batch
-        Rows hashed at once.
-
-    Raises
-    ------
-    ValueError
-        If the dimensions differ.
+    `vectors` have shape (n, dimension) and `planes` (bits, dimension), else a `ValueError` says so; `batch`
+    rows are hashed at once.
     """
     if vectors.ndim != 2 or planes.ndim != 2 or vectors.shape[1] != planes.shape[1]:
         raise ValueError(f"vectors {vectors.shape} and planes {planes.shape} differ in dimension")

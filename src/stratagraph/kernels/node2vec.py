@@ -21,19 +21,10 @@ _POWERS = 4
 
 @dataclass(frozen=True, slots=True)
 class Walks:
-    """Second-order random walks (Grover and Leskovec, 2016).
+    """Second-order random walks (Grover and Leskovec, 2016): `per_node` from each node, of `length` nodes.
 
-    Parameters
-    ----------
-    per_node
-        Walks that start at each node.
-    length
-        Nodes of a walk.
-    window
-        Nodes at most so far apart in a walk are near each other.
-    p, q
-        Return and in-out parameters: going back is weighed 1/p, going to a neighbour of the node before 1,
-        going elsewhere 1/q.
+    Nodes at most `window` apart in a walk are near each other. Going back is weighed 1/p, going to a
+    neighbour of the node before 1, going elsewhere 1/q.
     """
 
     per_node: int = 8

@@ -16,19 +16,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """The rows of keys.
-
-    Attributes
-    ----------
-    keys
-        Strictly ascending, shape (n,).
-    starts
-        The rows of key i are `rows[starts[i]:starts[i + 1]]`, shape (n + 1,).
-    rows
-        Ascending for each key, shape (postings,).
-    values
-        A number beside each, shape (postings,).
-    """
+    """The rows of key i are `rows[starts[i]:starts[i + 1]]`, ascending, with a value each; keys ascend."""
 
     keys: Keys
     starts: NDArray[np.integer]

@@ -38,7 +38,7 @@ def transition_matrix(nodes: int, ends: NDArray[np.integer], weights: NDArray[np
     Raises
     ------
     ValueError
-        If an end is not a node, or a weight is not a positive number.
+        If an end is out of range, or a weight is not a positive number.
     """
     if ends.size and not (ends.min() >= 0 and ends.max() < nodes):
         raise ValueError(f"edges join nodes 0 to {nodes - 1}, not {ends.min()} and {ends.max()}")
@@ -99,8 +99,8 @@ def shallow_pagerank(
     Raises
     ------
     ValueError
-        If `entries` is empty or no node, `restart` is outside (0, 1), a weight is not positive, `per_edge` is
-        outside [0, 1), or the matrix is damaged where the walk comes.
+        If `entries` is empty or out of range, `restart` is outside (0, 1), a weight is not positive,
+        `per_edge` is outside [0, 1), or the matrix is damaged.
     """
     (walk,) = shallow_pagerank_many(
         transition,

@@ -24,16 +24,7 @@ def resized(
     one to which it has most weight. The number is missed where communities have no edges between them, or a
     split gives more than two parts.
 
-    Parameters
-    ----------
-    ends, weights, labels
-        The graph and its communities, as for `leiden`.
-    max_size
-        No community that is joined becomes larger.
-
-    Returns
-    -------
-    Labels, shape (nodes,), numbered from 0 by each community's smallest member.
+    Arguments and results are as for `leiden`; no joined community becomes larger than `max_size`.
     """
     edges = Edges.of(ends, weights, len(labels))
     found = number(labels)

@@ -43,11 +43,6 @@ def spectral(
     Returns
     -------
     Labels, shape (nodes,), numbered from 0 by each community's smallest member.
-
-    Raises
-    ------
-    ValueError
-        If the edges or `max_size` are not valid.
     """
     edges = Edges.of(ends, weights, nodes)
     adjacency = edges.matrix()
