@@ -9,6 +9,7 @@ import warnings
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -158,7 +159,7 @@ class Asking:
             question.vector,
             options,
             self.count_tokens,
-            SubgraphPainter(self.reader.snapshot),
+            SubgraphPainter(self.reader.snapshot, partial(self.reader.allowed_parts, question)),
             self.gate.cost,
         )
 

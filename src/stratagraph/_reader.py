@@ -76,6 +76,10 @@ class Answering(ABC):
         """What the question's filter admits."""
 
     @abstractmethod
+    def allowed_parts(self, question: Question) -> Sequence[Allowed] | None:
+        """What the question's filter admits of each index behind it; None: everything."""
+
+    @abstractmethod
     def _blamed(self, error: Exception) -> Damaged | None:
         """The damage behind an error that has no name."""
 
@@ -274,6 +278,11 @@ class Reader(Answering):
             with self._lock:
                 self._allowed[key] = allowed
         return allowed
+
+    def allowed_parts(self, question: Question) -> Sequence[Allowed] | None:
+        """What the question's filter admits, as the only part."""
+        allowed = self._allowed_by(question)
+        return None if allowed is None else [allowed]
 
     def _evaluated(self, where: Where, method: str) -> Allowed:
         own = self.snapshot.part(method).arrays

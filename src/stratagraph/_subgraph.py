@@ -14,6 +14,7 @@ from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.names.index import canonical
 from stratagraph.pipeline.names.linking import link
 from stratagraph.protocols import Rows
+from stratagraph.question import Allowed
 from stratagraph.results import Retrieval
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.viz.question import MOST_HITS, PATHS, Subgraph
@@ -26,16 +27,19 @@ MOST_SOURCES = 10
 """Passages of a hit that are looked at: a summary of a whole corpus is near everything."""
 
 
-def subgraph(snapshot: Snapshot, retrieval: Retrieval) -> Subgraph:
+def subgraph(snapshot: Snapshot, retrieval: Retrieval, allowed: Allowed | None = None) -> Subgraph:
     """Entities that the question names, that were found, that a path passes, or that join passages.
 
-    Of those in the hits' passages, the ones in most passages come first, of equals the rarer.
+    Of those in the hits' passages, the ones in most passages come first, of equals the rarer. Entities and
+    relations are drawn only if the filter admits all their passages.
     """
     graph = Graph(snapshot.part(GRAPH))
     linked = link(retrieval.query, graph.names)
     found = _entities_found(graph, retrieval)
     met, shared = _in_passages(graph, _passages(snapshot, retrieval))
     certain = np.unique(np.concatenate([linked.named, linked.near, found]))
+    if allowed is not None:
+        certain, met = certain[allowed.graph[certain]], met[allowed.graph[met]]
     ranked = np.concatenate([certain, met[~np.isin(met, certain)]])
     most = min(max(FEW_ENTITIES, shared), MOST_ENTITIES)
     chosen = np.sort(ranked[: max(most, len(certain))])
@@ -43,9 +47,9 @@ def subgraph(snapshot: Snapshot, retrieval: Retrieval) -> Subgraph:
     names = dict(zip(chosen.tolist(), (each.id for each in shown), strict=True))
     return Subgraph(
         shown,
-        tuple(_listing.relations(snapshot, _relations(graph, chosen).tolist())),
-        named=frozenset(names[row] for row in linked.named.tolist()),
-        meant=frozenset(names[row] for row in linked.near.tolist()),
+        tuple(_listing.relations(snapshot, _relations(graph, chosen, allowed).tolist())),
+        named=frozenset(names[row] for row in linked.named.tolist() if row in names),
+        meant=frozenset(names[row] for row in linked.near.tolist() if row in names),
         left_out=len(ranked) - len(chosen),
     )
 
@@ -86,8 +90,10 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(each)
 
 
-def _relations(graph: Graph, entities: Rows | Sequence[int]) -> NDArray[np.int64]:
-    """Rows of the strongest relations between these entities, ascending."""
+def _relations(graph: Graph, entities: Rows | Sequence[int], allowed: Allowed | None) -> NDArray[np.int64]:
+    """Rows of the strongest admitted relations between these entities, ascending."""
     rows = np.flatnonzero(np.isin(graph.ends, entities).all(axis=1))
+    if allowed is not None:
+        rows = rows[allowed.graph[graph.entities + rows]]
     order = np.lexsort((rows, -graph.weights[rows]))[:MOST_RELATIONS]
     return np.sort(rows[order])

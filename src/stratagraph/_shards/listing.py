@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import merge
 from itertools import chain, groupby
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from stratagraph import _listing
 from stratagraph._browsing import Browser
 from stratagraph._subgraph import subgraph
+from stratagraph.question import Allowed
 from stratagraph.records import (
     Extraction,
     GraphEntity,
@@ -117,13 +118,26 @@ class SubgraphPainter:
     """Draws retrievals from the generations that answered them.
 
     It holds an open index, so copies of a retrieval share it, and a pickled retrieval has none.
+
+    Parameters
+    ----------
+    snapshot
+        The generations.
+    allowed
+        Tells what the search's filter admits of each of them; None: everything.
     """
 
-    def __init__(self, snapshot: AnySnapshot) -> None:
+    def __init__(self, snapshot: AnySnapshot, allowed: Callable[[], Sequence[Allowed] | None]) -> None:
         self._snapshot = snapshot
+        self._allowed = allowed
 
     def __call__(self, retrieval: Retrieval) -> Picture:
-        parts = [subgraph(part, retrieval) for part in _parts(self._snapshot)]
+        snapshots = _parts(self._snapshot)
+        allowed = self._allowed()
+        parts = [
+            subgraph(part, retrieval, None if allowed is None else allowed[at])
+            for at, part in enumerate(snapshots)
+        ]
         drawn = Subgraph(
             tuple(_once(chain.from_iterable(part.entities for part in parts))),
             tuple(_once(chain.from_iterable(part.relations for part in parts))),

@@ -70,10 +70,15 @@ class JoinedReader(Answering):
     def _opened_searcher(self, name: str) -> Searcher:
         return FanOut(self, name)
 
-    def _allowed_by(self, question: Question) -> Allowed | None:
+    def _allowed_by(self, question: Question) -> JoinedAllowed | None:
         found = [part._allowed_by(question) for part in self.parts]
         kept = [each for each in found if each is not None]
         return JoinedAllowed(kept) if kept else None
+
+    def allowed_parts(self, question: Question) -> Sequence[Allowed] | None:
+        """What the question's filter admits of each shard."""
+        allowed = self._allowed_by(question)
+        return None if allowed is None else allowed.parts
 
     def _blamed(self, error: Exception) -> Damaged | None:
         for name, part in zip(self.snapshot.names, self.snapshot.parts, strict=True):
