@@ -78,59 +78,31 @@ if TYPE_CHECKING:
     from stratagraph.results import Retrieval as Retrieval
 
 _HOMES = {
-    "stratagraph._mapping": ("mapper",),
-    "stratagraph.config": ("Config",),
-    "stratagraph.importing": (
-        "Imported",
-        "from_graph_documents",
-        "from_property_graph",
-        "read_extraction",
-        "read_graphrag",
-        "read_openie",
-    ),
-    "stratagraph.index": ("Index",),
+    "stratagraph._mapping": "mapper",
+    "stratagraph._search_options": "SearchOption check_search_options search_options",
     "stratagraph.api": (
-        "abuild_index",
-        "abuild_shards",
-        "aestimate",
-        "aopen_index",
-        "build_index",
-        "build_shards",
-        "estimate",
-        "open_index",
+        "abuild_index abuild_shards aestimate aopen_index build_index build_shards estimate open_index"
     ),
-    "stratagraph.methods.archrag": ("register_augmentation", "register_clustering"),
-    "stratagraph.methods.lshtree": ("LSHTreeConfig",),
-    "stratagraph.models.estimate": ("Estimate",),
-    "stratagraph.models.budget": ("Budget", "Limits", "Prices"),
-    "stratagraph.models.local": ("HashingEmbedder", "MiniLMEmbedder", "OnnxEmbedder"),
-    "stratagraph.pipeline.chunk": ("ChunkConfig",),
-    "stratagraph.results": ("Answer", "AnswerStream", "Citation", "Context", "Hit", "Picture", "Retrieval"),
-    "stratagraph.pipeline.extraction.stage": ("ExtractionConfig",),
-    "stratagraph.loaders": ("read_documents",),
-    "stratagraph._search_options": ("SearchOption", "check_search_options", "search_options"),
+    "stratagraph.config": "Config",
+    "stratagraph.importing": (
+        "Imported from_graph_documents from_property_graph read_extraction read_graphrag read_openie"
+    ),
+    "stratagraph.index": "Index",
+    "stratagraph.loaders": "read_documents",
+    "stratagraph.methods.archrag": "register_augmentation register_clustering",
+    "stratagraph.methods.lshtree": "LSHTreeConfig",
+    "stratagraph.models.budget": "Budget Limits Prices",
+    "stratagraph.models.estimate": "Estimate",
+    "stratagraph.models.local": "HashingEmbedder MiniLMEmbedder OnnxEmbedder",
+    "stratagraph.pipeline.chunk": "ChunkConfig",
+    "stratagraph.pipeline.extraction.stage": "ExtractionConfig",
     "stratagraph.records": (
-        "BuildReport",
-        "Chunk",
-        "Document",
-        "EntityMention",
-        "Extraction",
-        "Failure",
-        "GraphEntity",
-        "GraphRelation",
-        "GraphUnit",
-        "Level",
-        "Listed",
-        "Listing",
-        "MethodNode",
-        "RelationMention",
-        "Section",
-        "SemanticUnit",
-        "StreamedDocument",
-        "Usage",
+        "BuildReport Chunk Document EntityMention Extraction Failure GraphEntity GraphRelation GraphUnit "
+        "Level Listed Listing MethodNode RelationMention Section SemanticUnit StreamedDocument Usage"
     ),
+    "stratagraph.results": "Answer AnswerStream Citation Context Hit Picture Retrieval",
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "Answer",

@@ -43,7 +43,6 @@ from stratagraph.question import (
     View,
     Where,
 )
-from stratagraph.records import Usage
 from stratagraph.results import Answer, Citation, CountTokens, Retrieval
 
 DEFAULT_K = 10
@@ -148,7 +147,7 @@ class Asking:
             for step, vector in zip(texts[1:], vectors[1:], strict=True)
         ]
         hits, trace = await asyncio.to_thread(self._searched, question, steps, arguments.rerank)
-        spent = _difference(self.gate.ledger.total, before)
+        spent = self.gate.ledger.total - before
         return Retrieval(
             text,
             method,
@@ -363,15 +362,3 @@ def _searching(arguments: SearchArguments) -> list[str]:
         "rerank": arguments.rerank is not None,
     }
     return [*named, *(name for name, given in switches.items() if given)]
-
-
-def _difference(after: Usage, before: Usage) -> Usage:
-    return Usage(
-        after.calls - before.calls,
-        after.cached_calls - before.cached_calls,
-        after.input_tokens - before.input_tokens,
-        after.output_tokens - before.output_tokens,
-        after.embedded_texts - before.embedded_texts,
-        after.seconds - before.seconds,
-        after.embedded_tokens - before.embedded_tokens,
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,20 @@ _NAMED = 5  # documents and passages that a thing names
 _BATCH = 4096  # texts held while looking for words
 
 
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """The arguments of `Index.browse`, with a table."""
+
+    table: str
+    level: int | None
+    kind: str | None
+    within: str | None
+    text: str
+    around: str | None
+    offset: int
+    limit: int
+
+
 class Browser:
     """Lists one generation. Safe to use from several threads."""
 
@@ -51,46 +66,34 @@ class Browser:
             for (level, kind), count in sorted(counts.items(), key=lambda item: (-item[0][0], item[0][1]))
         )
 
-    def page(
-        self,
-        table: str,
-        *,
-        level: int | None,
-        kind: str | None,
-        within: str | None,
-        text: str,
-        around: str | None,
-        offset: int,
-        limit: int,
-    ) -> Listing:
+    def page(self, asked: PageRequest) -> Listing:
         """See `Index.browse`."""
-        if within is not None and table not in TABLES:
-            things = self._members(table, within)
+        offset = asked.offset
+        if asked.within is not None and asked.table not in TABLES:
+            things = self._members(asked.table, asked.within)
         else:
-            things = [(table, row) for row in self._rows(table, level, kind, within).tolist()]
-        if text.strip():
-            admitted = {name: set(self._with_words(name, text).tolist()) for name in {t for t, _ in things}}
-            things = [(name, row) for name, row in things if row in admitted[name]]
-        if around is not None:
-            offset = max(0, self._place(things, around) - limit // 2)
-        chosen = things[offset : offset + limit]
+            things = [(asked.table, row) for row in self._rows(asked).tolist()]
+        if asked.text.strip():
+            tables = {table for table, _ in things}
+            admitted = {table: set(self._with_words(table, asked.text).tolist()) for table in tables}
+            things = [(table, row) for table, row in things if row in admitted[table]]
+        if asked.around is not None:
+            row = self.snapshot.row_of([asked.around]).get(asked.around)
+            if row is None or (PASSAGES, row) not in things:
+                raise KeyError(f"there is no passage {asked.around!r} in this list")
+            offset = max(0, things.index((PASSAGES, row)) - asked.limit // 2)
+        chosen = things[offset : offset + asked.limit]
         return Listing(tuple(self._listed(chosen)), len(things), offset)
 
-    def _place(self, things: Sequence[tuple[str, int]], passage: str) -> int:
-        row = self.snapshot.row_of([passage]).get(passage)
-        if row is None or (PASSAGES, row) not in things:
-            raise KeyError(f"there is no passage {passage!r} in this list")
-        return things.index((PASSAGES, row))
-
-    def _rows(self, table: str, level: int | None, kind: str | None, within: str | None) -> Rows:
-        if table == DOCUMENTS:
+    def _rows(self, asked: PageRequest) -> Rows:
+        if asked.table == DOCUMENTS:
             return np.arange(self.snapshot.document_count)
-        if table == PASSAGES:
-            return self._passages(within)
-        if table == ENTITIES:
+        if asked.table == PASSAGES:
+            return self._passages(asked.within)
+        if asked.table == ENTITIES:
             frequency = np.diff(self._graph.sources[0][: self._graph.entities + 1])
             return np.lexsort((np.arange(len(frequency)), -frequency))
-        return self._outline(table).ordered(level, kind)
+        return self._outline(asked.table).ordered(asked.level, asked.kind)
 
     def _passages(self, document: str | None) -> Rows:
         """All passages, or those of a document, in order."""

@@ -104,13 +104,12 @@ def _whole(
 
 def _presplit(document_id: str, chunks: list[Chunk]) -> Arrival:
     parts = [part for c in chunks for part in (c.text, c.ref, _canonical(c.metadata, document_id))]
-    held = [replace(c, text=_storable(c.text)) for c in sorted(chunks, key=lambda chunk: chunk.ordinal)]
+    held = []
+    for chunk in sorted(chunks, key=lambda chunk: chunk.ordinal):
+        # No file can hold a lone surrogate: it becomes U+FFFD.
+        text = chunk.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        held.append(replace(chunk, text=text))
     return Arrival(document_id, content_id(*parts), {}, lambda: (c for c in held if c.text.strip()))
-
-
-def _storable(text: str) -> str:
-    """Replace lone surrogates, which no file can hold, by U+FFFD."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _canonical(metadata: Metadata, document_id: str) -> str:
@@ -143,7 +142,10 @@ def split_ahead(
             if _bare(each, known) is None:
                 yield each
             else:
-                chunks = [_owned(chunk, each.metadata) for chunk in next(made)]
+                own = each.metadata  # chunks without metadata of their own share it
+                chunks = [
+                    replace(c, metadata={**own, **c.metadata} if c.metadata else own) for c in next(made)
+                ]
                 yield replace(each, chunks=partial(iter, chunks))
 
 
@@ -180,11 +182,6 @@ def _bare(arrival: Arrival, known: Mapping[str, str]) -> Document | None:
     return replace(arrival.document, metadata={})
 
 
-def _owned(chunk: Chunk, metadata: Metadata) -> Chunk:
-    """A chunk with its document's metadata under its own."""
-    return replace(chunk, metadata={**metadata, **chunk.metadata} if chunk.metadata else metadata)
-
-
 def take_in(
     coming: Iterable[Arrival],
     existing: Mapping[str, str],
@@ -199,7 +196,11 @@ def take_in(
     seen: dict[str, str] = {}
     for arrival in coming:
         if arrival.id in seen:
-            _refuse_other(arrival, seen[arrival.id])
+            if arrival.digest != seen[arrival.id]:
+                raise ValueError(
+                    f"document id {arrival.id!r} was given twice with different content; "
+                    "ids must be unique within one call"
+                )
             intake.skipped.append(arrival.id)
             continue
         seen[arrival.id] = arrival.digest
@@ -210,20 +211,8 @@ def take_in(
         else:
             (intake.updated if arrival.id in existing else intake.added).append(arrival.id)
     if not (intake.added or intake.updated or intake.unchanged or intake.emptied):
-        raise ValueError(_nothing(intake))
+        if not intake.skipped:
+            raise ValueError("no documents were given; nothing was written")
+        names = ", ".join(repr(identity) for identity in intake.skipped[:5])
+        raise ValueError(f"all {len(intake.skipped)} documents are blank ({names}); nothing was written")
     return intake
-
-
-def _refuse_other(arrival: Arrival, digest: str) -> None:
-    if arrival.digest != digest:
-        raise ValueError(
-            f"document id {arrival.id!r} was given twice with different content; "
-            "ids must be unique within one call"
-        )
-
-
-def _nothing(intake: Intake) -> str:
-    if not intake.skipped:
-        return "no documents were given; nothing was written"
-    names = ", ".join(repr(identity) for identity in intake.skipped[:5])
-    return f"all {len(intake.skipped)} documents are blank ({names}); nothing was written"

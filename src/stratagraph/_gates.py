@@ -187,7 +187,9 @@ class Models:
         gives the `generation` that it reads.
         """
         if journal is not None:
-            _require_keys(self.llm)
+            for model in models_by_stage(self.llm).values():
+                if hasattr(model, "require_key"):
+                    model.require_key()
         keywords = self._keywords(folder, config, journal, generation)
         if name is not None and keywords["progress"] is not None:
             keywords["progress"] = NamedProgress(keywords["progress"], name)
@@ -239,6 +241,8 @@ class Models:
         self, folder: Folder, config: Config, journal: Journal | None, generation: int | None = None
     ) -> dict[str, Any]:
         hashed = isinstance(self.embedder, HashingEmbedder)  # done again for less than it costs to keep it
+        with self._lock:  # one for all gates of the index, so that concurrent operations share the limits
+            services = self._services = self._services or Services(config.limits)
         return {
             "cache": self._shared or CallsOfOperation(folder, generation),
             "vectors": None if hashed else journal,
@@ -249,16 +253,9 @@ class Models:
             "max_failures": config.max_failures,
             "dimension": folder.dimension,
             "prompts": config.prompts,
-            "services": self._services_of(config),
+            "services": services,
             "mapper": None if journal is None else self.mapper,
         }
-
-    def _services_of(self, config: Config) -> Services:
-        """Shared by all gates of the index, so that concurrent operations share the limits."""
-        with self._lock:
-            if self._services is None:
-                self._services = Services(config.limits)
-            return self._services
 
     def counting_gate(self, folder: Folder, config: Config) -> CountingGate:
         """A gate that calls nothing and counts what it would call."""
@@ -271,13 +268,6 @@ class Models:
             dimension=folder.dimension or declared_dimension(self.embedder),
             prompts=config.prompts,
         )
-
-
-def _require_keys(llm: Any) -> None:
-    """Refuse models without a key before anything is done."""
-    for model in models_by_stage(llm).values():
-        if hasattr(model, "require_key"):
-            model.require_key()
 
 
 def _embedder(given: Any, recorded: Manifest | None) -> Any:

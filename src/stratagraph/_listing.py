@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph._origins import Origins
+from stratagraph._origins import Origin, RecentOrigins
 from stratagraph.pipeline.extraction.stage import NAME as EXTRACTION
 from stratagraph.pipeline.extraction.stage import extractions as stored_extractions
 from stratagraph.pipeline.graph import NAME as GRAPH
@@ -25,8 +25,6 @@ from stratagraph.records import (
 from stratagraph.store.snapshot import Snapshot
 
 BATCH = 512
-MANY = 2000
-"""Nodes beyond which the ids of all chunks are read at once, and not for each batch those that it needs."""
 MEMBERS = "members"
 """Key of `Node.extra` under which a method keeps the ids of what a node was made of."""
 
@@ -42,10 +40,10 @@ def entities(snapshot: Snapshot, ids: Iterable[str] | None = None) -> Iterator[G
 
 def entities_at(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[GraphEntity]:
     """The entities at these rows of the graph."""
-    for batch, origins in _batches(snapshot, snapshot.part(GRAPH), rows):
-        for _, node in batch:
+    for _, nodes, origins in _batches(snapshot, snapshot.part(GRAPH), rows):
+        for node, origin in zip(nodes, origins, strict=True):
             name, kind, description = (node.extra[key] for key in ("name", "type", "description"))
-            yield GraphEntity(node.id, name, kind, description, *origins.of(node))
+            yield GraphEntity(node.id, name, kind, description, *origin)
 
 
 def relations(snapshot: Snapshot, rows: Iterable[int] | None = None) -> Iterator[GraphRelation]:
@@ -53,23 +51,23 @@ def relations(snapshot: Snapshot, rows: Iterable[int] | None = None) -> Iterator
     graph = Graph(snapshot.part(GRAPH))
     chosen = range(graph.relations) if rows is None else rows
     places = [graph.entities + row for row in chosen]
-    for batch, origins in _batches(snapshot, graph.stored, places):
-        ends = graph.ends[[row - graph.entities for row, _ in batch]]
+    for batch, nodes, origins in _batches(snapshot, graph.stored, places):
+        ends = graph.ends[[row - graph.entities for row in batch]]
         names = _ids(graph.stored, ends.ravel())
-        for (_, node), source, target in zip(batch, names[::2], names[1::2], strict=True):
-            yield GraphRelation(node.id, source, target, node.text, node.extra["weight"], *origins.of(node))
+        for node, source, target, origin in zip(nodes, names[::2], names[1::2], origins, strict=True):
+            yield GraphRelation(node.id, source, target, node.text, node.extra["weight"], *origin)
 
 
 def units(snapshot: Snapshot) -> Iterator[GraphUnit]:
     graph = Graph(snapshot.part(GRAPH))
     first = graph.entities + graph.relations
     indptr, indices = graph.unit_entities
-    for batch, origins in _batches(snapshot, graph.stored, range(first, first + graph.units)):
-        start, end = batch[0][0] - first, batch[-1][0] - first + 1
+    for batch, nodes, origins in _batches(snapshot, graph.stored, range(first, first + graph.units)):
+        start, end = batch[0] - first, batch[-1] - first + 1
         named = _ids(graph.stored, indices[indptr[start] : indptr[end]])
         borders = (indptr[start : end + 1] - indptr[start]).tolist()
-        for (_, node), (low, high) in zip(batch, pairwise(borders), strict=True):
-            yield GraphUnit(node.id, node.text, tuple(named[low:high]), *origins.of(node))
+        for node, (low, high), origin in zip(nodes, pairwise(borders), origins, strict=True):
+            yield GraphUnit(node.id, node.text, tuple(named[low:high]), *origin)
 
 
 def extractions(snapshot: Snapshot) -> Iterator[tuple[str, Extraction]]:
@@ -81,46 +79,47 @@ def extractions(snapshot: Snapshot) -> Iterator[tuple[str, Extraction]]:
 
 def method_nodes(snapshot: Snapshot, method: str) -> Iterator[MethodNode]:
     stored = snapshot.part(method)
-    for batch, origins in _batches(snapshot, stored, range(stored.size)):
-        members = _members(snapshot, stored, batch)
-        for (_, node), own in zip(batch, members, strict=True):
+    for batch, nodes, origins in _batches(snapshot, stored, range(stored.size)):
+        members = _members(snapshot, stored, batch, nodes)
+        for node, own, origin in zip(nodes, members, origins, strict=True):
             metadata = {key: value for key, value in node.extra.items() if key != MEMBERS}
-            sources, documents = origins.of(node)
-            yield MethodNode(node.id, node.kind, node.level, node.text, own, sources, documents, metadata)
+            yield MethodNode(node.id, node.kind, node.level, node.text, own, *origin, metadata)
 
 
 def _batches(
     snapshot: Snapshot, stored: Stored, rows: Sequence[int]
-) -> Iterator[tuple[list[tuple[int, Node]], Origins]]:
-    """Nodes with their rows, some hundred at a time."""
-    known = Origins(snapshot) if len(rows) > MANY else None
+) -> Iterator[tuple[Sequence[int], list[Node], list[Origin]]]:
+    """Rows, their nodes and the nodes' origins, some hundred at a time."""
+    origins = RecentOrigins(snapshot)
     for first in range(0, len(rows), BATCH):
-        chosen = rows[first : first + BATCH]
-        nodes = stored.nodes(chosen)
-        yield list(zip(chosen, nodes, strict=True)), known or Origins(snapshot, nodes)
+        batch = rows[first : first + BATCH]
+        nodes = stored.nodes(batch)
+        yield batch, nodes, origins.of([np.asarray(node.sources, np.int64) for node in nodes])
 
 
 def _ids(stored: Stored, rows: NDArray[np.integer]) -> list[str]:
     """Ids of nodes at rows that may repeat."""
     present, places = np.unique(rows, return_inverse=True)
-    names = [node.id for node in stored.nodes(present.tolist())]
+    names = stored.ids(present.tolist())
     return [names[i] for i in places.tolist()]
 
 
-def _members(snapshot: Snapshot, stored: Stored, batch: Sequence[tuple[int, Node]]) -> list[tuple[str, ...]]:
+def _members(
+    snapshot: Snapshot, stored: Stored, rows: Sequence[int], nodes: Sequence[Node]
+) -> list[tuple[str, ...]]:
     """Members as named by the nodes, or by a tree's arrays: chunks for level 1, else nodes."""
     if "children.indptr" not in stored.arrays:
-        return [tuple(node.extra.get(MEMBERS, ())) for _, node in batch]
+        return [tuple(node.extra.get(MEMBERS, ())) for node in nodes]
     indptr, indices = stored.arrays["children.indptr"], stored.arrays["children.indices"]
-    lists = [indices[indptr[row] : indptr[row + 1]] for row, _ in batch]
-    lowest = [node.level == 1 for _, node in batch]
-    low = _distinct(rows for rows, is_low in zip(lists, lowest, strict=True) if is_low)
-    high = _distinct(rows for rows, is_low in zip(lists, lowest, strict=True) if not is_low)
-    chunks = dict(zip(low, snapshot.ids(low), strict=True))
-    nodes = dict(zip(high, (node.id for node in stored.nodes(high)), strict=True))
+    lists = [indices[indptr[row] : indptr[row + 1]] for row in rows]
+    lowest = [node.level == 1 for node in nodes]
+    low = _distinct(own for own, is_low in zip(lists, lowest, strict=True) if is_low)
+    high = _distinct(own for own, is_low in zip(lists, lowest, strict=True) if not is_low)
+    chunk_ids = dict(zip(low, snapshot.ids(low), strict=True))
+    node_ids = dict(zip(high, stored.ids(high), strict=True))
     return [
-        tuple((chunks if is_low else nodes)[row] for row in rows.tolist())
-        for rows, is_low in zip(lists, lowest, strict=True)
+        tuple((chunk_ids if is_low else node_ids)[row] for row in own.tolist())
+        for own, is_low in zip(lists, lowest, strict=True)
     ]
 
 

@@ -10,7 +10,6 @@ from cachetools import LRUCache
 
 from stratagraph._locks import Lock
 from stratagraph.protocols import Rows
-from stratagraph.records import Node
 from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.view import CorpusView
@@ -26,30 +25,10 @@ def documents_of(corpus: CorpusView | JoinedSnapshot, chunks: Sequence[str]) -> 
 HELD = 1 << 16
 """Chunks and documents that are remembered."""
 T = TypeVar("T")
+Origin = tuple[tuple[str, ...], tuple[str, ...]]
+"""Ids of the chunks and of the documents that something came from."""
 _LOCK = Lock()
 _NO_ROWS: Rows = np.zeros(0, np.int64)
-
-
-class Origins:
-    """Chunk and document ids by row: of the sources of some nodes, or of all chunks."""
-
-    def __init__(self, snapshot: Snapshot | JoinedSnapshot, nodes: Sequence[Node] | None = None) -> None:
-        self._rows: Rows = np.arange(snapshot.size)
-        if nodes is not None:
-            lists = [np.asarray(node.sources, dtype=np.int64) for node in nodes]
-            self._rows = np.unique(np.concatenate([np.zeros(0, np.int64), *lists]))
-        self._ids = snapshot.ids(self._rows.tolist())
-        numbers = snapshot.chunk_documents()[self._rows].astype(np.int64)
-        present, self._places = np.unique(numbers, return_inverse=True)
-        self._documents = snapshot.document_ids(present.tolist())
-
-    def of(self, node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Chunk ids and document ids of a node's sources, both in corpus order."""
-        at = np.searchsorted(self._rows, np.asarray(node.sources, dtype=np.int64))
-        documents = np.unique(self._places[at])
-        return tuple([self._ids[i] for i in at.tolist()]), tuple(
-            [self._documents[i] for i in documents.tolist()]
-        )
 
 
 class RecentOrigins:
@@ -62,7 +41,7 @@ class RecentOrigins:
         self._documents: LRUCache[int, str] = LRUCache(HELD)
         self._sources: LRUCache[str, Any] = LRUCache(HELD)
 
-    def of(self, lists: Sequence[Rows]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    def of(self, lists: Sequence[Rows]) -> list[Origin]:
         """Chunk ids and document ids of each list of ascending rows, in corpus order."""
         every = np.unique(np.concatenate([_NO_ROWS, *lists]))
         if not len(every):

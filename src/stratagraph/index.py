@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from stratagraph import viz
 from stratagraph._asking import DEFAULT_K, AnswerArguments, Asking, SearchArguments, positive
-from stratagraph._browsing import MOST, TABLES
+from stratagraph._browsing import MOST, TABLES, PageRequest
 from stratagraph._build import RESTORE, Change, settings_of
 from stratagraph._documents import Documents
 from stratagraph._gates import Folder, Models, RecentVectors
@@ -543,16 +543,7 @@ class Index:
                 f"offset must be at least 0 and limit between 1 and {MOST}, not {offset} and {limit}"
             )
         name = table if table in TABLES else self._serve().method_name(table)
-        return self._browse().page(
-            name,
-            level=level,
-            kind=kind,
-            within=within,
-            text=text,
-            around=around,
-            offset=offset,
-            limit=limit,
-        )
+        return self._browse().page(PageRequest(name, level, kind, within, text, around, offset, limit))
 
     def _browse(self) -> listing.JoinedBrowser:
         snapshot = self._serve().snapshot

@@ -171,7 +171,11 @@ class _Walk:
         if not root.is_dir():
             yield root
             return
-        for folder, folders, files in os.walk(root, onerror=self._name_error):
+
+        def skip_error(error: OSError) -> None:
+            self.skip(_printable(Path(error.filename)), str(error.strerror))
+
+        for folder, folders, files in os.walk(root, onerror=skip_error):
             if _MARKER in files or ("CURRENT" in files and "generations" in folders):
                 self.skip(_printable(Path(folder)), "a stratagraph index")
                 folders.clear()
@@ -188,9 +192,6 @@ class _Walk:
             return shown
         real = os.path.realpath(folder)
         return [name for name in shown if os.path.join(real, name) not in self._excluded]
-
-    def _name_error(self, error: OSError) -> None:
-        self.skip(_printable(Path(error.filename)), str(error.strerror))
 
 
 @dataclass(slots=True)
@@ -304,7 +305,15 @@ def _documents(file: _File, skip: Listener, warn: Listener) -> Iterator[Document
         yield from _lines(file, encoding.name, skip)
     elif kind == "CSV":
         with file.path.open(encoding=encoding.name, errors="replace", newline="") as lines:
-            yield from _rows(file, csv_rows(lines, _text(head, encoding), tabs=_is_tsv(file.path)), skip)
+            yield from _rows(
+                file,
+                csv_rows(
+                    lines,
+                    codecs.getincrementaldecoder(encoding.name)("replace").decode(head),
+                    tabs=file.path.suffix.lower() == ".tsv",
+                ),
+                skip,
+            )
     elif kind == "HTML" and file.path.stat().st_size > _MOST_HTML:
         raise Unreadable(f"HTML of more than {_MOST_HTML:,} bytes")
     elif kind != "HTML" and file.path.stat().st_size > STREAMED_ABOVE:
@@ -338,14 +347,6 @@ def _rows(file: _File, rows: Iterable[tuple[int, dict[str, Any]]], skip: Listene
             yield replace(document, metadata={**document.metadata, "row": number})
         except ValueError as error:
             skip(f"{file.name}:{number}", str(error))
-
-
-def _is_tsv(path: Path) -> bool:
-    return path.suffix.lower() == ".tsv"
-
-
-def _text(head: bytes, encoding: _Encoding) -> str:
-    return codecs.getincrementaldecoder(encoding.name)("replace").decode(head)
 
 
 def _encoding(path: Path, head: bytes) -> _Encoding:

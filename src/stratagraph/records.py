@@ -549,15 +549,10 @@ class Usage:
     embedded_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.calls + other.calls,
-            self.cached_calls + other.cached_calls,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.embedded_texts + other.embedded_texts,
-            self.seconds + other.seconds,
-            self.embedded_tokens + other.embedded_tokens,
-        )
+        return Usage(*[getattr(self, name) + getattr(other, name) for name in self.__slots__])
+
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(*[getattr(self, name) - getattr(other, name) for name in self.__slots__])
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from itertools import chain, groupby
 from typing import Any, TypeVar
 
 from stratagraph import _listing
-from stratagraph._browsing import Browser
+from stratagraph._browsing import Browser, PageRequest
 from stratagraph._subgraph import subgraph
 from stratagraph.question import Allowed
 from stratagraph.records import (
@@ -76,42 +76,27 @@ class JoinedBrowser:
                 counts[key] = counts.get(key, 0) + each.count
         return tuple(Level(-level, kind, count) for (level, kind), count in sorted(counts.items()))
 
-    def page(
-        self,
-        table: str,
-        *,
-        level: int | None,
-        kind: str | None,
-        within: str | None,
-        text: str,
-        around: str | None,
-        offset: int,
-        limit: int,
-    ) -> Listing:
+    def page(self, asked: PageRequest) -> Listing:
         """See `Index.browse`. `within` and `around` are looked up in each shard."""
-        chosen = {"level": level, "kind": kind, "within": within, "text": text, "around": around}
-        if within is None and around is None:
-            return self._paged(table, {**chosen, "limit": limit}, offset)
-        missing = KeyError(within or around)
+        if asked.within is None and asked.around is None:
+            return self._joined_page(asked)
+        missing = KeyError(asked.within or asked.around)
         for part in self._parts:
             try:
-                return part.page(table, **chosen, offset=offset, limit=limit)  # type: ignore[arg-type]
+                return part.page(asked)
             except KeyError as error:
                 missing = error
         raise missing
 
-    def _paged(self, table: str, chosen: dict[str, object], offset: int) -> Listing:
+    def _joined_page(self, asked: PageRequest) -> Listing:
         listed: list[Listed] = []
-        total, limit = 0, chosen.pop("limit")
-        assert isinstance(limit, int)
+        total = 0
         for part in self._parts:
-            begin = max(0, offset - total)
-            room = max(1, limit - len(listed))
-            found = part.page(table, **chosen, offset=begin, limit=room)  # type: ignore[arg-type]
-            if len(listed) < limit:
-                listed += found.items
+            room = asked.limit - len(listed)
+            found = part.page(replace(asked, offset=max(0, asked.offset - total), limit=max(1, room)))
+            listed += found.items[:room]
             total += found.total
-        return Listing(tuple(listed), total, offset)
+        return Listing(tuple(listed), total, asked.offset)
 
 
 class SubgraphPainter:

@@ -96,7 +96,9 @@ class _Shards:
                 found.append(await estimated(self._shard(spread, step), self._models, step.change, prices))
             else:
                 found.append(await self._of_a_new_shard(step, prices))
-        return summed_estimates(found)
+        costs = [each.cost for each in found]
+        total = None if None in costs else sum(cost for cost in costs if cost is not None)
+        return Estimate(_usage(each.stages for each in found), total)
 
     async def _of_a_new_shard(self, step: _Step, prices: Prices | None) -> Estimate:
         folder = IndexFolder.create(None)
@@ -245,7 +247,7 @@ class _Shards:
             unchanged=tuple(each for report in reports for each in report.unchanged),
             skipped=(*skipped, *(each for report in reports for each in report.skipped)),
             failures=tuple(each for report in reports for each in report.failures),
-            notes=_counted(report.notes for report in reports),
+            notes=dict(sum((Counter(report.notes) for report in reports), Counter())),
             stages=_usage(report.stages for report in reports),
             models=_usage(report.models for report in reports),
             cost=None if None in costs else sum(cost for cost in costs if cost is not None),
@@ -262,26 +264,11 @@ def _refuse_other(before: JoinedSnapshot, found: Routed) -> None:
             )
 
 
-def summed_estimates(parts: Iterable[Estimate]) -> Estimate:
-    """The sum of estimates; the cost is None if one is unknown."""
-    found = list(parts)
-    costs = [each.cost for each in found]
-    total = None if None in costs else sum(cost for cost in costs if cost is not None)
-    return Estimate(_usage(each.stages for each in found), total)
-
-
 def _concerned(change: Change) -> Iterable[str]:
     """Ids of documents that a change replaces or removes."""
     yield from change.removed
     for item in change.documents or ():
         yield str(getattr(item, "document_id", None) or getattr(item, "id", ""))
-
-
-def _counted(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for each in counts:
-        total.update(each)
-    return dict(total)
 
 
 def _usage(parts: Iterable[Mapping[str, Usage]]) -> dict[str, Usage]:
