@@ -41,7 +41,7 @@ _Read = Callable[[Sequence[int]], list[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenRecords:
     """Segments of chunks or documents: new files, names of kept files, and the slot of each record."""
 
     files: dict[str, FileEntry]
@@ -63,8 +63,8 @@ class Assembled:
         Rows of the chunks of arriving documents, ascending.
     """
 
-    chunks: Written
-    documents: Written
+    chunks: WrittenRecords
+    documents: WrittenRecords
     chunk_documents: NDArray[np.int32]
     rows_now: Rows
     rows_before: Rows
@@ -135,7 +135,6 @@ class _Order:
 def _ordered(
     scratch: Scratch, before: StoredCorpus | None, of: NDArray[np.integer], removed: Collection[str]
 ) -> _Order:
-    """Order the next generation; `of` is the document of each chunk of the previous one."""
     arrived = scratch.arrived()
     numbers = np.array([number for _, number in arrived], np.int64)
     count, places, there = _found(before, [name for name, _ in arrived])
@@ -208,7 +207,7 @@ def _written(
     slots: Rows,
     arrays: Callable[[Rows, Rows], dict[str, NDArray[Any]]],
     compact: bool,
-) -> Written:
+) -> WrittenRecords:
     """Write the records whose slots in `base` are -1; `arrays` makes the arrays of one segment."""
     before = 0 if base is None else len(base)
     coming = np.flatnonzero(slots < 0)
@@ -224,11 +223,10 @@ def _written(
     )
     files = write_segments(directory, generation, plan, arrays, before)
     kept = () if base is None else tuple(base.files[number] for number in plan.kept)
-    return Written(files, kept, plan.slots[slots].astype(np.uint32))
+    return WrittenRecords(files, kept, plan.slots[slots].astype(np.uint32))
 
 
 def _chunk_segment(base: Records | None, coming: _Coming, old: Rows, new: Rows) -> dict[str, NDArray[Any]]:
-    """The arrays of a segment of chunks."""
     ids: list[str] = []
     refs: list[int] = []
     noted: list[bool] = []
@@ -258,7 +256,6 @@ def _chunk_segment(base: Records | None, coming: _Coming, old: Rows, new: Rows) 
 def _document_segment(
     base: StoredCorpus | None, coming: _Coming, old: Rows, new: Rows
 ) -> dict[str, NDArray[Any]]:
-    """The arrays of a segment of documents."""
     names = [] if base is None else base.names.of_slots(old)
 
     def content() -> Iterator[Block | bytes]:

@@ -286,7 +286,7 @@ def _connect_frozen(path: Path) -> sqlite3.Connection:
 
 
 def _connect_writable(path: Path) -> sqlite3.Connection:
-    """Open the cache and create its tables; a file of another kind stays as it is."""
+    """Open the cache and create its tables, unless the file is of another kind."""
     if path.exists():
         with named_errors(path), closing(sqlite3.connect(path)) as probe:
             _require_cache(probe, path)
@@ -342,7 +342,6 @@ def _checksum(key: str, answer: str) -> bytes:
 
 
 def _altered(database: Database) -> Iterator[str]:
-    """One line for each answer whose checksum is wrong."""
     with database.use() as connection:
         sql = "SELECT number, task, key, answer, checksum FROM calls JOIN checksums USING (number)"
         for number, task, key, answer, checksum in connection.execute(sql):

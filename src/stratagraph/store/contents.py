@@ -93,15 +93,15 @@ def part_of(file: str) -> str:
     return found[1] if (found := _OF_PART.fullmatch(file)) else file
 
 
-Named = dict[str, NDArray[Any]]
-Group = tuple[str, str]
+NamedArrays = dict[str, NDArray[Any]]
+ArrayGroup = tuple[str, str]
 """A part, and the folder of those of its arrays that are in one file: `PARTS` or `NUMBERS`."""
 
 
-class Opened(NamedTuple):
+class OpenFile(NamedTuple):
     """The arrays of a file, and the file's device, inode, size and modification time."""
 
-    arrays: Named
+    arrays: NamedArrays
     identity: tuple[int, ...]
 
 
@@ -123,21 +123,21 @@ class Contents:
         Open segment files by path; those that an earlier snapshot has open, which are not opened again.
     """
 
-    corpus: Named = field(default_factory=dict)
+    corpus: NamedArrays = field(default_factory=dict)
     parts: defaultdict[str, Arrays] = field(default_factory=lambda: defaultdict(dict))
-    groups: dict[Group, Arrays] = field(default_factory=dict)
-    patched: dict[Group, Named] = field(default_factory=dict)
-    slots: defaultdict[str, Named] = field(default_factory=lambda: defaultdict(dict))
-    vectors: dict[str, Named] = field(default_factory=dict)
-    nodes: defaultdict[str, dict[str, Named]] = field(default_factory=lambda: defaultdict(dict))
-    texts: defaultdict[str, dict[str, Named]] = field(default_factory=lambda: defaultdict(dict))
+    groups: dict[ArrayGroup, Arrays] = field(default_factory=dict)
+    patched: dict[ArrayGroup, NamedArrays] = field(default_factory=dict)
+    slots: defaultdict[str, NamedArrays] = field(default_factory=lambda: defaultdict(dict))
+    vectors: dict[str, NamedArrays] = field(default_factory=dict)
+    nodes: defaultdict[str, dict[str, NamedArrays]] = field(default_factory=lambda: defaultdict(dict))
+    texts: defaultdict[str, dict[str, NamedArrays]] = field(default_factory=lambda: defaultdict(dict))
     files: dict[tuple[str, str], str] = field(default_factory=dict)
-    opened: dict[str, Opened] = field(default_factory=dict)
-    known: Mapping[str, Opened] = field(default_factory=dict)
+    opened: dict[str, OpenFile] = field(default_factory=dict)
+    known: Mapping[str, OpenFile] = field(default_factory=dict)
     pieces: Mapping[str, Pieces] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, manifest: Manifest, known: Mapping[str, Opened] = MappingProxyType({})) -> Contents:
+    def of(cls, manifest: Manifest, known: Mapping[str, OpenFile] = MappingProxyType({})) -> Contents:
         """Contents of a generation, to which no file was added yet."""
         sizes = {file: entry.bytes for file, entry in manifest.files.items()}
         return cls(pieces=of_files(sizes, _PIECE), known=known)
@@ -170,12 +170,12 @@ class Contents:
         elif file.endswith(SUFFIX):
             self.corpus.update(open_arrays(directory, file, descriptor))
 
-    def _open(self, directory: Directory, file: str, descriptor: int) -> Named:
+    def _open(self, directory: Directory, file: str, descriptor: int) -> NamedArrays:
         arrays = open_arrays(directory, file, descriptor)
-        self.opened[file] = Opened(arrays, _identity(os.fstat(descriptor)))
+        self.opened[file] = OpenFile(arrays, _identity(os.fstat(descriptor)))
         return arrays
 
-    def _add(self, group: Group, arrays: Named, file: str) -> None:
+    def _add(self, group: ArrayGroup, arrays: NamedArrays, file: str) -> None:
         self.groups[group] = arrays
         self.files.update({(group[0], name): file for name in arrays})
 
@@ -214,8 +214,7 @@ class Contents:
             return
         self._add((part, PARTS), arrays, pieces_folder(part))
 
-    def _took_segment(self, file: str, arrays: Callable[[], Named]) -> bool:
-        """Take the file if it is a segment, or the slots of a part."""
+    def _took_segment(self, file: str, arrays: Callable[[], NamedArrays]) -> bool:
         if found := _VECTORS.fullmatch(file):
             self.vectors[found[1]] = arrays()
         elif found := _NODES.fullmatch(file):
@@ -253,7 +252,7 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _records(name: str, segments: Mapping[str, Named], columns: Columns) -> Records:
+def _records(name: str, segments: Mapping[str, NamedArrays], columns: Columns) -> Records:
     files = sorted(segments, key=segment_order)
     return Records(name, files, [segments[file] for file in files], columns)
 
@@ -271,7 +270,6 @@ def opened(directory: Directory, file: str) -> Iterator[int]:
 
 @contextmanager
 def _folders(directory: Directory) -> Iterator[Callable[[str], Directory]]:
-    """Opens the directory of a file, each directory once."""
     with ExitStack() as held:
         folders: dict[str, Directory] = {"": directory}
 
@@ -298,7 +296,10 @@ def _looked_into(files: Iterable[str]) -> set[str]:
 
 
 def open_contents(
-    directory: Directory, manifest: Manifest, check: Check, known: Mapping[str, Opened] = MappingProxyType({})
+    directory: Directory,
+    manifest: Manifest,
+    check: Check,
+    known: Mapping[str, OpenFile] = MappingProxyType({}),
 ) -> Contents:
     """Check the files of a generation to the extent of `check`, and open their arrays.
 
@@ -392,7 +393,7 @@ def _texts(contents: Contents, manifest: Manifest, folders: Counter[str]) -> Ite
             yield f"{CHUNK_ARRAYS}: does not say which of {count} records its {size} {kind} are"
 
 
-def _count(segments: Mapping[str, Named], array: str, files: int) -> int:
+def _count(segments: Mapping[str, NamedArrays], array: str, files: int) -> int:
     """Number of things in the segments of a folder; unlimited if one of its files could not be opened."""
     if files != len(segments):
         return 1 << 32

@@ -38,7 +38,7 @@ FEWEST = 1024
 BLOCK = 1 << 9
 """Bytes of texts from which a block is closed: a search reads few texts, each in a block of its own."""
 
-Halves = tuple[Keys, Keys]
+IdHalves = tuple[Keys, Keys]
 ChunkFields = tuple[str, int, int, int, str, dict[str, Any]]
 """Of a chunk: text, ordinal, start, end, ref, metadata of its own."""
 _FENCE = 64  # of so many ids one is held, where ids are looked for
@@ -54,7 +54,7 @@ def document_record(digest: str, metadata: str) -> bytes:
     return f"[{encode(digest)},{metadata}]".encode()
 
 
-def halves(ids: Sequence[str]) -> Halves:
+def halves(ids: Sequence[str]) -> IdHalves:
     """The two halves of chunk ids; `Damaged` if an id is not valid."""
     if wrong := next((each for each in ids if not _is_id(each)), None):
         raise Damaged(f"{wrong[:80]!r} is not the id of a chunk, which has 32 hexadecimal digits")
@@ -116,7 +116,7 @@ def names_misfit(segment: Segment) -> str | None:
     return None
 
 
-class Names(Sequence[bytes]):
+class DocumentIds(Sequence[bytes]):
     """Sorted document ids as UTF-8, which sorts as the texts do."""
 
     def __init__(self, documents: Records, slots: NDArray[np.integer]) -> None:
@@ -212,7 +212,7 @@ class StoredCorpus:
         self.chunk_slots = chunk_slots
         self.document_records = document_records
         self.document_slots = document_slots
-        self.names = Names(document_records, document_slots)
+        self.names = DocumentIds(document_records, document_slots)
         self.size = len(chunk_slots)
         self._of = chunk_documents
         self._closed = False
@@ -261,7 +261,7 @@ class StoredCorpus:
         rows = self.find(halves(wanted)).tolist()
         return {identity: row for identity, row in zip(wanted, rows, strict=True) if row >= 0}
 
-    def find(self, wanted: Halves) -> Rows:
+    def find(self, wanted: IdHalves) -> Rows:
         """Rows by the halves of ids; -1 for those that are not there."""
         rows = self._by_id.find(wanted[0])
         there = np.flatnonzero(rows >= 0)
@@ -290,7 +290,6 @@ class StoredCorpus:
 
     @cached_property
     def _by_ref(self) -> tuple[Keys, Rows]:
-        """The keys of all refs, ascending, and the rows of each."""
         keys = self.chunk_records.column("refs")[self.chunk_slots]
         rows = np.flatnonzero(keys)
         order = np.argsort(keys[rows], kind="stable")

@@ -27,16 +27,16 @@ _SYSTEM_ERRORS = {
 }
 
 
-FORK_PATIENCE = 5.0  # seconds that a fork waits for what other threads do
+# SQLite has locks for the whole process. One that a thread holds during a fork stays locked in the child for
+# ever. So connections are opened, used and closed inside `inside_sqlite`, and a fork waits until nobody is.
+FORK_PATIENCE = 5.0  # seconds
 
 
 class _Inside(threading.local):
-    """How often this thread has entered and not left."""
-
     depth = 0
 
 
-class _Gate:
+class _ForkGuard:
     """Counts the threads inside; closed while a fork waits for them, but not to those that are in."""
 
     def __init__(self) -> None:
@@ -86,21 +86,23 @@ class _Gate:
         self.open()  # the thread that took `_forking` is this one
 
 
-_gate = _Gate()
+_fork_guard = _ForkGuard()
 
 
 @contextmanager
 def inside_sqlite() -> Iterator[None]:
     """Let no fork happen while the block runs (unless it takes longer than a fork waits)."""
-    _gate.enter()
+    _fork_guard.enter()
     try:
         yield
     finally:
-        _gate.leave()
+        _fork_guard.leave()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_gate.close, after_in_parent=_gate.open, after_in_child=_gate.in_child)
+    os.register_at_fork(
+        before=_fork_guard.close, after_in_parent=_fork_guard.open, after_in_child=_fork_guard.in_child
+    )
 
 
 @contextmanager

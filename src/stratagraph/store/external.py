@@ -54,7 +54,7 @@ class ExternalPool(Pool):
         self.rows = rows
         self._fields: Fields | None = None
         self._local: Halves | None = None
-        self._memory = _Memory(len(self), rows.dimension)
+        self._memory = _VectorCache(len(self), rows.dimension)
         self._zero = hashes_of(np.zeros((1, rows.dimension), np.float16))[0]
         self._told = False
 
@@ -240,7 +240,6 @@ class ExternalVectors(PooledVectors):
         return rows[places], scores
 
     def _candidates(self, query: Vectors, k: int, admitted: Rows) -> Rows:
-        """Ascending rows that include the best k."""
         wanted = k + SPARE
         if len(admitted) <= wanted or self.pool.is_local:
             return admitted
@@ -291,7 +290,6 @@ class ExternalVectors(PooledVectors):
         return where, len(admitted) / self._alike
 
     def _rows_of(self, slots: Rows) -> Rows:
-        """Ascending rows of this array with these slots; several rows may share a slot."""
         order, ordered = self._by_slot
         first, last = np.searchsorted(ordered, slots, "left"), np.searchsorted(ordered, slots, "right")
         parts = [order[start:end] for start, end in zip(first.tolist(), last.tolist(), strict=True)]
@@ -299,7 +297,6 @@ class ExternalVectors(PooledVectors):
 
     @cached_property
     def _alike(self) -> int:
-        """Number of rows of the kinds that this array has, in it or not."""
         fields = self.pool.fields
         return int(np.count_nonzero(np.isin(fields.kind, fields.members[self.name])))
 
@@ -309,7 +306,7 @@ class ExternalVectors(PooledVectors):
         return order, self.slots[order]
 
 
-class _Memory:
+class _VectorCache:
     """Vectors by slot; all are dropped when the bound is reached."""
 
     def __init__(self, count: int, dimension: int) -> None:

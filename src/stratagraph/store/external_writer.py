@@ -18,8 +18,8 @@ from stratagraph.protocols import VectorTable
 from stratagraph.store.external import ExternalPool
 from stratagraph.store.journal import Journal
 from stratagraph.store.manifest import Manifest
-from stratagraph.store.pool import PoolWriter, hashes_of
-from stratagraph.store.rows import BATCH, Fields, Halves, TableRows, mark, new_identity
+from stratagraph.store.pool import Halves, PoolWriter, hashes_of
+from stratagraph.store.rows import BATCH, Fields, TableRows, mark, new_identity
 from stratagraph.store.segments import Keys, Plan
 
 _AROUND = 8  # generations before and after that are looked for, to say what a store has instead

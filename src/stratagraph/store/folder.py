@@ -318,7 +318,6 @@ class IndexFolder:
         return True
 
     def _settled_rows(self) -> bool:
-        """Remove rows from the vector store that the generation does not need."""
         if not self.journal.touched():
             return True
         pool = self.snapshot().pool if self.generation else None
@@ -410,7 +409,6 @@ class IndexFolder:
         self.close()
 
     def _unclaim(self) -> None:
-        """Remove what `create` made, if it holds nothing."""
         if self.calls.exists() or self.journal.holds_work():
             return
         self.journal.remove()

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from stratagraph._locks import cached_property
 from stratagraph.errors import ShardMismatch
 from stratagraph.kernels.parts import Parts
+from stratagraph.protocols import Rows
 from stratagraph.records import Chunk, Metadata
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.snapshot import Snapshot
-
-Rows = NDArray[np.int64]
 
 
 class JoinedPart:
@@ -165,7 +164,6 @@ class JoinedSnapshot:
 
 
 def _manifest(manifests: Sequence[Manifest]) -> Manifest:
-    """The first manifest, with the counts of all."""
     spent: dict[str, Counter[str]] = {}
     nodes: Counter[str] = Counter()
     for each in manifests:
@@ -223,7 +221,6 @@ def _own(manifest: Manifest) -> Mapping[str, Any]:
 
 
 def _with(manifest: Manifest, methods: Sequence[str]) -> Manifest:
-    """A manifest with these methods only."""
     settings = {name: own for name, own in _own(manifest).items() if name in methods}
     return replace(manifest, methods=tuple(methods), config={**manifest.config, "methods": settings})
 

@@ -278,7 +278,6 @@ def _checksum(vector: bytes) -> bytes:
 
 
 def _vector(stored: Any) -> Vectors | None:
-    """The vector in a row; None if it is damaged."""
     if (
         not isinstance(stored, bytes)
         or len(stored) % 4

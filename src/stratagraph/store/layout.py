@@ -122,7 +122,7 @@ class Layout:
         return 0
 
     def _numbers(self) -> Iterator[tuple[int, bool]]:
-        """All numbers in use, and whether each is a partial generation."""
+        """Numbers in use, and whether each is a partial generation."""
         if self.root.status(GENERATIONS) is None:
             return
         with self.generations() as generations:

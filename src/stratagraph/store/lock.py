@@ -135,7 +135,6 @@ _held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
 def _locked(descriptor: int) -> bool:
-    """Try to lock the file; it is free again when its last descriptor is closed."""
     try:
         if sys.platform == "win32":
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)

@@ -194,7 +194,6 @@ def json_object(
 
 
 def _lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """The fields as lines, one line per file."""
     for name, value in content.items():
         if name == "files" and value:
             files = ",\n".join(f"  {json.dumps(file)}: {json.dumps(entry)}" for file, entry in value.items())

@@ -71,7 +71,6 @@ def _halves(text: str) -> bool:
 
 
 def _valid(value: Any) -> Any:
-    """JSON with valid Unicode only."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):

@@ -198,7 +198,6 @@ def _column(base: Records | None, name: str, slots: Rows) -> Keys:
 
 
 def _require_distinct(name: str, nodes: Sequence[Node], keys: Keys) -> None:
-    """Raise `ValueError` if two nodes have the same id."""
     ordered = np.sort(keys)
     if not (ordered[1:] == ordered[:-1]).any():
         return

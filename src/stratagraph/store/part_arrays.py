@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from stratagraph.store.arrays import Arrays, Layers, as_plain, open_arrays, write_arrays
 from stratagraph.store.checksums import FileEntry
-from stratagraph.store.contents import NUMBERS, PARTS, Group, opened, part_file, patch_file, pieces_folder
+from stratagraph.store.contents import (
+    NUMBERS,
+    PARTS,
+    ArrayGroup,
+    opened,
+    part_file,
+    patch_file,
+    pieces_folder,
+)
 from stratagraph.store.files import Directory
 from stratagraph.store.layout import Layout
 from stratagraph.store.node_records import SLOTS
@@ -104,8 +112,7 @@ class ArrayWriter:
         self._written(patch_file(part, PARTS), made)
         return arrays
 
-    def _before(self, group: Group) -> Arrays | None:
-        """The arrays that can be patched."""
+    def _before(self, group: ArrayGroup) -> Arrays | None:
         return None if self._base is None else self._base.groups.get(group)
 
     def _kept_contents(self, part: str, before: Arrays, made: Arrays) -> bool:
@@ -154,7 +161,6 @@ class ArrayWriter:
             return pieces.arrays(directory.path)
 
     def _written(self, path: str, arrays: Arrays) -> Arrays:
-        """Write arrays to a file of this generation, and open them there."""
         folder, _, file = path.rpartition("/")
         with self._made(folder) as directory:
             self.files[path] = write_arrays(directory, file, arrays)
@@ -163,7 +169,6 @@ class ArrayWriter:
             return open_arrays(self._directory, path, descriptor)
 
     def _made(self, folder: str) -> Directory:
-        """A folder of this generation, made with those above it."""
         with ExitStack() as held:
             directory = self._directory
             *above, last = folder.split("/")

@@ -115,7 +115,7 @@ class Remote:
                 self._named(),
                 self._system.open(self._path(f"{GENERATIONS}/{manifest.generation}/{name}"), "rb") as file,
             ):
-                yield name, cast(BinaryIO, _Named(file, self._named))
+                yield name, cast(BinaryIO, _RemoteFile(file, self._named))
 
     def _read(self, name: str, most: int) -> bytes:
         with self._named():
@@ -208,7 +208,6 @@ class Remote:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """Turn errors of the storage into `RemoteError`; `FileNotFoundError` stays."""
         try:
             yield
         except (StratagraphError, FileNotFoundError, NotADirectoryError):
@@ -217,7 +216,7 @@ class Remote:
             raise _refused(self.url, error) from error
 
 
-class _Named:
+class _RemoteFile:
     """A remote file; a broken connection while reading is a named error too."""
 
     def __init__(self, file: Any, named: Callable[[], AbstractContextManager[None]]) -> None:

@@ -25,9 +25,8 @@ from stratagraph.records import (
     content_key,
     content_keys,
 )
+from stratagraph.store.pool import Halves
 from stratagraph.store.segments import Keys
-
-Halves = NDArray[np.float16]
 
 PASSAGES = "passages"
 """Kind of the vectors of chunks."""
@@ -211,7 +210,6 @@ class TableRows:
 
 
 def _unpacked(given: Any) -> Halves | None:
-    """A vector from the text of its field, or from numbers; None if it is neither."""
     try:
         if isinstance(given, str):
             return np.frombuffer(base64.b64decode(given, validate=True), "<f2").astype(np.float16)

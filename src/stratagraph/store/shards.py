@@ -180,7 +180,6 @@ class ShardedFolder:
             return self._folders.get(shard.folder)
 
     def _present(self) -> list[tuple[Shard, IndexFolder]]:
-        """The existing shards, with their folders."""
         found = [(shard, self._found(shard)) for shard in self._spread.shards if self._is_there(shard)]
         return [(shard, folder) for shard, folder in found if folder is not None]
 

@@ -11,7 +11,7 @@ from stratagraph.errors import MethodMissing, VectorStoreError
 from stratagraph.protocols import Vectors, VectorTable
 from stratagraph.store.arrays import Layers
 from stratagraph.store.checksums import Check
-from stratagraph.store.contents import DOCUMENTS, VECTOR_SLOTS, Contents, Opened, open_contents
+from stratagraph.store.contents import DOCUMENTS, VECTOR_SLOTS, Contents, OpenFile, open_contents
 from stratagraph.store.corpus import StoredCorpus
 from stratagraph.store.external import ExternalPool, external
 from stratagraph.store.files import Directory
@@ -106,13 +106,12 @@ class Snapshot(CorpusView):
         if isinstance(self.pool, ExternalPool):
             self._describe(self.pool, contents)
 
-    def same_files(self, manifest: Manifest) -> dict[str, Opened]:
+    def same_files(self, manifest: Manifest) -> dict[str, OpenFile]:
         """Open segment files that another generation shares, by path."""
         ours = self.manifest.files
         return {file: each for file, each in self.opened.items() if manifest.files.get(file) == ours[file]}
 
     def _describe(self, pool: ExternalPool, contents: Contents) -> None:
-        """Set the fields of the rows in a vector store."""
         arrays = {PASSAGES: contents.corpus[VECTOR_SLOTS]}
         for name in self.manifest.parts:
             arrays |= {f"{name}.{each}": slots for each, slots in contents.slots[name].items()}

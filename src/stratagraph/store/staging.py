@@ -15,7 +15,7 @@ from stratagraph.protocols import Rows, Vectors, VectorTable
 from stratagraph.records import Carried, CarriedVectors, Chunk, Metadata, Node
 from stratagraph.store import node_records
 from stratagraph.store.arrays import Layers, WritableArray, check_name, open_arrays, write_arrays
-from stratagraph.store.assembly import Assembled, Scratch, Written, assemble
+from stratagraph.store.assembly import Assembled, Scratch, WrittenRecords, assemble
 from stratagraph.store.blocks import Columns, Records
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import FileEntry
@@ -168,8 +168,7 @@ class Staging(CorpusView):
             made.chunk_documents,
         )
 
-    def _shared(self, kind: str, written: Written, columns: Columns) -> Records:
-        """The segments of chunks or documents: new files and kept ones."""
+    def _shared(self, kind: str, written: WrittenRecords, columns: Columns) -> Records:
         folder = f"{CORPUS_FOLDER}/{kind}"
         with self._directory.directory(CORPUS_FOLDER) as above, above.directory(kind) as directory:
             self._link(folder, directory, written.kept)
@@ -317,7 +316,6 @@ class Staging(CorpusView):
         self._parts[name] = StoredPart(name, reader, Layers(placed, stored, hidden=[NODE_SLOTS]))
 
     def _put_nodes(self, name: str, nodes: Sequence[Node] | Carried, order: Rows) -> NDArray[np.uint32]:
-        """Write new nodes, and link the segments of the others."""
         base, known = None, None
         if self.base is not None and name in self.base.manifest.parts:
             base = self.base.part(name).reader.records
@@ -343,7 +341,6 @@ class Staging(CorpusView):
         return slots
 
     def _records(self, name: str, folder: str, columns: Columns, **held: int) -> Records:
-        """The records in a folder of this generation."""
         files = [each.removeprefix(f"{folder}/") for each in self._files if each.startswith(f"{folder}/")]
         files.sort(key=segment_order)
         known, linked = ({}, {}) if self.base is None else (self.base.opened, self.base.manifest.files)
@@ -357,7 +354,6 @@ class Staging(CorpusView):
         return Records(name, files, segments, columns, **held)
 
     def _link(self, folder: str, directory: Directory, files: Sequence[str]) -> None:
-        """Link files of the previous generation into a directory of this one."""
         if not files or self.base is None:
             return
         before = self.base.manifest
@@ -426,7 +422,6 @@ class Staging(CorpusView):
         return replace(counted, vectors=vectors, files=dict(sorted(self._files.items())))
 
     def _write_vectors(self) -> None:
-        """Write the new vectors, and the slots of every array of vectors."""
         pool = self._vectors_of(self.vectors.shape[1])
         pool.put(_CORPUS, VECTOR_SLOTS, self.vectors, np.arange(self.size))
         plan = pool.plan(compact=self._compact)
@@ -457,7 +452,6 @@ class Staging(CorpusView):
         self._directory.unlink(SCRATCH_VECTORS)
 
     def _fields(self, count: int, slots: Mapping[str, Mapping[str, NDArray[np.integer]]]) -> Fields:
-        """Fields of the rows in a vector store."""
         arrays = {PASSAGES: slots[_CORPUS][VECTOR_SLOTS]}
         for part, own in slots.items():
             arrays |= {f"{part}.{name}": each for name, each in own.items() if part != _CORPUS}

@@ -155,7 +155,6 @@ def _inspected(
 
 
 def _rows(snapshot: Snapshot, journal: Journal) -> Iterator[str]:
-    """Whether a vector store has the rows of the generation."""
     pool = snapshot.pool
     if not isinstance(pool, ExternalPool):
         return
@@ -170,7 +169,6 @@ def _rows(snapshot: Snapshot, journal: Journal) -> Iterator[str]:
 
 
 def _file(directory: Directory, file: str, manifest: Manifest, contents: Contents) -> Iterator[str]:
-    """Problems of a file; a sound one is opened."""
     try:
         with opened(directory, file) as descriptor:
             if found := problem(descriptor, manifest.files[file], "full"):
@@ -182,7 +180,7 @@ def _file(directory: Directory, file: str, manifest: Manifest, contents: Content
 
 
 def _nodes(contents: Contents, manifest: Manifest) -> Iterator[str]:
-    """Whether the nodes of each part can be read, and match their keys."""
+    """Whether the nodes of each part can be read and match their keys."""
     for part in manifest.nodes:
         records = contents.records(part)
         slots = contents.parts[part][SLOTS]
