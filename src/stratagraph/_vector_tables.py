@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from stratagraph._locks import after_fork
 from stratagraph.errors import StratagraphError, VectorStoreError
-from stratagraph.models.frameworks import adapter_of
+from stratagraph.models.named import adapter_of
 from stratagraph.protocols import VectorTable
 from stratagraph.records import VectorRow
 

@@ -6,11 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from stratagraph._mapping.apart import ApartMapper
-from stratagraph._mapping.ordered import growing, in_order
-from stratagraph._mapping.processes import ProcessMapper
+from stratagraph._mapping.processes import ApartMapper, ProcessMapper
 from stratagraph._mapping.ray import RayMapper
-from stratagraph._mapping.threads import ThreadMapper
+from stratagraph._mapping.threads import ThreadMapper, growing, in_order
 from stratagraph.protocols import Mapper
 
 __all__ = ["KINDS", "as_mapper", "check_sendable", "growing", "in_order", "mapper"]

@@ -1,28 +1,289 @@
-"""Pure functions in processes of this machine, which are started anew and never forked.
+"""Pure functions in other processes: sending functions and batches, and loky's processes on this machine.
 
-They are loky's: these do not import the caller's script, and pickle what is defined in it by value.
+A worker loads a function, and the model it holds, once. Loky's processes are never forked, do not import the
+caller's script, and pickle what is defined in it by value.
 """
 
 from __future__ import annotations
 
+import abc
 import contextlib
+import functools
+import hashlib
 import os
+import pickle
 import shutil
 import tempfile
-from concurrent.futures import Future
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, InvalidStateError
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from stratagraph._mapping.apart import ApartMapper, Job
-from stratagraph._mapping.packing import Packed, Refused, end_with_parent, refused, work
+from cachetools import LRUCache
+
+from stratagraph._locks import Lock, after_fork
+from stratagraph.errors import MapperError
 
 if TYPE_CHECKING:
     from loky import ProcessPoolExecutor
 
+R = TypeVar("R")
+T = TypeVar("T")
+DEATHS = 4
+"""Workers that may die over one batch."""
 IDLE = 60.0
 """Seconds without work after which a worker ends."""
 _INLINE = 64 * 2**10  # bytes up to which a function travels with its batch
+_HELD = 4
+"""Functions that a worker keeps loaded: those of one stage, and its model."""
+_DEEP = 6
+_ORPHAN_LOOKS = 0.5  # seconds
+
+
+class Packed(NamedTuple):
+    """A function as bytes, with a hash by which a worker knows it again."""
+
+    key: str
+    payload: bytes
+
+
+class Packer:
+    """Pickles functions, those that were pickled last not again."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._packed: LRUCache[int, tuple[object, Packed]] = LRUCache(_HELD)
+
+    def function(self, function: Callable[..., Any]) -> Packed:
+        """A function as bytes; `MapperError` names what in it cannot be pickled."""
+        with self._lock:
+            held = self._packed.get(id(function))
+            if held is not None:
+                return held[1]
+        payload = _dumped(function)
+        packed = Packed(hashlib.blake2b(payload, digest_size=16).hexdigest(), payload)
+        with self._lock:
+            self._packed[id(function)] = function, packed  # held, so that its id stays its own
+        return packed
+
+
+def _dumped(value: object) -> bytes:
+    import cloudpickle
+
+    try:
+        dumped: bytes = cloudpickle.dumps(value)
+    except Exception as error:
+        where, what = _culprit(value)
+        raise MapperError(
+            f"{where} cannot be sent to other processes: {_kind(what)} cannot "
+            f"be pickled ({error}). Leave it out in __getstate__ and make it again when it is first used, or "
+            "keep the object here: mapper(..., embed=False) for an embedder, mapper='threads' for all else"
+        ) from error
+    return dumped
+
+
+def _culprit(value: object) -> tuple[str, object]:
+    """Where inside an object the innermost part is that cannot be pickled, and that part."""
+    name, found = _name(value), value
+    for _ in range(_DEEP):
+        bad = next(((key, part) for key, part in _parts(found) if not _picklable(part)), None)
+        if bad is None:
+            break
+        key, found = bad
+        name = _name(found) if key.startswith("(") else f"{name}.{key}"
+    return name, found
+
+
+def _kind(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _name(value: object) -> str:
+    return f"{type(value).__qualname__} {getattr(value, 'name', '')!r}".removesuffix(" ''")
+
+
+def _parts(value: object) -> list[tuple[str, object]]:
+    if isinstance(value, functools.partial):
+        return [("(argument)", part) for part in (*value.args, *value.keywords.values(), value.func)]
+    if isinstance(value, list | tuple):
+        return [("(item)", part) for part in value]
+    if isinstance(value, Mapping):
+        return [(str(key), part) for key, part in value.items()]
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    held = [(name, getattr(value, name)) for name in slots if hasattr(value, name)]
+    return [*getattr(value, "__dict__", {}).items(), *held]
+
+
+def _picklable(value: object) -> bool:
+    import cloudpickle
+
+    try:
+        cloudpickle.dumps(value)
+    except Exception:
+        return False
+    return True
+
+
+# What runs in workers.
+
+
+class Refused(NamedTuple):
+    """An error of the function, and its text where the error itself cannot travel."""
+
+    error: bytes | None
+    text: str
+
+
+_loaded: LRUCache[str, Callable[..., Any]] = LRUCache(_HELD)
+
+
+def work(key: str, payload: Callable[[], bytes], batch: bytes) -> bytes | Refused:
+    """Do a batch in this process: `payload` gives the function's bytes if it is not loaded yet."""
+    try:
+        function = _loaded.get(key)
+        if function is None:
+            function = _loaded[key] = pickle.loads(payload())
+        return pickle.dumps(function(pickle.loads(batch)), protocol=pickle.HIGHEST_PROTOCOL)
+    except BaseException as error:  # one that ends a worker would be taken for its death
+        return refused(error)
+
+
+def refused(error: BaseException) -> Refused:
+    """An error as it travels; whether it can is tried here, since the other side would break on it."""
+    text = f"{_kind(error)}: {error}"
+    try:
+        dumped = pickle.dumps(error)
+        pickle.loads(dumped)
+    except Exception:
+        return Refused(None, text)
+    return Refused(dumped if isinstance(error, Exception) else None, text)
+
+
+def opened(result: bytes | Refused) -> Any:
+    """What a worker found; its error is raised."""
+    if not isinstance(result, Refused):
+        return pickle.loads(result)
+    if result.error is None:
+        raise MapperError(f"a worker failed with {result.text}")
+    error = pickle.loads(result.error)
+    error.add_note("in a worker of the mapper")
+    raise error
+
+
+def end_with_parent() -> None:
+    """End this process when its parent is gone: nobody waits for what it does, and it may hold a lock."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_ORPHAN_LOOKS)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="stratagraph-parent", daemon=True).start()
+
+
+class Outcome(Future[Any]):
+    """What a batch comes to. It can be cancelled for as long as no worker has begun."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.withdraw: Callable[[], bool] = bool
+        """Takes the batch back from the workers; False if it is too late."""
+
+    def cancel(self) -> bool:
+        """As `Future.cancel`."""
+        return self.withdraw() and super().cancel()
+
+
+class Job:
+    """A batch under way: what is done, who waits for it, and how many workers died over it."""
+
+    def __init__(self, function: Packed, batch: bytes, model: bool) -> None:
+        self.function = function
+        self.batch = batch
+        self.model = model
+        self.deaths = 0
+        self.outcome = Outcome()
+
+    def finish(self, result: bytes | Refused) -> None:
+        """Tell who waits what a worker found."""
+        try:
+            value = opened(result)
+        except Exception as error:
+            self.fail(error)
+        else:
+            self._settle(lambda: self.outcome.set_result(value))
+
+    def fail(self, error: BaseException) -> None:
+        """Tell who waits of an error."""
+        self._settle(lambda: self.outcome.set_exception(error))
+
+    def _settle(self, tell: Callable[[], None]) -> None:
+        try:
+            tell()
+        except InvalidStateError:  # cancelled meanwhile: nobody waits any more
+            return
+
+
+class ApartMapper(abc.ABC):
+    """A mapper whose workers are other processes."""
+
+    apart = True
+    shared_files: bool = True
+
+    def __init__(self, workers: int, embed: bool | None) -> None:
+        self.workers = workers
+        self.embed = embed
+        self._lock = Lock()
+        self._packer = Packer()
+        after_fork(self._forget)
+
+    def __enter__(self) -> ApartMapper:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def prepare(self, function: Callable[..., Any]) -> None:
+        """Pickle a function that will be submitted; `MapperError` if that cannot be."""
+        self._packer.function(function)
+
+    def submit(self, function: Callable[[T], R], batch: T, *, model: bool = False) -> Future[R]:
+        """Begin `function(batch)`; see `protocols.Mapper`."""
+        job = Job(self._packer.function(function), _dumped(batch), model)
+        self._send(job)
+        return job.outcome
+
+    def _bury(self, job: Job, why: str) -> bool:
+        """Count a death; True if the batch is to be done again."""
+        job.deaths += 1
+        if job.outcome.done():
+            return False
+        if job.deaths < DEATHS:
+            return True
+        job.fail(
+            MapperError(
+                f"{job.deaths} workers died one after the other over the same batch ({why}). If the system "
+                "ended them for want of memory, use fewer workers; the same command resumes a build in a "
+                "folder"
+            )
+        )
+        return False
+
+    @abc.abstractmethod
+    def _send(self, job: Job) -> None:
+        """Have a worker do it."""
+
+    @abc.abstractmethod
+    def _forget(self) -> None:
+        """A forked child has none of its parent's workers."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Let the workers go."""
 
 
 class ProcessMapper(ApartMapper):

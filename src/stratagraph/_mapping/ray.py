@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from cachetools import LRUCache
 
-from stratagraph._mapping.apart import DEATHS, ApartMapper, Job
-from stratagraph._mapping.packing import Packed, Refused, work
+from stratagraph._mapping.processes import DEATHS, ApartMapper, Job, Packed, Refused, work
 from stratagraph.errors import MapperError, MissingExtra
 
 _QUIET = {

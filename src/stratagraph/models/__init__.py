@@ -16,7 +16,7 @@
     estimate    CountingGate, which counts instead of calling
     batching    BatchGate, whose answers come in batch files
     wrap        callers' models and embedders, sync or async, as one shape
-    named       models by name; openai and ollama are providers, frameworks adapts others' objects
+    named       models by name; openai and ollama are providers
     local       embedders that run here: onnx, minilm, hashing
     fake        models and embedders for tests
 

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from stratagraph.models.budget import Limits, Prices, cost_of, money
+from stratagraph.models.budget import Prices, cost_of, money
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.hashing import HashingEmbedder
 from stratagraph.models.identity import embedder_name
 from stratagraph.models.pending import PendingCall
-from stratagraph.models.request import CountTokens, approximate_tokens
 from stratagraph.models.stages import stage_of
 from stratagraph.models.task import Call, answer_text
 from stratagraph.models.wrap import offers_spans
-from stratagraph.protocols import CallCache, Progress, Spans, Vectors
+from stratagraph.protocols import Spans, Vectors
 from stratagraph.records import Usage
 
 T = TypeVar("T")
@@ -154,23 +153,15 @@ class CountingGate(ModelGate):
         llm: object | None,
         embedder: object | None,
         *,
-        cache: CallCache | None = None,
-        limits: Limits | None = None,
-        progress: Progress | None = None,
-        count_tokens: CountTokens = approximate_tokens,
         dimension: int | None = None,
-        prompts: Mapping[str, str] | None = None,
+        **keywords: Any,
     ) -> None:
         size = dimension or DEFAULT_DIMENSION
         super().__init__(
             _NamedModel(llm) if isinstance(llm, str) else llm,
             None if embedder is None else _pseudo(embedder, size),
-            cache=cache,
-            limits=limits,
-            progress=progress,
-            count_tokens=count_tokens,
             dimension=dimension,
-            prompts=prompts,
+            **keywords,
         )
         self._counted: set[str] = set()
 

@@ -78,6 +78,8 @@ _TOO_LONG_CODES = {
     "exceed_context_size_error",  # llama.cpp
     "string_above_max_length",
 }
+_LONGEST_MESSAGE = 300
+_DEEPEST_CAUSE = 8
 _UNIT_CODES = {*_TOO_LONG_CODES, "content_filter", "content_policy_violation"}
 _STOP_CODES = {"insufficient_quota", "invalid_api_key", "model_not_found"}
 
@@ -205,10 +207,10 @@ def nobody_there(error: BaseException) -> bool:
     )
 
 
-def _chain(error: BaseException, depth: int = 8) -> Iterator[BaseException]:
+def _chain(error: BaseException) -> Iterator[BaseException]:
     """The error and what caused it: libraries wrap each other's errors."""
     current: BaseException | None = error
-    for _ in range(depth):
+    for _ in range(_DEEPEST_CAUSE):
         if current is None:
             return
         yield current
@@ -283,11 +285,11 @@ def _message(error: BaseException) -> str:
     return f"{status_of(error) or ''} {message}".strip() if isinstance(message, str) and message else ""
 
 
-def describe(error: BaseException, longest: int = 300) -> str:
+def describe(error: BaseException) -> str:
     """An error in one line; of a service's error, what the service says."""
     text = " ".join((_message(error) or str(error)).split())
-    if len(text) > longest:
-        text = text[:longest] + " ..."
+    if len(text) > _LONGEST_MESSAGE:
+        text = text[:_LONGEST_MESSAGE] + " ..."
     name = type(error).__name__
     return f"{name}: {text.rstrip('.')}" if text else name
 

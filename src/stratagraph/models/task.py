@@ -196,6 +196,7 @@ class Call(Generic[T]):
         return cls(task, item.values, item.item, item.sources, prompt, key)
 
 
+_LONGEST_SHOWN = 8_000  # characters of an answer that a repair request quotes
 REPAIR = Prompt(
     "repair",
     """\
@@ -217,14 +218,14 @@ that it asks for, without comments about this correction.
 )
 
 
-def repair_request(prompt: str, answer: str, reason: str, *, longest_answer: int = 8_000) -> Messages:
+def repair_request(prompt: str, answer: str, reason: str) -> Messages:
     """The one request after an unreadable answer.
 
     Its marks depend on the content, which cannot close them.
     """
     shown = answer.strip() or "(the answer was empty)"
-    if len(shown) > longest_answer:
-        shown = shown[:longest_answer] + "\n[... cut here]"
+    if len(shown) > _LONGEST_SHOWN:
+        shown = shown[:_LONGEST_SHOWN] + "\n[... cut here]"
     asked = Messages.of(prompt)
     mark = content_id(prompt, answer)[:8]
     values = {"mark": mark, "request": asked.user, "answer": shown, "reason": reason}
