@@ -136,11 +136,15 @@ def test_without_a_model_a_cluster_is_named_by_its_central_members():
     names = ["Siskin Bridge", "Roake Bridge", "Sarn", "New Bridge", "Vell", "the Narrow"]
     vectors = np.ones((6, 2), np.float32)
     vectors[2] = 5, 5
-    assert cluster_name([4, 2], names, vectors) == "Sarn and Vell"
-    assert cluster_name([0, 2, 4, 5], names, vectors) == "Sarn, Siskin Bridge and Vell"
-    assert cluster_name([0, 1, 2, 3], names, vectors) == "Siskin Bridge and other Bridges"
+
+    def named(*places: int) -> str:
+        return cluster_name([names[place] for place in places], vectors[list(places)])
+
+    assert named(4, 2) == "Sarn and Vell"
+    assert named(0, 2, 4, 5) == "Sarn, Siskin Bridge and Vell"
+    assert named(0, 1, 2, 3) == "Siskin Bridge and other Bridges"
     assert members_named("Sarn, Siskin Bridge and Vell") == ["Sarn", "Siskin Bridge", "Vell"]
-    same = cluster_name([0, 1], ["Sarn", "Sarn"], vectors)
+    same = cluster_name(["Sarn", "Sarn"], vectors[:2])
     assert same != "Sarn", "a cluster that has a member's name would be that member"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import stratagraph as sg
 from stratagraph.methods.hirag import HiRAGConfig, HiRAGOptions
-from stratagraph.methods.hirag.ranking import fresh
+from stratagraph.methods.hirag.search import fresh
 from stratagraph.testing.contract import documents
 from tests.methods.hirag import SMALL, Answering, build
 

@@ -15,8 +15,7 @@ from stratagraph.methods.base import Built, Corpus, Stored
 from stratagraph.methods.hirag.clusters import arrays as cluster_arrays
 from stratagraph.methods.hirag.communities import Communities, Edges, build_communities
 from stratagraph.methods.hirag.config import META_TYPES, HiRAGConfig
-from stratagraph.methods.hirag.context import BuildContext
-from stratagraph.methods.hirag.entities import NAMES, Entities
+from stratagraph.methods.hirag.entities import NAMES, BuildContext, Entities
 from stratagraph.methods.hirag.layers import Layers, build_layers
 from stratagraph.methods.hirag.naming import META_TASK
 from stratagraph.models.gate import CallItem, Gate

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stratagraph.kernels.checks import check_symmetric
 from stratagraph.methods.hirag.clusters import IDS, TEXT_SETTINGS
 from stratagraph.methods.hirag.entities import NAMES
-from stratagraph.methods.hirag.proposals import CLUSTERS, ENTITIES, PROPOSED, SAID, STRENGTHS, WRITTEN
+from stratagraph.methods.hirag.summary_entities import CLUSTERS, ENTITIES, PROPOSED, SAID, STRENGTHS, WRITTEN
 from stratagraph.pipeline.checks import Checks, damage
 from stratagraph.pipeline.drift import check_drift
 from stratagraph.pipeline.graph import Graph

@@ -1,10 +1,10 @@
-"""Clusters of a layer: found anew by mixtures, or brought up to date from those of the previous index.
+"""Clusters of a layer: found by mixtures, or updated from the clusters of the previous index.
 
 A refitted mixture changes nearly all clusters, and every changed cluster is summarised again. So an update
 keeps the previous clusters: members that still exist stay, empty clusters are dropped, and a new member joins
-a cluster that it is as similar to as the members are, or forms new clusters with other new members. There are
-as many of these as keep the number of members to a cluster what it was; others join the nearest cluster,
-unless they are farther from it than its members are.
+a cluster to which it is as similar as the median member, or forms a cluster with other new members. The
+number of new clusters keeps the mean size of a cluster. Remaining members join the nearest cluster, unless
+they are farther from its centre than all its members.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from stratagraph.protocols import Rows, Stored, Vectors
 from stratagraph.records import content_key
 
 IDS, TEXT_SETTINGS = "clusters.ids", "text_settings"
-"""Arrays: the ids of clusters as two numbers, 0 of one of one, and the settings that texts depend on."""
+"""Arrays: ids of clusters as two numbers, 0 for a cluster of one member; settings that texts depend on."""
 _COMPARED = 256  # members that are compared with all clusters at a time
 _TOGETHER = 1024  # vectors that fit into a cache
-_SMALLEST = 3  # members of a cluster up to which it is not halved
-_OF_TEXTS = ("meta_types", "summary_tokens", "report_tokens")  # settings that partitions do not depend on
+_SMALLEST = 3  # a cluster of at most so many members is not halved
+_OF_TEXTS = ("meta_types", "summary_tokens", "report_tokens")  # partitions do not depend on these settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class Clusters:
     Attributes
     ----------
     members
-        Ascending places in the layer, for each cluster.
+        For each cluster the ascending places of its members in the layer.
     lineages
-        The key of each cluster, which it keeps across updates whatever members it loses or gains.
+        The key of each cluster, which updates keep when members come or go.
     """
 
     members: Sequence[Rows]
@@ -60,9 +60,9 @@ class PreviousClusters:
         self._arrays = previous.arrays if previous is not None and same_settings(previous, config) else {}
 
     def layer(self, level: int, keys: Keys) -> Clusters | None:
-        """What is left of the clusters of a layer whose members have these keys; None if nothing is.
+        """The clusters of a layer with those members that still exist, by their `keys`; None without any.
 
-        A cluster without any member left is dropped, and so is one that shrank to a single member.
+        A cluster that lost all members, or all but one, is dropped.
         """
         if not self._arrays:
             return None
@@ -80,33 +80,28 @@ class PreviousClusters:
 
 
 class KnownClusters:
-    """The previous clusters, for those that have the same members, and these as they were."""
+    """Recognises clusters of the previous index whose members are unchanged."""
 
     def __init__(self, previous: Stored | None, config: HiRAGConfig) -> None:
-        usable = previous is not None and IDS in previous.arrays
-        self._arrays = previous.arrays if previous is not None and usable else {}
-        if self._arrays and self._arrays[TEXT_SETTINGS].tolist() != text_settings(config):
-            self._arrays = {}
+        same = previous is not None and previous.arrays[TEXT_SETTINGS].tolist() == text_settings(config)
+        self._arrays = previous.arrays if previous is not None and same else {}
 
     def rows(
         self, level: int, members: tuple[Rows, Rows], lineages: Keys, keys: Keys, same: NDArray[np.bool_]
     ) -> Rows:
-        """The row of each cluster of a layer, -1 where it is to be made.
+        """The previous row of each cluster of a layer, or -1.
 
         Parameters
         ----------
         members, lineages
-            Entities of each cluster, as borders and rows, and its key.
+            Entities of each cluster, as indptr and rows, and its key.
         keys, same
-            Of all entities: the key, and whether it is as it was.
+            Of all entities: the key, and whether the entity is unchanged.
         """
         indptr, flat = members
-        nothing = np.full(len(lineages), -1, np.int64)
-        if not self._arrays or not len(lineages):
-            return nothing
-        rows = np.flatnonzero(self._arrays["clusters.levels"] == level)
-        if not len(rows):
-            return nothing
+        rows = np.flatnonzero(self._arrays["clusters.levels"] == level) if self._arrays else ()
+        if not len(lineages) or not len(rows):
+            return np.full(len(lineages), -1, np.int64)
         found = lookup(lineages, self._arrays["clusters.lineages"][rows])
         found = np.where(found >= 0, rows[found], -1)
         were = list_sums(self._arrays["clusters.indptr"], mixed(self._arrays["clusters.members"]))
@@ -130,8 +125,8 @@ def cluster(
 ) -> Clusters:
     """The clusters of a layer whose members have these vectors and keys.
 
-    Where the previous ones have drifted from clusters made anew, these are taken (`pipeline.drift`); before
-    that, it is tried with as many clusters as there would be.
+    If the updated clusters have drifted from new ones (`pipeline.drift`), they are resized to the new
+    number of clusters; if that does not help, the new clusters are taken.
     """
     name, count = f"layer{level}", len(keys)
     measure = partial(_measured, vectors)
@@ -163,9 +158,9 @@ def _anew(vectors: Vectors, keys: Keys, config: HiRAGConfig) -> Clusters:
 
 
 def _resized(vectors: Vectors, keys: Keys, found: Clusters, wanted: int, config: HiRAGConfig) -> Clusters:
-    """As many clusters as wanted: the smallest are dissolved, or the largest halved, and the others stay.
+    """`wanted` clusters: the smallest are dissolved or the largest halved, the others stay.
 
-    Members of a dissolved cluster that are in no other join the nearest cluster that has room.
+    Members of dissolved clusters that are in no other cluster join the nearest cluster that has room.
     """
     order = sorted(range(len(found.members)), key=lambda place: -len(found.members[place]))[:wanted]
     kept, lineages = [found.members[place] for place in order], found.lineages[order]
@@ -182,7 +177,7 @@ def _resized(vectors: Vectors, keys: Keys, found: Clusters, wanted: int, config:
 
 
 def _halved(vectors: Vectors, rows: Rows) -> tuple[Rows, Rows]:
-    """Members on either side of the median along their principal axis."""
+    """The members on either side of the median along their principal axis."""
     centred = vectors[rows] - vectors[rows].mean(axis=0)
     axis = np.linalg.svd(centred, full_matrices=False)[2][0]
     side = rows[np.argsort(centred @ axis, kind="stable")]
@@ -191,12 +186,12 @@ def _halved(vectors: Vectors, rows: Rows) -> tuple[Rows, Rows]:
 
 
 def _grown(before: Sequence[Rows], now: Sequence[Rows]) -> list[Rows]:
-    """Clusters in which members came or went, in ascending order again."""
+    """The clusters `now`, with the changed ones in ascending order again."""
     return [rows if rows is own else np.sort(rows) for own, rows in zip(before, now, strict=True)]
 
 
 def _in_order(members: Sequence[Rows], lineages: Keys) -> Clusters:
-    """Clusters by their members, as lists of numbers are in order; of equal ones by their keys."""
+    """Clusters in the lexicographic order of their members, then of their keys."""
     sizes = np.array([len(rows) for rows in members], np.int64)
     table = np.full((int(sizes.max(initial=0)), len(members)), -1, np.int64)
     numbers = np.repeat(np.arange(len(members)), sizes)
@@ -206,9 +201,9 @@ def _in_order(members: Sequence[Rows], lineages: Keys) -> Clusters:
 
 
 def _measured(vectors: Vectors, found: Clusters) -> Measures:
-    """The number of clusters, and the mean cosine of members to the centre of theirs."""
+    """The number of clusters, and the mean cosine of members to their cluster's centre."""
     sizes = [len(rows) for rows in found.members]
-    lengths = np.linalg.norm(_sums(vectors, found.members), axis=1)  # each the sum of its members' cosines
+    lengths = np.linalg.norm(_sums(vectors, found.members), axis=1)  # the sum of the members' cosines
     return np.array([[len(sizes), float(lengths.sum(dtype=np.float64)) / sum(sizes)]])
 
 
@@ -228,7 +223,7 @@ def _sums(vectors: Vectors, groups: Sequence[Rows]) -> NDArray[np.float32]:
 def arrays(
     layers: Sequence[Clusters], ids: Sequence[Keys], keys: Sequence[Keys], config: HiRAGConfig
 ) -> dict[str, NDArray[Any]]:
-    """What `PreviousClusters` and `KnownClusters` read; `keys` are those of each layer's members."""
+    """The arrays that `PreviousClusters` and `KnownClusters` read; `keys` are of each layer's members."""
     none = np.zeros(0, np.uint64)
     members = [each[np.concatenate(layer.members)] for layer, each in zip(layers, keys, strict=True)]
     sizes = [len(rows) for layer in layers for rows in layer.members]
@@ -245,18 +240,13 @@ def arrays(
 
 
 def same_settings(previous: Stored, config: HiRAGConfig) -> bool:
-    """Whether these settings made the previous clusters and communities, so that an update may keep them."""
+    """Whether the previous clusters and communities have these settings, so that an update may keep them."""
     return int(previous.arrays["clusters.settings"][0]) == _settings(config)
 
 
 def _settings(config: HiRAGConfig) -> int:
-    return content_key(
-        *(
-            repr((each.name, getattr(config, each.name)))
-            for each in fields(config)
-            if each.name not in _OF_TEXTS
-        )
-    )
+    names = (each.name for each in fields(config) if each.name not in _OF_TEXTS)
+    return content_key(*(repr((name, getattr(config, name))) for name in names))
 
 
 def _mixture(vectors: Vectors, config: HiRAGConfig) -> list[Rows]:
@@ -272,14 +262,17 @@ def _mixture(vectors: Vectors, config: HiRAGConfig) -> list[Rows]:
 
 
 def _updated(vectors: Vectors, keys: Keys, previous: Clusters, new: Rows, config: HiRAGConfig) -> Clusters:
-    """The previous clusters with those new members that fit in, and clusters of the other new members."""
+    """The previous clusters with the new members that fit, and clusters of the other new members."""
     if not len(new):
         return _in_order(previous.members, previous.lineages)
     groups, fit = list(previous.members), _Fit(vectors, previous.members)
     left = fit.left(new, groups, fit.typical, config)
     founded: list[Rows] = []
     if left:
-        rows, most = np.array(left, np.int64), _new_clusters(previous, keys, new)
+        rows = np.array(left, np.int64)
+        wanted = len(previous.members) * len(new) / (len(keys) - len(new))
+        # A hash of the new keys rounds it, so that many small updates found as many clusters as a large one.
+        most = int(wanted + int(keys[new].min()) / 2**64)
         placed = np.zeros(len(keys), np.bool_)
         for group in sorted(_mixture(vectors[rows], config), key=len, reverse=True):
             apart = rows[group]
@@ -292,17 +285,8 @@ def _updated(vectors: Vectors, keys: Keys, previous: Clusters, new: Rows, config
     return _in_order([*_grown(previous.members, groups), *founded], lineages)
 
 
-def _new_clusters(previous: Clusters, keys: Keys, new: Rows) -> int:
-    """How many clusters new members may form: their share of those that there are.
-
-    Rounded up or down by a hash of what is new, so that many small updates make as many as one large.
-    """
-    wanted = len(previous.members) * len(new) / (len(keys) - len(new))
-    return int(wanted + int(keys[new].min()) / 2**64)
-
-
 class _Fit:
-    """The centres of clusters, and how similar members are to them: `typical` (median) and `least`."""
+    """Centres of clusters, and the `typical` (median) and `least` similarity of their members to them."""
 
     def __init__(self, vectors: Vectors, groups: Sequence[Rows]) -> None:
         self._vectors = vectors
@@ -325,35 +309,25 @@ class _Fit:
     def left(
         self, rows: Rows, groups: list[Rows], bounds: NDArray[np.floating], config: HiRAGConfig
     ) -> list[int]:
-        """Put rows into the nearest cluster with room whose bound they reach; those that find none."""
+        """Add rows to the most similar cluster with room whose bound they reach; return the other rows."""
         found: list[int] = []
         for start in range(0, len(rows), _COMPARED):
             some = rows[start : start + _COMPARED]
             with one_thread():
                 near = self._vectors[some] @ self._centres.T
             for row, similarity in zip(some.tolist(), near, strict=True):
-                if not self._join(row, similarity, groups, bounds, config):
+                places = np.flatnonzero(similarity >= bounds)
+                for place in places[np.argsort(-similarity[places], kind="stable")].tolist():
+                    if 1 < len(groups[place]) < config.max_cluster:
+                        groups[place] = np.append(groups[place], row)
+                        break
+                else:
                     found.append(row)
         return found
 
-    @staticmethod
-    def _join(
-        row: int,
-        similarity: NDArray[np.floating],
-        groups: list[Rows],
-        bounds: NDArray[np.floating],
-        config: HiRAGConfig,
-    ) -> bool:
-        places = np.flatnonzero(similarity >= bounds)
-        for place in places[np.argsort(-similarity[places], kind="stable")].tolist():
-            if 1 < len(groups[place]) < config.max_cluster:
-                groups[place] = np.append(groups[place], row)
-                return True
-        return False
-
 
 def _lineages(groups: Sequence[Rows], keys: Keys, taken: Sequence[int]) -> Keys:
-    """A key for each new cluster, from the keys of its first members; none is among those `taken`."""
+    """A key for each new cluster, derived from its members' keys; different from those `taken`."""
     used = set(taken)
     made = []
     for rows in groups:

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from stratagraph.kernels.leiden import hierarchical_leiden, leiden
 from stratagraph.kernels.ranges import distinct, split
 from stratagraph.kernels.resize import resized
-from stratagraph.methods.hirag.clusters import same_settings
+from stratagraph.methods.hirag.clusters import TEXT_SETTINGS, same_settings, text_settings
 from stratagraph.methods.hirag.config import HiRAGConfig
-from stratagraph.methods.hirag.context import BuildContext
-from stratagraph.methods.hirag.entities import Entities
+from stratagraph.methods.hirag.entities import BuildContext, Entities
 from stratagraph.methods.hirag.naming import PACKAGE, members_named
-from stratagraph.methods.hirag.unchanged import Unchanged
+from stratagraph.pipeline.before import recognised
 from stratagraph.pipeline.carryover import (
     VECTORS,
     Keys,
@@ -34,7 +33,7 @@ from stratagraph.pipeline.carryover import (
     previous_labels,
 )
 from stratagraph.pipeline.drift import Drift, Measures, communities_measured
-from stratagraph.pipeline.kept_nodes import KeptNodes
+from stratagraph.pipeline.kept_nodes import BY_MODEL, KeptNodes
 from stratagraph.pipeline.names.spelling import telling
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.reading import read_lists
@@ -250,7 +249,13 @@ class CommunityWriter:
         self._context = context
         self._entities = entities
         self._degrees = degrees
-        self._unchanged = Unchanged(context, entities)
+        previous = context.previous
+        same_texts = (
+            previous is not None
+            and context.graph.before is not None
+            and previous.arrays[TEXT_SETTINGS].tolist() == text_settings(context.config)
+        )
+        self._arrays = previous.arrays if previous is not None and same_texts else {}
         self._before: list[int] = []
         self._fresh: list[Node] = []
         self._vectors: list[Vectors] = [np.zeros((0, context.dimension), np.float32)]
@@ -268,7 +273,7 @@ class CommunityWriter:
     async def finest(self, labels: Labels) -> Labels:
         """Report on the communities of the finest level."""
         groups = _groups(labels)
-        known = self._unchanged.rows(0, labels, len(groups))
+        known = self._rows_before(0, labels, len(groups))
         made = [rows for rows, row in zip(groups, known.tolist(), strict=True) if row < 0]
         self._entities.fetch(row for rows in made for row in rows.tolist())
         numbers = await self._write([self._of_entities(rows) for rows in made], known, groups)
@@ -291,10 +296,27 @@ class CommunityWriter:
         """The previous rows of communities of several, all of which are as they were."""
         places = np.full(int(labels.max(initial=-1)) + 1, -1, np.int64)
         places[several] = np.arange(len(several))
-        known = self._unchanged.rows(level, places[labels], len(several))
+        known = self._rows_before(level, places[labels], len(several))
         same = np.array(self._before, np.int64) >= 0
         whole = np.array([bool(same[inside[place]].all()) for place in several], np.bool_)
         return np.where(whole, known, -1)
+
+    def _rows_before(self, level: int, labels: Labels, count: int) -> Rows:
+        """The previous row of each community of a level if it and its report's input are the same, else -1.
+
+        A report without a model does not count if there is a model now. `labels` are -1 outside of all
+        communities, shape (entities,); the rows have shape (count,).
+        """
+        found = np.full(count, -1, np.int64)
+        if not self._arrays or level >= len(self._arrays["communities.labels"]):
+            return found
+        before = self._arrays["communities.labels"][level].astype(np.int64)
+        same = recognised(labels, self._entities.origin, self._entities.same, before, count)
+        kept = np.flatnonzero(same >= 0)
+        rows = same[kept] + int(self._arrays["counts"][0])
+        written = self._arrays[BY_MODEL][rows]
+        found[kept] = np.where(written, rows, -1) if self._context.gate.has_llm else rows
+        return found
 
     def _read(self, numbers: Collection[int]) -> dict[int, Node]:
         """Some communities' nodes by number."""

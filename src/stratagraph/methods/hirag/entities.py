@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import distinct
-from stratagraph.methods.base import Graph, Stored
+from stratagraph.methods.base import Corpus, Graph, Stored
+from stratagraph.methods.hirag.config import HiRAGConfig
+from stratagraph.models.gate import Gate
 from stratagraph.pipeline.before import carried_keys
-from stratagraph.pipeline.carryover import Keys, Places, keys_of
+from stratagraph.pipeline.carryover import CarryOver, Keys, Places, keys_of
 from stratagraph.pipeline.kept_nodes import KeptNodes
 from stratagraph.pipeline.names.index import canonical
 from stratagraph.pipeline.reading import as_they_lie, id_keys
@@ -26,17 +28,35 @@ NAMES = "entities.names"
 
 
 @dataclass(frozen=True, slots=True)
+class BuildContext:
+    """The arguments of a build. `grouped` is the index whose clusters and communities are kept, or None."""
+
+    corpus: Corpus
+    graph: Graph
+    gate: Gate
+    config: HiRAGConfig
+    previous: Stored | None
+    carry: CarryOver
+    grouped: Stored | None
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of all vectors."""
+        return int(self.corpus.vectors.shape[1])
+
+
+@dataclass(frozen=True, slots=True)
 class MemberRelations:
-    """Relations from members of clusters to their summary entities.
+    """Relations from members of clusters to their summary entity.
 
     Attributes
     ----------
     members, entities
-        The entities that each relates.
+        The member and the summary entity of each relation.
     proposals
-        The number of the proposal that it belongs to (`proposals.Proposed`), among all of the layer.
+        The number of its proposal among those of the layer (`summary_entities.Proposed`).
     strengths
-        0 where nothing is known.
+        0 if unknown.
     """
 
     members: Rows
@@ -47,19 +67,7 @@ class MemberRelations:
 
 @dataclass(frozen=True, slots=True)
 class SummaryEntities:
-    """Summary entities of a layer as they are added, without their nodes.
-
-    Attributes
-    ----------
-    keys, names
-        Of each the key, and that of its canonical name.
-    origin, same
-        Its number in the previous index, or -1, and whether it is made of the same as there.
-    before
-        The row there of one whose node is taken over, or -1.
-    vectors
-        Of all.
-    """
+    """New summary entities of a layer, without their nodes; fields as in `Entities`."""
 
     keys: Keys
     names: Keys
@@ -73,29 +81,27 @@ class SummaryEntities:
 class Entities:
     """The entities of all layers: those of the graph, then the summary entities, in one numbering.
 
-    Their nodes are read when they are asked for, and before that when they are `fetch`ed together.
+    Nodes are read when they are needed, or together by `fetch`.
 
     Attributes
     ----------
-    graph, previous
-        The graph, and the previous index.
     summaries
-        The vectors of the summary entities.
+        Vectors of the summary entities.
     keys
-        Of all entities.
+        Keys of all entities.
     origin, same
-        The number that each had in the previous index, or -1, and whether it is as it was, sources and all.
+        The number of each entity in the previous index, or -1; whether it and its sources are unchanged.
     names
-        The keys of the names of the graph's entities.
+        Keys of the names of the graph's entities.
     named, levels, before
-        Of each summary entity the key of its canonical name, its layer, and the row in the previous index of
-        one whose node is taken over, or -1.
+        Of each summary entity: the key of its canonical name, its layer, and the row of its node in the
+        previous index if that is kept, or -1.
     made
-        The nodes of the others, by row.
+        The nodes of the other summary entities, by row.
     relations
-        Of members of clusters with the summary entities of these, by layer.
+        Relations of members with their summary entities, by layer.
     complete
-        Whether a model wrote all summaries that were made.
+        Whether a model wrote all new summaries.
     """
 
     graph: Graph
@@ -115,7 +121,7 @@ class Entities:
 
     @classmethod
     def of(cls, graph: Graph, previous: Stored | None) -> Entities:
-        """The entities of the basic graph, layer 0; keys that the previous index has are not made again."""
+        """The entities of the basic graph, layer 0, with keys from the previous index where it has them."""
         count = graph.entities
         origin, same = np.full(count, -1, np.int64), np.zeros(count, np.bool_)
         named = origin
@@ -124,8 +130,6 @@ class Entities:
             named = np.where(graph.before.rewritten[:count], -1, origin)
         arrays = {} if previous is None else previous.arrays
         none = np.zeros(0, np.uint64)
-        if NAMES not in arrays:
-            named = np.full(count, -1, np.int64)
         vectors = np.zeros((0, graph.vectors.shape[1]), np.float32)
         made = partial(id_keys, "entity", graph.stored)
         keys = carried_keys(arrays.get("entities.keys", none), origin, made)
@@ -134,16 +138,16 @@ class Entities:
 
     @property
     def vectors(self) -> Vectors:
-        """Of all entities."""
+        """Vectors of all entities."""
         return stacked([self.graph.vectors, self.summaries])
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of entities."""
         return len(self.keys)
 
     def fetch(self, rows: Iterable[int]) -> None:
-        """Read what is not read yet of some rows, at once."""
+        """Read nodes that are not read yet, at once."""
         missing = [row for row in sorted(set(rows)) if row not in self._read and row not in self.made]
         first = self.graph.entities
         own, above = [row for row in missing if row < first], [row for row in missing if row >= first]
@@ -171,11 +175,11 @@ class Entities:
         return str(self.node(row).extra["name"])
 
     def named_by_members(self, row: int) -> bool:
-        """Whether this is a summary entity whose name is made of those of its members."""
+        """Whether a summary entity has a name made of its members' names."""
         return row >= self.graph.entities and self.node(row).extra["summaries"][0]["by"] != MODEL
 
     def sources_of(self, members: Sequence[int]) -> list[int]:
-        """The union of the members' sources, ascending."""
+        """Union of the members' sources, ascending."""
         indptr, indices = self.graph.sources
         parts = [
             indices[indptr[row] : indptr[row + 1]] if row < self.graph.entities else self.node(row).sources
@@ -185,12 +189,9 @@ class Entities:
         return found
 
     def rows_named(self, names: Keys) -> Rows:
-        """What some names mean: the entity with this id, one shown so, or a summary entity; or -1.
+        """The entity with each name: by id, by shown name, or a summary entity; -1 if there is none.
 
-        Parameters
-        ----------
-        names
-            Keys of the names, as one that is shown and as an id, shape (names, 2).
+        `names` are keys of the names as a shown name and as an id, shape (names, 2).
         """
         shown, as_id = names[:, 0], names[:, 1]
         made = Places(self.named).of(shown)
@@ -208,7 +209,7 @@ class Entities:
         return Places(self.keys[: self.graph.entities])
 
     def add(self, new: SummaryEntities, level: int) -> None:
-        """Append the summary entities of a layer; nodes of those that are not taken over follow (`made`)."""
+        """Append the summary entities of a layer; the caller adds new nodes to `made`."""
         self.keys = np.concatenate([self.keys, new.keys])
         self.origin = np.concatenate([self.origin, new.origin])
         self.same = np.concatenate([self.same, new.same])

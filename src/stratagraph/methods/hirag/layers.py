@@ -1,6 +1,6 @@
 """HiIndex (HiRAG Alg. 1): layers of summary entities over the basic knowledge graph.
 
-For each layer: cluster its entities; stop if the sparsity of the clusters no longer changes; find the summary
+For each layer: cluster its entities, stop if the sparsity of the clusters is settled, find the summary
 entities of each cluster and relate them to its members. The summary entities are the next layer.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from stratagraph.kernels.float16 import blocks
 from stratagraph.kernels.mixture import sparsity
 from stratagraph.methods.hirag.clusters import Clusters, KnownClusters, PreviousClusters, cluster
-from stratagraph.methods.hirag.context import BuildContext
-from stratagraph.methods.hirag.entities import Entities
+from stratagraph.methods.hirag.entities import BuildContext, Entities
 from stratagraph.methods.hirag.naming import (
     Summary,
     answered,
@@ -27,8 +26,14 @@ from stratagraph.methods.hirag.naming import (
     prompt_values,
     summary_task,
 )
-from stratagraph.methods.hirag.proposals import KnownProposals, Proposed, id_of, ids_of
-from stratagraph.methods.hirag.summary_entities import Groups, SummaryWriter
+from stratagraph.methods.hirag.summary_entities import (
+    Groups,
+    KnownProposals,
+    Proposed,
+    SummaryWriter,
+    id_of,
+    ids_of,
+)
 from stratagraph.models.gate import CallItem
 from stratagraph.pipeline.carryover import Keys, derived_id, lookup
 from stratagraph.pipeline.drift import Drift
@@ -36,19 +41,16 @@ from stratagraph.pipeline.summarize import EXTRACTIVE, FAILED, extractive_summar
 from stratagraph.protocols import Rows, Stored, Vectors
 
 LEAST_SHRINKAGE = 0.9
-"""A layer that is not at least a tenth smaller than the one below it is the last."""
+"""A layer that is less than a tenth smaller than the layer below it is the last."""
 LEAST_LAYERS = 2
-"""Layers of summary entities that are made before sparsity may end the hierarchy (if there is enough to
-cluster)."""
+"""Layers of summary entities before sparsity may end the hierarchy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
     """The layered graph. `clusters[i]` are the clusters of layer i, whose members are `members[i]`.
 
-    `ids[i]` are those of these clusters as numbers, 0 of a cluster of one, shape (clusters, 2).
-    `proposals` are arrays of what they say of their summary entities.
-    `drift` counts the entities that changed since clusters and communities were compared with new ones.
+    `ids[i]` are the ids of these clusters as numbers, 0 for a cluster of one member, shape (clusters, 2).
     """
 
     entities: Entities
@@ -61,18 +63,21 @@ class Layers:
 
 
 async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
-    """Alg. 1, with the meta types X; layers end as ERRATA H1 says."""
+    """Alg. 1, with the meta types X; ERRATA H1 says when layers end."""
     config = context.config
     entities = await asyncio.to_thread(Entities.of, context.graph, context.previous)
-    known = Known(KnownClusters(context.previous, config), KnownProposals(context.previous))
-    writer = SummaryWriter(context, entities, known.proposals)
+    known_clusters, known_proposals = (
+        KnownClusters(context.previous, config),
+        KnownProposals(context.previous),
+    )
+    writer = SummaryWriter(context, entities, known_proposals)
     drift = _drift(context.grouped, entities)
     previous = PreviousClusters(context.grouped, config)
     members: list[Rows] = []
     clusters: list[Clusters] = []
     ids: list[Keys] = []
     sparsities: list[float] = []
-    layer = await asyncio.to_thread(_with_vectors, entities.vectors)
+    layer = await asyncio.to_thread(_nonzero_rows, entities.vectors)
     while len(clusters) < config.max_layers and len(layer) >= config.min_layer:
         whole = len(layer) == context.graph.entities == int(layer.max(initial=-1)) + 1  # need not be copied
         vectors = context.graph.vectors if whole else entities.vectors[layer]
@@ -87,10 +92,15 @@ async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
         members.append(layer)
         clusters.append(found)
         sparsities.append(now)
-        summarizer = _LayerSummarizer(context, entities, known, len(clusters))
-        groups = await asyncio.to_thread(summarizer.recognised, layer, found, first)
-        ids.append(_all_ids(groups, first, len(found.members)))
-        above = np.union1d(await summarizer.summarise(groups, types, writer), _alone(layer, found))
+        summarizer = _LayerSummarizer(context, entities, known_proposals, len(clusters))
+        groups = await asyncio.to_thread(summarizer.groups, layer, found, first, known_clusters)
+        all_ids = np.zeros((len(found.members), 2), np.uint64)
+        all_ids[groups.rows - first] = groups.ids
+        ids.append(all_ids)
+        with context.gate.stage(f"summarize layer {len(clusters)}", len(groups.rows)):
+            proposed = await summarizer.proposed(groups, types)
+        alone = np.array([layer[rows[0]] for rows in found.members if len(rows) == 1], np.int64)
+        above = np.union1d(await writer.add(groups, proposed), alone)
         if len(above) > LEAST_SHRINKAGE * len(layer):
             break
         layer = above
@@ -98,14 +108,13 @@ async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
     return Layers(entities, members, clusters, ids, writer.arrays(), sparsities, drift)
 
 
-def _with_vectors(vectors: Vectors) -> Rows:
-    """The rows of vectors that are not zero."""
+def _nonzero_rows(vectors: Vectors) -> Rows:
     found = [start + np.flatnonzero(block.any(axis=1)) for start, block in blocks(vectors)]
     return np.concatenate([np.zeros(0, np.int64), *found])
 
 
 def _drift(previous: Stored | None, entities: Entities) -> Drift:
-    """How many entities of the basic graph came or went since the last comparison."""
+    """Entities of the basic graph that came or went since clusters were last compared with new ones."""
     if previous is None:
         return Drift(len(entities.keys))
     before = len(previous.arrays["entities.keys"]) - int(previous.arrays["counts"][0])
@@ -114,47 +123,27 @@ def _drift(previous: Stored | None, entities: Entities) -> Drift:
 
 
 def _settled(sparsities: Sequence[float], bound: float) -> bool:
-    """Whether the sparsity of the last two layers differs by `bound` of it or less (ERRATA H1).
+    """Whether the sparsity of the last two layers differs by a share of at most `bound` (ERRATA H1).
 
     Layers are compared from the second layer of summary entities on. Clusters are bounded in size (ERRATA
-    H3), so the sparsity of a thousand or more entities is near 1 whatever the clusters are. Comparing the
-    first two layers would end every large hierarchy after one layer, where in the paper's Figure 4 sparsity
-    rises over several layers before it settles.
+    H3), so the sparsity of a thousand or more entities is near 1 whatever the clusters are, and comparing
+    the first two layers would end every large hierarchy after one layer.
     """
     *_, before, now = (np.nan, np.nan, *sparsities)
     return len(sparsities) > LEAST_LAYERS and abs(now - before) <= bound * before
 
 
-def _alone(layer: Rows, clusters: Clusters) -> Rows:
-    """The entities that are a cluster of their own, which go on to the next layer."""
-    return np.array([layer[rows[0]] for rows in clusters.members if len(rows) == 1], np.int64)
-
-
-def _all_ids(groups: Groups, first: int, count: int) -> Keys:
-    """The ids of all clusters of a layer, 0 of those of one."""
-    found = np.zeros((count, 2), np.uint64)
-    found[groups.rows - first] = groups.ids
-    return found
-
-
-class Known(NamedTuple):
-    """What the previous index has of clusters."""
-
-    clusters: KnownClusters
-    proposals: KnownProposals
-
-
 class _LayerSummarizer:
     """Finds the summary entities of one layer's clusters."""
 
-    def __init__(self, context: BuildContext, entities: Entities, known: Known, level: int) -> None:
+    def __init__(self, context: BuildContext, entities: Entities, known: KnownProposals, level: int) -> None:
         self._context = context
         self._entities = entities
         self._known = known
         self._level = level
 
-    def recognised(self, layer: Rows, clusters: Clusters, first: int) -> Groups:
-        """The clusters of several members, with their ids: of those that are as they were nothing is read.
+    def groups(self, layer: Rows, clusters: Clusters, first: int, known: KnownClusters) -> Groups:
+        """The clusters of several members, with their ids; unchanged clusters are not read.
 
         `first` is the number of the layer's first cluster among those of all layers.
         """
@@ -162,7 +151,6 @@ class _LayerSummarizer:
         several, of_layer = np.flatnonzero(sizes > 1), np.concatenate(clusters.members)
         indptr = np.concatenate([[0], np.cumsum(sizes[several])]).astype(np.int64)
         members, lineages = layer[of_layer[np.repeat(sizes > 1, sizes)]], clusters.lineages[several]
-        known = self._known.clusters
         rows = known.rows(self._level - 1, (indptr, members), lineages, entities.keys, entities.same)
         same, ids = rows >= 0, np.zeros((len(rows), 2), np.uint64)
         ids[same] = known.ids(rows[same])
@@ -177,15 +165,9 @@ class _LayerSummarizer:
         pairs = ((node.id, node.text) for node in nodes)
         return derived_id(pairs, "hirag", "cluster", str(self._context.config.summary_tokens))
 
-    async def summarise(self, groups: Groups, types: Sequence[str], writer: SummaryWriter) -> Rows:
-        """Find the summary entities of all clusters, relate them to the members, return their rows."""
-        with self._context.gate.stage(f"summarize layer {self._level}", len(groups.rows)):
-            proposed = await self._proposed(groups, types)
-        return await writer.add(groups, proposed)
-
-    async def _proposed(self, groups: Groups, types: Sequence[str]) -> Proposed:
-        """The summary entities of each cluster: known ones, or found now."""
-        known = self._known.proposals
+    async def proposed(self, groups: Groups, types: Sequence[str]) -> Proposed:
+        """The summary entities of each cluster, from the previous index where it has them."""
+        known = self._known
         before = np.where(groups.before >= 0, groups.before, known.clusters_of(groups.ids))
         before = known.usable(before, by_model=self._context.gate.has_llm)
         missing = np.flatnonzero(before < 0).tolist()
@@ -220,12 +202,12 @@ class _LayerSummarizer:
         return CallItem(values, names, self._context.corpus.ids(self._entities.sources_of(members)))
 
     async def _extracted(self, groups: Groups, missing: Sequence[int], by: str) -> dict[int, list[Summary]]:
-        """Summary entities without a model: named by central members, told in the members' own sentences."""
+        """Summary entities without a model: named by central members, described by the members' sentences."""
         tokens, gate = self._context.config.summary_tokens, self._context.gate
         names: list[str] = []
 
         def texts() -> Iterator[list[str]]:
-            for place in missing:  # named while workers have the groups before
+            for place in missing:  # clusters are named while workers describe the clusters before
                 names.append(self._central_name(groups.of(place)))
                 yield [self._entities.node(row).text for row in groups.of(place)]
 
@@ -236,11 +218,11 @@ class _LayerSummarizer:
         }
 
     def _central_name(self, rows: Sequence[int]) -> str:
-        """A name for a cluster, made of those of its central members."""
-        names = [self._first_name(row) for row in rows]
-        return cluster_name(range(len(rows)), names, self._entities.vectors[rows])
-
-    def _first_name(self, row: int) -> str:
-        """The name of an entity; of a summary entity that is named by its members, the first of them."""
-        name = self._entities.name(row)
-        return members_named(name)[0] if self._entities.named_by_members(row) else name
+        """A name made of central members' names; a member that is itself named so gives its first name."""
+        entities = self._entities
+        names = [entities.name(row) for row in rows]
+        names = [
+            members_named(name)[0] if entities.named_by_members(row) else name
+            for row, name in zip(rows, names, strict=True)
+        ]
+        return cluster_name(names, entities.vectors[rows])

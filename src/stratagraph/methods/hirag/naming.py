@@ -1,4 +1,4 @@
-"""What a cluster's summary entities are: by the model, or its most central members."""
+"""Names and descriptions of a cluster's summary entities, by a model or from its central members."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from stratagraph.results import CountTokens
 PACKAGE = "stratagraph.methods.hirag"
 LONGEST_NAME = 200
 MOST_ENTITIES = 2
-"""Summary entities of one cluster; a model that finds more repeats the members."""
+"""Summary entities of one cluster at most; more would repeat the members."""
 MOST_TYPES = 12
 _MEMBER_NAME = re.compile(r"^<member(?:-\w+)?>\n([^:\n]+)", re.MULTILINE)
 REASON_WORDS = 10
-"""Words of a member's reason, as estimates expect them."""
+"""Words of the reason of one member's relation, for estimates."""
 RELATION_TOKENS = 30
-"""What a model typically writes of one member's relation to its summary entity."""
+"""Output tokens of one member's relation, for estimates."""
 _LONGEST_REASON = 400
 COMMON = 0.5
-"""Part of the members whose names must end with one word, for it to name them all."""
+"""Share of the members whose names must end with one word for that word to name the cluster."""
 _JOINED = re.compile(r", | and ")
 NAMED = 3
-"""Members that name a cluster, where nothing is common to their names."""
+"""Members that name a cluster if their names have no word in common."""
 
 
 class _Member(BaseModel):
@@ -69,7 +69,7 @@ class _Entity(BaseModel):
     @field_validator("members", mode="wrap")
     @classmethod
     def _readable(cls, given: Any, read: ValidatorFunctionWrapHandler) -> Any:
-        """Relations that can be read; a summary is not given up for one that cannot."""
+        """Drops relations that cannot be read, so that they do not cost the summary."""
         try:
             return read(given)
         except ValidationError as error:
@@ -79,13 +79,13 @@ class _Entity(BaseModel):
 
 
 class SummarySchema(BaseModel):
-    """What the model is asked for."""
+    """Answer with the summary entities of a cluster."""
 
     entities: list[_Entity] = Field(min_length=1)
 
 
 class MetaTypesSchema(BaseModel):
-    """The general concepts that guide the summaries."""
+    """Answer with the general concepts that guide summaries."""
 
     types: list[str] = Field(min_length=1)
 
@@ -99,7 +99,7 @@ class MetaTypesSchema(BaseModel):
 
 
 class Belonging(NamedTuple):
-    """Why a member belongs to its summary entity, and how closely: 0.1 to 10, or 0 where nothing is said."""
+    """Why and how closely a member belongs to its summary entity: strength 0.1 to 10, or 0 if unknown."""
 
     reason: str
     strength: float
@@ -107,10 +107,10 @@ class Belonging(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A summary entity as one cluster has it. `cluster` is the cluster's id, `level` its layer's number.
+    """A summary entity as one cluster proposes it. `cluster` is the cluster's id, `level` its layer.
 
-    `of` is how many summary entities the cluster has, so that an update knows whether it has them all.
-    `members` are the relations from members that a model gave, by the members' ids (ERRATA H7).
+    `of` is the number of summary entities of the cluster. `members` are the relations from members that a
+    model wrote, by the members' ids (ERRATA H7).
     """
 
     cluster: str
@@ -123,39 +123,31 @@ class Summary:
     members: Mapping[str, Belonging] = field(default_factory=dict)
 
     def stored(self) -> Metadata:
-        """As JSON-native values, of which `read` makes the same again."""
+        """JSON-native values for `read`."""
         kept = {each.name: getattr(self, each.name) for each in fields(self)}
         return {**kept, "members": {member: list(each) for member, each in self.members.items()}}
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Summary:
-        """What was stored, also by versions without relations from members.
-
-        Raises
-        ------
-        Damaged
-            If it is no such thing.
-        """
+        """The inverse of `stored`; raises `Damaged` for anything else."""
         with damage("summary entities"):
             try:
                 members = {
                     str(member): Belonging(str(reason), float(strength))
-                    for member, (reason, strength) in stored.get("members", {}).items()
+                    for member, (reason, strength) in stored["members"].items()
                 }
                 return cls(**{**stored, "members": members})
-            except (TypeError, AttributeError) as error:
-                raise ValueError(f"what a cluster says of one cannot be read: {error}") from error
+            except (TypeError, AttributeError, KeyError) as error:
+                raise ValueError(f"a proposal cannot be read: {error}") from error
 
 
 def parse_summary(answer: str) -> SummarySchema:
-    """The summary entities of an answer: those with a name, each name once, `MOST_ENTITIES` at most.
-
-    A name of more than `LONGEST_NAME` characters is cut.
+    """The first `MOST_ENTITIES` summary entities with different names, cut to `LONGEST_NAME` characters.
 
     Raises
     ------
     ParseFailed
-        If none is left.
+        If no entity has a name.
     """
     found = json_as(SummarySchema)(answer)
     named: dict[str, _Entity] = {}
@@ -169,7 +161,7 @@ def parse_summary(answer: str) -> SummarySchema:
 
 
 def summary_task(tokens: int, members: int) -> Task[SummarySchema]:
-    """The model call that finds the summary entities of one cluster, which typically has so many members."""
+    """The model call that finds the summary entities of one cluster, with a typical number of members."""
     return Task(
         name="hirag/summarize",
         prompt=load_prompt(PACKAGE, "summarize"),
@@ -191,7 +183,7 @@ META_TASK = Task(
 
 
 def _placeholder(values: Mapping[str, str]) -> SummarySchema:
-    """What an estimate takes a model to say: a name of its own, the members' words, why each belongs."""
+    """The answer that an estimate assumes: a name, the members' words, and a reason for each member."""
     words_in = values["entities"].replace("<member>", " ").replace("</member>", " ").split()
     described = " ".join(words_in[: int(values["words"])]) or "summary"
     named = " ".join(words_in[:6])[:LONGEST_NAME] or "group"
@@ -205,7 +197,7 @@ def _placeholder(values: Mapping[str, str]) -> SummarySchema:
 
 
 def answered(cluster: str, level: int, answer: SummarySchema, ids: Mapping[str, str]) -> list[Summary]:
-    """The summary entities that the model found for a cluster, of whose members `ids` are by name."""
+    """The summary entities of a model's answer about a cluster; `ids` are its members' ids by name."""
     count, known = len(answer.entities), {canonical(name): identity for name, identity in ids.items()}
     return [
         Summary(
@@ -216,7 +208,7 @@ def answered(cluster: str, level: int, answer: SummarySchema, ids: Mapping[str, 
 
 
 def _belongings(entity: _Entity, ids: Mapping[str, str]) -> dict[str, Belonging]:
-    """The relations of an answer whose members are of the cluster; of two with one member the first."""
+    """The relations of an answer with members of the cluster; the first of several with one member."""
     found: dict[str, Belonging] = {}
     for each in entity.members:
         identity = ids.get(canonical(each.name))
@@ -234,30 +226,26 @@ def prompt_values(
     return {"entities": members, "types": ", ".join(types), "words": str(max(10, tokens * 3 // 4))}
 
 
-def cluster_name(members: Sequence[int], names: Sequence[str], vectors: Vectors) -> str:
-    """What a cluster is called without a model: by its most central members, as a person would.
+def cluster_name(names: Sequence[str], vectors: Vectors) -> str:
+    """Names a cluster without a model, by its most central members.
 
-    "Abel Loom and Benedikta Loom"; "Sarn, the Narrow and Vell"; where most names end with one word and there
-    are more than two of them, "Siskin Bridge and other Bridges". Never the name of one member, which would
-    take the cluster for that member (ERRATA H5).
+    "Abel Loom and Benedikta Loom"; "Sarn, the Narrow and Vell"; if at least half of the names, and three of
+    them, end with one word, "Siskin Bridge and other Bridges". Never the name of one member: the cluster
+    would then be that member (ERRATA H5).
 
     Parameters
     ----------
-    members
-        Places in `names` and `vectors`, at least two.
-    names
-        Of a layer's members, of shape (n,); of a summary entity the first of the names that it has.
-    vectors
-        Of them, shape (n, dimension).
+    names, vectors
+        Of the members, at least two; shapes (n,) and (n, dimension).
     """
-    rows = vectors[np.array(members)]
-    order = np.argsort(-(rows @ rows.sum(axis=0)), kind="stable")
-    central = telling((names[members[place]] for place in order.tolist()), len(members))
+    order = np.argsort(-(vectors @ vectors.sum(axis=0)), kind="stable")
+    central = telling((names[place] for place in order.tolist()), len(names))
     heads = Counter(words(name)[-1] for name in central if len(words(name)) > 1)
     head, count = min(heads.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
     if count > 2 and count >= COMMON * len(central):
         first = next(name for name in central if words(name)[-1:] == [head] and len(words(name)) > 1)
-        return f"{first} and other {_plural(first.split()[-1])}"
+        word = first.split()[-1]  # keeps its capital, as a surname does
+        return f"{first} and other {word if word.endswith('s') else f'{word}s'}"
     *before, last = central[:NAMED]
     return f"{', '.join(before)} and {last}" if before else f"{last} and others"
 
@@ -265,8 +253,3 @@ def cluster_name(members: Sequence[int], names: Sequence[str], vectors: Vectors)
 def members_named(name: str) -> list[str]:
     """The members in a name that `cluster_name` made."""
     return _JOINED.split(name)
-
-
-def _plural(word: str) -> str:
-    """A surname keeps its capital ("Kennedys"), and so does what may be one."""
-    return word if word.endswith("s") else f"{word}s"

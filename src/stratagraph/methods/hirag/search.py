@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,14 +11,17 @@ from numpy.typing import NDArray
 
 from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking, Seeds
 from stratagraph.methods.hirag.bridge import SIMILAR, Bridge, LayeredGraph
-from stratagraph.methods.hirag.config import MODES, HiRAGOptions, Part
+from stratagraph.methods.hirag.config import MODES, PARTS, HiRAGOptions, Part
 from stratagraph.methods.hirag.naming import Summary
-from stratagraph.methods.hirag.ranking import Csr, by_quota, ordered
-from stratagraph.pipeline.ranking import concatenate
+from stratagraph.pipeline.ranking import concatenate, interleaved, taken
 from stratagraph.protocols import Rows
 from stratagraph.question import Allowed, Mask
 from stratagraph.records import Metadata, Node
 
+Csr = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+FOCUSED = 3
+"""A hit with more passages behind it only mentions what they say: it does not count as repeating them."""
 LOCAL_SHARE = 0.0005
 """Restart mass of an entity of the local part, where one that the question names has 1 (view `chunks`)."""
 BRIDGE_SHARE = 0.003
@@ -168,7 +171,8 @@ class BridgeSearcher:
             for hub in hubs[best].tolist()
         ]
         of_hubs = Ranking.of(Origin.NODE, hubs[best] - layered.base, likeness[best], entries)
-        return ordered(concatenate([of_relations, of_hubs]))
+        found = concatenate([of_relations, of_hubs])
+        return taken(found, np.argsort(-found.scores, kind="stable"))
 
     def _explained(self, found: Ranking, known: Knowledge, question: Question) -> Ranking:
         """The bridge in words: for each of its hits the path it lies on, as names; and what has no path."""
@@ -246,3 +250,63 @@ def _explaining(paths: Sequence[Sequence[int]]) -> dict[tuple[int, ...], Sequenc
 def _steps(path: Sequence[int]) -> list[tuple[int, ...]]:
     """What a path may explain: each step of it, lower end first, and each entity on it."""
     return [*((min(step), max(step)) for step in pairwise(path)), *((row,) for row in path)]
+
+
+def by_quota(
+    parts: dict[Part, Ranking], quotas: Sequence[float], k: int, sources: dict[Origin, Csr]
+) -> Ranking:
+    """The best of each part, as many as its share of `k`, the parts taking turns.
+
+    Parameters
+    ----------
+    parts
+        Rankings, best first.
+    quotas
+        Of local, bridge and global part, as in `HiRAGOptions`.
+    k
+        Hits that are wanted.
+    sources
+        The passages behind each row of an origin: indptr and indices.
+    """
+    if "bridge" in parts:
+        parts = {**parts, "bridge": diverse(parts["bridge"], sources, k)}
+    present = [(parts[part], quota) for part, quota in zip(PARTS, quotas, strict=True) if part in parts]
+    return interleaved([found for found, _ in present], [quota for _, quota in present], k)
+
+
+def diverse(bridge: Ranking, sources: dict[Origin, Csr], k: int) -> Ranking:
+    """The best of the bridge's triples, first those that rest on a passage which no better triple rests on.
+
+    The best triple leads. Summary entities, which stand for triples without a text, neither discount triples
+    nor are discounted.
+    """
+    triples = np.flatnonzero(bridge.origin == Origin.GRAPH)
+    hubs = np.flatnonzero(bridge.origin != Origin.GRAPH)
+    order = triples[fresh(_passages(taken(bridge, triples), sources), k)]
+    better = np.searchsorted(-bridge.scores[triples], -bridge.scores[hubs], "right")
+    turns = np.concatenate([np.arange(len(order)), np.maximum(better, 1) - 0.5])
+    return taken(bridge, np.concatenate([order, hubs])[np.argsort(turns, kind="stable")])
+
+
+def fresh(passages: Iterable[Sequence[int]], count: int) -> Rows:
+    """The first `count` places of a ranking, first those on a passage that no earlier one is on.
+
+    `passages` are those behind each result, best first.
+    """
+    known: set[int] = set()
+    new: list[int] = []
+    rest: list[int] = []
+    for place, rows in enumerate(passages):
+        if len(new) == count:
+            break
+        (rest if new and known.issuperset(rows) else new).append(place)
+        if len(rows) <= FOCUSED:
+            known.update(rows)
+    return np.array([*new, *rest][:count], np.int64)
+
+
+def _passages(found: Ranking, sources: dict[Origin, Csr]) -> Iterator[list[int]]:
+    """The passages behind each result, as far as they are asked for."""
+    for row, origin in zip(found.rows.tolist(), found.origin.tolist(), strict=True):
+        indptr, indices = sources[Origin(origin)]
+        yield indices[indptr[row] : indptr[row + 1]].tolist()
