@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 
 from stratagraph.models.gate import ModelGate
 from stratagraph.pipeline.carryover import (
@@ -119,12 +118,10 @@ def test_nodes_are_taken_over_by_id_and_extracts_only_without_a_model() -> None:
     assert CarryOver(None, gate()).nodes(["a"]) == {}
 
 
-@pytest.mark.parametrize("keys_stored", [True, False], ids=["keys", "written before keys were stored"])
-async def test_only_new_texts_are_embedded(keys_stored: bool) -> None:
+async def test_only_new_texts_are_embedded() -> None:
     nodes = [node("a", "one"), node("b", "never embedded"), node("c", "three")]
     arrays = {VECTORS: np.array([[1, 0], [0, 0], [0, 1]], np.float32)}
-    if keys_stored:
-        arrays[VECTOR_KEYS] = text_keys(each.text for each in nodes)
+    arrays[VECTOR_KEYS] = text_keys(each.text for each in nodes)
     embedder = Embedder()
     carry = CarryOver(Previous(nodes, arrays), gate(embedder))
     vectors = await carry.embed("embed", ["three", "new", "one", "never embedded", "new"], 2)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratagraph.pipeline import lexical
-from stratagraph.pipeline.lexical import K1, B, LexicalIndex
+from stratagraph.pipeline.lexical import K1, B, LexicalIndex, best
 
 CATS = ["The cat sat on the mat.", "Cats chase mice.", "A dog barked at the cats and the cat.", "Rain fell."]
 MEGABYTE = 1 << 20
@@ -24,7 +24,7 @@ def index(passages: list[str]) -> LexicalIndex:
 
 
 def found(question: str, passages: list[str], **options: Any) -> list[int]:
-    rows: list[int] = index(passages).search(question, 10, **options)[0].tolist()
+    rows: list[int] = best(*index(passages).scores(question, **options), 10).rows.tolist()
     return rows
 
 
@@ -68,7 +68,7 @@ def test_the_language_of_the_corpus_decides_the_stems(
 ) -> None:
     made = index(passages)
     assert made.language == language
-    assert made.search(question, 5)[0].tolist() == [0]
+    assert best(*made.scores(question), 5).rows.tolist() == [0]
 
 
 def test_writing_without_spaces_is_found_by_two_characters() -> None:
@@ -105,7 +105,7 @@ def test_a_question_of_a_megabyte_reads_a_bounded_number_of_postings(monkeypatch
     rows, _ = index(passages).scores(question * (MEGABYTE // len(question)))
     assert 0 < len(rows) <= 100
     assert len(index(passages).scores("common")[0]) == 0
-    assert index(passages).search("common w250", 5)[0].tolist() == [250]
+    assert best(*index(passages).scores("common w250"), 5).rows.tolist() == [250]
 
 
 def set_to(name: str, value: int) -> Callable[[dict[str, Any]], None]:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratagraph.pipeline.merge import LONGEST_NAME, Merge, Merged, finish, merge
+from stratagraph.pipeline.merge import LONGEST_NAME, Merged, finish, merge
 from stratagraph.pipeline.names.index import canonical
 from stratagraph.records import EntityMention, Extraction, RelationMention, SemanticUnit
 
@@ -35,20 +35,6 @@ def test_order_does_not_matter(corpus: list[tuple[int, Extraction]], chance: ran
     shuffled = list(corpus)
     chance.shuffle(shuffled)
     assert finish(merge(shuffled)) == finish(merge(corpus))
-
-
-@given(corpora, st.integers(0, 6), st.integers(0, 6))
-def test_grouping_does_not_matter(corpus: list[tuple[int, Extraction]], one: int, two: int) -> None:
-    first, second = sorted((one, two))
-    a, b, c = merge(corpus[:first]), merge(corpus[first:second]), merge(corpus[second:])
-    left, right = Merge(), Merge()
-    left.update(a)
-    left.update(b)
-    left.update(c)
-    b.update(c)
-    right.update(a)
-    right.update(b)
-    assert finish(left) == finish(right) == finish(merge(corpus))
 
 
 @given(corpora)
@@ -178,17 +164,6 @@ def test_renaming_is_as_if_the_chunks_had_said_so(
     assert unnamed(finish(collected)) == unnamed(finish(expected))
 
 
-@given(corpora, st.integers(0, 6), st.dictionaries(keys, keys, max_size=3))
-def test_renaming_parts_is_renaming_the_whole(
-    corpus: list[tuple[int, Extraction]], cut: int, target: dict[str, str]
-) -> None:
-    whole, first, second = merge(corpus), merge(corpus[:cut]), merge(corpus[cut:])
-    for each in (whole, first, second):
-        each.rename(target)
-    first.update(second)
-    assert finish(first) == finish(whole)
-
-
 def test_a_renamed_relation_keeps_its_direction_and_the_larger_strength() -> None:
     says = [
         RelationMention("UN", "Ada", "hired", 7.0),
@@ -210,9 +185,6 @@ def test_one_mention_beyond_doubt_is_enough() -> None:
     assert merge([(0, doubtful), (1, sure)]).entities["boil"].certain == {1}
     related = Extraction(relations=(RelationMention("Boil", "Ada"),))
     assert merge([(0, related)]).entities["boil"].certain == {0}
-    both = merge([(0, doubtful)])
-    both.update(merge([(1, sure)]))
-    assert both.entities["boil"].certain == {1}
 
 
 def test_what_is_dropped_leaves_its_units_and_nothing_else() -> None:
@@ -237,12 +209,10 @@ def test_a_name_may_have_200_characters_and_no_more() -> None:
     part = merge([(0, found)])
     assert [entity.key for entity in finish(part).entities] == ["a" * LONGEST_NAME, "ada"]
     assert finish(part).units[0].entities == ("a" * LONGEST_NAME,)
-    part.update(merge([(1, found)]))
-    assert finish(part).notes == {
+    assert finish(merge([(0, found), (1, found)])).notes == {
         "names that are no names dropped": 6,
         "relations without two names dropped": 2,
     }
-    assert finish(part) == finish(merge([(0, found), (1, found)]))
 
 
 def test_names_are_one_whatever_their_case_articles_and_marks() -> None:

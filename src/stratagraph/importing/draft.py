@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from stratagraph.pipeline.extraction.by_model import LONGEST_NAME
+from stratagraph.pipeline.merge import LONGEST_NAME
 from stratagraph.pipeline.names.index import canonical
 from stratagraph.records import (
     Chunk,

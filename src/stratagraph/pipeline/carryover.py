@@ -161,23 +161,15 @@ class CarryOver:
         """
         found = np.zeros((len(texts), dimension), np.float32)
         if self._previous is not None and vectors in self._previous.arrays:
-            await asyncio.to_thread(self._take_vectors, self._previous, found, texts, vectors, keys)
+            await asyncio.to_thread(_take_vectors, self._previous, found, texts, vectors, keys)
         missing = np.flatnonzero(~np.any(found, axis=1))
         if missing.size:
             found[missing] = await self._gate.embed(stage, [texts[row] for row in missing.tolist()])
         return found
 
-    def _take_vectors(
-        self, previous: Stored, found: Vectors, texts: Sequence[str], vectors: str, keys: str
-    ) -> None:
-        """Fill in the previous vectors; one that is zero is as good as none, as its text was not embedded."""
-        places = lookup(text_keys(texts), self._keys(previous, vectors, keys))
-        rows = np.flatnonzero(places >= 0)
-        found[rows] = previous.arrays[vectors][places[rows]]
 
-    def _keys(self, previous: Stored, vectors: str, keys: str) -> Keys:
-        """The stored keys; an index written before they were stored has its nodes' texts."""
-        if keys in previous.arrays:
-            stored: Keys = previous.arrays[keys]
-            return stored
-        return text_keys(node.text for node in previous.nodes(range(len(previous.arrays[vectors]))))
+def _take_vectors(previous: Stored, found: Vectors, texts: Sequence[str], vectors: str, keys: str) -> None:
+    """Fill in the previous vectors; a zero vector means that the text was not embedded."""
+    places = lookup(text_keys(texts), previous.arrays[keys])
+    rows = np.flatnonzero(places >= 0)
+    found[rows] = previous.arrays[vectors][places[rows]]

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stratagraph.pipeline.sentences import middle, sentences, stream_sentences
+from stratagraph.pipeline.sentences import middle, stream_sentences
 from stratagraph.records import Chunk, Document, StreamedDocument
-
-__all__ = ["ChunkConfig", "sentences", "split"]
 
 CountTokens = Callable[[str], int]
 

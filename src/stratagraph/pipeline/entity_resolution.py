@@ -126,7 +126,6 @@ def _statements(described: Sequence[str]) -> dict[str, str]:
 
 
 def _explained(acronym: Entity, entity: Entity) -> bool:
-    """Whether most chunks that use the acronym have the long name too."""
     return 2 * len(set(acronym.chunks) & set(entity.chunks)) > len(acronym.chunks)
 
 

@@ -190,7 +190,6 @@ class Telling:
                 self._near[_key(item)] = rows[best]
 
     def _measure(self, units: Rows) -> None:
-        """Compute the similarity of some units to the question, once each."""
         new = units[~self._measured[units]]
         self._similarity[new] = products(self._of.graph.unit_vectors, self._query, new)
         self._measured[new] = True

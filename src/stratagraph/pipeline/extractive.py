@@ -131,7 +131,9 @@ async def _followed(
     chosen: list[int] = []
     left = question
     while True:
-        scores = vectors @ vector + by_rank + WORDS * _coverage(left, candidates) + LINK * names.linked()
+        weights = evidence.weights(left, [each.stems for each in candidates])
+        words = np.array([sum(weights.get(stem, 0.0) for stem in each.stems) for each in candidates])
+        scores = vectors @ vector + by_rank + WORDS * words + LINK * names.linked()
         scores[[place + 1 for place in chosen if _goes_on(candidates, place)]] += NEXT
         scores[chosen] = -np.inf
         chosen.append(int(np.argmax(scores)))
@@ -143,18 +145,10 @@ async def _followed(
 
 
 def _goes_on(candidates: Sequence[_Statement], place: int) -> bool:
-    """Whether the next statement is of the same hit."""
     return place + 1 < len(candidates) and candidates[place + 1].rank == candidates[place].rank
 
 
-def _coverage(question: str, candidates: Sequence[_Statement]) -> NDArray[np.float64]:
-    """The share of a question's words, by weight, that each statement has."""
-    weights = evidence.weights(question, [each.stems for each in candidates])
-    return np.array([sum(weights.get(stem, 0.0) for stem in each.stems) for each in candidates])
-
-
 def _left(question: str, told: Sequence[frozenset[str]]) -> str:
-    """A question without the content words that were answered."""
     known = frozenset[str]().union(*told)
     kept = [word for word in question.split() if not (stems := evidence.stems(word)) or not stems <= known]
     return " ".join(kept)

@@ -61,7 +61,6 @@ class Gate:
 
     @property
     def _led(self) -> float:
-        """How much the names lead the question."""
         return self.names * (USUAL_WORDS / max(self.words, 1)) ** LENGTH_POWER
 
 

@@ -274,7 +274,6 @@ def _condensed(description: Description) -> int:
 
 
 def _sources(entities: Sequence[Entity]) -> tuple[Rows, Rows]:
-    """The chunks of entities, one after the other."""
     indptr = np.cumsum([0, *(len(entity.chunks) for entity in entities)], dtype=np.int64)
     found = (row for entity in entities for row in entity.chunks)
     return indptr, np.fromiter(found, np.int64, int(indptr[-1]))
@@ -330,7 +329,6 @@ def _collected(extracted: Stored, chunks: int) -> tuple[Merge, dict[str, NDArray
 
 
 async def _resolved(collected: Merge, merged: Merged, gate: Gate, rule: Rule) -> Merged:
-    """The graph with entities of the same thing merged; each merger is a note."""
     fragments = fragments_of(merged)
     found = await resolve(merged.entities, gate, describe=lambda entity: fragments[entity.key], rule=rule)
     collected.rename(aliases(found))

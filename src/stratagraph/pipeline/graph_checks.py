@@ -51,7 +51,6 @@ def check_vectors(arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def _check_words(checks: Checks, chunks: int) -> None:
-    """The postings of `LexicalIndex`."""
     checks.of("lexical.language", np.uint8, (None,))
     checks.numbers("lexical.norms", np.float32, (chunks,), least=0.0)
     checks.of("lexical.lengths", np.uint32, (chunks,))

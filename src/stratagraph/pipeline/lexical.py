@@ -253,10 +253,6 @@ class LexicalIndex:
         known = Postings(before["keys"], before["starts"], before["rows"], before["counts"])
         return _arrays(markers, lengths, known.updated(rows, fresh, len(lengths)))
 
-    def search(self, question: str, k: int, allowed: NDArray[np.bool_] | None = None) -> Scored:
-        """The `k` best admitted passages that have a term of the question; of equals, lower rows first."""
-        return best(*self.scores(question, allowed), k)
-
     def scores(self, question: str, allowed: NDArray[np.bool_] | None = None) -> Scored:
         """The scores of all admitted passages that have a term of the question, by ascending row.
 
@@ -351,5 +347,4 @@ def best(rows: Rows, scores: NDArray[np.float32], k: int) -> Scored:
 
 @lru_cache(maxsize=1 << 16)
 def _stemmed(word: str, language: str) -> str:
-    """The stem of a word of a question; the words of questions come again."""
     return _STEMMERS.of(language)(word)

@@ -98,8 +98,7 @@ class RelationFragments:
 class Merge:
     """Collects extractions, chunk by chunk, under canonical names.
 
-    Chunks are numbers that sort as the corpus does. Adding is commutative, and `update` adds another merge,
-    so that parts can be merged in any grouping.
+    Chunks are numbers that sort as the corpus does. Adding is commutative.
     """
 
     def __init__(self) -> None:
@@ -132,19 +131,6 @@ class Merge:
         for key in self._spoken - doubtful:
             self.entities[key].mentions[-1] = certain
         self._spoken.clear()
-
-    def update(self, other: Merge) -> None:
-        """Add all that another merge holds."""
-        for key, theirs in other.entities.items():
-            self.entities.setdefault(key, EntityFragments()).update(theirs)
-        for pair, their_relation in other.relations.items():
-            relation = self.relations.setdefault(pair, RelationFragments())
-            relation.said += their_relation.said
-        for unit, chunks in other.units.items():
-            self.units[unit] = _united(self.units.get(unit), chunks)
-        for term, chunks in other.terms.items():
-            self.terms[term] = _united(self.terms.get(term), chunks)
-        self.notes.update(other.notes)
 
     def promote_terms(self, chosen: Collection[str]) -> None:
         """Make entities of the candidate terms that the corpus supports."""
@@ -187,7 +173,6 @@ class Merge:
             self._named_anew(unit, tuple(dict.fromkeys(target.get(key, key) for key in unit[1])))
 
     def _named_anew(self, unit: tuple[str, tuple[str, ...]], keys: tuple[str, ...]) -> None:
-        """Let a unit name other entities."""
         chunks, anew = self.units.pop(unit), (unit[0], keys)
         self.units[anew] = _united(self.units.get(anew), chunks)
 
@@ -240,7 +225,6 @@ def _append(lists: dict[K, list[int]], key: K, chunk: int) -> None:
 
 
 def _united(known: Sequence[int] | None, chunks: Sequence[int]) -> list[int]:
-    """The chunks of both lists, each once."""
     return list(chunks) if known is None else list(dict.fromkeys([*known, *chunks]))
 
 

@@ -161,7 +161,6 @@ def _zeros(vectors: Vectors, name: str, before: tuple[Mapping[str, NDArray[Any]]
 
 
 def _zero_rows(vectors: Vectors, rows: Rows) -> Rows:
-    """Those of some rows that are zero."""
     zeros = np.ones(len(rows), np.bool_)
     zeros[nonzero_rows(chosen(vectors, rows))] = False
     return rows[zeros].astype(np.int64)

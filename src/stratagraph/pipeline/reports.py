@@ -113,7 +113,6 @@ def report_task(prompt: Prompt, max_tokens: int) -> Task[ReportSchema]:
 
 
 async def _extractive(groups: Sequence[Group], max_tokens: int, gate: Gate, by: str) -> list[CommunityReport]:
-    """Reports from the sentences of the members alone."""
     texts = await extractive_summaries((group.texts for group in groups), max_tokens, gate)
     return [CommunityReport(group.item, text, by) for group, text in zip(groups, texts, strict=True)]
 

@@ -39,12 +39,15 @@ Codes = NDArray[np.uint8]
 
 
 class Pooled:
-    """Vectors of parts of passages embedded in this build, until the graph takes them."""
+    """Vectors of parts of passages embedded in this build, until the graph takes them.
+
+    `units` are vectors and `names` their codes, by keys; `done` are the ids of the passages.
+    """
 
     def __init__(self) -> None:
-        self._units: dict[int, HalfVectors] = {}
-        self._names: dict[int, Codes] = {}
-        self._done: set[str] = set()
+        self.units: dict[int, HalfVectors] = {}
+        self.names: dict[int, Codes] = {}
+        self.done: set[str] = set()
 
     async def embed(self, stage: str, gate: Gate, texts: Sequence[str], nodes: Sequence[Node]) -> Vectors:
         """Vectors of passages, shape (passages, dimension); keeps those of statements and names.
@@ -57,24 +60,12 @@ class Pooled:
         spans = [[*one.values(), *other.values()] for one, other in zip(units, names, strict=True)]
         vectors, parts = await gate.embed_spans(stage, texts, spans)
         for node, own, named, inner in zip(nodes, units, names, parts, strict=True):
-            self._done.add(node.id)
+            self.done.add(node.id)
             for unit, row in zip(own, inner.astype(np.float16), strict=False):
-                self._units[_origin(node.id, unit)] = row
+                self.units[_origin(node.id, unit)] = row
             for name, code in zip(named, _codes(inner[len(own) :]), strict=True):
-                self._names[_named(node.id, name)] = code
+                self.names[_named(node.id, name)] = code
         return vectors
-
-    def unit(self, origin: int) -> HalfVectors | None:
-        """The vector of a unit."""
-        return self._units.get(origin)
-
-    def name(self, origin: int) -> Codes | None:
-        """The code of a name."""
-        return self._names.get(origin)
-
-    def has(self, chunk: str) -> bool:
-        """Whether all parts of a passage are here."""
-        return chunk in self._done
 
 
 def locate(text: str, statements: Iterable[str]) -> dict[str, tuple[int, int]]:
@@ -143,7 +134,7 @@ class Source:
         missing = [
             row
             for row, identity in zip(ordered, self.corpus.ids(ordered), strict=True)
-            if not self.pooled.has(identity)
+            if identity not in self.pooled.done
         ]
         if missing:
             texts, nodes = self.corpus.texts(missing), self.extracted.nodes(missing)
@@ -178,15 +169,13 @@ def _zeros(vectors: NDArray[np.floating]) -> list[int]:
 
 
 def _take_pooled(pooled: Pooled, keys: Keys, found: HalfVectors) -> None:
-    """Fill in the vectors that came with passages."""
     for place, each in enumerate(keys.tolist()):
-        row = pooled.unit(each)
+        row = pooled.units.get(each)
         if row is not None:
             found[place] = row
 
 
 def _take_over(previous: Stored | None, keys: Keys, found: HalfVectors) -> None:
-    """Fill in what the previous graph has."""
     if previous is None or UNIT_KEYS not in previous.arrays:
         return
     places = lookup(keys, previous.arrays[UNIT_KEYS])
@@ -246,7 +235,7 @@ class _Mentions:
             for place, row in ahead.items():
                 if (one := self._at(entities[place].key, row)) is not None:
                     found[place] = one
-                elif not self._pooled.has(self._ids[row]):
+                elif self._ids[row] not in self._pooled.done:
                     unread[place] = row
             self._read(unread.values())
             waiting |= {
@@ -257,7 +246,7 @@ class _Mentions:
 
     def _at(self, name: str, row: int) -> tuple[int, Codes] | None:
         origin = _named(self._ids[row], name)
-        code = self._pooled.name(origin)
+        code = self._pooled.names.get(origin)
         if code is None and origin in self._known:
             code = self._codes[self._known[origin]]
         return None if code is None else (origin, code)

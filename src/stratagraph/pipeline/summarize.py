@@ -177,7 +177,6 @@ def _sentences(texts: Sequence[str], memory: SentenceMemory) -> list[str]:
 
 
 def _split(text: str, most: int | None) -> tuple[str, ...]:
-    """The first sentences of a text, each as one line."""
     found = (" ".join(text[start:end].split()) for start, end in statements(text, most=most))
     return tuple(filter(None, found))
 

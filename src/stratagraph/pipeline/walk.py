@@ -131,15 +131,6 @@ class _Evidence:
     similar: Rows
     similarity: NDArray[np.float32]
 
-    def lexical(self, k: int) -> tuple[Rows, NDArray[np.float32]]:
-        """The passages that have the question's words best, best first."""
-        return best(*self.words, k)
-
-    def relative_words_of(self, rows: Rows) -> NDArray[np.float32]:
-        """BM25 scores of passages, as parts of the best one's."""
-        relative: NDArray[np.float32] = self.words_of(rows) / self.words.scores.max()
-        return relative
-
     def words_of(self, rows: Rows) -> NDArray[np.float32]:
         """BM25 scores of passages, 0 for those without any of the words."""
         scores = np.zeros(len(rows), np.float32)
@@ -242,7 +233,6 @@ class PassageWalk:
         entities: Sequence[str] | None = None,
         seeds: Seeds | None = None,
         similar: tuple[Rows, NDArray[np.float32]] | None = None,
-        fuzzy: bool = True,
         rank: str = "walk",
     ) -> RankedPassages:
         """The `k` best admitted passages.
@@ -263,8 +253,6 @@ class PassageWalk:
             Where the walk restarts besides.
         similar
             The `max(SIMILAR_PASSAGES, k)` most similar admitted passages, if they are known.
-        fuzzy
-            Whether a name that no entity has stands for those most like it.
         rank
             `walk`: an entity that the question names restarts with a mass of 1 shared among its passages, a
             similar passage with its similarity relative to the best, one with the question's words with what
@@ -287,7 +275,7 @@ class PassageWalk:
             *(similar or self._nearest.search(vector, max(SIMILAR_PASSAGES, k), allowed)),
         )
         if rank == "walk":
-            linked = link(question, self._ground.names, entities, fuzzy=fuzzy, frequency=self._frequency)
+            linked = link(question, self._ground.names, entities, frequency=self._frequency)
             asked = len(content_words(question, self._ground.lexical.language))
             return self._walked(evidence, linked, asked, seeds or Seeds())
         return self._described(evidence, *_without_a_graph(evidence, rank), rank, None)
@@ -296,7 +284,7 @@ class PassageWalk:
         names = 1.0 / np.maximum(self._frequency[linked.named], 1)
         near = NEAR_SHARE * linked.weights / np.maximum(self._frequency[linked.near], 1)
         gate = Gate(float(names.sum() + near.sum()), asked)
-        lexical, words = evidence.lexical(LEXICAL_PASSAGES)
+        lexical, words = best(*evidence.words, LEXICAL_PASSAGES)
         nodes, weights = _heaviest(
             [
                 (self._corpus.size + linked.named, names),
@@ -321,7 +309,8 @@ class PassageWalk:
             some, lighter = _heaviest_of(mass, size)
             scores = mass[some]
             if boost:
-                scores *= 1 + boost * evidence.relative_words_of(rows[some]) ** BOOST_POWER
+                words = evidence.words_of(rows[some]) / evidence.words.scores.max()
+                scores *= 1 + boost * words**BOOST_POWER
             scores = repeats_damped(self._documents[rows[some]], rows[some], scores)
             found = best(rows[some], scores, evidence.k)
             if len(some) == len(rows) or found.scores[-1] > lighter * (1 + boost):
@@ -331,7 +320,6 @@ class PassageWalk:
     def _reached(
         self, nodes: Rows, weights: NDArray[np.float64], allowed: NDArray[np.bool_] | None
     ) -> tuple[Rows, NDArray[np.float32]]:
-        """The admitted passages that a walk from these nodes reaches, and their mass."""
         if not len(nodes):
             return _NO_ROWS, np.zeros(0, np.float32)
         reached, mass = self._ground.walked(nodes, weights)
@@ -356,7 +344,7 @@ class PassageWalk:
 def _without_a_graph(evidence: _Evidence, rank: str) -> tuple[Rows, NDArray[np.floating]]:
     if rank == "dense":
         return evidence.similar, evidence.similarity
-    lexical = evidence.lexical(max(FUSED_PASSAGES, evidence.k))
+    lexical = best(*evidence.words, max(FUSED_PASSAGES, evidence.k))
     if rank == "bm25":
         return lexical
     return reciprocal_ranks([lexical[0], evidence.similar])

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratagraph.pipeline.extraction.by_rules import extract, question_entities, select_terms
-from stratagraph.pipeline.extraction.candidates import settle
+from stratagraph.pipeline.extraction.by_rules import extract, question_entities
+from stratagraph.pipeline.extraction.candidates import select_terms, settle
 from stratagraph.pipeline.merge import finish, merge
 from stratagraph.records import Extraction
 

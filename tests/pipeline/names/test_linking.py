@@ -27,8 +27,8 @@ NAMES = [
 ]
 
 
-def linked(question: str, entities: list[str] | None = None, *, fuzzy: bool = True) -> Linked:
-    return link(question, NameIndex(NameIndex.build(NAMES)), entities, fuzzy=fuzzy)
+def linked(question: str, entities: list[str] | None = None) -> Linked:
+    return link(question, NameIndex(NameIndex.build(NAMES)), entities)
 
 
 def near(question: str, entities: list[str] | None = None) -> dict[str, float]:
@@ -94,10 +94,6 @@ def test_a_part_of_many_names_and_a_name_like_no_other_mean_nothing() -> None:
     assert near("Who was Franz Ferdinand?") == {}  # one of two words
 
 
-def test_candidates_are_an_option() -> None:
-    assert linked("Who taught Franz Lisszt?", fuzzy=False).near.tolist() == []
-
-
 def test_a_question_that_names_nothing_may_mean_what_it_contains() -> None:
     found = near("who stayed with the president in the grand hotel?")
     assert found["grand hotel"] == 1.0
@@ -130,9 +126,7 @@ def test_a_walk_starts_at_what_a_misspelt_name_means() -> None:
     question = "Who painted the Quincebery?"
     vector = snapshot.vectors[0]  # the question is like another passage
 
-    def found(*, fuzzy: bool) -> set[str]:
-        rows = walk.rank(question, vector, 3, fuzzy=fuzzy).rows.tolist()
-        return {chunk.document_id for chunk in snapshot.chunks(rows)}
-
-    assert "30" in found(fuzzy=True)
-    assert "30" not in found(fuzzy=False)
+    rows = walk.rank(question, vector, 3).rows.tolist()
+    assert "30" in {chunk.document_id for chunk in snapshot.chunks(rows)}
+    rows = walk.rank("Who painted it?", vector, 3).rows.tolist()
+    assert "30" not in {chunk.document_id for chunk in snapshot.chunks(rows)}

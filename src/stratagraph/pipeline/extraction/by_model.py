@@ -15,12 +15,11 @@ from itertools import islice
 from stratagraph.models.gate import Task
 from stratagraph.pipeline.extraction import by_rules
 from stratagraph.pipeline.extraction.parsing import ExtractionAnswer, ExtractionSchema, parse_extraction
+from stratagraph.pipeline.merge import canonical_name
 from stratagraph.pipeline.names.index import canonical, words
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.records import EntityMention, Extraction, RelationMention, SemanticUnit
 
-LONGEST_NAME = 200
-"""Characters in a name; a longer one is a sentence in the wrong place."""
 MOST_ENTITIES = 200
 """Entities taken from one chunk; a model that lists more repeats itself."""
 
@@ -107,14 +106,10 @@ def to_extraction(answers: Sequence[ExtractionAnswer], notes: Counter[str]) -> E
     )
 
 
-def _is_name(name: str) -> bool:
-    return len(name) <= LONGEST_NAME and bool(canonical(name))
-
-
 def _is_whole(relation: RelationMention) -> bool:
     """Whether a relation joins two different names."""
     ends = (relation.source, relation.target)
-    return all(map(_is_name, ends)) and len(set(map(canonical, ends))) == 2
+    return all(map(canonical_name, ends)) and len(set(map(canonical, ends))) == 2
 
 
 def _names_in(text: str, name: str) -> bool:
@@ -141,7 +136,7 @@ class _Chunk:
         for entity in entities:
             key = canonical(entity.name)
             known = self.entities.get(key)
-            if not _is_name(entity.name):
+            if not canonical_name(entity.name):
                 self._notes["names that are no names dropped"] += 1
             elif known is not None:
                 self.entities[key] = _joined(known, entity)
@@ -161,18 +156,18 @@ class _Chunk:
     def mend(self, relation: RelationMention) -> None:
         """Complete a relation with one end from its description, or turn it into a unit about that end."""
         source, target, text = relation.source, relation.target, relation.description
-        name = next(filter(_is_name, (source, target)), None)
+        name = next(filter(canonical_name, (source, target)), None)
         if name is None or not text:
             self._notes["relations without two names dropped"] += 1
             return
-        other = None if _is_name(source) and _is_name(target) else self._other(name, text)
+        other = None if canonical_name(source) and canonical_name(target) else self._other(name, text)
         if other is not None:
             self._notes["relation ends found in the description"] += 1
-            ends = (name, other) if _is_name(source) else (other, name)
+            ends = (name, other) if canonical_name(source) else (other, name)
             self.add_relation(RelationMention(*ends, text, relation.strength))
             return
         if not _names_in(text, name):
-            text = f"{name} {text}" if _is_name(source) else f"{text} {name}"
+            text = f"{name} {text}" if canonical_name(source) else f"{text} {name}"
         self._notes["relations without two names kept as units"] += 1
         self.add_unit(SemanticUnit(text, (name,)))
 
@@ -193,7 +188,7 @@ class _Chunk:
             return
         kept: dict[str, None] = {}
         for name in (part for each in unit.entities for part in self._parts(each)):
-            if not _is_name(name):
+            if not canonical_name(name):
                 self._notes["names of units that are no names dropped"] += 1
             elif self._ensure((name,), "entities of units added"):
                 kept[name] = None

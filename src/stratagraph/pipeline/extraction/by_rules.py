@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Collection
 from operator import itemgetter
 
-from stratagraph.pipeline.extraction.candidates import noun_phrases, select_terms
+from stratagraph.pipeline.extraction.candidates import noun_phrases
 from stratagraph.pipeline.extraction.mentions import DATE, DOUBTFUL, QUANTITY, Mention, mentions
 from stratagraph.pipeline.extraction.uncased import Uncased, has_uncased, occurrences, uncased
 from stratagraph.pipeline.extraction.units import Named, Sentence, acronyms, relations, statement, units
@@ -21,10 +21,8 @@ from stratagraph.pipeline.sentences import sentences
 from stratagraph.records import EntityMention, Extraction, RelationMention
 from stratagraph.stopwords import ENGLISH, stop_words
 
-__all__ = ["extract", "proper_names", "question_entities", "select_terms"]
-
-_LONGEST_NAME = 120  # characters; what is longer is no name
-_QUALIFIER = re.compile(r"(?<=\w) \([^()]*\)\Z")  # "Forbidden Ground (2013 film)"
+LONGEST_NAME = 120  # characters; what is longer is no name
+QUALIFIER = re.compile(r"(?<=\w) \([^()]*\)\Z")  # "Forbidden Ground (2013 film)"
 # A sentence that goes on about its predecessor's subject, or about "the journal" that the passage is on.
 _ANAPHOR = re.compile(r"(?:He|She|It|They|His|Her|Its|Their)\b|(?:The|This) (?P<noun>[a-z]{3,})\b")
 
@@ -134,7 +132,7 @@ def _mentioned(text: str, without: Collection[str]) -> tuple[str, ...]:
                 names.add(name)
     for name in [*foreign.names, *foreign.terms] if foreign else ():  # a question is too short to repeat
         names.add(name)
-    return tuple(name for name in names.doubtful if len(name) <= _LONGEST_NAME)
+    return tuple(name for name in names.doubtful if len(name) <= LONGEST_NAME)
 
 
 def _composed(text: str) -> str:
@@ -148,7 +146,6 @@ def _read(text: str) -> tuple[frozenset[str], Uncased | None]:
 
 
 def _titled(text: str, title: str) -> tuple[str, int]:
-    """The title, and where the text after it begins."""
     if title:
         line, newline, rest = text.partition("\n")
         same = newline and rest.strip() and markup_free(line) == title.strip()
@@ -164,9 +161,9 @@ def _title_names(title: str, body: str, names: _Names) -> str:
     none.
     """
     title = " ".join(title.split())
-    if not title or len(title) > _LONGEST_NAME:
+    if not title or len(title) > LONGEST_NAME:
         return ""
-    topic = _QUALIFIER.sub("", title)
+    topic = QUALIFIER.sub("", title)
     parts = mentions(title, 0, len(title), frozenset())
     stated = topic.lower().removeprefix("the ").split()  # "The Span Opened", "News from Perrow"
     says = not ENGLISH.isdisjoint(stated) or stated[-1].endswith("ed")
@@ -196,7 +193,7 @@ def _with_topic(text: str, start: int, end: int, topic: str, found: list[Mention
 def _named(found: list[Mention], names: _Names) -> list[Named]:
     named: dict[str, Named] = {}
     for name, start, end, kind in found:
-        if len(name) <= _LONGEST_NAME and kind not in (DATE, QUANTITY):
+        if len(name) <= LONGEST_NAME and kind not in (DATE, QUANTITY):
             known = names.mentioned(name, doubtful=kind == DOUBTFUL)
             if known not in named:
                 named[known] = (known, start, end)

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from stratagraph.errors import MissingExtra
-from stratagraph.pipeline.extraction.by_rules import extract
+from stratagraph.pipeline.extraction.by_rules import LONGEST_NAME, QUALIFIER, extract
 from stratagraph.pipeline.extraction.candidates import noun_phrases
 from stratagraph.pipeline.extraction.mentions import DATE, QUANTITY
 from stratagraph.pipeline.extraction.uncased import has_uncased, uncased
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-_LONGEST_NAME = 120  # characters; what is longer is no name
 _PLACE = "place"
 # Labels of the published pipelines, in our words; another label is taken as it is, in lower case.
 _TYPES = {
@@ -47,7 +46,6 @@ _TYPES = {
 }
 _NUMBERS = frozenset({"CARDINAL", "ORDINAL"})  # "two" and "first" are no entities
 _AROUND = " \t\n\"'\u2018\u2019\u201c\u201d\u00ab\u00bb.,;:()[]"
-_QUALIFIER = re.compile(r"(?<=\w) \([^()]*\)\Z")  # "Forbidden Ground (2013 film)"
 _POSSESSIVE = re.compile(r"['\u2019]s\Z")
 
 # Name, start, end and type of what the pipeline found.
@@ -158,15 +156,14 @@ def _extraction(doc: Doc, title: str) -> Extraction:
 
 def _titled(title: str, names: _Names) -> str:
     """Add the title to the names, with and without its qualifier; returns the passage's subject."""
-    if not canonical(title) or len(title) > _LONGEST_NAME:
+    if not canonical(title) or len(title) > LONGEST_NAME:
         return ""
-    topic = names.add(_QUALIFIER.sub("", title))
+    topic = names.add(QUALIFIER.sub("", title))
     names.add(title)
     return topic
 
 
 def _mentions(doc: Doc) -> Iterator[_Mention]:
-    """The pipeline's entities, and runs of proper nouns that are none of them."""
     taken: set[int] = set()
     for entity in doc.ents:
         taken.update(range(entity.start, entity.end))
@@ -190,12 +187,11 @@ def _mention(text: str, start: int, end: int, type_: str) -> Iterator[_Mention]:
     part = text[start:end]
     start += len(part) - len(part.lstrip(_AROUND))
     part = _POSSESSIVE.sub("", part.rstrip()).strip(_AROUND)
-    if part and len(part) <= _LONGEST_NAME and canonical(part):
+    if part and len(part) <= LONGEST_NAME and canonical(part):
         yield " ".join(part.split()), start, start + len(part), type_
 
 
 def _sentences(doc: Doc, begin: int) -> Iterator[tuple[int, int]]:
-    """Borders of the sentences after the title, without the blank space around them."""
     if doc.has_annotation("SENT_START"):
         borders = [(sentence.start_char, sentence.end_char) for sentence in doc.sents]
     else:

@@ -67,7 +67,6 @@ def _is_verb(word: str) -> bool:
 
 
 def _close(run: list[str], ends: bool, found: dict[str, None]) -> None:
-    """Take the end of a noun phrase, if it `ends` here."""
     if ends and len(run) > 1 and sum(map(len, run[-3:])) < _LONGEST:
         for part in (run[-3:], run[-3:-1], run[-2:]):
             if len(part) > 1:

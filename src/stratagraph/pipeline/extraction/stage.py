@@ -205,7 +205,6 @@ class _Stage:
             yield rows, self.corpus.chunks(rows)
 
     def _there(self, rows: Sequence[int], chunks: Sequence[Chunk]) -> dict[int, Node]:
-        """The nodes that may be kept, and those that the caller gave."""
         made = _known(self.previous, rows, chunks, self.config, self.use_llm)
         for row, chunk in zip(rows, chunks, strict=True):
             if row in self.given:
@@ -293,7 +292,6 @@ def _known(
 
 
 def _node(row: int, identity: str, text: str, maker: str, notes: Mapping[str, int] | None = None) -> Node:
-    """The node of the chunk `identity`, whose extraction is `text` as JSON."""
     counted = dict(notes or {})
     if text == _EMPTY:
         counted[NOTHING] = 1
@@ -307,7 +305,6 @@ def _title(chunk: Chunk) -> str:
 
 
 async def _told(passages: Iterable[_Passage], gate: Gate, config: ExtractionConfig) -> list[str]:
-    """What passages say without a model, as JSON: by a spaCy pipeline or by rules."""
     return await gate.compute(partial(_extracted, pipeline=config.spacy), passages, batch=_AT_ONCE)
 
 

@@ -136,7 +136,6 @@ def _repeated(segments: list[str], *, shortest: int, longest: int) -> list[str]:
 
 
 def _repeated_words(found_words: list[str], found: Uncased, *, shortest: int) -> None:
-    """Add words and pairs of neighbours that occur twice or more; other pairs are candidates."""
     content = [word if len(word) >= shortest and word not in _STOPS else "" for word in found_words]
     pairs = [f"{first} {second}" for first, second in pairwise(content) if first and second]
     for word, count in Counter(content).items():

@@ -76,7 +76,6 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def _check_postings(checks: Checks, keys: str, dtype: DTypeLike, starts: str, rows: str, count: int) -> None:
-    """Ascending keys, each with its rows, of which there are `count`."""
     table = checks.of(keys, dtype, (None,))
     check_ascending(table, keys, strictly=True)
     postings = checks.rows(rows, count, (None,), dtype=np.int32)

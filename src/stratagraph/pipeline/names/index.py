@@ -178,7 +178,6 @@ class NameIndex:
         return rows
 
     def _contain(self, rows: Rows, codes: Codes) -> NDArray[np.bool_]:
-        """Which of the names in `rows` have the words `codes` next to each other."""
         starts = self._arrays["starts"][rows]
         lengths = self._arrays["starts"][rows + 1] - starts
         owner = np.repeat(np.arange(rows.size), lengths)

@@ -59,12 +59,13 @@ def link(
     index: NameIndex,
     entities: Sequence[str] | None = None,
     *,
-    fuzzy: bool = True,
     frequency: Rows | None = None,
 ) -> Linked:
     """Find the names of an index in a question.
 
-    A name inside a longer one that is there too ("York" in "New York City") is left out.
+    A name inside a longer one that is there too ("York" in "New York City") is left out. A name that no
+    entity has stands for longer names, else for names spelt alike; the only longer one ("Geoffrey Hinton"
+    for "Hinton") counts as named.
 
     Parameters
     ----------
@@ -74,9 +75,6 @@ def link(
         The names of all entities.
     entities
         The names in the question, if known better than by the extractor; they need not stand in it literally.
-    fuzzy
-        Whether to look for candidates for a name that no entity has: longer names, else names spelt alike.
-        The only longer name ("Geoffrey Hinton" for "Hinton") counts as named.
     frequency
         In how many chunks each entity is, shape (n,); namesakes share their name's weight by it.
     """
@@ -101,7 +99,7 @@ def link(
         known.append(exact)
         if not exact.size and ((place & ~met).any() or not place.any()):
             missed.append(name)
-    sole, near, weights = _candidates(missed if fuzzy else [], index, frequency)
+    sole, near, weights = _candidates(missed, index, frequency)
     known.append(sole)
     near, weights = near[~np.isin(near, sole)], weights[~np.isin(near, sole)]
     rows = np.unique(np.concatenate(known))
@@ -135,7 +133,6 @@ def _outermost(found: NameMatches, count: int) -> _Mask:
 
 
 def _covered(found: NameMatches, chosen: _Mask, count: int) -> _Mask:
-    """Which words of the question belong to one of the chosen occurrences."""
     covered = np.zeros(count, np.bool_)
     for start, size in zip(found.starts[chosen], found.sizes[chosen], strict=True):
         covered[start : start + size] = True
