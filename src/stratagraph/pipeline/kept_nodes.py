@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels.ranges import ranges
 from stratagraph.pipeline.before import Before
+from stratagraph.pipeline.carryover import VECTOR_KEYS, Keys, text_keys, written_by_model
 from stratagraph.protocols import Rows, Stored, Vectors
 from stratagraph.records import Carried, CarriedVectors, Node
 
@@ -87,6 +88,14 @@ class KeptNodes:
         if self.previous is not None and kept.any():
             found[kept] = self.previous.arrays[name][self.before[kept]]
         return found
+
+    def by_model(self) -> NDArray[np.bool_]:
+        """Whether a model wrote each node, or nobody had to."""
+        return self.column(BY_MODEL, np.array([written_by_model(node) for node in self.fresh], np.bool_))
+
+    def text_keys(self) -> Keys:
+        """The key of each node's text (`carryover.text_keys`)."""
+        return self.column(VECTOR_KEYS, text_keys(node.text for node in self.fresh))
 
     def vectors(self, name: str, fresh: Vectors) -> Vectors:
         """The vectors of all nodes, shape (nodes, dimension); those given, not a copy, if all were made."""

@@ -25,7 +25,7 @@ from stratagraph.methods.archrag.unchanged import arrays as unchanged_arrays
 from stratagraph.methods.archrag.warm_start import EntityKeys, WarmStart
 from stratagraph.methods.base import Built, Corpus, Graph, Stored
 from stratagraph.models.gate import Gate
-from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS, Keys, text_keys, written_by_model
+from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS
 from stratagraph.pipeline.kept_nodes import BY_MODEL, joined, stored_vectors
 from stratagraph.protocols import Rows, Vectors
 from stratagraph.records import Carried
@@ -85,7 +85,7 @@ async def build(
     arrays |= (
         entities.arrays(hierarchy.parents()[0])
         | warm_start.drift.arrays()
-        | unchanged_arrays(hierarchy.by_model(), config)
+        | unchanged_arrays([each.by_model() for each in hierarchy.levels], config)
         | {RECIPE: np.array([recipe.fingerprint], np.uint64)}
     )
     return Built(hierarchy.nodes(), arrays, complete=bool(arrays[BY_MODEL].all()))
@@ -203,13 +203,6 @@ class _Hierarchy:
         """All communities, level by level."""
         return joined(self.levels)
 
-    def by_model(self) -> list[NDArray[np.bool_]]:
-        """Whether a model wrote the reports of each level, or nobody had to."""
-        return [
-            each.column(BY_MODEL, np.array([written_by_model(node) for node in each.fresh], np.bool_))
-            for each in self.levels
-        ]
-
     def added(self) -> dict[str, NDArray[np.int32]]:
         """The edges of similarity of all levels but the highest, which has none."""
         own, *above = [each.added for each in self.partitions]
@@ -236,9 +229,9 @@ class _Hierarchy:
             found.append(rows)
         return found
 
-    def text_keys(self) -> list[Keys]:
-        """The keys of the texts of each level."""
-        return [each.column(VECTOR_KEYS, text_keys(node.text for node in each.fresh)) for each in self.levels]
+    def text_keys(self) -> Keys:
+        """The keys of the texts of all communities, level by level."""
+        return np.concatenate([np.zeros(0, np.uint64), *(each.text_keys() for each in self.levels)])
 
     @property
     def joined(self) -> list[int]:
@@ -281,7 +274,9 @@ def _arrays(
     vectors = hierarchy.vectors(corpus.vectors.shape[1])
     arrays: dict[str, NDArray[Any]] = {
         VECTORS: stored_vectors(previous, VECTORS, hierarchy.nodes().before, vectors),
-        VECTOR_KEYS: np.concatenate([np.zeros(0, np.uint64), *hierarchy.text_keys()]),
+        VECTOR_KEYS: np.concatenate(
+            [np.zeros(0, np.uint64), *(each.text_keys() for each in hierarchy.levels)]
+        ),
         "levels.starts": np.array(hierarchy.starts, np.int64),
         "levels.joined": np.array(hierarchy.joined, np.int64),
         "parents": hierarchy.parents()[1],

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from stratagraph.kernels._chnsw_layer import Kind
 from stratagraph.kernels._chnsw_options import Mode
 from stratagraph.methods.archrag.clustering import check_augmentation, check_clustering
+from stratagraph.methods.validation import flag, levels, number, one_of, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +78,22 @@ class ArchRAGConfig:
         check_augmentation(self.augmentation)
         check_clustering(self.clustering)
         if self.neighbours is not None:
-            _whole(self, "neighbours", 1, 1000)
-        _whole(self, "max_community", 2, 1000)
-        _whole(self, "max_levels", 0, 100)
-        _whole(self, "min_communities", 2, 10**9)
-        _whole(self, "summary_tokens", 10, 10_000)
-        _whole(self, "links", 2, 512)
-        _one_of(self, "mode", get_args(Mode))
-        _one_of(self, "codes", get_args(Kind))
+            whole("neighbours", self.neighbours, 1, 1000)
+        whole("max_community", self.max_community, 2, 1000)
+        whole("max_levels", self.max_levels, 0, 100)
+        whole("min_communities", self.min_communities, 2)
+        whole("summary_tokens", self.summary_tokens, 10, 10_000)
+        whole("links", self.links, 2, 512)
+        one_of("mode", self.mode, get_args(Mode))
+        one_of("codes", self.codes, get_args(Kind))
         if self.ef is not None:
-            _whole(self, "ef", 1, 100_000)
-        _whole(self, "breadth", 1, 10_000)
-        _whole(self, "seed", 0, 2**31 - 1)
-        _between(self, "quantile", 0.0, 1.0)
-        _between(self, "min_shrink", 0.0, 0.99)
-        _number(self, "resolution")
-        if not self.resolution > 0:
+            whole("ef", self.ef, 1, 100_000)
+        whole("breadth", self.breadth, 1, 10_000)
+        whole("seed", self.seed, 0)
+        number("quantile", self.quantile, 0, 1)
+        number("min_shrink", self.min_shrink, 0, 0.99)
+        number("resolution", self.resolution)
+        if self.resolution <= 0:
             raise ValueError(f"resolution must be above 0, not {self.resolution!r}")
 
 
@@ -129,53 +128,14 @@ class ArchRAGOptions:
 
     def __post_init__(self) -> None:
         if self.levels is not None:
-            object.__setattr__(self, "levels", _levels(self.levels))
+            object.__setattr__(self, "levels", levels(self.levels))
         if self.k_per_level is not None:
-            _whole(self, "k_per_level", 1, 10_000)
-        for name in ("relations", "whole"):
-            if type(getattr(self, name)) is not bool:
-                raise TypeError(f"{name} must be True or False, not {getattr(self, name)!r}")
-        if self.mode not in ("filter", "direct"):
-            raise ValueError(f"mode must be 'filter' or 'direct', not {self.mode!r}")
+            whole("k_per_level", self.k_per_level, 1, 10_000)
+        flag("relations", self.relations)
+        flag("whole", self.whole)
+        one_of("mode", self.mode, ("filter", "direct"))
 
     @property
     def narrowed(self) -> bool:
         """Whether only some levels are asked for, so that nothing else may complete the results."""
         return self.levels is not None
-
-
-def _levels(levels: Any) -> tuple[int, ...]:
-    given = [levels] if isinstance(levels, int) else list(levels)
-    if not given:
-        raise ValueError("levels is empty; None searches all levels")
-    for level in given:
-        if type(level) is not int or level < 0:
-            raise ValueError(f"levels are whole numbers of at least 0, not {level!r}")
-    return tuple(sorted(set(given)))
-
-
-def _whole(owner: Any, name: str, least: int, most: int) -> None:
-    value = getattr(owner, name)
-    if type(value) is not int:
-        raise TypeError(f"{name} must be a whole number, not {value!r}")
-    if not least <= value <= most:
-        raise ValueError(f"{name} must be from {least} to {most}, not {value}")
-
-
-def _one_of(owner: Any, name: str, known: Sequence[str]) -> None:
-    value = getattr(owner, name)
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
-
-
-def _number(owner: Any, name: str) -> None:
-    value = getattr(owner, name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise TypeError(f"{name} must be a finite number, not {value!r}")
-
-
-def _between(owner: Any, name: str, least: float, most: float) -> None:
-    _number(owner, name)
-    value = getattr(owner, name)
-    if not least <= value <= most:
-        raise ValueError(f"{name} must be from {least:g} to {most:g}, not {value!r}")

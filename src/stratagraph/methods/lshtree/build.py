@@ -25,8 +25,6 @@ from stratagraph.pipeline.carryover import (
     Keys,
     Labels,
     derived_id,
-    text_keys,
-    written_by_model,
 )
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined, stored_vectors
@@ -241,18 +239,12 @@ def _assemble(
         below = sum(sizes[: level - 1]) if level else 0
         lists += [members + below for members in groups]
     vectors = [each.vectors(VECTORS, each.fresh_vectors) for each in levels]
-    keys = [each.column(VECTOR_KEYS, text_keys(node.text for node in each.fresh)) for each in levels]
-    ties = [each.ties() for each in levels]
     none = np.zeros(0, np.uint64)
-    by_model = [
-        each.column(BY_MODEL, np.array([written_by_model(node) for node in each.fresh], np.bool_))
-        for each in levels
-    ]
     arrays |= {
         VECTORS: np.concatenate([np.zeros((0, dimension), np.float32), *vectors]),
-        VECTOR_KEYS: np.concatenate([none, *keys]),
-        TIES: np.concatenate([none, *ties]),
-        BY_MODEL: np.concatenate([np.zeros(0, np.bool_), *by_model]),
+        VECTOR_KEYS: np.concatenate([none, *(each.text_keys() for each in levels)]),
+        TIES: np.concatenate([none, *(each.ties() for each in levels)]),
+        BY_MODEL: np.concatenate([np.zeros(0, np.bool_), *(each.by_model() for each in levels)]),
         "levels": np.repeat(np.arange(1, len(sizes) + 1), sizes).astype(np.int16),
         "children.indptr": np.cumsum([0, *map(len, lists)], dtype=np.int64),
         "children.indices": np.concatenate([np.zeros(0, np.int64), *lists]),

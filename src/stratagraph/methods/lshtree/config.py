@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
+
+from stratagraph.methods.validation import levels, one_of, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,30 +37,19 @@ class LSHTreeConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, bool) or not isinstance(value, int | None):
-                raise TypeError(f"{item.name} must be a whole number, not {value!r}")
-            if value is None and item.name != "bits":
-                raise TypeError(f"{item.name} must be a whole number, not None")
-        if self.min_cluster < 2:
-            raise ValueError(
-                f"min_cluster must be at least 2, or no level would shrink, not {self.min_cluster}"
-            )
+        whole("min_cluster", self.min_cluster, 2)
+        whole("max_cluster", self.max_cluster, 2)
+        whole("max_levels", self.max_levels, 0)
+        whole("min_level", self.min_level, 2)
+        whole("summary_tokens", self.summary_tokens, 10)
+        whole("seed", self.seed, 0)
+        if self.bits is not None:
+            whole("bits", self.bits, 1, 1024)
         if self.max_cluster < 2 * self.min_cluster - 1:
             raise ValueError(
                 f"max_cluster must be at least 2 * min_cluster - 1 = {2 * self.min_cluster - 1}, "
                 f"not {self.max_cluster}: otherwise a cluster one too large cannot be split"
             )
-        if self.bits is not None and not 1 <= self.bits <= 1024:
-            raise ValueError(f"bits must be between 1 and 1024, not {self.bits}")
-        if self.max_levels < 0 or self.min_level < 2:
-            raise ValueError(
-                f"max_levels must be at least 0 and min_level at least 2, "
-                f"not {self.max_levels} and {self.min_level}"
-            )
-        if self.summary_tokens < 10:
-            raise ValueError(f"summary_tokens must be at least 10, not {self.summary_tokens}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +73,11 @@ class LSHTreeOptions:
     levels: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.mode not in ("collapsed", "per_level"):
-            raise ValueError(f"mode must be 'collapsed' or 'per_level', not {self.mode!r}")
+        one_of("mode", self.mode, ("collapsed", "per_level"))
         if self.k_per_level is not None:
-            _whole("k_per_level", self.k_per_level, 1)
+            whole("k_per_level", self.k_per_level, 1)
         if self.levels is not None:
-            object.__setattr__(self, "levels", _levels(self.levels))
+            object.__setattr__(self, "levels", levels(self.levels))
 
     @property
     def whole(self) -> bool:
@@ -99,22 +88,3 @@ class LSHTreeOptions:
     def narrowed(self) -> bool:
         """Whether only some levels are asked for, so that nothing else may complete the results."""
         return self.levels is not None
-
-
-def _levels(given: Any) -> tuple[int, ...]:
-    """Levels, each once, ascending; a single one may stand for a list of one."""
-    if isinstance(given, str) or not isinstance(given, int | Iterable):
-        raise TypeError(f"levels must be a list of whole numbers, not {given!r}")
-    levels = [given] if isinstance(given, int) else list(given)
-    if not levels:
-        raise ValueError("levels is empty; None searches all levels")
-    for level in levels:
-        _whole("a level", level, 0)
-    return tuple(sorted(set(levels)))
-
-
-def _whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number, not {value!r}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, not {value}")

@@ -43,8 +43,6 @@ from stratagraph.pipeline.carryover import (
     Keys,
     keys_of,
     lookup,
-    text_keys,
-    written_by_model,
 )
 from stratagraph.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined, stored_vectors
 from stratagraph.pipeline.names.index import NameIndex
@@ -283,15 +281,8 @@ def _arrays(
         **edge_arrays(edges, layout),
         **_title_index(contents.elements.titles),
         **_carried_vectors(contents, made, entries, of_entries, previous),
-        VECTOR_KEYS: np.concatenate(
-            [each.column(VECTOR_KEYS, text_keys(node.text for node in each.fresh)) for each in parts]
-        ),
-        BY_MODEL: np.concatenate(
-            [
-                each.column(BY_MODEL, np.array([written_by_model(node) for node in each.fresh], np.bool_))
-                for each in [*parts, contents.elements.titles]
-            ]
-        ),
+        VECTOR_KEYS: np.concatenate([each.text_keys() for each in parts]),
+        BY_MODEL: np.concatenate([each.by_model() for each in [*parts, contents.elements.titles]]),
         CELLS: cells.astype(np.int32),
         **Nearest.index(
             entries,

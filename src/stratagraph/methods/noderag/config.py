@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from stratagraph.methods.validation import flag, number, one_of, whole
 from stratagraph.pipeline.nearest import HnswlibConfig
 
 TYPES = "TNRSAHO"
@@ -66,12 +67,12 @@ class NodeRAGConfig:
         object.__setattr__(self, "hnswlib", HnswlibConfig.of(self.hnswlib))
         least = {"sources": 1, "statements": 1, "attribute_tokens": 10, "element_tokens": 10}
         least |= {"max_community": 2, "min_members": 1, "elements": 1, "links": 0, "seed": 0}
-        for item in fields(self):
-            if item.name in least:
-                _whole(item.name, getattr(self, item.name), least[item.name])
+        for name, bound in least.items():
+            whole(name, getattr(self, name), bound)
         if self.links == 1:
             raise ValueError("links must be 0 or at least 2, not 1: one link each leaves islands")
-        if not isinstance(self.resolution, int | float) or not self.resolution > 0:
+        number("resolution", self.resolution)
+        if self.resolution <= 0:
             raise ValueError(f"resolution must be above 0, not {self.resolution!r}")
 
 
@@ -112,33 +113,26 @@ class NodeRAGOptions:
     semantic_edges: bool = True
 
     def __post_init__(self) -> None:
-        if self.mode not in ("ppr", "entry"):
-            raise ValueError(f"mode must be 'ppr' or 'entry', not {self.mode!r}")
-        for name in ("names", "semantic_edges"):
-            if not isinstance(getattr(self, name), bool):
-                raise TypeError(f"{name} must be True or False, not {getattr(self, name)!r}")
+        one_of("mode", self.mode, ("ppr", "entry"))
+        flag("names", self.names)
+        flag("semantic_edges", self.semantic_edges)
         object.__setattr__(self, "entry_types", _types("entry_types", self.entry_types, EMBEDDED))
         if self.types is not None:
             known = RETRIEVABLE if self.mode == "ppr" else TYPES
             object.__setattr__(self, "types", _types("types", self.types, known))
             if not self.types:
                 raise ValueError("types is empty; None returns all types that have text")
-        _whole("similar", self.similar, 0)
-        if isinstance(self.restart, bool) or not isinstance(self.restart, int | float):
-            raise TypeError(f"restart must be a number, not {self.restart!r}")
+        whole("similar", self.similar, 0)
+        number("restart", self.restart)
         if not 0 < self.restart < 1:
             raise ValueError(f"restart must be between 0 and 1, not {self.restart}")
         if self.steps is not None:
-            _whole("steps", self.steps, 0)
-            if self.steps > MOST_STEPS:
-                raise ValueError(
-                    f"steps must be at most {MOST_STEPS}, not {self.steps}; None walks to convergence"
-                )
+            whole("steps", self.steps, 0, MOST_STEPS)
         if not isinstance(self.limits, Mapping):
             raise TypeError(f"limits must be a mapping like {{'T': 10}}, not {self.limits!r}")
         _types("limits", tuple(self.limits), RETRIEVABLE)
         for kind, limit in self.limits.items():
-            _whole(f"the limit of {kind}", limit, 0)
+            whole(f"the limit of {kind}", limit, 0)
         object.__setattr__(self, "limits", {**LIMITS, **self.limits})
 
     @property
@@ -150,13 +144,6 @@ class NodeRAGOptions:
     def narrowed(self) -> bool:
         """Whether only some types are asked for, so that nothing else may complete the results."""
         return self.types is not None
-
-
-def _whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number, not {value!r}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, not {value}")
 
 
 def _types(name: str, given: Any, known: str) -> tuple[str, ...]:

@@ -1,0 +1,50 @@
+"""Checks of the settings and search options of methods; each error names the setting and its value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+MOST = 2**31 - 1
+
+
+def whole(name: str, value: Any, least: int, most: int = MOST) -> None:
+    """Require a whole number within bounds."""
+    if type(value) is not int:
+        raise TypeError(f"{name} must be a whole number, not {value!r}")
+    if not least <= value <= most:
+        bounds = f"at least {least}" if most == MOST else f"from {least} to {most}"
+        raise ValueError(f"{name} must be {bounds}, not {value}")
+
+
+def number(name: str, value: Any, least: float = -math.inf, most: float = math.inf) -> None:
+    """Require a finite number within bounds."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TypeError(f"{name} must be a finite number, not {value!r}")
+    if not least <= value <= most:
+        raise ValueError(f"{name} must be from {least:g} to {most:g}, not {value!r}")
+
+
+def one_of(name: str, value: Any, known: Sequence[str]) -> None:
+    """Require one of some texts."""
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+
+
+def flag(name: str, value: Any) -> None:
+    """Require True or False."""
+    if type(value) is not bool:
+        raise TypeError(f"{name} must be True or False, not {value!r}")
+
+
+def levels(given: Any) -> tuple[int, ...]:
+    """Numbers of levels, each once, ascending; a single number stands for a list of one."""
+    if isinstance(given, str) or not isinstance(given, int | Iterable):
+        raise TypeError(f"levels must be a list of whole numbers, not {given!r}")
+    found = [given] if isinstance(given, int) else list(given)
+    if not found:
+        raise ValueError("levels is empty; None searches all levels")
+    for level in found:
+        whole("a number in levels", level, 0)
+    return tuple(sorted(set(found)))
