@@ -19,7 +19,7 @@ from stratagraph.methods.archrag import ArchRAGConfig, ArchRAGOptions
 from stratagraph.methods.archrag.compose import FILTER, fitted
 from stratagraph.methods.archrag.index import CHANGES, opened
 from stratagraph.methods.archrag.ranking import Calibration, select
-from stratagraph.methods.archrag.relations import Relations
+from stratagraph.methods.archrag.search import Relations
 from stratagraph.methods.archrag.warm_start import EntityKeys, WarmStart
 from stratagraph.pipeline.drift import Drift
 from stratagraph.pipeline.graph import Graph

@@ -7,7 +7,7 @@ import pytest
 
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.knn import nearest_of
-from stratagraph.methods.archrag.neighbours import Neighbours
+from stratagraph.methods.archrag.index import Neighbours
 
 K = 4
 

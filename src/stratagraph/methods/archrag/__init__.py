@@ -9,7 +9,7 @@ Alg. 1, line 7                       `communities.CommunityWriter`, `pipeline.re
 Alg. 1, line 9                       `levels.partition`
 3.1.3, Alg. 3 C-HNSW                 `index.index_arrays`, `kernels.chnsw`
 3.2.1, Alg. 2 hierarchical search    `search.HierarchySearcher`, `kernels.chnsw`
-3.2.1, relations among entities      `relations.Relations`
+3.2.1, relations among entities      `search.Relations`
 3.2.2, Eq. 3 and 4                   `compose.compose`
 ===================================  ========================================================
 

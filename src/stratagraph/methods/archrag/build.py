@@ -14,18 +14,15 @@ from stratagraph._memory import release
 from stratagraph.kernels.augment import Known
 from stratagraph.kernels.hamming import native_available
 from stratagraph.methods.archrag.clustering import Recipe
-from stratagraph.methods.archrag.communities import CommunityWriter, Written
+from stratagraph.methods.archrag.communities import CommunityWriter, Unchanged, Written, unchanged_arrays
 from stratagraph.methods.archrag.config import ArchRAGConfig
-from stratagraph.methods.archrag.index import CHANGES, ZEROS, index_arrays, opened
+from stratagraph.methods.archrag.index import CHANGES, ZEROS, Neighbours, index_arrays, opened
 from stratagraph.methods.archrag.levels import Level, Partition, entity_level, partition
-from stratagraph.methods.archrag.neighbours import Neighbours
 from stratagraph.methods.archrag.ranking import calibration_arrays
-from stratagraph.methods.archrag.unchanged import Unchanged
-from stratagraph.methods.archrag.unchanged import arrays as unchanged_arrays
 from stratagraph.methods.archrag.warm_start import EntityKeys, WarmStart
 from stratagraph.methods.base import Built, Corpus, Graph, Stored
 from stratagraph.models.gate import Gate
-from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS
+from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS, Keys
 from stratagraph.pipeline.kept_nodes import BY_MODEL, joined, stored_vectors
 from stratagraph.protocols import Rows, Vectors
 from stratagraph.records import Carried

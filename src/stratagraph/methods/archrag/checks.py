@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.methods.archrag.build import ADDED, ADDED_ABOVE, RECIPE
+from stratagraph.methods.archrag.communities import SETTINGS
 from stratagraph.methods.archrag.index import CHANGES, INDEX
 from stratagraph.methods.archrag.ranking import SAMPLED
-from stratagraph.methods.archrag.unchanged import SETTINGS
 from stratagraph.pipeline.checks import Checks, damage
 from stratagraph.pipeline.drift import check_drift
 from stratagraph.pipeline.graph import Graph

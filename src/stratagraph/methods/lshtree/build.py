@@ -15,9 +15,8 @@ from stratagraph.kernels.lsh import bits_for, group, hash_codes, hyperplanes
 from stratagraph.kernels.ranges import split
 from stratagraph.methods.base import Built, Corpus, Stored
 from stratagraph.methods.lshtree.config import LSHTreeConfig
-from stratagraph.methods.lshtree.unchanged import CHUNK_TIES, TIES, Unchanged, settings_array
 from stratagraph.models.gate import Gate
-from stratagraph.pipeline.before import carried_keys
+from stratagraph.pipeline.before import carried_keys, recognised
 from stratagraph.pipeline.carryover import (
     VECTOR_KEYS,
     VECTORS,
@@ -34,6 +33,52 @@ from stratagraph.pipeline.reading import read_lists
 from stratagraph.pipeline.summarize import Group, summarize
 from stratagraph.protocols import Rows, Vectors
 from stratagraph.records import Node, content_id
+
+TIES, CHUNK_TIES, SETTINGS = "ties", "chunks.ties", "summary_settings"
+"""Arrays: what orders nodes of equal codes, and chunks; the settings that summaries depend on."""
+
+
+class Unchanged:
+    """Finds the previous rows of groups that have the same members as they were.
+
+    One whose summary no model wrote is none if there is a model now, so that it is written.
+    """
+
+    def __init__(self, graph: Graph, gate: Gate, previous: Stored | None, summary_tokens: int) -> None:
+        usable = previous is not None and graph.before is not None and CHUNK_TIES in previous.arrays
+        if previous is not None and usable:
+            usable = previous.arrays[SETTINGS].tolist() == [summary_tokens]
+        self._arrays = previous.arrays if previous is not None and usable else {}
+        self._asks = gate.has_llm
+
+    def rows(self, level: int, labels: Labels, before: Rows, count: int) -> Rows:
+        """The previous row of the summary of each group, or -1, shape (count,).
+
+        Parameters
+        ----------
+        level
+            Of the members; 0 for chunks.
+        labels, before
+            Of each member its group, and its previous row, or -1.
+        """
+        if not self._arrays:
+            return np.full(count, -1, np.int64)
+        found = recognised(labels, before, before >= 0, self._parents(level), count)
+        if self._asks:
+            found[found >= 0] = np.where(self._arrays[BY_MODEL][found[found >= 0]], found[found >= 0], -1)
+        return found
+
+    def _parents(self, level: int) -> Labels:
+        """The summary of each chunk (level 0) or node that there was, or -1."""
+        rows = np.flatnonzero(self._arrays["levels"] == level + 1)
+        indptr, indices = self._arrays["children.indptr"], self._arrays["children.indices"]
+        size = len(self._arrays[CHUNK_TIES]) if level == 0 else len(self._arrays["levels"])
+        found = np.full(size, -1, np.int64)
+        if len(rows):  # those of a level lie together
+            own = slice(int(indptr[rows[0]]), int(indptr[rows[-1] + 1]))
+            found[indices[own]] = np.repeat(rows, np.diff(indptr)[rows])
+        return found
+
 
 PROMPT = load_prompt("stratagraph.methods.lshtree", "summarize")
 _BATCH = 2048
@@ -118,7 +163,7 @@ async def build(
             summaries.append(await writer.write(layer, labels, groups))
         children.append(groups)
         layer = summaries[-1].layer(layer.level + 1)
-    arrays = {CHUNK_TIES: chunk_ties, **settings_array(config)}
+    arrays = {CHUNK_TIES: chunk_ties, SETTINGS: np.array([config.summary_tokens], np.int64)}
     return _assemble(summaries, children, arrays, previous, int(corpus.vectors.shape[1]))
 
 

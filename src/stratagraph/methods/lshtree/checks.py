@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.methods.lshtree.unchanged import CHUNK_TIES, SETTINGS, TIES
+from stratagraph.methods.lshtree.build import CHUNK_TIES, SETTINGS, TIES
 from stratagraph.pipeline.checks import Checks, damage
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.kept_nodes import BY_MODEL

@@ -14,8 +14,7 @@ from stratagraph.methods.base import Description, Opened, Question, Ranking, See
 from stratagraph.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGOptions
 from stratagraph.methods.noderag.entries import DualSearch, Entries
 from stratagraph.methods.noderag.heterograph import Heterograph
-from stratagraph.methods.noderag.passages import Support
-from stratagraph.methods.noderag.ranking import SHARES, Similarity, best, blended, diverse, received
+from stratagraph.methods.noderag.ranking import SHARES, Similarity, Support, best, blended, diverse, received
 from stratagraph.pipeline.ranking import concatenate, first
 from stratagraph.protocols import Rows
 from stratagraph.question import Allowed
