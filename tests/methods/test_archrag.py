@@ -18,7 +18,7 @@ from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.methods.archrag import ArchRAGConfig, ArchRAGOptions
 from stratagraph.methods.archrag.compose import FILTER, fitted
 from stratagraph.methods.archrag.index import CHANGES, opened
-from stratagraph.methods.archrag.ranking import Calibration, select
+from stratagraph.methods.archrag.ranking import Calibration, calibration_arrays, select
 from stratagraph.methods.archrag.search import Relations
 from stratagraph.methods.archrag.warm_start import EntityKeys, WarmStart
 from stratagraph.pipeline.drift import Drift
@@ -394,11 +394,16 @@ def test_relations_by_pairs_and_by_scan_agree() -> None:
 # The rule of the ranking
 
 
+def calibration_of(layers: list[Any]) -> Calibration:
+    arrays = calibration_arrays([len(layer) for layer in layers], [np.zeros(0, np.int64)] * len(layers), 0)
+    return Calibration.from_arrays(arrays, layers)
+
+
 def test_a_score_of_one_is_what_the_best_has_by_chance() -> None:
     rng = np.random.default_rng(0)
     layers = [rng.standard_normal((n, 64)).astype(np.float32) for n in (5000, 50)]
     layers = [layer / np.linalg.norm(layer, axis=1, keepdims=True) for layer in layers]
-    calibration = Calibration.of(layers, 0)
+    calibration = calibration_of(layers)
     best = []
     for query in rng.standard_normal((40, 64)).astype(np.float32):
         mean, unit = calibration.measures(query)
@@ -429,7 +434,7 @@ def test_a_level_of_one_or_two_nodes_is_not_measured_by_itself() -> None:
     layers = [rng.standard_normal((n, 64)).astype(np.float32) for n in (300, 20, 2, 1)]
     layers = [layer / np.linalg.norm(layer, axis=1, keepdims=True) for layer in layers]
     for of in (layers, layers[-1:], layers[-2:]):
-        calibration = Calibration.of(of, 0)
+        calibration = calibration_of(of)
         scores = []
         for query in (of[-1][0], -of[-1][0], *rng.standard_normal((50, 64)).astype(np.float32) / 8):
             mean, unit = calibration.measures(query)

@@ -1,8 +1,8 @@
-"""What a method is, seen from outside: it turns a corpus into nodes and arrays, and searches them.
+"""The interface of a method: it turns a corpus into nodes and arrays, and searches them.
 
-A method never touches a file. It reads a `Corpus`, asks the gate for model calls, and returns a
-`Built`; whoever called it stores that. An update is a build over the changed corpus that is handed
-the previous index: what is made of the same members has the same id, and is taken over, not made again.
+A method never touches a file. It reads a `Corpus`, asks the gate for model calls and returns a `Built`, which
+the caller stores. An update is a build over the changed corpus with the previous index at hand: nodes made of
+the same members have the same id and are taken over.
 """
 
 from __future__ import annotations
@@ -96,17 +96,16 @@ class Description:
 
 
 class Searcher(Protocol):
-    """A method's index, opened: arrays mapped, nothing of the text loaded.
+    """An opened index of a method: arrays are memory-mapped, texts are not loaded.
 
-    What all methods share is done once, by the reader: filters (`Question.allowed`), the walk from seeds to
-    passages, and passages in place of what a ranking lacks.
+    The reader does what all methods share: filters (`Question.allowed`), the walk from seeds to passages, and
+    filling up a ranking with passages.
     """
 
     def nodes(self, question: Question) -> Ranking:
         """The method's own ranking, of nodes and chunks.
 
-        At most `question.k` results, unless the options ask for a number of each level and nothing may be
-        added (`Question.fill`).
+        At most `question.k` results, unless the options ask for a number per level without `Question.fill`.
         """
         ...
 
@@ -120,10 +119,9 @@ class Searcher(Protocol):
 
 
 class Build(Protocol):
-    """Index a corpus; what `previous` already holds of it is taken over.
+    """Index a corpus; nodes, texts and vectors that `previous` has of the same members are taken over.
 
-    With `regroup`, communities and clusters are made as if there were no `previous`; texts and vectors that
-    are made of the same are taken over all the same.
+    With `regroup`, communities and clusters are made as if there were no `previous`.
     """
 
     async def __call__(
@@ -136,18 +134,15 @@ class Build(Protocol):
         previous: Stored | None,
         regroup: bool = False,
     ) -> Built:
-        """See `Method`."""
+        """Build the nodes and arrays."""
         ...
 
 
-class Check(Protocol):
-    """Whether a method's arrays fit each other, the graph and the corpus; raises `Damaged` if not."""
+Check = Callable[[Mapping[str, NDArray[Any]], Graph, int, int], None]
+"""Checks that arrays fit each other, the graph, and a corpus of so many chunks and dimensions.
 
-    def __call__(
-        self, arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int, /
-    ) -> None:
-        """See the class."""
-        ...
+It raises `Damaged` if they do not.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ ADDED = "entities.added"
 ADDED_ABOVE = "communities.added"
 """Name of the array of those between communities of one level, by their rows."""
 _MANY, _MANY_COMPARED = 4, 16
-"""Where more than one in so many nodes look for neighbours, all do: that is faster than one by one. The
-second is of nodes that are compared with all others; through the previous index it takes less."""
+"""If more than one in so many nodes look for neighbours, all do: that is faster. The first is for searches
+through the previous index, the second for comparisons with all nodes."""
 
 
 async def build(
@@ -47,16 +47,15 @@ async def build(
     previous: Stored | None,
     regroup: bool = False,
 ) -> Built:
-    """Build the hierarchy over a corpus' graph.
+    """Build the hierarchy over the graph of a corpus.
 
-    If a `previous` index was clustered by the same recipe, its communities are where the update starts:
-    entities that are new, or linked with others than before, may move, and the rest stays. Where too much
-    is new, or a level would hardly shrink, or its partition has drifted from what it would be by now
-    (`pipeline.drift`), the level is clustered anew, as all are with `regroup`. Edges of similarity stay until
-    much more changed (`drift.ANEW_SHARE`). Reports on the same members and texts are taken over.
+    An update starts from the communities of a `previous` index of the same recipe: only new entities and
+    those with other neighbours may move. A level is clustered anew if too much is new, if it would hardly
+    shrink, if its partition has drifted (`pipeline.drift`), or with `regroup`. Edges of similarity are found
+    anew after more changes (`drift.ANEW_SHARE`). Reports on the same members and texts are taken over.
     """
     threads = os.cpu_count() or 1
-    recipe = _recipe(config, threads)
+    recipe = Recipe(config, threads)
     entities = await asyncio.to_thread(EntityKeys.carried, graph, previous)
     same = previous is not None and not regroup and int(previous.arrays[RECIPE][0]) == recipe.fingerprint
     warm_start = await asyncio.to_thread(WarmStart, entities, previous if same else None)
@@ -91,41 +90,21 @@ async def build(
 def layer_vectors(
     graph: Graph, vectors: Vectors, starts: Sequence[int], joined: Sequence[int]
 ) -> list[Vectors]:
-    """Vectors of the layers of C-HNSW: the entities', then those of each level's communities.
+    """Vectors of the layers of C-HNSW: entities, then the communities of several members of each level.
 
-    A community of one is its member, and not in the index a second time.
-
-    Parameters
-    ----------
-    vectors
-        Of all communities, level by level.
-    starts, joined
-        Where each level begins in `vectors`, and how many of its communities have several members. These
-        come first.
+    `vectors` are those of all communities; a level begins in them at its start, with its `joined` communities
+    of several members first. A community of one is its member and not in C-HNSW a second time.
     """
     above = [vectors[start : start + count] for start, count in zip(starts, joined, strict=True)]
     return [graph.vectors, *above]
 
 
-def _recipe(config: ArchRAGConfig, threads: int) -> Recipe:
-    return Recipe(
-        config.augmentation,
-        config.clustering,
-        config.neighbours,
-        config.quantile,
-        config.resolution,
-        config.max_community,
-        config.seed,
-        threads,
-    )
-
-
 def _known_edges(graph: Graph, level: Level, previous: Stored | None) -> Known | None:
-    """The edges of similarity that the previous index added to a level, as far as both ends are as they were.
+    """The edges of similarity that the previous index added to a level between unchanged nodes.
 
-    Who looks for neighbours: what is new or has another vector, whoever had an edge with such a one or with
-    one that went, and who has lost all edges of its own and so must not fail for being unlike others.
-    None if there are no such edges, or if so many nodes look that it is faster if all do.
+    These nodes look for neighbours: new ones, those with another vector, those that had an edge with a
+    changed or deleted node, and those that lost all their edges. None if there are no such edges, or if so
+    many nodes look that finding all edges anew is faster.
     """
     name, nodes = (ADDED_ABOVE, "parents") if level.number else (ADDED, "entities.keys")
     if previous is None or graph.before is None or name not in previous.arrays:

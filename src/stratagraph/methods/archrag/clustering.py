@@ -1,14 +1,14 @@
-"""Any augmentation with any clustering, those of users among them (Alg. 1, lines 3 to 6; ERRATA A1, A2, A4).
+"""Any augmentation with any clustering (Alg. 1, lines 3 to 6; ERRATA A1, A2, A4).
 
-A configuration names both, so that it can be stored. A user's function is registered under a name first and
-then asked for as `custom:<name>`. Builds need it, and so may inserts and deletes; a search does not.
+A configuration names both. A user registers a function under a name and configures `custom:<name>`. Builds
+and updates need the function, searches do not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any, Generic, TypeVar, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from stratagraph.kernels.partition import Method, cluster
 from stratagraph.pipeline.carryover import Labels
 from stratagraph.protocols import Rows, Vectors
 from stratagraph.records import content_key
+
+if TYPE_CHECKING:
+    from stratagraph.methods.archrag.config import ArchRAGConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
 Weights = NDArray[np.float64]
@@ -73,7 +76,7 @@ check_augmentation, check_clustering = _augmentations.check, _clusterings.check
 
 
 def register_augmentation(name: str, function: Augmentation) -> str:
-    """Make an augmentation of one's own known as `custom:<name>`, for `ArchRAGConfig.augmentation`.
+    """Register a function as the augmentation `custom:<name>`, for `ArchRAGConfig.augmentation`.
 
     Parameters
     ----------
@@ -103,7 +106,7 @@ def register_augmentation(name: str, function: Augmentation) -> str:
 
 
 def register_clustering(name: str, function: Clustering) -> str:
-    """Make a clustering of one's own known as `custom:<name>`, for `ArchRAGConfig.clustering`.
+    """Register a function as the clustering `custom:<name>`, for `ArchRAGConfig.clustering`.
 
     What is returned and raised is as for `register_augmentation`.
 
@@ -126,28 +129,23 @@ def register_clustering(name: str, function: Clustering) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How one level is augmented and clustered; see `config.ArchRAGConfig`."""
+    """How one level is augmented and clustered."""
 
-    augmentation: str
-    clustering: str
-    neighbours: int | None
-    quantile: float
-    resolution: float
-    max_size: int
-    seed: int
+    config: ArchRAGConfig
     threads: int = 1
 
     @property
     def fingerprint(self) -> int:
-        """64 bits of all that decides which communities are found; of a user's functions, their names."""
-        settings = (repr(getattr(self, item.name)) for item in fields(self) if item.name != "threads")
+        """64 bits of the settings that decide the communities, among them the names of a user's functions."""
+        names = "augmentation clustering neighbours quantile resolution max_community seed".split()
+        settings = (repr(getattr(self.config, name)) for name in names)
         return content_key("recipe", *settings)
 
     def augmented(
         self, vectors: Vectors, ends: Rows, weights: Weights, known: augmenting.Known | None = None
     ) -> tuple[Rows, Weights]:
         """The edges of the graph and those that similarity adds, each weighted (lines 3 to 5)."""
-        custom = _augmentations.custom(self.augmentation)
+        custom = _augmentations.custom(self.config.augmentation)
         if custom is not None:
             found, weighed = custom(np.asarray(vectors), ends, weights)
             return np.asarray(found, np.int64).reshape(-1, 2), np.asarray(weighed, np.float64)
@@ -155,46 +153,45 @@ class Recipe:
             vectors,
             ends,
             weights,
-            mode=self.augmentation,  # type: ignore[arg-type]  # checked when the configuration was made
-            neighbours=self.neighbours,
-            quantile=self.quantile,
-            seed=self.seed,
+            mode=self.config.augmentation,  # type: ignore[arg-type]  # checked when the configuration was made
+            neighbours=self.config.neighbours,
+            quantile=self.config.quantile,
+            seed=self.config.seed,
             threads=self.threads,
             known=known,
         )
 
     def clustered(self, vectors: Vectors, ends: Rows, weights: Weights) -> Labels:
         """A community for each node, none larger than the bound (line 6)."""
-        method: Any = self.clustering
-        custom = _clusterings.custom(self.clustering)
+        method: Any = self.config.clustering
+        custom = _clusterings.custom(self.config.clustering)
         if custom is not None:
 
             def method(ends: Rows, weights: Weights, nodes: int) -> NDArray[np.integer]:
-                return custom(np.asarray(vectors), ends, weights, self.max_size)
+                return custom(np.asarray(vectors), ends, weights, self.config.max_community)
 
         return cluster(
             ends,
             weights,
             len(vectors),
             method=method,
-            max_size=self.max_size,
-            resolution=self.resolution,
-            seed=self.seed,
+            max_size=self.config.max_community,
+            resolution=self.config.resolution,
+            seed=self.config.seed,
         )
 
     def moved(self, ends: Rows, weights: Weights, initial: Labels, movable: NDArray[np.bool_]) -> Labels:
-        """The partition `initial` brought up to date, whichever clustering made it.
+        """The partition `initial` updated by Leiden's local moving, whichever clustering made it.
 
-        Leiden's local moving: new nodes (label -1) and those that may move join the community in which
-        they gain most modularity; the others stay.
+        New nodes (label -1) and movable ones join the community in which they gain most modularity.
         """
         return cluster(
             ends,
             weights,
             len(initial),
-            max_size=self.max_size,
-            resolution=self.resolution,
+            max_size=self.config.max_community,
+            resolution=self.config.resolution,
             initial=initial,
             movable=movable,
-            seed=self.seed,
+            seed=self.config.seed,
         )

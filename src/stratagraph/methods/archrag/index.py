@@ -37,11 +37,11 @@ def index_arrays(
     previous: Stored | None,
     rows: Sequence[Rows] | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """C-HNSW over all levels as arrays. Nodes of zero vectors are left out; `zeros<level>` are their rows.
+    """C-HNSW over all levels as arrays, without zero vectors, whose rows are `zeros<level>`.
 
-    It keeps codes alone: the graph and the communities have the vectors by which results are scored. What a
-    previous one has keeps its links, until too much has changed since that was built. `rows` are, for each
-    level, the row there of each vector that is the same, or -1; such vectors are not read.
+    It stores codes only; results are scored by the vectors of graph and communities. Links of the previous
+    index are kept until too much has changed since it was built. `rows` hold, for each level, the previous
+    row of each vector that is the same, or -1; such vectors are not read.
     """
     arrays_before: Arrays = {} if previous is None else previous.arrays
     known = rows or [np.full(len(vectors), -1, np.int64) for vectors in layers]
@@ -100,10 +100,10 @@ def _brought_up_to_date(
     threads: int,
     zeros: int,
 ) -> tuple[CHNSW, int] | None:
-    """The previous C-HNSW with these layers, and its changes; None if it has to be built anew.
+    """The previous C-HNSW with these layers, and its number of changes; None if it has to be built anew.
 
-    That is where there was none, levels came or went, settings changed, or too many nodes did. Nodes of
-    zero vectors, so many `zeros`, are added and then deleted; they are no changes.
+    It is built anew if levels, settings or too many nodes changed. The `zeros` nodes of zero vectors, added
+    and then deleted, do not count as changes.
     """
     if CHANGES not in previous:
         return None
@@ -130,18 +130,18 @@ _SPARE = 8  # found beyond twice as many as are wanted, for what is gone or has 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Entities of which most were in the previous index, and are there as they are.
+    """Finds nearest neighbours of entities, most of which the previous index holds.
 
     Parameters
     ----------
     vectors
         Of the entities, of length 1 or 0.
     index
-        The previous C-HNSW, whose layer 0 are the entities that there were.
+        The previous C-HNSW; its layer 0 are the previous entities.
     now
-        The row of each of these whose vector is the same, else -1.
+        The present row of each previous entity whose vector is the same, else -1.
     fresh
-        The rows of all others, which it does not know.
+        The rows of all other entities.
     """
 
     vectors: Vectors

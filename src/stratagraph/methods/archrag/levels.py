@@ -24,14 +24,9 @@ from stratagraph.records import Node
 
 @dataclass(frozen=True, slots=True)
 class LevelBefore:
-    """The nodes and edges of a level, seen from the previous index.
+    """The previous row of each node of a level, or -1, and whether node and sources are unchanged.
 
-    Parameters
-    ----------
-    origin
-        The row that each node had, or -1; at level 0 then that of each edge, whose texts are nodes too.
-    same
-        Whether these are as they were, sources and all.
+    At level 0 the edges, whose texts are nodes too, follow the nodes.
     """
 
     origin: Rows
@@ -152,9 +147,8 @@ def partition(
 ) -> Partition:
     """Augment and cluster a level (lines 3 to 6), or bring its previous partition up to date.
 
-    Where it has drifted, all nodes may move; if that is not enough, the level is clustered anew
-    (`pipeline.drift`). The edges of similarity that are `known` stay, unless there is no partition to go on
-    from.
+    If it has drifted, all nodes may move; if that is not enough, the level is clustered anew
+    (`pipeline.drift`). Known edges of similarity stay if there is a previous partition.
     """
     known = None if initial is None else known
     ends, weights = recipe.augmented(level.vectors, level.ends, level.weights, known)

@@ -1,15 +1,14 @@
 """One ranking of several levels, in which none crowds out the others.
 
-Similarities of two levels cannot be compared: reports are longer and more alike than entities, and of many
-nodes the best is good by chance. So a similarity s counts by how far it stands out of its background,
+Similarities of two levels are not comparable: reports are longer and more alike than entities, and the best
+of many nodes is good by chance. So a similarity s is scored by how far it exceeds its background,
 
     score = (s - mean) / (deviation * sqrt(2 ln n)),
 
-with the mean and the deviation of the question's similarities to a background of `SAMPLE` nodes, for a level
-of n. The background of a level is a fixed sample of it; of a level that has fewer nodes, all of them and a
-sample of the levels below, so that a level of one or two nodes is not measured by itself. Of n independent
-normal values the largest is near sqrt(2 ln n) deviations above the mean: 1 is what the best of a level would
-have by chance.
+with the mean and deviation of the question's similarities to a background of `SAMPLE` nodes, for a level of n
+nodes. The background is a fixed sample of the level; a smaller level is completed by a sample of the levels
+below. The largest of n independent normal values is near sqrt(2 ln n) deviations above the mean: the best
+node of a level scores 1 by chance.
 
 Each level has an equal share of the results. It gets half of that share first (one result at least, where
 there are as many results as levels), and more than twice as much only where the others have nothing left.
@@ -40,30 +39,15 @@ LEAST_SAMPLE = 16
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What similarities to the nodes of each level are measured by.
+    """Backgrounds of all levels: their mean vectors, and their vectors one after the other.
 
-    Parameters
-    ----------
-    means
-        The mean vector of each level's background, shape (levels, dimension).
-    sample
-        Vectors of the backgrounds of all levels, one after the other.
-    borders
-        Where each level's background begins in them, and the end, shape (levels + 1,).
-    sizes
-        Nodes of each level, shape (levels,).
+    The background of level i is `sample[borders[i]:borders[i + 1]]`; `sizes` are the nodes of each level.
     """
 
     means: Vectors
     sample: Vectors
     borders: Rows
     sizes: Rows
-
-    @classmethod
-    def of(cls, layers: Sequence[Vectors], seed: int) -> Calibration:
-        """Of levels with these vectors, the lowest first; zero vectors are in no background."""
-        zeros = [np.flatnonzero(~layer.any(axis=1)) for layer in layers]
-        return cls.from_arrays(calibration_arrays([len(layer) for layer in layers], zeros, seed), layers)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], layers: Sequence[Vectors]) -> Calibration:

@@ -1,7 +1,6 @@
-"""Where an update starts to cluster: at the previous communities, of which only what changed may move.
+"""The partition that an update starts from: the previous communities, of which only changed nodes may move.
 
-No name is stored. An entity is recognised by its key, and its neighbourhood by the sum of its neighbours'
-hashes.
+Entities are recognised by their keys, and neighbourhoods by the sum of the neighbours' hashes.
 """
 
 from __future__ import annotations
@@ -97,9 +96,9 @@ class WarmStart:
     def ascend(self, labels: Labels, count: int) -> None:
         """Go on to the level whose nodes are these `count` communities.
 
-        A community succeeds the previous one with which it shares most members, and starts where that one
-        was. Of several successors of one community the largest stays there and the others may move, as may
-        those in a parent that lost a member.
+        A community succeeds the previous one with which it shares most members, and starts in its parent. Of
+        several successors the largest stays there; the others may move, and so may those in a parent that
+        lost a member.
         """
         if self._initial is None:
             return

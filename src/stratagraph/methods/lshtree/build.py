@@ -45,7 +45,7 @@ class Unchanged:
     """
 
     def __init__(self, graph: Graph, gate: Gate, previous: Stored | None, summary_tokens: int) -> None:
-        usable = previous is not None and graph.before is not None and CHUNK_TIES in previous.arrays
+        usable = previous is not None and graph.before is not None
         if previous is not None and usable:
             usable = previous.arrays[SETTINGS].tolist() == [summary_tokens]
         self._arrays = previous.arrays if previous is not None and usable else {}
@@ -151,8 +151,8 @@ async def build(
 ) -> Built:
     """Build the tree over a corpus; summaries of unchanged groups are taken over from `previous`.
 
-    The tree is made of chunks alone: the graph serves only the walk to passages, and tells which chunks there
-    were. The groups depend on nothing but the chunks, so that there is nothing to `regroup`.
+    Groups depend on the chunks alone, so there is nothing to `regroup`. The graph only tells which chunks are
+    known.
     """
     layer = await asyncio.to_thread(_chunks, corpus, graph, previous)
     chunk_ties, children, summaries = layer.ties, list[list[Rows]](), list[Summaries]()

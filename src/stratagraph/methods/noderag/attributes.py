@@ -43,20 +43,10 @@ class Plan:
 def statement_lists(
     inputs: BuildInputs, entities: Rows, stated: Rows, config: NodeRAGConfig
 ) -> tuple[Rows, Rows]:
-    """What the attribute of each entity is made of, as borders and rows of the graph: the entity comes first.
+    """The rows of the graph that each entity's attribute is made of, the entity first, as compressed rows.
 
-    Parameters
-    ----------
-    entities
-        Rows of the important entities.
-    stated
-        Pairs of a relation and a unit that names both its ends. Such a relation is left out, since the unit
-        states it.
-
-    Returns
-    -------
-    For each entity ascending rows; of more than `config.statements` those of the lowest keys, so that inserts
-    change few.
+    A relation is left out if a unit names both its ends (`stated`, pairs of relation and unit). Of more than
+    `NodeRAGConfig.statements` rows those of the lowest keys are taken, so that inserts change few.
     """
     owner, rows = _statements(inputs, entities, stated)
     order = np.lexsort((inputs.keys[rows], owner))

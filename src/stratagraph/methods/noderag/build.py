@@ -69,9 +69,9 @@ async def build(
 ) -> Built:
     """Build the heterograph over a corpus and its graph.
 
-    Attributes and high-level elements whose inputs did not change are taken over from `previous`, and so is
-    which entities are important, until enough has changed (`pipeline.drift`); with `regroup`, this and the
-    communities are found anew.
+    Attributes and high-level elements whose inputs did not change are taken over from `previous`. Important
+    entities are kept until enough has changed (`pipeline.drift`); with `regroup`, they and the communities
+    are found anew.
     """
     carry = CarryOver(previous, gate)
     unchanged = Unchanged(graph, gate, previous, config)
@@ -169,9 +169,9 @@ async def _fresh_vectors(
     inputs: BuildInputs,
     carry: CarryOver,
 ) -> tuple[Vectors, Vectors]:
-    """Vectors of the attributes and elements that were made: of units, and of units and attributes.
+    """Vectors of new attributes, from units, and of new elements, from units and attributes, in float16.
 
-    They are of float16, in which they are stored and which loses nothing (`group_vectors`).
+    They are stored in float16, which loses nothing of `group_vectors`.
     """
     first, units = inputs.first_unit, inputs.graph.unit_vectors
     stage = "embed attributes and elements"
@@ -232,7 +232,7 @@ def _community_keys(inputs: BuildInputs, important: Rows, previous: Stored | Non
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """What the heterograph consists of. `fresh` are the vectors of attributes and elements that were made."""
+    """The parts of the heterograph; `fresh` are the vectors of new attributes and elements."""
 
     corpus: Corpus
     graph: Graph

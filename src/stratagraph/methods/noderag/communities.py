@@ -31,19 +31,9 @@ def detect_communities(
 ) -> Labels:
     """The community of each entity, relation, unit and attribute, shape (nodes,).
 
-    Nodes that were in the `previous` index stay in their communities, so that communities of which nothing
-    changed keep their members; new ones join the community where they gain most modularity. Where these
-    communities have drifted from those made anew, all nodes may move (`pipeline.drift`); where too much is
-    new, all are partitioned anew.
-
-    Parameters
-    ----------
-    ends
-        The edges among them, shape (edges, 2).
-    keys
-        The key of each node, shape (nodes,).
-    drift
-        What changed since they were last compared.
+    Nodes of the `previous` index stay in their communities, and new ones join the community where they gain
+    most modularity. If the communities have drifted, all nodes may move (`pipeline.drift`); if too much is
+    new, all are partitioned anew. `ends` are the edges, shape (edges, 2), and `keys` the key of each node.
     """
     detect = partial(
         leiden,
@@ -88,7 +78,7 @@ class Community:
     Attributes
     ----------
     digest
-        Changes with anything that the elements are made of.
+        A hash of all that the elements are made of.
     rows
         Graph rows of its units, or of its relations if it has no units.
     attributes
@@ -118,14 +108,9 @@ def large_communities(
     inputs: BuildInputs,
     config: NodeRAGConfig,
 ) -> list[Community]:
-    """The communities that are large enough to have high-level elements, by their labels.
+    """The communities that are large enough for high-level elements and whose elements are `made`, by label.
 
-    Parameters
-    ----------
-    labels
-        Of the rows of the graph, then of the attributes.
-    made
-        Whether the elements of a community are made, by labels; the others are left out.
+    `labels` are those of the rows of the graph, then of the attributes.
     """
     own = labels[inputs.size :]
     rows = _rows_by_label(np.where(made[labels], labels, -1), inputs)

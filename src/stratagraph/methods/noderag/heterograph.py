@@ -1,7 +1,7 @@
 """The heterograph: seven types of nodes in one numbering, typed edges as arrays, and the matrix of the walk.
 
-Nodes are numbered by type: T (rows of the corpus), N, R and S (rows of the corpus' graph), then the method's
-own A, H and O. Every edge has weight 1; one that similarity gives as well has 2 (paper 001, 2.1 and 2.4).
+Nodes are numbered by type: T (rows of the corpus), N, R and S (rows of the graph), then the method's own A, H
+and O. An edge has weight 1, or 2 if similarity joins its ends too (paper 001, 2.1 and 2.4).
 """
 
 from __future__ import annotations

@@ -15,10 +15,9 @@ from stratagraph.pipeline.carryover import Keys, lookup
 from stratagraph.protocols import Rows
 
 SLACK = 0.5
-"""An entity that was important stays so while it reaches this share of a threshold.
+"""An important entity stays important while it reaches this share of a threshold.
 
-Thresholds are relative to the whole graph, so every insert moves them a little. Without slack, entities near
-a threshold would gain and lose attributes although nothing about them changed.
+Every insert moves the thresholds a little; without slack, unchanged entities would gain and lose attributes.
 """
 _ODD = 0x9E3779B97F4A7C15
 
@@ -47,9 +46,8 @@ def important_entities(
     previous
         The previous index: its sample is kept, and so are its important entities, with some `SLACK`.
     measure
-        Whether centrality is measured. It takes a pass over the whole graph for every source; an update that
-        does without keeps those of the previous important entities that are there, until enough has changed
-        (`pipeline.drift.Drift.due`).
+        Whether centrality is measured, by one pass over the graph per source. Without it the previous
+        important entities stay (`pipeline.drift.Drift.due`).
     """
     entities = inputs.graph.entities
     before = np.zeros(entities, np.bool_)

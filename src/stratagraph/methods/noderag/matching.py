@@ -30,18 +30,9 @@ _MANY = 16
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The previous heterograph, seen from the nodes of the present one.
+    """The previous number of each node (`origin`), and the present one of each previous node (`now`), or -1.
 
-    Parameters
-    ----------
-    origin
-        The number that each node had, or -1.
-    now
-        The number that each previous node has, or -1.
-    before
-        The layout of the previous heterograph.
-    arrays
-        Its arrays.
+    `before` and `arrays` are the layout and the arrays of the previous heterograph.
     """
 
     origin: Rows
@@ -51,8 +42,8 @@ class Moved:
 
     @classmethod
     def of(cls, graph: Graph, layout: Layout, own: Rows, previous: Stored | None) -> Moved | None:
-        """None if edges by meaning are to be found anew; `own` are the previous rows of A, H and O."""
-        if previous is None or graph.before is None or CELLS not in previous.arrays:
+        """None if edges by meaning have to be found anew; `own` are the previous rows of A, H and O."""
+        if previous is None or graph.before is None:
             return None
         before = Layout(np.asarray(previous.arrays["layout"]))
         parts = [(graph.before.chunks, "T"), (graph.before.origin, "N"), (own, "A")]

@@ -1,13 +1,13 @@
-"""One ranking of entry points and cross nodes, in which neither crowds out the other (ERRATA N9).
+"""One ranking of entry points and cross nodes (ERRATA N9), and the passages behind them.
 
 The paper returns the union of both without an order. By mass every entry point would come before any cross
-node, since it keeps its own restart share. So a node counts by what it received from others, and by how
-similar it is to the question, both relative to the best:
+node, because it keeps its own restart share. So a node is scored by the mass that it received from others and
+by its similarity to the question, both relative to the best:
 
     score = (1 - SIMILARITY) * received / best received of its type + SIMILARITY * cosine / best cosine.
 
-The types take turns by their shares. Each gives what scores best after a discount: of what a node rests on,
-better results may have told all, a part or nothing,
+The types take turns by their shares. Each gives its best node after a discount for passages that better
+results rest on already,
 
     score * (1 - REPEATED * its passages that better results rest on / its passages).
 
@@ -138,13 +138,7 @@ MOST_NODES = 300
 
 
 class Support:
-    """A passage is supported by what came from it: units, relations, attributes and high-level elements.
-
-    Parameters
-    ----------
-    graph, own
-        Sources of the rows of the graph and of the method's own nodes, as compressed rows.
-    """
+    """The passages behind nodes, from the sources of the graph's rows and of the method's own nodes."""
 
     def __init__(self, layout: Layout, graph: _Sources, own: _Sources) -> None:
         self._layout = layout
@@ -152,55 +146,42 @@ class Support:
         self._own = own
 
     def rests(self, nodes: Rows) -> NDArray[np.bool_]:
-        """Which passages nodes of the types T, R, S, A and H came from, a text from itself.
+        """Which passages are behind each node of the types T, R, S, A and H, a text behind itself.
 
         Shape (nodes, passages that are behind any of them).
         """
-        texts, own = self._layout.first("N"), self._layout.first("A")
-        places = [
-            np.flatnonzero(nodes < texts),
-            np.flatnonzero((nodes >= texts) & (nodes < own)),
-            np.flatnonzero(nodes >= own),
-        ]
-        of_graph, graph_counts = _behind(nodes[places[1]] - texts, self._graph)
-        of_own, own_counts = _behind(nodes[places[2]] - own, self._own)
-        behind = np.concatenate([nodes[places[0]], of_graph, of_own])
-        passages, column = np.unique(behind, return_inverse=True)
-        rows = [places[0], np.repeat(places[1], graph_counts), np.repeat(places[2], own_counts)]
-        found = np.zeros((len(nodes), len(passages)), np.bool_)
-        found[np.concatenate(rows), column] = True
+        places, passages, _ = self._behind(nodes)
+        distinct, column = np.unique(passages, return_inverse=True)
+        found = np.zeros((len(nodes), len(distinct)), np.bool_)
+        found[places, column] = True
         return found
 
     def passages(self, nodes: Rows, mass: NDArray[np.float32]) -> tuple[Rows, NDArray[np.float64]]:
-        """Passages, ascending, with their own mass and equal shares of that of what they support."""
-        texts = self._layout.first("N")
-        kept = (nodes < texts) | ((nodes >= self._layout.first("R")) & (nodes < self._layout.first("O")))
+        """Passages, ascending, with their own mass and equal shares of that of the nodes they are behind."""
+        kept = (nodes < self._layout.first("N")) | (
+            (nodes >= self._layout.first("R")) & (nodes < self._layout.first("O"))
+        )
         nodes, held = nodes[kept], mass[kept].astype(np.float64)
         if len(nodes) > MOST_NODES:
             best = np.lexsort((nodes, -held))[:MOST_NODES]
             nodes, held = nodes[best], held[best]
-        own = self._layout.first("A")
-        places = [nodes < texts, (nodes >= texts) & (nodes < own), nodes >= own]
-        parts = [
-            (nodes[places[0]], held[places[0]]),
-            _spread(nodes[places[1]] - texts, held[places[1]], self._graph),
-            _spread(nodes[places[2]] - own, held[places[2]], self._own),
-        ]
-        rows = np.concatenate([part[0] for part in parts])
-        found, place = np.unique(rows, return_inverse=True)
-        total = np.bincount(place, np.concatenate([part[1] for part in parts]), len(found))
-        return found, total.astype(np.float64)
+        places, passages, counts = self._behind(nodes)
+        found, column = np.unique(passages, return_inverse=True)
+        return found, np.bincount(column, held[places] / counts, len(found)).astype(np.float64)
 
-
-def _spread(rows: Rows, mass: NDArray[np.float64], sources: _Sources) -> tuple[Rows, NDArray[np.float64]]:
-    """The sources of some rows, with each row's mass in equal shares."""
-    behind, counts = _behind(rows, sources)
-    return behind, np.repeat(mass / np.maximum(counts, 1), counts)
-
-
-def _behind(rows: Rows, sources: _Sources) -> tuple[Rows, Rows]:
-    """The sources of some rows, one row after the other, and how many each has."""
-    indptr, indices = sources
-    starts = indptr[rows]
-    counts = indptr[rows + 1] - starts
-    return indices[ranges(starts, counts)].astype(np.int64), counts
+    def _behind(self, nodes: Rows) -> tuple[Rows, Rows, Rows]:
+        """The passages behind some nodes: the place of the node, the passage, and how many that node has."""
+        texts, own = self._layout.first("N"), self._layout.first("A")
+        place = np.flatnonzero(nodes < texts)
+        found = [(place, nodes[place], np.ones(len(place), np.int64))]
+        of_graph = np.flatnonzero((nodes >= texts) & (nodes < own))
+        for place, first, (indptr, indices) in (
+            (of_graph, texts, self._graph),
+            (np.flatnonzero(nodes >= own), own, self._own),
+        ):
+            starts = indptr[nodes[place] - first]
+            counts = indptr[nodes[place] - first + 1] - starts
+            passages = indices[ranges(starts, counts)].astype(np.int64)
+            found.append((np.repeat(place, counts), passages, np.repeat(counts, counts)))
+        places, passages, sizes = (np.concatenate(column) for column in zip(*found, strict=True))
+        return places, passages, sizes
