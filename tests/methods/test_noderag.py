@@ -384,7 +384,7 @@ def test_ablations_change_the_walk(index: sg.Index) -> None:
     [
         ({"mode": "deep"}, ValueError, "mode must be"),
         ({"restart": 1.0}, ValueError, "between 0 and 1"),
-        ({"steps": -1}, ValueError, "steps must be at least 0"),
+        ({"steps": -1}, ValueError, "steps must be"),
         ({"steps": 2.5}, TypeError, "steps must be a whole number"),
         ({"entry_types": ("N",)}, ValueError, "'N'"),
         ({"limits": {"O": 3}}, ValueError, "'O'"),

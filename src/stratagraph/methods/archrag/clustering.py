@@ -137,9 +137,17 @@ class Recipe:
     @property
     def fingerprint(self) -> int:
         """64 bits of the settings that decide the communities, among them the names of a user's functions."""
-        names = "augmentation clustering neighbours quantile resolution max_community seed".split()
-        settings = (repr(getattr(self.config, name)) for name in names)
-        return content_key("recipe", *settings)
+        of = self.config
+        found = (
+            of.augmentation,
+            of.clustering,
+            of.neighbours,
+            of.quantile,
+            of.resolution,
+            of.max_community,
+            of.seed,
+        )
+        return content_key("recipe", *map(repr, found))
 
     def augmented(
         self, vectors: Vectors, ends: Rows, weights: Weights, known: augmenting.Known | None = None
