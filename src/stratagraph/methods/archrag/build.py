@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from stratagraph._memory import release
 from stratagraph.kernels.augment import Known
 from stratagraph.kernels.hamming import native_available
-from stratagraph.methods.archrag.clustering import Recipe
 from stratagraph.methods.archrag.communities import CommunityWriter, Unchanged, Written, unchanged_arrays
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.archrag.index import CHANGES, ZEROS, Neighbours, index_arrays, opened
-from stratagraph.methods.archrag.levels import Level, Partition, entity_level, partition
+from stratagraph.methods.archrag.levels import Level, Partition, Recipe, entity_level, partition
 from stratagraph.methods.archrag.ranking import calibration_arrays
 from stratagraph.methods.archrag.warm_start import EntityKeys, WarmStart
 from stratagraph.methods.base import Built, Corpus, Graph, Stored

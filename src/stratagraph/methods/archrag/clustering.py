@@ -7,20 +7,14 @@ and updates need the function, searches do not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
+from typing import Any, Generic, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels import augment as augmenting
-from stratagraph.kernels.partition import Method, cluster
-from stratagraph.pipeline.carryover import Labels
+from stratagraph.kernels.partition import Method
 from stratagraph.protocols import Rows, Vectors
-from stratagraph.records import content_key
-
-if TYPE_CHECKING:
-    from stratagraph.methods.archrag.config import ArchRAGConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
 Weights = NDArray[np.float64]
@@ -70,9 +64,9 @@ class _Choices(Generic[F]):
         return self._registered[own]
 
 
-_augmentations = _Choices[Augmentation]("augmentation", get_args(augmenting.Augmentation))
-_clusterings = _Choices[Clustering]("clustering", get_args(Method))
-check_augmentation, check_clustering = _augmentations.check, _clusterings.check
+AUGMENTATIONS = _Choices[Augmentation]("augmentation", get_args(augmenting.Augmentation))
+CLUSTERINGS = _Choices[Clustering]("clustering", get_args(Method))
+check_augmentation, check_clustering = AUGMENTATIONS.check, CLUSTERINGS.check
 
 
 def register_augmentation(name: str, function: Augmentation) -> str:
@@ -102,7 +96,7 @@ def register_augmentation(name: str, function: Augmentation) -> str:
     >>> register_augmentation("as it is", lambda vectors, ends, weights: (ends, weights))
     'custom:as it is'
     """
-    return _augmentations.register(name, function)
+    return AUGMENTATIONS.register(name, function)
 
 
 def register_clustering(name: str, function: Clustering) -> str:
@@ -124,82 +118,4 @@ def register_clustering(name: str, function: Clustering) -> str:
     >>> register_clustering("pairs", lambda vectors, ends, weights, bound: np.arange(len(vectors)) // 2)
     'custom:pairs'
     """
-    return _clusterings.register(name, function)
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How one level is augmented and clustered."""
-
-    config: ArchRAGConfig
-    threads: int = 1
-
-    @property
-    def fingerprint(self) -> int:
-        """64 bits of the settings that decide the communities, among them the names of a user's functions."""
-        of = self.config
-        found = (
-            of.augmentation,
-            of.clustering,
-            of.neighbours,
-            of.quantile,
-            of.resolution,
-            of.max_community,
-            of.seed,
-        )
-        return content_key("recipe", *map(repr, found))
-
-    def augmented(
-        self, vectors: Vectors, ends: Rows, weights: Weights, known: augmenting.Known | None = None
-    ) -> tuple[Rows, Weights]:
-        """The edges of the graph and those that similarity adds, each weighted (lines 3 to 5)."""
-        custom = _augmentations.custom(self.config.augmentation)
-        if custom is not None:
-            found, weighed = custom(np.asarray(vectors), ends, weights)
-            return np.asarray(found, np.int64).reshape(-1, 2), np.asarray(weighed, np.float64)
-        return augmenting.augment(
-            vectors,
-            ends,
-            weights,
-            mode=self.config.augmentation,  # type: ignore[arg-type]  # checked when the configuration was made
-            neighbours=self.config.neighbours,
-            quantile=self.config.quantile,
-            seed=self.config.seed,
-            threads=self.threads,
-            known=known,
-        )
-
-    def clustered(self, vectors: Vectors, ends: Rows, weights: Weights) -> Labels:
-        """A community for each node, none larger than the bound (line 6)."""
-        method: Any = self.config.clustering
-        custom = _clusterings.custom(self.config.clustering)
-        if custom is not None:
-
-            def method(ends: Rows, weights: Weights, nodes: int) -> NDArray[np.integer]:
-                return custom(np.asarray(vectors), ends, weights, self.config.max_community)
-
-        return cluster(
-            ends,
-            weights,
-            len(vectors),
-            method=method,
-            max_size=self.config.max_community,
-            resolution=self.config.resolution,
-            seed=self.config.seed,
-        )
-
-    def moved(self, ends: Rows, weights: Weights, initial: Labels, movable: NDArray[np.bool_]) -> Labels:
-        """The partition `initial` updated by Leiden's local moving, whichever clustering made it.
-
-        New nodes (label -1) and movable ones join the community in which they gain most modularity.
-        """
-        return cluster(
-            ends,
-            weights,
-            len(initial),
-            max_size=self.config.max_community,
-            resolution=self.config.resolution,
-            initial=initial,
-            movable=movable,
-            seed=self.config.seed,
-        )
+    return CLUSTERINGS.register(name, function)

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stratagraph.kernels import augment as augmenting
 from stratagraph.kernels.augment import Known, added
-from stratagraph.kernels.partition import community_graph
+from stratagraph.kernels.partition import cluster, community_graph
 from stratagraph.kernels.ranges import split
-from stratagraph.methods.archrag.clustering import Recipe, Weights
+from stratagraph.methods.archrag.clustering import AUGMENTATIONS, CLUSTERINGS, Weights
+from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.archrag.warm_start import InitialPartition
 from stratagraph.pipeline.carryover import Labels
 from stratagraph.pipeline.drift import Drift, communities_measured
 from stratagraph.pipeline.graph import Graph
 from stratagraph.protocols import Rows, Vectors
-from stratagraph.records import Node
+from stratagraph.records import Node, content_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,76 @@ class Partition:
         inside = np.flatnonzero(own >= 0)
         order = inside[np.argsort(own[inside], kind="stable")]
         return split(order, np.bincount(own[inside], minlength=self.count))
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How one level is augmented and clustered."""
+
+    config: ArchRAGConfig
+    threads: int = 1
+
+    @property
+    def fingerprint(self) -> int:
+        """64 bits of the settings that decide the communities, among them the names of a user's functions."""
+        of = self.config
+        found = (of.augmentation, of.clustering, of.neighbours, of.quantile, of.resolution)
+        return content_key("recipe", *map(repr, (*found, of.max_community, of.seed)))
+
+    def augmented(
+        self, vectors: Vectors, ends: Rows, weights: Weights, known: augmenting.Known | None = None
+    ) -> tuple[Rows, Weights]:
+        """The edges of the graph and those that similarity adds, each weighted (lines 3 to 5)."""
+        custom = AUGMENTATIONS.custom(self.config.augmentation)
+        if custom is not None:
+            found, weighed = custom(np.asarray(vectors), ends, weights)
+            return np.asarray(found, np.int64).reshape(-1, 2), np.asarray(weighed, np.float64)
+        return augmenting.augment(
+            vectors,
+            ends,
+            weights,
+            mode=self.config.augmentation,  # type: ignore[arg-type]  # checked when the configuration was made
+            neighbours=self.config.neighbours,
+            quantile=self.config.quantile,
+            seed=self.config.seed,
+            threads=self.threads,
+            known=known,
+        )
+
+    def clustered(self, vectors: Vectors, ends: Rows, weights: Weights) -> Labels:
+        """A community for each node, none larger than the bound (line 6)."""
+        method: Any = self.config.clustering
+        custom = CLUSTERINGS.custom(self.config.clustering)
+        if custom is not None:
+
+            def method(ends: Rows, weights: Weights, nodes: int) -> NDArray[np.integer]:
+                return custom(np.asarray(vectors), ends, weights, self.config.max_community)
+
+        return cluster(
+            ends,
+            weights,
+            len(vectors),
+            method=method,
+            max_size=self.config.max_community,
+            resolution=self.config.resolution,
+            seed=self.config.seed,
+        )
+
+    def moved(self, ends: Rows, weights: Weights, initial: Labels, movable: NDArray[np.bool_]) -> Labels:
+        """The partition `initial` updated by Leiden's local moving, whichever clustering made it.
+
+        New nodes (label -1) and movable ones join the community in which they gain most modularity.
+        """
+        return cluster(
+            ends,
+            weights,
+            len(initial),
+            max_size=self.config.max_community,
+            resolution=self.config.resolution,
+            initial=initial,
+            movable=movable,
+            seed=self.config.seed,
+        )
 
 
 def entity_level(graph: Graph) -> Level:
