@@ -47,7 +47,7 @@ from stratagraph.pipeline.graph import NAME as GRAPH
 from stratagraph.pipeline.graph import Embedded, Graph, build_graph
 from stratagraph.pipeline.headings import forget_bylines
 from stratagraph.pipeline.statements import Pooled
-from stratagraph.protocols import Rows, Stored, Vectors
+from stratagraph.protocols import Rows, Stored
 from stratagraph.records import BuildReport, Built, Usage
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.manifest import Manifest
@@ -136,17 +136,14 @@ class _Update:
         self._notes: Counter[str] = Counter()
         self._complete: dict[str, bool] = {}
         self._seen: Before | None = None
-        self._pooled = Pooled() if self._gate.offers_spans and self._embedded_units() else None
+        methods = map(get_method, self._methods)
+        has_units = any(method.needs_units or method.needs_vectors for method in methods)
+        self._pooled = Pooled() if self._gate.offers_spans and has_units else None
 
     @property
     def _restores(self) -> bool:
         """Whether all vectors are embedded again because the vector store lost them."""
         return self._change.operation == RESTORE
-
-    def _embedded_units(self) -> bool:
-        """Whether semantic units get vectors."""
-        methods = map(get_method, self._methods)
-        return any(method.needs_units or method.needs_vectors for method in methods)
 
     def _planned(self) -> tuple[tuple[str, ...], Config]:
         """The methods and settings of the next generation."""
@@ -158,8 +155,12 @@ class _Update:
         if change.operation == "build":
             return tuple(change.methods), change.config
         present = before.manifest.methods
-        if change.operation == RESTORE:
-            self._require_writers(before.manifest)
+        if change.operation == RESTORE and before.manifest.spent and not self._gate.has_llm:
+            raise VectorStoreError(
+                f"the vectors are lost, and making them again needs the model that wrote the summaries "
+                f"({', '.join(before.manifest.spent)}): open the index with llm=...; its answers are "
+                "taken from the folder's cache"
+            )
         if change.operation in (REGROUP, RESTORE):
             return tuple(present), recorded
         added = {name: change.config.method(name) for name in change.methods}
@@ -184,12 +185,8 @@ class _Update:
             raise
         finally:
             if self._removed or self._intake.updated:
-                self._forget()
-
-    def _forget(self) -> None:
-        """Forget texts that were deleted or replaced."""
-        self._gate.memory.clear()
-        forget_bylines()
+                self._gate.memory.clear()  # it holds texts that were deleted or replaced
+                forget_bylines()
 
     async def _made(self) -> BuildReport:
         """Make and publish the next generation."""
@@ -312,25 +309,13 @@ class _Update:
             )
 
     def _nothing_to_do(self, before: Snapshot) -> bool:
-        if self._change.operation in (REGROUP, RESTORE) or self._moves(before.manifest):
+        moves = self._target.folder.table is not None and not before.manifest.vectors  # into a vector store
+        if self._change.operation in (REGROUP, RESTORE) or moves:
             return False
         same_corpus = not (self._removed or self._intake.added or self._intake.updated)
         same_methods = self._methods == tuple(before.manifest.methods)
         same_settings = self._config.to_dict() == before.manifest.config
         return same_corpus and same_methods and same_settings and self._is_complete(before.manifest)
-
-    def _moves(self, manifest: Manifest) -> bool:
-        """Whether vectors move from the folder to a store."""
-        return self._target.folder.table is not None and not manifest.vectors
-
-    def _require_writers(self, manifest: Manifest) -> None:
-        """Restoring vectors needs the model that wrote the summaries, mostly for its cached answers."""
-        if manifest.spent and not self._gate.has_llm:
-            raise VectorStoreError(
-                f"the vectors are lost, and making them again needs the model that wrote the summaries "
-                f"({', '.join(manifest.spent)}): open the index with llm=...; its answers are taken from the "
-                "folder's cache"
-            )
 
     def _is_complete(self, manifest: Manifest) -> bool:
         """Whether the model, if there is one, has nothing left to do."""
@@ -360,19 +345,16 @@ class _Update:
             for start in range(0, len(rows), _EMBED_ROWS):
                 batch = rows[start : start + _EMBED_ROWS]
                 texts = await in_thread(staging.texts, batch.tolist())
-                embedded = await self._vectors(batch.tolist(), texts)
+                if self._pooled is None:
+                    embedded = await self._gate.embed("embed chunks", texts)
+                else:  # with the vectors of what the chunks state
+                    nodes = await in_thread(staging.part(EXTRACTION).nodes, batch.tolist())
+                    embedded = await self._pooled.embed("embed chunks", self._gate, texts, nodes)
                 if vectors is None:
                     vectors = await in_thread(
                         staging.create_vectors, embedded.shape[1], copy_known=not self._restores
                     )
                 vectors[batch] = embedded
-
-    async def _vectors(self, rows: Sequence[int], texts: Sequence[str]) -> Vectors:
-        """Vectors of chunks, and of their statements if the embedder gives both."""
-        if self._pooled is None:
-            return await self._gate.embed("embed chunks", texts)
-        nodes = await in_thread(self._staging.part(EXTRACTION).nodes, rows)
-        return await self._pooled.embed("embed chunks", self._gate, texts, nodes)
 
     async def _extract(self) -> None:
         config = self._config.extraction
@@ -456,6 +438,7 @@ class _Update:
         return spent
 
     def _report(self, corpus: Snapshot | Staging, generation: int) -> BuildReport:
+        zeros = len(self._gate.zero_vectors)
         return BuildReport(
             operation=self._change.operation,
             generation=generation,
@@ -468,7 +451,7 @@ class _Update:
             unchanged=tuple(self._intake.unchanged),
             skipped=tuple(self._intake.skipped),
             failures=tuple(self._gate.failures),
-            notes=self._all_notes(),
+            notes={**self._notes, NO_VECTOR: zeros} if zeros else dict(self._notes),
             stages=dict(self._gate.ledger.stages),
             models=self._gate.ledger.models,
             cost=self._gate.cost,
@@ -483,10 +466,6 @@ class _Update:
             logger.warning(
                 "%s: %d units failed, of documents %s", self._change.operation, len(failures), shown or "none"
             )
-
-    def _all_notes(self) -> Mapping[str, int]:
-        zeros = len(self._gate.zero_vectors)
-        return {**self._notes, NO_VECTOR: zeros} if zeros else dict(self._notes)
 
     def _note_unasked(self) -> None:
         """Note that a build had no use for its model, which nobody would notice otherwise."""

@@ -144,7 +144,8 @@ class HitMaker:
         missing = k - len(kept)
         repeats = [(place,) for place in range(len(found)) if place not in first][: max(0, missing)]
         hits = self._hits(found, [*kept, *repeats], len(kept))
-        traces = [_trace(group, found) for group in kept]
+        trace = found.ranking.trace
+        traces = [trace[group[0]] if len(group) == 1 else _joined_trace(group, found) for group in kept]
         return hits, (*traces, *(found.ranking.trace[place] for (place,) in repeats))
 
     def _hits(
@@ -196,11 +197,9 @@ class HitMaker:
         return found
 
 
-def _trace(group: Sequence[int], found: RankedItems) -> Metadata:
+def _joined_trace(group: Sequence[int], found: RankedItems) -> Metadata:
     """The trace of a group's first place, completed from the others, with their ids as `repeats`."""
     trace = found.ranking.trace
-    if len(group) == 1:
-        return trace[group[0]]
     joined = {key: value for place in reversed(group) for key, value in trace[place].items()}
     return {**joined, "repeats": [found.items[place].id for place in group[1:]]}
 

@@ -12,18 +12,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Lock:
+def Lock() -> threading.RLock:  # noqa: N802  # as the one of `threading`
     """A reentrant lock that is free in a forked child."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        _locks.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+    lock = threading.RLock()
+    _locks.add(lock)
+    return lock
 
 
 class cached_property(functools.cached_property[T]):  # noqa: N801  # as the one that it stands in for
@@ -35,7 +28,7 @@ class cached_property(functools.cached_property[T]):  # noqa: N801  # as the one
             vars(self)["lock"] = Lock()
 
 
-_locks: weakref.WeakSet[Lock] = weakref.WeakSet()
+_locks: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
 _remakers: set[weakref.WeakMethod[Callable[[], None]]] = set()
 
 
@@ -46,7 +39,7 @@ def after_fork(remake: Callable[[], None]) -> None:
 
 def _remake() -> None:
     for lock in list(_locks):
-        lock._lock = threading.RLock()
+        lock._at_fork_reinit()  # type: ignore[attr-defined]  # as the standard library does
     for reference in list(_remakers):
         if (remake := reference()) is not None:
             remake()

@@ -302,10 +302,15 @@ class Picture:
 def build_context(hits: Sequence[Hit], max_tokens: int, count_tokens: CountTokens) -> Context:
     """Join hits within a token budget, numbered by their places; see `Retrieval.context`."""
     lines: list[str] = []
+    seen: list[str] = []
     citations: list[Citation] = []
     spent = 0
-    for number, hit in _without_repeats(hits):
-        line = f"[{number}] {hit.text.strip()}"
+    for number, hit in enumerate(hits, 1):
+        hit_text = hit.text.strip()
+        if not hit_text or any(hit_text in earlier for earlier in seen):
+            continue
+        seen.append(hit_text)
+        line = f"[{number}] {hit_text}"
         cost = count_tokens(line) + 1
         if spent + cost > max_tokens:
             if citations:
@@ -317,16 +322,6 @@ def build_context(hits: Sequence[Hit], max_tokens: int, count_tokens: CountToken
         spent += cost
     text = "\n\n".join(lines)
     return Context(text, tuple(citations), count_tokens(text) if text else 0)
-
-
-def _without_repeats(hits: Sequence[Hit]) -> Iterator[tuple[int, Hit]]:
-    """Numbered hits, without those whose text is part of an earlier hit's."""
-    seen: list[str] = []
-    for number, hit in enumerate(hits, 1):
-        text = hit.text.strip()
-        if text and not any(text in earlier for earlier in seen):
-            seen.append(text)
-            yield number, hit
 
 
 def clip(text: str, max_tokens: int, count_tokens: CountTokens) -> str:

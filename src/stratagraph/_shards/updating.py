@@ -72,10 +72,13 @@ class _Shards:
         if tells := self._tells(change, before):
             await in_thread(self._folder.tell, change.operation)
         await in_thread(self._forget, phases, before)
-        account, reports = self._models.account(), []
+        models, mapper = self._models, self._models.mapper
+        # Extractions that were given are not sent along with every shard.
+        apart = mapper.apart and mapper.shared_files and models.free and change.extraction is None
+        account, reports = models.account(), []
         try:
             for steps in phases:  # what moves is in its new shard before it leaves the old one
-                if len(steps) > 1 and self._may_leave(change):
+                if len(steps) > 1 and apart:
                     reports += await self._apart(steps)
                 else:
                     reports += await self._side_by_side(steps, account)
@@ -95,17 +98,14 @@ class _Shards:
             if step.shard < len(self._folder.spread.shards):
                 found.append(await estimated(self._shard(spread, step), self._models, step.change, prices))
             else:
-                found.append(await self._of_a_new_shard(step, prices))
+                folder = IndexFolder.create(None)
+                try:
+                    found.append(await estimated(folder, self._models, step.change, prices))
+                finally:
+                    folder.close()
         costs = [each.cost for each in found]
         total = None if None in costs else sum(cost for cost in costs if cost is not None)
         return Estimate(_usage(each.stages for each in found), total)
-
-    async def _of_a_new_shard(self, step: _Step, prices: Prices | None) -> Estimate:
-        folder = IndexFolder.create(None)
-        try:
-            return await estimated(folder, self._models, step.change, prices)
-        finally:
-            folder.close()
 
     def _tells(self, change: Change, before: JoinedSnapshot | None) -> bool:
         """Whether shards would not make one index if the change stops half way.
@@ -175,11 +175,6 @@ class _Shards:
             if isinstance(each, BaseException):
                 raise each
         return [each for each in done if isinstance(each, BuildReport)]
-
-    def _may_leave(self, change: Change) -> bool:
-        """Whether workers may change whole shards; extractions that were given are not sent with each."""
-        mapper, models = self._models.mapper, self._models
-        return mapper.apart and mapper.shared_files and models.free and change.extraction is None
 
     async def _apart(self, steps: Iterable[_Step]) -> list[BuildReport]:
         """Do all steps in workers, one shard each."""
