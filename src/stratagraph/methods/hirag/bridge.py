@@ -18,25 +18,15 @@ Mask = NDArray[np.bool_]
 Scores = NDArray[np.float32]
 
 LARGE = 128
-"""Members from which a community is large: its key entities are then chosen among those entities of the whole
-graph that are most similar to the question, instead of scanning the community."""
+"""Size from which key entities of a community are chosen among the entities of the whole graph that are most
+similar to the question, without a scan of the community."""
 SIMILAR = 64
-"""How many entities of the whole graph are looked up for that."""
+"""Number of these entities."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """What connects the key entities.
-
-    Attributes
-    ----------
-    keys
-        Key entities, community by community.
-    paths
-        The shortest path between each key entity and the next, where there is one.
-    unreachable
-        Pairs without a path.
-    """
+    """Key entities, community by community; shortest paths from each to the next; pairs without a path."""
 
     keys: Sequence[int]
     paths: Sequence[Sequence[int]]
@@ -86,7 +76,7 @@ class LayeredGraph:
         return joined[order], similarity[order]
 
     def similarity(self, rows: Rows, vector: Vectors) -> Scores:
-        """Of some entities to a question."""
+        """Similarity of entities to a question, shape (rows,)."""
         scores = np.zeros(len(rows), np.float32)
         base = rows < self.base
         scores[base] = self._base_vectors[rows[base]] @ vector
@@ -94,7 +84,7 @@ class LayeredGraph:
         return scores
 
     def _likeness(self, rows: Rows, vector: Vectors) -> Scores:
-        """The same, rounded otherwise, without a copy of the vectors."""
+        """Like `similarity`, with other rounding, without a copy of the vectors."""
         scores = np.zeros(len(rows), np.float32)
         base = rows < self.base
         scores[base] = products(self._base_vectors, vector, rows[base])
@@ -117,11 +107,7 @@ class LayeredGraph:
         nodes: Mask | None,
         edges: Mask | None,
     ) -> Bridge:
-        """The shortest paths between consecutive key entities, `count` of each community (ERRATA H4).
-
-        In a community with `LARGE` members or more, key entities are chosen among the `similar` ones, the
-        entities of the whole graph that are most similar to the question.
-        """
+        """The shortest paths between consecutive key entities, `count` of each community (ERRATA H4)."""
         keys: dict[int, None] = {}
         for community in communities.tolist():
             keys.update(dict.fromkeys(self._keys(community, vector, similar, count, nodes).tolist()))

@@ -40,7 +40,7 @@ async def build(
     previous: Stored | None,
     regroup: bool = False,
 ) -> Built:
-    """Build the hierarchy over a corpus' graph; what is made of the same is taken over from `previous`.
+    """Build the hierarchy over a corpus' graph, with unchanged parts of `previous`.
 
     With `regroup`, clusters and communities are found anew.
     """
@@ -54,7 +54,8 @@ async def build(
         await asyncio.to_thread(release)
     arrays = await asyncio.to_thread(_arrays, context, layers, edges, communities, meta is not None)
     metas = [meta] if meta else []
-    parts = [layers.entities.nodes(), communities.nodes, _made(metas)]
+    parts = [layers.entities.nodes(), communities.nodes]
+    parts.append(KeptNodes.of(np.full(len(metas), -1, np.int64), metas, None, None))
     arrays[VECTOR_KEYS] = np.concatenate(
         [each.column(VECTOR_KEYS, text_keys(node.text for node in each.fresh)) for each in parts[:2]]
     )
@@ -70,23 +71,16 @@ async def build(
     return Built(nodes, arrays, complete=complete)
 
 
-def _made(nodes: Sequence[Node]) -> KeptNodes:
-    """Nodes that were made."""
-    return KeptNodes.of(np.full(len(nodes), -1, np.int64), nodes, None, None)
-
-
 async def _meta_types(context: BuildContext) -> Node | None:
-    """The general concepts that the model chose from a sample of names, once, while these names exist.
+    """The general concepts that the model chose from a sample of names; kept while these names exist.
 
-    They guide prompts and are in no layer. Where the user set them, or there is no model, there is no node.
+    They guide prompts and are in no layer. There is no node if the user set them or there is no model.
     """
     if context.config.meta_types is not None or not context.graph.entities:
         return None
     previous = await asyncio.to_thread(_previous_types, context)
-    if previous is not None and (written_by_model(previous) or not context.gate.has_llm):
+    if not context.gate.has_llm or (previous is not None and written_by_model(previous)):
         return previous
-    if not context.gate.has_llm:
-        return None
     return await _chosen_types(context)
 
 
@@ -106,7 +100,10 @@ def _previous_types(context: BuildContext) -> Node | None:
 
 
 async def _chosen_types(context: BuildContext) -> Node:
-    sample = await asyncio.to_thread(_sample, context.graph)
+    stored, count = context.graph.stored, context.graph.entities
+    nodes = await asyncio.to_thread(stored.nodes, range(count))
+    # Ordered by a hash of their ids, so that equal graphs have equal samples.
+    sample = sorted(nodes, key=lambda node: content_id("sample", node.id))[:SAMPLE]
     lines = (
         f"- {each.extra['name']}" + (f" ({each.extra['type']})" if each.extra["type"] else "")
         for each in sample
@@ -121,12 +118,6 @@ async def _chosen_types(context: BuildContext) -> Node:
     extra = {"types": types, "by": FAILED if answer is None else MODEL, "members": members}
     text = ", ".join(types)
     return Node(content_id("hirag", META_KIND, text, *members), META_KIND, 0, text, sources, extra)
-
-
-def _sample(graph: Graph) -> list[Node]:
-    """A sample of entities, drawn by the hash of their ids, so that equal graphs have equal samples."""
-    nodes = graph.stored.nodes(range(graph.entities))
-    return sorted(nodes, key=lambda node: content_id("sample", node.id))[:SAMPLE]
 
 
 def _arrays(
@@ -157,7 +148,7 @@ def _arrays(
 
 
 def _nearest(context: BuildContext, entities: Entities, communities: Communities) -> dict[str, NDArray[Any]]:
-    """What searches for nearest vectors read; those that the previous index has are not sketched again."""
+    """Arrays for nearest vectors; sketches of unchanged vectors are taken from the previous index."""
     count, previous, seen = context.graph.entities, context.previous, context.graph.before
     arrays: Mapping[str, NDArray[Any]] = {} if previous is None else previous.arrays
     alike = np.full(count, -1, np.int64) if seen is None else np.where(seen.alike, seen.origin[:count], -1)

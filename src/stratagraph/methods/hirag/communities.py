@@ -1,9 +1,8 @@
 """Communities of the layered graph, from fine to coarse, and their reports (HiRAG 4.1, ERRATA A4's bound).
 
 Summary entities are nodes like any others, so that similar entities come together although no relation joins
-them. The report on a community of the finest level is made from its members, one of a coarser level from the
-reports on the communities in it. A coarser community with one community in it is that one, and has no report
-of its own.
+them. The report on a community of the finest level is made from its members, the report on a coarser one from
+the reports on the communities in it. A coarser community that contains a single community shares its report.
 """
 
 from __future__ import annotations
@@ -61,14 +60,12 @@ class Community:
     level
         0 for the finest.
     title
-        The title of a report that no model wrote.
+        Title of the report if no model writes it.
     members, texts
-        Ids and texts of what the report is made of, most connected or largest first: entities at level 0,
-        above it the reports of finer communities.
-    rows
-        Ascending rows of the entities in it.
-    sources
-        Ascending rows of the chunks below it.
+        Ids and texts of the report's input, most connected or largest first: entities at level 0, reports
+        of finer communities above.
+    rows, sources
+        Ascending rows of its entities and of their chunks.
     """
 
     level: int
@@ -78,24 +75,12 @@ class Community:
     rows: Rows
     sources: Sequence[int]
 
-    def id(self, report_tokens: int) -> str:
-        """Changes exactly when a member, a member's text or the length of the report does."""
-        members = zip(self.members, self.texts, strict=True)
-        return derived_id(members, "hirag", KIND, str(report_tokens))
-
 
 @dataclass(frozen=True, slots=True)
 class Communities:
-    """All communities.
+    """Reports of all communities with their vectors, and the rows of the entities in each community.
 
-    Attributes
-    ----------
-    nodes, vectors
-        Their reports.
-    members
-        Rows of the entities in each.
-    labels
-        Of each level, the finest first: the row of each entity's community, shape (entities,).
+    `labels` has the row of each entity's community for each level, the finest first, shape (entities,).
     """
 
     nodes: KeptNodes
@@ -113,7 +98,7 @@ class Edges:
 
     @classmethod
     def of(cls, context: BuildContext, entities: Entities) -> Edges:
-        """A relation with a summary entity weighs its strength, or what the median relation does."""
+        """A relation with a summary entity weighs its strength, or the median of the graph's weights."""
         given = np.asarray(context.graph.weights, dtype=np.float64)
         usual = float(np.median(given)) if len(given) else 1.0
         hierarchy = [np.column_stack([each.members, each.entities]) for each in entities.relations]
@@ -178,7 +163,6 @@ def _anew(edges: Edges, count: int, config: HiRAGConfig) -> list[Labels]:
 
 
 def _measured(edges: Edges, levels: Sequence[Labels]) -> Measures:
-    """Measures of all levels."""
     return np.concatenate([communities_measured(edges.ends, edges.weights, labels) for labels in levels])
 
 
@@ -194,9 +178,9 @@ def _previous(previous: Stored | None, keys: Keys, config: HiRAGConfig) -> Seque
 def _updated(
     previous: Sequence[Labels], edges: Edges, count: int, config: HiRAGConfig, wanted: Sequence[int] = ()
 ) -> list[Labels]:
-    """The previous communities: new entities join where they gain most modularity, the others stay.
+    """The previous communities, which new entities join where they gain most modularity.
 
-    With numbers of communities that are `wanted`, some of each level are joined or split to have as many.
+    If numbers of communities are `wanted`, communities of each level are joined or split.
     """
     finest = leiden(
         edges.ends,
@@ -231,7 +215,7 @@ def _updated(
 
 
 def _majority(finer: Labels, before: Labels, groups: int) -> Labels:
-    """For each community the label that most of its members had before, of equals the lower; -1 for none."""
+    """For each community the most frequent previous label of its members, the lower of equals, or -1."""
     known = before >= 0
     span = int(before.max(initial=0)) + 1
     pairs, counts = np.unique(finer[known] * span + before[known], return_counts=True)
@@ -243,7 +227,7 @@ def _majority(finer: Labels, before: Labels, groups: int) -> Labels:
 
 
 class CommunityWriter:
-    """Makes the nodes of communities, level by level; what is as it was in the previous index is not read."""
+    """Makes the nodes of communities, level by level; unchanged nodes are not read."""
 
     def __init__(self, context: BuildContext, entities: Entities, degrees: NDArray[np.float64]) -> None:
         self._context = context
@@ -282,24 +266,22 @@ class CommunityWriter:
     async def coarser(self, level: int, finer: Labels, labels: Labels) -> Labels:
         """Report on those communities of a level that consist of several of the finer level's."""
         groups = _groups(labels)
-        inside = _within(labels, finer)
+        span = int(finer.max(initial=0)) + 1
+        pairs = distinct(labels * span + finer)
+        inside = split(pairs % span, np.bincount(pairs // span))  # ascending finer communities of each
         several = [place for place, own in enumerate(inside) if len(own) > 1]
-        known = self._known(level, labels, several, inside)
+        places = np.full(len(groups), -1, np.int64)
+        places[several] = np.arange(len(several))
+        known = self._rows_before(level, places[labels], len(several))
+        same = np.array(self._before, np.int64) >= 0
+        whole = np.array([bool(same[inside[place]].all()) for place in several], np.bool_)
+        known = np.where(whole, known, -1)
         made = [place for place, row in zip(several, known.tolist(), strict=True) if row < 0]
         nodes = self._read({number for place in made for number in inside[place].tolist()})
         made_of = [self._of_communities(level, inside[place], groups[place], nodes) for place in made]
         numbers = np.array([own[0] for own in inside], np.int64)
         numbers[several] = await self._write(made_of, known, [groups[place] for place in several])
         return numbers[labels]
-
-    def _known(self, level: int, labels: Labels, several: Sequence[int], inside: Sequence[Labels]) -> Labels:
-        """The previous rows of communities of several, all of which are as they were."""
-        places = np.full(int(labels.max(initial=-1)) + 1, -1, np.int64)
-        places[several] = np.arange(len(several))
-        known = self._rows_before(level, places[labels], len(several))
-        same = np.array(self._before, np.int64) >= 0
-        whole = np.array([bool(same[inside[place]].all()) for place in several], np.bool_)
-        return np.where(whole, known, -1)
 
     def _rows_before(self, level: int, labels: Labels, count: int) -> Rows:
         """The previous row of each community of a level if it and its report's input are the same, else -1.
@@ -340,7 +322,7 @@ class CommunityWriter:
         )
 
     def _names(self, rows: Iterable[int]) -> Iterator[str]:
-        """Names of entities; of a summary entity that is named by its members, theirs."""
+        """Names of entities; a name made of members' names gives these."""
         for row in rows:
             name = self._entities.name(row)
             yield from members_named(name) if self._entities.named_by_members(row) else [name]
@@ -360,8 +342,9 @@ class CommunityWriter:
         )
 
     async def _write(self, made: Sequence[Community], known: Rows, groups: Sequence[Rows]) -> Labels:
-        """The nodes of these communities, of which some are `known` and the others `made`: their numbers."""
-        ids = [each.id(self._context.config.report_tokens) for each in made]
+        """Add communities, of which `made` need nodes and the others are `known`; return their numbers."""
+        tokens = str(self._context.config.report_tokens)
+        ids = [derived_id(zip(each.members, each.texts, strict=True), "hirag", KIND, tokens) for each in made]
         before = self._context.carry.nodes(ids)
         missing = [place for place, identity in enumerate(ids) if identity not in before]
         reports = await self._reports([made[place] for place in missing])
@@ -403,10 +386,3 @@ def _groups(labels: Labels) -> list[Rows]:
     """Ascending members of each label from 0 on."""
     order = np.argsort(labels, kind="stable").astype(np.int64)
     return split(order, np.bincount(labels))
-
-
-def _within(labels: Labels, finer: Labels) -> list[Labels]:
-    """The finer communities in each community, ascending."""
-    span = int(finer.max(initial=0)) + 1
-    pairs = distinct(labels * span + finer)
-    return split(pairs % span, np.bincount(pairs // span))

@@ -25,11 +25,10 @@ _Entry = tuple[int, Hit, Metadata]  # number, hit and trace
 
 
 async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: Any) -> Draft:
-    """A draft with the hits of each part under its heading, each with the number of its place.
+    """A draft with the numbered hits of each part under its heading, passages last.
 
-    Passages, with which the hits were filled up, come last. Each part has its share of `max_tokens`; what a
-    part does not use goes to the next ones. A statement of the bridge is followed by the path that it is on,
-    a summary entity there by the reasons why the members on the bridge belong to it.
+    Each part has its share of `max_tokens`; what it does not use goes to the next parts. A statement of the
+    bridge is followed by its path, a summary entity by the reasons why members on the bridge belong to it.
     """
     chosen = options if isinstance(options, HiRAGOptions) else HiRAGOptions()
     parts: dict[str, list[_Entry]] = {name: [] for name in HEADINGS}
@@ -59,7 +58,7 @@ class _ContextWriter:
         self._seen: list[str] = []
 
     def part(self, name: str, entries: Sequence[_Entry], budget: int) -> None:
-        """A heading and what fits of a part; an entry whose text is in an earlier one is left out."""
+        """Add a heading and the entries that fit, without those whose text is part of an earlier entry."""
         heading = HEADINGS[name]
         spent, lines = self._count(heading) + 1, []
         for number, hit, trace in entries:
@@ -78,7 +77,7 @@ class _ContextWriter:
             self.left -= spent
 
     def cut(self, hit: Hit) -> None:
-        """The beginning of the best hit, where no hit fits as a whole."""
+        """Add the beginning of the best hit, for when no hit fits as a whole."""
         self.lines.append(clip(f"[1] {hit.text.strip()}", self.left, self._count))
         self._cite(1, hit)
 
@@ -88,7 +87,7 @@ class _ContextWriter:
 
 
 def _with_bridge(text: str, trace: Metadata) -> str:
-    """A text with the reasons why a summary entity connects its members, and the path that it is on."""
+    """A text with its path, and the reasons why a summary entity connects its members."""
     reasons = [f"{each['name']}: {each['reason']}" for each in trace.get("members", ()) if each["reason"]]
     path = trace.get("path", ())
     way = f" (on the path {' - '.join(path)})" if len(path) > 2 else ""

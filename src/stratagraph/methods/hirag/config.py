@@ -1,4 +1,4 @@
-"""What can be set about a HiRAG index, and about a search in one."""
+"""Settings of a HiRAG index, and options of a search."""
 
 from __future__ import annotations
 
@@ -27,31 +27,30 @@ class HiRAGConfig:
     Parameters
     ----------
     cluster_size, max_cluster
-        Members of a cluster on average, about, and at most (ERRATA H3).
+        Approximate mean size and maximum size of a cluster (ERRATA H3).
     threshold
         Posterior probability from which an entity belongs to a further cluster.
     memberships
-        Clusters that an entity belongs to at most.
+        Maximum number of clusters of an entity.
     dimensions
         Principal components in which the mixtures are fitted.
     stop_change
-        A layer is the last if the sparsity of its clusters differs by this part of it or less from that of
-        the layer below (the paper's epsilon; ERRATA H1), from the second layer of summary entities on. 0
-        goes on while there is something to cluster.
+        The hierarchy ends when the sparsity of a layer's clusters differs by at most this share from the
+        layer below (the paper's epsilon; ERRATA H1), from the second layer of summary entities on.
     max_layers
-        Most layers of summary entities.
+        Maximum number of layers of summary entities.
     min_layer
-        A layer of fewer entities is not clustered.
+        A layer with fewer entities is not clustered.
     meta_types
-        General concepts that guide the summaries (the paper's X); None lets the model choose them, once.
+        General concepts that guide the summaries (the paper's X); with None the model chooses them.
     summary_tokens, report_tokens
-        Length that the description of a summary entity, and a report, aim at.
+        Target lengths of the description of a summary entity, and of a report.
     max_community, community_levels
-        Members of a community of the finest level at most, and levels of communities at most.
+        Maximum size of a community of the finest level, and maximum number of levels.
     resolution
-        Of the communities; more makes them more and smaller.
+        Resolution of the modularity; larger values make more and smaller communities.
     seed
-        Of mixtures and communities.
+        Seed of mixtures and communities.
     """
 
     cluster_size: int = 8
@@ -95,20 +94,18 @@ class HiRAGOptions:
     mode
         The parts of the result: `hi` has all three; `local`, `global` and `bridge` one; `no_bridge` two.
     entities
-        Entities of all layers that are most similar to the question: the local part (the paper's n).
+        Number of most similar entities of all layers: the local part (the paper's n).
     communities
-        Communities of these entities that are considered, the most similar first.
+        Number of most similar communities of these entities.
     key_entities
-        Entities of each community between which the bridge runs (the paper's m).
+        Number of entities of each community that the bridge connects (the paper's m).
     quotas
-        Shares of the local, bridge and global part in the `k` results, where they take turns; those of parts
-        that a mode leaves out, or that have too little, go to the others.
+        Shares of the local, bridge and global part in the `k` results. Unused shares go to the other parts.
     budgets
-        Shares of the parts in the tokens of an answer's context, likewise.
+        Shares of the parts in the tokens of an answer's context. Unused shares go to the other parts.
     whole
-        Whether communities and entities that no model wrote are shown with all of their text, as it was
-        made in the build; else with the statements in them that are most similar to the question, those
-        left out that a better hit tells (`pipeline.excerpts`).
+        Show the full text of communities and entities that no model wrote. By default they show the
+        statements that are most similar to the question and not in a better hit (`pipeline.excerpts`).
     """
 
     mode: Mode = "hi"

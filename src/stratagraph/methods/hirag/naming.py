@@ -109,8 +109,7 @@ class Belonging(NamedTuple):
 class Summary:
     """A summary entity as one cluster proposes it. `cluster` is the cluster's id, `level` its layer.
 
-    `of` is the number of summary entities of the cluster. `members` are the relations from members that a
-    model wrote, by the members' ids (ERRATA H7).
+    `members` are the relations from members that a model wrote, by the members' ids (ERRATA H7).
     """
 
     cluster: str
@@ -119,7 +118,6 @@ class Summary:
     type: str
     description: str
     by: str
-    of: int = 1
     members: Mapping[str, Belonging] = field(default_factory=dict)
 
     def stored(self) -> Metadata:
@@ -198,11 +196,9 @@ def _placeholder(values: Mapping[str, str]) -> SummarySchema:
 
 def answered(cluster: str, level: int, answer: SummarySchema, ids: Mapping[str, str]) -> list[Summary]:
     """The summary entities of a model's answer about a cluster; `ids` are its members' ids by name."""
-    count, known = len(answer.entities), {canonical(name): identity for name, identity in ids.items()}
+    known = {canonical(name): identity for name, identity in ids.items()}
     return [
-        Summary(
-            cluster, level, each.name, each.type, each.description, MODEL, count, _belongings(each, known)
-        )
+        Summary(cluster, level, each.name, each.type, each.description, MODEL, _belongings(each, known))
         for each in answer.entities
     ]
 

@@ -23,15 +23,15 @@ Csr = tuple[NDArray[np.int64], NDArray[np.int64]]
 FOCUSED = 3
 """A hit with more passages behind it only mentions what they say: it does not count as repeating them."""
 LOCAL_SHARE = 0.0005
-"""Restart mass of an entity of the local part, where one that the question names has 1 (view `chunks`)."""
+"""Restart mass of an entity of the local part in view `chunks`; an entity named in the question has 1."""
 BRIDGE_SHARE = 0.003
-"""The same of an entity on the bridge. Tuned on one corpus: larger shares lead the walk astray."""
+"""The same for an entity on the bridge, tuned on one corpus."""
 _REPORTED = 5  # pairs without a path that the trace names
 
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What was found for a question; entities are numbered through all layers."""
+    """Results of Alg. 2 for a question; entities are numbered through all layers."""
 
     entities: Rows
     similarity: NDArray[np.float32]
@@ -42,7 +42,7 @@ class Knowledge:
 
 @dataclass(frozen=True, slots=True)
 class _Admitted:
-    """What a filter admits: entities of all layers, edges of the layered graph, communities."""
+    """Masks of a filter: entities of all layers, edges of the layered graph, communities."""
 
     entities: Mask
     edges: Mask
@@ -60,10 +60,7 @@ class BridgeSearcher:
         self._sources: dict[Origin, Csr] = {Origin.GRAPH: opened.graph.sources, Origin.NODE: opened.sources}
 
     def nodes(self, question: Question) -> Ranking:
-        """Entities, relations of the bridge and reports, each part with its quota of the `k` results.
-
-        A part that has less than its quota leaves the rest to the others.
-        """
+        """Entities, relations of the bridge and reports, each part with its quota of the `k` results."""
         options: HiRAGOptions = question.options
         known = self._found(question, options)
         parts = question.once(self, "parts", lambda: self._parts(known, question, options))
@@ -89,7 +86,6 @@ class BridgeSearcher:
         return Description(nodes, details)
 
     def _admitted(self, allowed: Allowed | None) -> _Admitted | None:
-        """What a filter admits, in the numbering through all layers."""
         if allowed is None:
             return None
         layered = self._layered
@@ -138,15 +134,14 @@ class BridgeSearcher:
         return self._triples(known, question, admitted)
 
     def _entities(self, rows: Rows, scores: NDArray[np.float32], trace: Sequence[Metadata]) -> Ranking:
-        """Entities of all layers as rows of their tables, in their order."""
         base = rows < self._layered.base
         origin = np.where(base, Origin.GRAPH, Origin.NODE).astype(np.int8)
         return Ranking(np.where(base, rows, rows - self._layered.base), scores, origin, trace)
 
     def _triples(self, known: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
-        """The bridge's triples: relations, and summary entities for relations with them, best first.
+        """The bridge's triples, best first: relations, and summary entities for relations with them.
 
-        A triple is as similar to the question as its two ends are on average.
+        The score of a triple is the mean similarity of its two ends to the question.
         """
         layered = self._layered
         rows = np.sort(known.bridge.entities)
@@ -175,7 +170,7 @@ class BridgeSearcher:
         return taken(found, np.argsort(-found.scores, kind="stable"))
 
     def _explained(self, found: Ranking, known: Knowledge, question: Question) -> Ranking:
-        """The bridge in words: for each of its hits the path it lies on, as names; and what has no path."""
+        """Adds names to the trace: the path of each hit on the bridge, and pairs without a path."""
         bridge = known.bridge
         ends_of = [tuple(entry.get("ends", ())) for entry in found.trace]
         explained = question.once(self, "explained", lambda: _explaining(bridge.paths))
@@ -199,7 +194,6 @@ class BridgeSearcher:
         return Ranking(found.rows, found.scores, found.origin, trace)
 
     def _nodes(self, rows: set[int]) -> dict[int, Node]:
-        """A few entities, read now."""
         base = self._layered.base
         low, high = sorted(row for row in rows if row < base), sorted(row for row in rows if row >= base)
         read = [*self._graph.stored.nodes(low), *self._stored.nodes([row - base for row in high])]
@@ -229,7 +223,7 @@ class BridgeSearcher:
 
 
 def _belonging(summary: Node, members: Sequence[Node]) -> list[Metadata]:
-    """Why these members belong to a summary entity, as far as a model said it, the closest first."""
+    """The reasons that a model gave for members of a summary entity, the strongest first."""
     found = []
     for each in map(Summary.read, summary.extra["summaries"]):
         for member in members:
@@ -248,25 +242,16 @@ def _explaining(paths: Sequence[Sequence[int]]) -> dict[tuple[int, ...], Sequenc
 
 
 def _steps(path: Sequence[int]) -> list[tuple[int, ...]]:
-    """What a path may explain: each step of it, lower end first, and each entity on it."""
+    """Each step of a path, lower end first, and each entity on it."""
     return [*((min(step), max(step)) for step in pairwise(path)), *((row,) for row in path)]
 
 
 def by_quota(
     parts: dict[Part, Ranking], quotas: Sequence[float], k: int, sources: dict[Origin, Csr]
 ) -> Ranking:
-    """The best of each part, as many as its share of `k`, the parts taking turns.
+    """The best of each part, with its share of `k`, the parts taking turns.
 
-    Parameters
-    ----------
-    parts
-        Rankings, best first.
-    quotas
-        Of local, bridge and global part, as in `HiRAGOptions`.
-    k
-        Hits that are wanted.
-    sources
-        The passages behind each row of an origin: indptr and indices.
+    `sources` are the passages behind each row of an origin, as indptr and indices.
     """
     if "bridge" in parts:
         parts = {**parts, "bridge": diverse(parts["bridge"], sources, k)}
@@ -275,10 +260,9 @@ def by_quota(
 
 
 def diverse(bridge: Ranking, sources: dict[Origin, Csr], k: int) -> Ranking:
-    """The best of the bridge's triples, first those that rest on a passage which no better triple rests on.
+    """The best of the bridge's triples, those with a passage that no better triple has first.
 
-    The best triple leads. Summary entities, which stand for triples without a text, neither discount triples
-    nor are discounted.
+    Summary entities, which stand for triples without a text, neither move triples back nor are moved.
     """
     triples = np.flatnonzero(bridge.origin == Origin.GRAPH)
     hubs = np.flatnonzero(bridge.origin != Origin.GRAPH)
@@ -289,9 +273,9 @@ def diverse(bridge: Ranking, sources: dict[Origin, Csr], k: int) -> Ranking:
 
 
 def fresh(passages: Iterable[Sequence[int]], count: int) -> Rows:
-    """The first `count` places of a ranking, first those on a passage that no earlier one is on.
+    """The first `count` places of a ranking, those with a passage that no earlier result has first.
 
-    `passages` are those behind each result, best first.
+    `passages` are the passages of each result, best first.
     """
     known: set[int] = set()
     new: list[int] = []
@@ -306,7 +290,6 @@ def fresh(passages: Iterable[Sequence[int]], count: int) -> Rows:
 
 
 def _passages(found: Ranking, sources: dict[Origin, Csr]) -> Iterator[list[int]]:
-    """The passages behind each result, as far as they are asked for."""
     for row, origin in zip(found.rows.tolist(), found.origin.tolist(), strict=True):
         indptr, indices = sources[Origin(origin)]
         yield indices[indptr[row] : indptr[row + 1]].tolist()

@@ -48,20 +48,20 @@ _NONE: Mapping[str, NDArray[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The clusters of several members of a layer.
+    """The clusters of a layer that have several members.
 
     Attributes
     ----------
     level
         The layer of their summary entities.
     rows
-        The row of each cluster among those of all layers.
+        The row of each cluster among the clusters of all layers.
     indptr, members
         Entities of cluster i are `members[indptr[i]:indptr[i + 1]]`.
     lineages, ids
-        The key of each, which it keeps, and its id, shape (clusters, 2).
+        The key (`Clusters.lineages`) and the id of each cluster, shapes (clusters,) and (clusters, 2).
     before
-        The row of each in the previous index if its members are as they were, sources and all, or -1.
+        The row of each cluster in the previous index if its members and their sources are unchanged, or -1.
     """
 
     level: int
@@ -85,15 +85,15 @@ class Proposed:
     Attributes
     ----------
     places, ranks
-        The cluster, by its place among those of several members, and the how manieth of it each is.
+        The place of each proposal's cluster in `Groups`, and its rank in the cluster.
     names
         Keys of the name, shape (proposals, 2).
     before
-        The row in the previous index of one that is the same, or -1.
+        The row of the same proposal in the previous index, or -1.
     made
-        The place in `fresh` of the others, or -1.
+        The place in `fresh` of a new proposal, or -1.
     fresh
-        Those that were made now.
+        The new proposals.
     """
 
     places: Rows
@@ -105,7 +105,7 @@ class Proposed:
 
     @classmethod
     def of(cls, clusters: Rows, known: KnownProposals, made: Mapping[int, Sequence[Summary]]) -> Proposed:
-        """Those of the previous clusters, by place, and those `made` for the places without one (-1)."""
+        """Proposals of previous clusters, and proposals `made` for the places without a previous cluster."""
         kept = np.flatnonzero(clusters >= 0)
         counts, rows = known.of_clusters(clusters[kept])
         fresh = [each for found in made.values() for each in found]
@@ -126,7 +126,7 @@ class Proposed:
         )
 
     def summaries(self, numbers: Rows, known: KnownProposals) -> list[Summary]:
-        """Some proposals in full."""
+        """Read proposals in full."""
         before = self.before[numbers]
         read = iter(known.read(before[before >= 0]))
         return [
@@ -135,7 +135,7 @@ class Proposed:
         ]
 
     def by_model(self, known: KnownProposals) -> NDArray[np.bool_]:
-        """Whether a model made each."""
+        """Whether a model wrote each proposal."""
         found = np.zeros(len(self.places), np.bool_)
         kept = self.before >= 0
         found[kept] = known.by_model[self.before[kept]]
@@ -150,9 +150,9 @@ class KnownProposals:
     Attributes
     ----------
     clusters, entities, names, by_model
-        Of each proposal: see `CLUSTERS`.
+        See `CLUSTERS`.
     levels, counts, own
-        Of each summary entity: its layer, how many proposals it has, and how many of them made it.
+        Of each summary entity: its layer, the number of its proposals, and of those from the layer below.
     """
 
     def __init__(self, previous: Stored | None) -> None:
@@ -164,23 +164,23 @@ class KnownProposals:
         self._said, self._strengths, self._ids = arrays[SAID], arrays[STRENGTHS], arrays[IDS]
         self._starts = np.searchsorted(self.clusters, np.arange(len(self._ids) + 1))
         self.levels = arrays["layers.levels"]
-        made = self.entities >= 0  # a proposal with the name of an entity of the graph makes none
+        made = self.entities >= 0  # other proposals have the name of an entity of the graph
         owners = self.entities[made]
         self.counts = np.bincount(owners, minlength=summaries)
         layers = arrays["clusters.levels"][self.clusters[made]]
         self.own = np.bincount(owners[layers + 1 == self.levels[owners]], minlength=summaries)
 
     def of_clusters(self, clusters: Rows) -> tuple[Rows, Rows]:
-        """How many proposals some clusters have, and all of these."""
+        """Numbers of proposals of clusters, and the rows of all these proposals."""
         starts, counts = self._starts[clusters], self._starts[clusters + 1] - self._starts[clusters]
         return counts, ranges(starts, counts)
 
     def clusters_of(self, ids: Keys) -> Rows:
-        """The clusters that have these ids, or -1; shape (ids, 2) to (ids,)."""
+        """Rows of the clusters with these ids, or -1; shape (ids, 2) to (ids,)."""
         return lookup(mixed(ids[:, 0]) ^ ids[:, 1], mixed(self._ids[:, 0]) ^ self._ids[:, 1])
 
     def usable(self, clusters: Rows, *, by_model: bool) -> Rows:
-        """The clusters all of whose summary entities are known, if need be by a model; -1 for others."""
+        """The clusters whose proposals are all known, with `by_model` all from a model; -1 for others."""
         bad = (self.entities < 0) | (by_model & ~self.by_model)
         spoilt = np.zeros(len(self._ids) + 1, np.bool_)
         spoilt[np.flatnonzero(np.diff(self._starts) == 0)] = True
@@ -188,7 +188,7 @@ class KnownProposals:
         return np.where(spoilt[clusters], -1, clusters)  # -1 stays, whatever is found for it
 
     def strengths(self, proposals: Rows, members: Keys) -> NDArray[np.float64]:
-        """What a model told of members' relations in proposals, 0 where it told nothing."""
+        """Strengths that a model gave to members' relations, 0 if it gave none."""
         found = np.zeros(len(proposals), np.float64)
         if len(self._said):
             places = lookup(said_keys(proposals, members), self._said)
@@ -197,7 +197,7 @@ class KnownProposals:
         return found
 
     def read(self, proposals: Rows) -> list[Summary]:
-        """Some proposals in full."""
+        """Read proposals in full."""
         if not len(proposals) or self._previous is None:
             return []
         owners = self.entities[proposals]
@@ -212,10 +212,9 @@ class KnownProposals:
 
 
 class SummaryWriter:
-    """Makes entities of proposals, layer by layer, and keeps in mind what it made of which.
+    """Makes entities of proposals, layer by layer.
 
-    A summary entity that is proposed by the same clusters as in the previous index, by nothing else, is
-    taken over unread.
+    A summary entity with exactly the proposals that it has in the previous index is kept unread.
     """
 
     def __init__(self, context: BuildContext, entities: Entities, known: KnownProposals) -> None:
@@ -225,7 +224,7 @@ class SummaryWriter:
         self._proposed: list[tuple[Groups, Proposed, Rows]] = []
 
     async def add(self, groups: Groups, proposed: Proposed) -> Rows:
-        """The entity that each proposal is: one that has the name, or a new one for each new name."""
+        """The row of each proposal's entity: an entity with its name, or a new one for each new name."""
         entities = self._entities
         rows = entities.rows_named(proposed.names)
         new = np.flatnonzero(rows < 0)
@@ -239,7 +238,7 @@ class SummaryWriter:
         return rows
 
     def _relations(self, groups: Groups, proposed: Proposed, rows: Rows) -> MemberRelations:
-        """Relations of clusters' members with their summary entity, but none of an entity with itself."""
+        """Relations of members with their summary entity, without self-loops."""
         sizes = np.diff(groups.indptr)[proposed.places]
         members = groups.members[ranges(groups.indptr[proposed.places], sizes)]
         numbers = np.repeat(np.arange(len(rows)), sizes)
@@ -257,7 +256,7 @@ class SummaryWriter:
     async def _create(
         self, groups: Groups, proposed: Proposed, numbers: Rows, counts: Rows, names: Keys
     ) -> None:
-        """Add new summary entities, each of some of the proposals `numbers`, one after the other."""
+        """Add summary entities: the first of the first `counts[0]` proposals in `numbers`, and so on."""
         before = self._unchanged(groups, proposed, numbers, counts)
         kept, fresh = np.flatnonzero(before >= 0), np.flatnonzero(before < 0)
         added = SummaryEntities(
@@ -285,7 +284,7 @@ class SummaryWriter:
         self._entities.made |= zip((first + fresh).tolist(), nodes, strict=True)
 
     def _unchanged(self, groups: Groups, proposed: Proposed, numbers: Rows, counts: Rows) -> Rows:
-        """The summary entity of the previous index that is made of the same in the same order, or -1."""
+        """The summary entity of the previous index with the same proposals in the same order, or -1."""
         known, starts = self._known, np.cumsum(counts) - counts
         before, places = proposed.before[numbers], proposed.places[numbers]
         good = (before >= 0) & (groups.before[places] >= 0)
@@ -340,7 +339,7 @@ class SummaryWriter:
         return nodes, origin, vectors
 
     def _member_ids(self, members: Sequence[Sequence[int]], before: Rows) -> list[list[str]]:
-        """Ids of members; of what is made of the same clusters those that it had."""
+        """Ids of members; an entity that the previous index has keeps its members' ids."""
         entities, previous, rows = self._entities, self._context.previous, before.tolist()
         known = sorted({row for row in rows if row >= 0})
         nodes = dict(zip(known, previous.nodes(known), strict=True)) if previous is not None else {}
@@ -352,14 +351,13 @@ class SummaryWriter:
 
     @property
     def _first_before(self) -> int:
-        """The number of the first summary entity in the previous index."""
         previous = self._context.previous
         if previous is None:
             return 0
         return len(previous.arrays["entities.keys"]) - int(previous.arrays["counts"][0])
 
     def finish(self) -> None:
-        """Put what other layers say of a summary entity into its node, if that is not what they said."""
+        """Write the proposals of other layers into a summary entity's node if they changed."""
         entities, known, first = self._entities, self._known, self._entities.graph.entities
         if not self._proposed:
             return
@@ -402,7 +400,7 @@ class SummaryWriter:
         raise IndexError(f"there is no proposal {number}")
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What `KnownProposals` reads."""
+        """The arrays that `KnownProposals` reads."""
         none, known = np.zeros(0, np.int64), self._known
         clusters = [groups.rows[proposed.places] for groups, proposed, _ in self._proposed]
         rows = [each - self._entities.graph.entities for _, _, each in self._proposed]
@@ -429,7 +427,7 @@ class SummaryWriter:
 
 
 def said_keys(proposals: Rows, members: Keys) -> Keys:
-    """Keys of what proposals say of members."""
+    """Keys of pairs of proposal and member."""
     return mixed(mixed(proposals) ^ members)
 
 
@@ -439,7 +437,7 @@ def ids_of(ids: Sequence[str]) -> Keys:
 
 
 def id_of(numbers: Keys) -> str:
-    """One id as it was."""
+    """The inverse of `ids_of` for one id."""
     return numbers.tobytes().hex()
 
 
