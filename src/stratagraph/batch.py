@@ -154,8 +154,8 @@ async def awrite(
         The index folder.
     llm
         A model by name, as `"openai:gpt-4o-mini"` or `"openai:NAME@http://127.0.0.1:8000/v1"`, an
-        `OpenAIChatModel`, or a mapping of these by stage. Answers are kept under its name and settings, so
-        that `build_index` with the same model finds them.
+        `OpenAIChatModel`, or a mapping of these by stage. Answers are kept under its name, server and
+        settings, so that `build_index` with the same model finds them.
     method
         As for `build_index`; None means `"lshtree"`, or the methods of the index that is there.
     documents, embedder, config, cache, extraction

@@ -51,7 +51,7 @@ class Packed(NamedTuple):
 
 
 class Packer:
-    """Pickles functions, those that were pickled last not again."""
+    """Pickles functions, and remembers the last few."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -86,7 +86,7 @@ def _dumped(value: object) -> bytes:
 
 
 def _culprit(value: object) -> tuple[str, object]:
-    """Where inside an object the innermost part is that cannot be pickled, and that part."""
+    """The path to the innermost part of an object that cannot be pickled, and that part."""
     name, found = _name(value), value
     for _ in range(_DEEP):
         bad = next(((key, part) for key, part in _parts(found) if not _picklable(part)), None)
@@ -131,7 +131,7 @@ def _picklable(value: object) -> bool:
 
 
 class Refused(NamedTuple):
-    """An error of the function, and its text where the error itself cannot travel."""
+    """An error of the function, or its text if the error cannot be pickled."""
 
     error: bytes | None
     text: str
@@ -141,7 +141,7 @@ _loaded: LRUCache[str, Callable[..., Any]] = LRUCache(_HELD)
 
 
 def work(key: str, payload: Callable[[], bytes], batch: bytes) -> bytes | Refused:
-    """Do a batch in this process: `payload` gives the function's bytes if it is not loaded yet."""
+    """Process a batch here. `payload` returns the function's bytes if it is not loaded."""
     try:
         function = _loaded.get(key)
         if function is None:
@@ -152,7 +152,7 @@ def work(key: str, payload: Callable[[], bytes], batch: bytes) -> bytes | Refuse
 
 
 def refused(error: BaseException) -> Refused:
-    """An error as it travels; whether it can is tried here, since the other side would break on it."""
+    """An error in a form that can be sent. Tried here, since unpickling it would break the receiver."""
     text = f"{_kind(error)}: {error}"
     try:
         dumped = pickle.dumps(error)
@@ -174,7 +174,7 @@ def opened(result: bytes | Refused) -> Any:
 
 
 def end_with_parent() -> None:
-    """End this process when its parent is gone: nobody waits for what it does, and it may hold a lock."""
+    """End this process when its parent is gone: it may hold a lock."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -186,7 +186,7 @@ def end_with_parent() -> None:
 
 
 class Outcome(Future[Any]):
-    """What a batch comes to. It can be cancelled for as long as no worker has begun."""
+    """The result of a batch. It can be cancelled until a worker begins."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ class Outcome(Future[Any]):
 
 
 class Job:
-    """A batch under way: what is done, who waits for it, and how many workers died over it."""
+    """A batch under way: its function, its result, and how many workers died over it."""
 
     def __init__(self, function: Packed, batch: bytes, model: bool) -> None:
         self.function = function
@@ -248,7 +248,7 @@ class ApartMapper(abc.ABC):
         self.close()
 
     def prepare(self, function: Callable[..., Any]) -> None:
-        """Pickle a function that will be submitted; `MapperError` if that cannot be."""
+        """Pickle a function before it is submitted; `MapperError` if that fails."""
         self._packer.function(function)
 
     def submit(self, function: Callable[[T], R], batch: T, *, model: bool = False) -> Future[R]:
@@ -258,7 +258,7 @@ class ApartMapper(abc.ABC):
         return job.outcome
 
     def _bury(self, job: Job, why: str) -> bool:
-        """Count a death; True if the batch is to be done again."""
+        """Count a dead worker; True if the batch must be sent again."""
         job.deaths += 1
         if job.outcome.done():
             return False
@@ -279,7 +279,7 @@ class ApartMapper(abc.ABC):
 
     @abc.abstractmethod
     def _forget(self) -> None:
-        """A forked child has none of its parent's workers."""
+        """Drop the parent's workers in a forked child."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -287,7 +287,7 @@ class ApartMapper(abc.ABC):
 
 
 class ProcessMapper(ApartMapper):
-    """So many processes; they start with the first batch."""
+    """Worker processes, started with the first batch."""
 
     def __init__(self, workers: int | None = None, embed: bool | None = None) -> None:
         super().__init__(workers or os.cpu_count() or 1, embed)
@@ -347,7 +347,7 @@ class ProcessMapper(ApartMapper):
         return self._pool
 
     def _placed(self, function: Packed) -> bytes | str:
-        """The function itself, or the file that has it, if it is large."""
+        """The function's bytes, or the path of a file with them if they are many."""
         if len(function.payload) <= _INLINE:
             return function.payload
         if self._folder is None:

@@ -36,7 +36,7 @@ class _Actor:
         return version("stratagraph")
 
     def run(self, key: str, where: list[Any], batch: bytes) -> bytes | Refused:
-        """Do a batch. The function is a reference inside a list, which is fetched only if it is needed."""
+        """Process a batch. The function is a reference in a list, so that Ray fetches it only on demand."""
         import ray
 
         def payload() -> bytes:
@@ -54,7 +54,7 @@ class _Worker(NamedTuple):
 
 
 class RayMapper(ApartMapper):
-    """An actor for each CPU that is used, and one for each GPU, to which functions with a model go."""
+    """One actor per CPU in use, and one per GPU for functions with a model."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class RayMapper(ApartMapper):
             ) from error
 
     def _check_version(self, ray: Any) -> None:
-        """Refuse workers that have another stratagraph, or none: they would give other results."""
+        """Refuse workers with another version of stratagraph, or without it."""
         try:
             found = set(ray.get([each.actor.version.remote() for each in self._workers], timeout=_PATIENCE))
         except ray.exceptions.GetTimeoutError as error:
@@ -209,14 +209,14 @@ def _install() -> str:
 
 
 def _withdrawn(reference: Any) -> bool:
-    """Ask that a batch be not begun; whether it was, Ray tells by how it ends."""
+    """Ask Ray to cancel a batch. Its end tells whether it had begun."""
     _ray().cancel(reference)
     return False
 
 
 @contextlib.contextmanager
 def _environment(values: dict[str, str]) -> Iterator[None]:
-    """With these variables, which processes that are started meanwhile inherit."""
+    """Set environment variables for processes that start meanwhile."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -231,7 +231,7 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _hushed() -> Iterator[None]:
-    """Without Ray's remarks on how it starts; its errors come as exceptions."""
+    """Silence Ray's start-up messages; errors are exceptions."""
     logger = logging.getLogger("ray")
     before = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -242,7 +242,7 @@ def _hushed() -> Iterator[None]:
 
 
 def _ray() -> Any:
-    """Ray, imported when it is needed and so that it does what `_QUIET` says."""
+    """Ray, imported on demand under the settings in `_QUIET`."""
     try:
         with _environment(_QUIET):
             import ray

@@ -77,7 +77,7 @@ def _result(future: Future[R], stop: Event | None) -> R:
 
 
 class ThreadMapper:
-    """So many threads at once; a single one is the caller's own."""
+    """Worker threads; with one worker, the caller's own thread."""
 
     apart = False
     shared_files = True
@@ -99,7 +99,7 @@ class ThreadMapper:
         self.close()
 
     def submit(self, function: Callable[[T], R], batch: T, *, model: bool = False) -> Future[R]:
-        """Begin `function(batch)`; with one worker, end it too."""
+        """Start `function(batch)`; with one worker, run it here."""
         if self.workers > 1:
             return self._running().submit(function, batch)
         done: Future[R] = Future()
@@ -123,5 +123,5 @@ class ThreadMapper:
             return self._pool
 
     def _forget(self) -> None:
-        """A forked child has none of its parent's threads."""
+        """Drop the parent's threads in a forked child."""
         self._pool = None

@@ -65,12 +65,12 @@ class LineError(Exception):
 
     @property
     def about_the_text(self) -> bool:
-        """Whether the same request would fail again, for what is in it."""
+        """Whether the same request would fail again because of its text."""
         return self.status_code is not None and judge(self) is Verdict.UNIT
 
 
 def _message(body: Any) -> str:
-    """What a server says in the body of an error, whatever its nesting."""
+    """The message in an error body, at any depth."""
     while isinstance(body, dict) and isinstance(body.get("error"), dict | str):
         body = body["error"]
     if isinstance(body, dict):
@@ -131,7 +131,7 @@ def _read(line: str) -> tuple[str, Completion | LineError]:
 
 
 def _attributes(value: Any) -> Any:
-    """JSON with attributes in the place of keys, as the client's objects have them."""
+    """JSON objects with attributes in place of keys, as OpenAI's client has them."""
     if isinstance(value, dict):
         return SimpleNamespace(**{str(key): _attributes(each) for key, each in value.items()})
     return [_attributes(each) for each in value] if isinstance(value, list) else value
@@ -200,7 +200,7 @@ SECOND = "-2"
 
 
 class CallsPending(Exception):
-    """The operation can go no further before some calls are answered; `BatchGate.requests` holds them."""
+    """The operation waits for the calls in `BatchGate.requests`."""
 
 
 class Unanswered(CallFailed):
@@ -244,7 +244,7 @@ class BatchGate(ModelGate):
     ) -> None:
         super().__init__(llm, embedder, **keywords)
         for sender in self._requests.values():
-            sender.body("", None)  # tells at once of a model that has none
+            sender.body("", None)  # raises for a model without request bodies
         self.requests: dict[str, BatchRequest] = {}
         self.taken = 0
         self.unusable: dict[str, str] = {}
@@ -256,14 +256,14 @@ class BatchGate(ModelGate):
 
     @property
     def identity(self) -> str:
-        """The models with their settings, on which the keys of calls depend; by stage if they differ."""
+        """The models' identities, on which the keys of calls depend; by stage if they differ."""
         by_stage = {stage: sender.chat.identity for stage, sender in self._requests.items()}
         first, *others = dict.fromkeys(by_stage.values())
         return "; ".join(f"{stage}: {each}" for stage, each in by_stage.items()) if others else first
 
     @property
     def refused(self) -> list[tuple[str, str]]:
-        """What the models' servers turned out to refuse, for the next batch."""
+        """Schemas and features that servers refused, for the next batch."""
         return sorted({each for sender in self._requests.values() for each in sender.chat.refused})
 
     def do_without(self, refused: Iterable[Sequence[str]]) -> None:
@@ -279,7 +279,7 @@ class BatchGate(ModelGate):
 
     @contextmanager
     def independently(self) -> Iterator[None]:
-        """What others do not wait for: where it can go no further, they can."""
+        """A part that others do not wait for: they go on if it must stop."""
         self._before = len(self.requests)
         try:
             yield
@@ -302,7 +302,7 @@ class BatchGate(ModelGate):
             self.require_answers()
 
     async def embed(self, stage: str, texts: Sequence[str]) -> Vectors:
-        """As `ModelGate.embed`; but nothing is embedded that rests on answers which are not there."""
+        """As `ModelGate.embed`, but stops first if answers are missing."""
         self._stop_if_pending()
         return await super().embed(stage, texts)
 
@@ -329,7 +329,7 @@ class BatchGate(ModelGate):
         return self._used(call, known if known.final else self._second(call, known))
 
     def _second(self, call: Call[T], first: Outcome) -> Outcome:
-        """The end of a call whose first answer could not be used."""
+        """The outcome of a call after its second answer."""
         custom_id, shown = call.key + SECOND, first.answer or ""
         reply = self._result(call, custom_id)
         if reply is None:

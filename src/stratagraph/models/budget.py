@@ -150,7 +150,7 @@ class Account:
         self._lock = Lock()
 
     def reserve(self, estimate: Usage) -> bool:
-        """Promise what a call may use; False if a bound stands against it, which `reached` then names."""
+        """Reserve what a call may use; False if that exceeds a bound, which `reached` names."""
         with self._lock:
             bound = self.budget.exceeded_by(self.spent + self._promised + estimate)
             if bound is not None:
@@ -202,7 +202,7 @@ def cost_of(usage: Mapping[str, Usage], prices: Prices | None = None) -> float |
 
 
 def money(cost: float | None) -> str:
-    """A cost for people: `unknown` where it is not known."""
+    """A cost as text; `unknown` if it is not known."""
     if cost is None:
         return "unknown"
     return f"{cost:.2f}" if cost >= 1 or not cost else f"{cost:.4f}"
@@ -225,7 +225,7 @@ class Ledger:
         self._models: dict[str, Usage] = {}
 
     def add(self, stage: str, usage: Usage, model: str = "") -> None:
-        """Add to what the stage cost so far, and to what the chat model did that was asked."""
+        """Add usage to a stage, and to a chat model."""
         with self._lock:
             self._stages[stage] = self._stages.get(stage, Usage()) + usage
             if model:
@@ -234,7 +234,7 @@ class Ledger:
             self._journal.spend(model, usage)
 
     def include(self, other: Ledger) -> None:
-        """Add what another ledger counted, that of a piece of the same work."""
+        """Add the sums of another ledger."""
         stages, models = other.stages, other.models
         with self._lock:
             for own, added in ((self._stages, stages), (self._models, models)):
@@ -242,7 +242,7 @@ class Ledger:
                     own[name] = own.get(name, Usage()) + usage
 
     def resume(self, earlier: Mapping[str, Usage]) -> None:
-        """Begin with what each model did for this operation before it was stopped."""
+        """Begin with the usage of each model before the operation was interrupted."""
         with self._lock:
             for model, usage in earlier.items():
                 self._stages[EARLIER] = self._stages.get(EARLIER, Usage()) + usage
@@ -268,7 +268,7 @@ class Ledger:
 
 @dataclass
 class Scope:
-    """A stage that is under way, and how far it is. `total` is None where nobody knows."""
+    """A stage under way and its progress. `total` is None if unknown."""
 
     ledger: Ledger
     stage: str
@@ -293,7 +293,7 @@ class UsageHistory:
         self._lock = Lock()
 
     def add(self, task: str, counted: int, used: Usage) -> None:
-        """Take note of a request: the input tokens counted for it, and what it used."""
+        """Record a request: the input tokens counted for it, and what it used."""
         with self._lock:
             self._counted += counted
             self._taken += used.input_tokens

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from stratagraph._locks import Lock, after_fork
 
 C = TypeVar("C")
-_left_to_parent: list[Any] = []  # to close a connection in the child would end it for the parent
+_left_to_parent: list[Any] = []  # closing a connection in the child would end the parent's
 
 
 class PerProcess(Generic[C]):
@@ -36,7 +36,7 @@ class PerProcess(Generic[C]):
 
 
 class PerLoop(Generic[C]):
-    """A client per event loop: connections of one loop are of no use in another, or after its end."""
+    """A client per event loop: connections cannot be used in another loop."""
 
     def __init__(self, make: Callable[[], C]) -> None:
         self._make = make

@@ -40,14 +40,14 @@ class Completion(str):
 
     @classmethod
     def of(cls, text: str, usage: object, finish_reason: object = "") -> Completion:
-        """An answer with the usage as some provider or framework writes it (see `token_counts`)."""
+        """An answer with a usage report of any provider or framework."""
         input_tokens, output_tokens = token_counts(usage)
         reason = finish_reason if isinstance(finish_reason, str) else ""
         return cls(text, input_tokens=input_tokens, output_tokens=output_tokens, finish_reason=reason)
 
     @property
     def cut_off(self) -> bool:
-        """Whether the model stopped because it had reached its limit of tokens."""
+        """Whether the model stopped at its token limit."""
         return self.finish_reason.casefold() in _CUT_OFF
 
     @property
@@ -57,7 +57,7 @@ class Completion(str):
 
 
 def token_counts(usage: object) -> tuple[int | None, int | None]:
-    """Tokens in and out of a usage report: an object or a mapping, by any of the usual names."""
+    """Input and output tokens of a usage report, an object or a mapping."""
     return _first(usage, _INPUT), _first(usage, _OUTPUT)
 
 
@@ -86,7 +86,7 @@ def from_openai(completion: Any) -> Completion | None:
 
 
 def answer_within(error: BaseException) -> Completion | None:
-    """The answer that an error of OpenAI's client stands for: cut-off and filtered ones raise there."""
+    """The answer in an error of OpenAI's client, which raises for cut-off and filtered answers."""
     if type(error).__name__ == "ContentFilterFinishReasonError":
         return Completion("", finish_reason="content_filter")
     return from_openai(getattr(error, "completion", None))

@@ -99,7 +99,7 @@ Advance = Callable[[int, Sequence[str]], None]
 
 
 class Passage(NamedTuple):
-    """A text to embed, and the parts of it that are wanted from the same pass."""
+    """A text to embed, and parts of it to embed in the same pass."""
 
     text: str
     spans: tuple[tuple[int, int], ...] = ()
@@ -140,7 +140,7 @@ class Embedder:
 
     @property
     def name(self) -> str:
-        """The fingerprint; without a name of its own it is complete once the dimension is known."""
+        """The fingerprint; that of a nameless embedder needs the dimension."""
         return embedder_name(self._embedding.embedder, self.dimension)
 
     async def query(self, text: str) -> Vectors:
@@ -173,7 +173,7 @@ class Embedder:
                 self.zero_vectors.append(f"{stage} {places[passage]}: {excerpt(passage.text)}")
 
         def recall() -> list[Passage]:
-            """Take what the journal holds; the passages that are left."""
+            """Take vectors from the journal; returns the remaining passages."""
             before = len(found)
             wanted = [each for each in distinct if each not in found]
             for index, vectors in self.remembered(wanted):
@@ -210,7 +210,7 @@ class Embedder:
 
     @property
     def offers_spans(self) -> bool:
-        """Whether parts of passages can be had (`protocols.SpanEmbedder`)."""
+        """Whether parts of passages can be embedded (`protocols.SpanEmbedder`)."""
         return offers_spans(self._embedding.embedder)
 
     def keys(self, passage: Passage) -> list[str]:
@@ -223,7 +223,7 @@ class Embedder:
 
     def remembered(self, passages: Sequence[Passage]) -> Iterator[tuple[int, Vectors]]:
         """Index and vectors of those passages that the journal holds with all their parts."""
-        # The name of a nameless embedder needs the dimension: until that is known nothing is ours.
+        # Without the dimension, the name of a nameless embedder is unknown, and so are its keys.
         nameless = self.dimension is None and not is_named(self._embedding.embedder)
         if self._journal is None or nameless:
             return
@@ -237,7 +237,7 @@ class Embedder:
             yield index, np.stack(vectors)
 
     async def fetch(self, passages: list[Passage], label: Label) -> tuple[list[Vectors], list[int]]:
-        """Vectors from the embedder itself, checked and journalled, and which passages' are zero."""
+        """Vectors from the embedder, checked and journalled, and the numbers of zero ones."""
         texts = [passage.text for passage in passages]
         spans: list[Spans] = [passage.spans for passage in passages]
         wanted = any(spans)

@@ -100,7 +100,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 class _NamedModel:
-    """Stands for a model of which only the name matters here."""
+    """A model that is only a name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -110,7 +110,7 @@ class _NamedModel:
 
 
 class PseudoEmbedder:
-    """Vectors by words alone, in the place of another embedder's: like texts are near each other in both."""
+    """Hashed vectors in place of another embedder's: similar texts are near each other in both."""
 
     def __init__(self, name: str, dimension: int) -> None:
         self.name = name
@@ -129,7 +129,7 @@ class PseudoEmbedder:
 
 
 class PseudoSpanEmbedder(PseudoEmbedder):
-    """In the place of an embedder that also gives vectors of parts of texts."""
+    """In place of an embedder that also embeds parts of texts."""
 
     async def aembed_spans(self, texts: Sequence[str], spans: Sequence[Spans]) -> tuple[Vectors, Vectors]:
         """Unit vectors of texts and of their parts."""
@@ -187,9 +187,9 @@ class CountingGate(ModelGate):
 
     @property
     def cost(self) -> float | None:
-        """What is counted so far, at prices that are known of the models."""
+        """The cost of what was counted so far, at known prices."""
         return cost_of(self.ledger.models)
 
     def estimate(self, prices: Prices | None = None) -> Estimate:
-        """What was counted so far; without `prices`, at those that are known of the models."""
+        """What was counted so far, at `prices` or known ones."""
         return Estimate(self.ledger.stages, cost_of(self.ledger.models, prices))

@@ -194,7 +194,7 @@ class ModelGate:
 
     @property
     def cost(self) -> float | None:
-        """What all calls cost so far, at the budget's prices or the table's; None if one is not known."""
+        """The cost of all calls so far; None if a price is unknown."""
         return cost_of(self.ledger.models, self._prices)
 
     @property
@@ -204,7 +204,7 @@ class ModelGate:
 
     @property
     def count_tokens(self) -> CountTokens:
-        """Counts the tokens in a text as the index does; can be sent to other processes."""
+        """Counts the tokens in a text; can be pickled."""
         return self._count_tokens
 
     async def compute(
@@ -221,7 +221,7 @@ class ModelGate:
 
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[None]:
-        """The scope of a stage: its calls, seconds and progress are booked under this name."""
+        """Book calls, seconds and progress inside the block under this stage."""
         with self._open(name, total):
             yield
 
@@ -251,7 +251,7 @@ class ModelGate:
 
     @contextmanager
     def _within(self, name: str, total: int, *, any_name: bool) -> Iterator[Scope]:
-        """The stage that is open, if it is ours and may be used; else one of this name."""
+        """The open stage if it is this gate's and may be used, else a new one."""
         scope = _scope.get()
         if scope is not None and scope.ledger is self.ledger and (any_name or scope.stage == name):
             yield scope
@@ -261,14 +261,14 @@ class ModelGate:
 
     @contextmanager
     def independently(self) -> Iterator[None]:
-        """Around what nothing else of the operation waits for; see `batching.BatchGate`."""
+        """Around work that nothing else waits for; see `batching.BatchGate`."""
         yield
 
     def require_answers(self) -> None:
-        """Stop the operation if answers are missing without which it cannot end; here none ever is."""
+        """Stop the operation if answers are missing, as in `batching.BatchGate`."""
 
     def advance(self, stage: str, count: int = 1) -> None:
-        """Show that a stage that calls no model goes on."""
+        """Report progress of a stage without model calls."""
         if self._progress is not None:
             self._progress.advance(stage, count)
 
@@ -395,17 +395,17 @@ class ModelGate:
         return scope if scope is not None and scope.ledger is self.ledger else Scope(self.ledger, name, None)
 
     def _cached(self, call: Call[T]) -> tuple[bool, Any]:
-        """Whether the cache has an answer that can be read, and its value."""
+        """Whether the cache has a readable answer, and its value."""
         answer = None if self._cache is None else self._cache.get(call.key)
         if answer is None:
             return False, None
         try:
             return True, call.task.parse(answer)
-        except ParseFailed:  # kept by a version that read it otherwise
+        except ParseFailed:  # the task now reads answers differently
             return False, None
 
     def _parsed_again(self, call: Call[T], answer: str) -> T:
-        """The value of an answer that another caller got; a copy of its own."""
+        """A value of its own from an answer that another caller got."""
         value: T = call.task.parse(answer)
         return value
 
@@ -434,7 +434,7 @@ class ModelGate:
         raise ParseFailed(reason) from second.fault
 
     def _note_incomplete(self, call: Call[T], scope: Scope, fault: object) -> None:
-        """List an answer of which only a part is used; the unit has not failed, and ends no operation."""
+        """List an answer of which only a part is used. It does not count as failed."""
         logger.warning("%s: an incomplete answer is used: %s", call.task.name, fault)
         reason = f"the answer is incomplete, and what can be read of it is used: {fault}"
         documents = self.documents_of(call.sources)

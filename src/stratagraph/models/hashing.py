@@ -85,7 +85,7 @@ class HashingEmbedder:
         return _rows(texts, self.dimension, row or self.row)
 
     def row(self, text: str) -> tuple[Rows, Vectors]:
-        """The ascending places and the values of what is not 0 in one text's unit vector."""
+        """The ascending places and the values of the non-zero entries of a text's unit vector."""
         return _row(text, self.dimension)
 
     def embed_query(self, text: str) -> Any:
@@ -171,7 +171,7 @@ def _emphasis(word: str) -> float:
 
 @lru_cache(maxsize=65_536)
 def _stem(word: str) -> str:
-    """A word in lower case without a common English ending; nothing of a word of grammar."""
+    """A word in lower case without a common English ending; empty for function words."""
     folded = word.casefold()
     if folded in FUNCTION:
         return ""

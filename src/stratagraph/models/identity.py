@@ -115,7 +115,7 @@ def normalised_address(url: str) -> str:
     """A server's address in one spelling, without a user, a password or a token in it."""
     parts = urlsplit(url.strip() if "://" in url else f"http://{url.strip()}")
     host = (parts.hostname or "").rstrip(".")
-    with suppress(ValueError):  # of a port that is no number
+    with suppress(ValueError):  # the port is no number
         if parts.port not in (None, _PORTS.get(parts.scheme)):
             host = f"[{host}]:{parts.port}" if ":" in host else f"{host}:{parts.port}"
     asked = sorted((name, value) for name, value in parse_qsl(parts.query) if not _NO_SETTING.fullmatch(name))
@@ -129,7 +129,7 @@ def server_address(model: object) -> str:
         if found := _address(getattr(model, name, None)):
             return found
     for name in _CLIENTS:
-        with suppress(Exception):  # clients that are made when they are first asked for, and lack a key
+        with suppress(Exception):  # a client made on demand may lack its key
             client: Any = getattr(model, name, None)
             for holder in (client, getattr(client, "_client", None)):
                 if found := _address(getattr(holder, "base_url", None)):
@@ -165,14 +165,14 @@ def sampling_settings(*holders: Any) -> dict[str, Any]:
 
 
 def _attribute(value: Any) -> Any:
-    """A model's attribute as a plain value; None for what is no setting, as a method is not."""
+    """A model's attribute as a plain value; None for methods and other objects."""
     known = isinstance(value, str | int | float | list | tuple | set | frozenset | Mapping | BaseModel)
     is_schema = isinstance(value, type) and issubclass(value, BaseModel)
     return _plain(value) if known or is_schema else None
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can write it, the same in every process."""
+    """A value that JSON can write, the same in every process."""
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, Mapping):

@@ -74,7 +74,7 @@ class Slots:
         after_fork(self._after_fork)
 
     def _after_fork(self) -> None:
-        """Nobody of the parent's holds a slot or waits for one in the child."""
+        """In a forked child all slots are free."""
         Slots.__init__(self, self.count)
 
     @property
@@ -116,7 +116,7 @@ class Slots:
                 queued = turn in self._waiting
                 if queued:
                     self._waiting.remove(turn)
-            # Not queued any more: the slot was, or is about to be, handed to us.
+            # Not in the queue: the slot was, or is about to be, handed over.
             if not queued and turn.done():
                 self._release()
             turn.cancel()
@@ -185,7 +185,7 @@ class Limiter:
         self._requests, self._tokens = (None if rate is None else Bucket(rate, clock=clock) for rate in rates)
 
     def pause(self, seconds: float) -> None:
-        """Send nothing for so long: the service asked one request to wait, and means all of them."""
+        """Send nothing for so many seconds: a service that asks one request to wait means all."""
         self._resumes = max(self._resumes, self._clock() + seconds)
 
     async def pace(self, tokens: int) -> None:
@@ -213,13 +213,13 @@ class Limiter:
             raise
 
     def correct(self, tokens: int) -> None:
-        """Take note that a request used so many tokens more than was said (fewer, if negative)."""
+        """Correct the token rate by the tokens a request used beyond its estimate."""
         if self._tokens is not None:
             self._tokens.take(tokens)
 
 
 class Threads:
-    """A pool that starts threads when they are needed; they end when nothing refers to it any more."""
+    """The threads of blocking models, started on demand."""
 
     def __init__(self, limits: Limits) -> None:
         self._count = limits.concurrency + limits.embed_concurrency

@@ -78,12 +78,12 @@ class MiniLMEmbedder:
         self._made = partial(MiniLMEmbedder, model=model, tokenizer=tokenizer, products=products)
 
     def __reduce__(self) -> tuple[partial[MiniLMEmbedder], tuple[()]]:
-        """Another machine has the files where its own package is."""
+        """Found anew where it is unpickled, in the package installed there."""
         return self._made, ()
 
     @classmethod
     def named(cls, name: str | None) -> MiniLMEmbedder | None:
-        """The one whose vectors an index calls by this name, if they are MiniLM's."""
+        """The variant with this fingerprint; None if it is not MiniLM's."""
         return cls(products=_MINILM[name]) if name is not None and name in _MINILM else None
 
     def embed_documents(self, texts: Sequence[str]) -> Any:
@@ -225,7 +225,7 @@ def _window(folder: Path) -> int:
 
 
 def _mark(model: Path) -> str:
-    """Eight digits that tell models of the same name apart, without reading hundreds of megabytes."""
+    """A hash of the weights' size, beginning and end."""
     size, end = model.stat().st_size, 1 << 20
     with model.open("rb") as file:
         head = file.read(end)

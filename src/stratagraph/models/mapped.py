@@ -18,7 +18,7 @@ LOCAL = HashingEmbedder | MiniLMEmbedder | OnnxEmbedder
 
 
 class MappedEmbedder:
-    """Texts are embedded in workers, questions here."""
+    """Embeds texts in workers and questions here."""
 
     def __init__(self, embedder: Any, mapper: Mapper) -> None:
         if not callable(getattr(embedder, "embed_documents", None)):
@@ -39,7 +39,7 @@ class MappedEmbedder:
 
 
 class MappedSpanEmbedder(MappedEmbedder):
-    """The same for an embedder that also gives vectors of parts of texts."""
+    """The same for an embedder that also embeds parts of texts."""
 
     def __init__(self, embedder: Any, mapper: Mapper) -> None:
         super().__init__(embedder, mapper)
@@ -58,7 +58,7 @@ def mapped(embedder: Any, mapper: Mapper) -> Any:
 
 
 def goes_along(embedder: object, mapper: Mapper) -> bool:
-    """Whether workers embed: always with an embedder that comes along, with others if the caller says so."""
+    """Whether workers embed: with local embedders, or with any if the mapper says so."""
     if not mapper.apart:
         return False
     return isinstance(embedder, LOCAL) if mapper.embed is None else mapper.embed

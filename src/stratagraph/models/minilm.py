@@ -83,7 +83,7 @@ def _message(name: str) -> Any:
 
 
 class Weights:
-    """A model's weights by name, and the order in which matrices are multiplied by."""
+    """A model's weights by name, and the names of its matrix factors in order."""
 
     def __init__(self, model: bytes) -> None:
         graph = _message("Model").FromString(model).graph
@@ -134,7 +134,7 @@ class GraphWriter:
         return given[0]
 
     def model(self, inputs: Mapping[str, Array], output: str) -> bytes:
-        """The file. Inputs have the types and numbers of axes of these examples; the output is of float32."""
+        """The serialised model. `inputs` gives examples of type and rank; the output is float32."""
         graph = self._model.graph
         for name, example in inputs.items():
             tensor = graph.input.add(name=name).type.tensor_type
@@ -187,9 +187,10 @@ class _Encoder:
         return self._graph.model({"input_ids": np.zeros((1, 1), np.int64)}, value)
 
     def _embedded(self) -> str:
-        """Rows of the words, dequantised after they were looked up, plus those of their places."""
+        """Word embeddings, dequantised after the lookup, plus position embeddings."""
         graph, words = self._graph, f"{_EMBEDDINGS}.word_embeddings.weight"
-        places = self._dequantised(f"{_EMBEDDINGS}.position_embeddings.weight")
+        position = f"{_EMBEDDINGS}.position_embeddings.weight"
+        places = self._weights[f"{position}_q"].astype(np.float32) * self._weights[f"{position}_scale"]
         first_type = self._weights[f"{_EMBEDDINGS}.token_type_embeddings.weight"][0]
         graph.constant("places", places + first_type)
         for part in ("q", "scale"):
@@ -220,7 +221,7 @@ class _Encoder:
         return self._normalised(f"{own}.narrow", attended, f"{own}.output")
 
     def _product(self, value: str, matrices: Sequence[str], output: str, bias: Array | None = None) -> None:
-        """The value times matrices side by side, each column with a scale of its own."""
+        """The value times concatenated matrices, with a scale per column."""
         columns = [self._weights[f"{name}_q"] for name in matrices]
         scales = [self._weights[f"{name}_scale"].reshape(-1) for name in matrices]
         inputs = [
@@ -245,6 +246,3 @@ class _Encoder:
     def _kept(self, prefix: str, *names: str) -> Iterator[str]:
         for name in names:
             yield self._graph.constant(f"{prefix}.{name}", self._weights[f"{prefix}.{name}"])
-
-    def _dequantised(self, name: str) -> Array:
-        return self._weights[f"{name}_q"].astype(np.float32) * self._weights[f"{name}_scale"]

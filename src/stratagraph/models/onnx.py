@@ -115,7 +115,7 @@ class Encoder:
         return Encoder, (self._files,)
 
     def _after_fork(self) -> None:
-        """A session's threads are not in the child; to end the session there would wait for them."""
+        """A session's threads are missing in a forked child, and closing it there would wait for them."""
         if self._held is not None:
             _left_to_parent.append(self._held)
             self._held = None
@@ -131,7 +131,7 @@ class Encoder:
         return int(self._run(loaded, [window.ids])[1].shape[1])
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, shape (len(texts), dimension). What is encoded together makes no difference."""
+        """Unit vectors, shape (len(texts), dimension), independent of each other."""
         return self.encode_spans(texts, [()] * len(texts))[0]
 
     def encode_spans(self, texts: Sequence[str], spans: Sequence[Spans]) -> tuple[Vectors, Vectors]:

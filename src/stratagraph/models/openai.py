@@ -40,7 +40,7 @@ class _Client:
         self.blocking: PerProcess[OpenAI] = PerProcess(lambda: openai.OpenAI(**self._keywords()))
 
     def require_key(self) -> None:
-        """Refuse to begin what cannot be paid for; an estimate and a batch file need no key."""
+        """Raise `ModelError` without a key; an estimate and a batch file need none."""
         if self._key is None and self._base_url is None:
             raise ModelError(f"model {self._model!r} of OpenAI needs a key: set OPENAI_API_KEY")
 
@@ -50,7 +50,7 @@ class _Client:
 
 
 def _name(model: str, base_url: str | None) -> str | None:
-    """The name by which `models.named` makes a model again; None of an address that holds a password."""
+    """The name from which `models.named` makes the model; None if the address holds a password."""
     if base_url and "@" in urlsplit(base_url).netloc:
         return None
     return f"openai:{model}" + (f"@{base_url}" if base_url else "")
@@ -101,7 +101,7 @@ class OpenAIChatModel:
         self._client.require_key()
 
     def drop_temperature(self) -> bool:
-        """Use the model's own temperature, unless the caller chose one; whether that changes anything."""
+        """Use the model's default temperature unless the caller chose one; True if that changes it."""
         return not self._given and self._options.pop("temperature", None) is not None
 
     def complete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
@@ -184,7 +184,7 @@ class OpenAIEmbedder:
         return (await self.aembed_documents([text]))[0]
 
     def _request(self, texts: list[str]) -> dict[str, Any]:
-        # Servers of one's own mostly know no base64, which is the client's default.
+        # Many servers do not support base64, the client's default.
         request = {"model": self.model, "input": texts, "encoding_format": "float"}
         return request if self.dimensions is None else {**request, "dimensions": self.dimensions}
 

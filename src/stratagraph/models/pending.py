@@ -28,7 +28,7 @@ class PendingCall:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """Around the time in which a request is out; until `rest`, its answer is not kept yet."""
+        """Mark a request as out; its answer is kept only after `rest`."""
         self._requesting = True
         try:
             yield
@@ -41,7 +41,7 @@ class PendingCall:
         self._requesting = False
 
     def give_up(self, error: Exception) -> None:
-        """Let those who wait go on with an error, while the request stays out and is recorded if it ends."""
+        """Give waiting callers an error, while the request stays out and is recorded if it ends."""
         if not self.outcome.done():
             self.outcome.set_exception(error)
             self.outcome.exception()
@@ -120,11 +120,11 @@ class PendingCalls:
                 pending.halt()
 
     def _forget(self, pending: PendingCall) -> None:
-        """Let nobody join a call that is being given up."""
+        """Keep new callers from joining an abandoned call."""
         self._by_key = {key: other for key, other in self._by_key.items() if other is not pending}
 
     async def drain(self, timeout: float) -> None:
-        """Wait for abandoned calls of this event loop, and end what is then still out."""
+        """Wait for abandoned calls of this event loop, then cancel the rest."""
         loop = asyncio.get_running_loop()
         tasks = {each.task for each in self._all if not each.waiting and each.task.get_loop() is loop}
         if not tasks:

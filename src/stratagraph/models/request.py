@@ -50,7 +50,7 @@ def approximate_tokens(text: str) -> int:
 
 @dataclass
 class Request:
-    """A request that the budget admits: what it was estimated at, and what came of it."""
+    """A request that the budget admits, its estimate and its answer."""
 
     estimate: Usage
     answer: Completion | None = None
@@ -134,7 +134,7 @@ class Requests:
         return request.answer
 
     async def _send(self, task: Task[Any], prompt: str, slot: Slot, pending: PendingCall) -> Completion:
-        """One request; another at once, for text, where a server rejects the first for its schema."""
+        """One request, repeated without what the server refuses (schema, temperature, system message)."""
         accepted, without = self.chat.accepted(task.schema), self.chat.without
         try:
             return await self._send_once(task, prompt, accepted, slot, pending)
@@ -224,7 +224,7 @@ class Requests:
 
     @contextmanager
     def _paid(self, task: Task[Any], prompt: str, scope: Scope) -> Iterator[Request]:
-        """Reserve what the request may use, and book what was really used if there was an answer."""
+        """Reserve the request's estimate, and book its usage if there was an answer."""
         counted = self.input_tokens(prompt, task.schema)
         request = Request(self._history.expected(task.name, counted, task.expected_output_tokens))
         self._check_context(request)
@@ -243,7 +243,7 @@ class Requests:
             self.account.settle(request.estimate, used)
 
     def reported(self, answer: Completion, counted: int) -> Usage:
-        """What an answer took, as the provider reports it; where it does not, as `counted` here."""
+        """An answer's usage as the provider reports it, else as counted here."""
         reported_in, reported_out = answer.input_tokens, answer.output_tokens
         return Usage(
             1,
@@ -253,7 +253,7 @@ class Requests:
         )
 
     def _check_context(self, request: Request) -> None:
-        """Say once that prompts do not fit the model's context: some servers cut them without a word."""
+        """Warn once if prompts do not fit the model's context, which some servers truncate silently."""
         limit = self.chat.context_tokens
         if self._warned or not isinstance(limit, int) or request.tokens <= limit:
             return
@@ -267,7 +267,7 @@ class Requests:
         warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     def exceeded(self, scope: Scope) -> BudgetExceeded:
-        """What a person needs to know when the budget ends a stage."""
+        """The error when the budget ends a stage."""
         spent, prices, bound = self.account.spent, self.account.budget.prices, self.account.reached
         cost = "" if prices is None else f", cost {prices.cost(spent.input_tokens, spent.output_tokens):.4g}"
         return BudgetExceeded(
@@ -279,7 +279,7 @@ class Requests:
         )
 
     def _check_outage(self, task: Task[Any]) -> None:
-        """Send nothing to a server that is gone: a build ends, an answer goes on without this call."""
+        """Send nothing to a server that is down: a build ends, an answer goes on without this call."""
         patient = _is_patient(task)
         if self._outage.over(patient=patient):
             raise self._gone(ModelError if patient else CallFailed)
@@ -333,5 +333,5 @@ class Requests:
 
 
 def _is_patient(task: Task[Any]) -> bool:
-    """Whether nobody waits for this call in person: in a build."""
+    """Whether the call is part of a build, not of an answer."""
     return stage_of(task.name) != "answer"

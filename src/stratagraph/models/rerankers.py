@@ -48,7 +48,7 @@ class FastembedReranker:
 
 
 class FlashRankReranker:
-    """A ranker of FlashRank, which returns texts in the new order: their scores are put back in ours."""
+    """A ranker of FlashRank, whose scores are put back into the order of the texts."""
 
     def __init__(self, name: str) -> None:
         self._package = _package("flashrank")

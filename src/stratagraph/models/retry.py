@@ -38,7 +38,7 @@ _AGAIN = re.compile(
     r"|RemoteProtocol|ReadError|WriteError|IncompleteRead|JSONDecodeError|ResponseValidation"
 )
 _TIMED_OUT = re.compile(r"Timeout|TimedOut")
-# What clients say where a page of HTML, or nothing, came in place of an answer.
+# Messages of clients that got HTML or nothing in place of an answer.
 _NO_ANSWER = re.compile(
     r"Unexpected response type from OpenAI-compatible|'(?:str|NoneType)' object (?:has no attribute|is not)"
 )
@@ -46,7 +46,7 @@ _PATH = " (the address of a server that speaks OpenAI's protocol mostly ends in 
 _STOP = re.compile(
     r"Authentication|Unauthorized|PermissionDenied|Forbidden|BadRequest|InvalidRequest|NotFoundError"
 )
-# A bad request because of this one text, where the next may be fine; and a limit that waiting will not lift.
+# Bad requests because of one text; and limits that waiting does not lift.
 _TOO_LONG_WORDS = re.compile(
     r"maximum (?:context|prompt) length|context (?:length|window|size)|(?:prompt|input|request) (?:is )?too l"
     r"|too many tokens|token count .{0,40}exceeds|`inputs` (?:tokens|must have)",
@@ -85,7 +85,7 @@ _STOP_CODES = {"insufficient_quota", "invalid_api_key", "model_not_found"}
 
 
 def judge(error: BaseException) -> Verdict:
-    """What to do about an error that a model raised; unknown errors concern their own unit only."""
+    """What to do about a model's error; an unknown error concerns its own unit only."""
     for each in _chain(error):
         verdict = _judge_one(each)
         if verdict is not None:
@@ -141,7 +141,7 @@ def _too_long(error: BaseException) -> bool:
 
 
 def _no_answer(error: BaseException) -> bool:
-    """Whether a client stumbled over a reply that is not what its protocol says."""
+    """Whether a client could not parse the reply."""
     if isinstance(error, json.JSONDecodeError):
         return True
     return isinstance(error, AttributeError | TypeError | ValueError) and bool(_NO_ANSWER.search(str(error)))
@@ -188,12 +188,12 @@ def refuses_system(error: BaseException) -> bool:
 
 
 def timed_out(error: BaseException) -> bool:
-    """Whether the error is that no answer came in time."""
+    """Whether the error is a time-out."""
     return any(isinstance(each, TimeoutError) or _TIMED_OUT.search(_names(each)) for each in _chain(error))
 
 
 def shows_outage(error: BaseException) -> bool:
-    """Whether an error speaks of a server that fails, and not of one that asks for patience."""
+    """Whether an error points to a failing server, not to a rate limit."""
     limited = any(status_of(each) == 429 for each in _chain(error)) or retry_after(error) > 0
     return judge(error) is Verdict.AGAIN and not limited
 
@@ -218,7 +218,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _codes(error: BaseException) -> set[str]:
-    """What a service calls the error: its `code`, or where that is a number, its `type`."""
+    """The service's codes and types of the error."""
     body = getattr(error, "body", None)
     body = body if isinstance(body, dict) else {}
     inner = body.get("error")
@@ -325,7 +325,7 @@ async def with_retries(
 
 
 def _no_such_path(error: Exception) -> bool:
-    """Whether the server knows no such path; what says nothing of a model is not about its name."""
+    """Whether the server knows no such path, rather than no such model."""
     return status_of(error) == 404 and "model" not in describe(error).lower()
 
 
@@ -365,7 +365,7 @@ def translate(error: Exception, *, who: str, attempts: int, reached: bool = True
 
 
 def too_many(failures: Sequence[Failure], units: int, allowed: float) -> TooManyFailures:
-    """The error that ends an operation of which too little succeeded."""
+    """The error that ends an operation with too many failures."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     for each in failures[:3]:
         by_reason.setdefault((each.stage, each.reason), []).append(each.about)
@@ -400,7 +400,7 @@ class Outage:
             self._failures[call] += 1
 
     def gave_up(self) -> None:
-        """Take note of a call that ended since no answer came in time."""
+        """Record a call that timed out."""
         with self._lock:
             self._late += 1
 

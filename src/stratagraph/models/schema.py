@@ -29,7 +29,7 @@ def sent_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def schema_text(model: type[BaseModel] | None) -> str:
-    """What of a request the schema is, for counting its tokens."""
+    """The schema as text, for counting its tokens."""
     return "" if model is None else _written(model)
 
 

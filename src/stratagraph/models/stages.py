@@ -20,7 +20,7 @@ _STAGE_OF_TASK = {
 
 
 def stage_of(task: str) -> str:
-    """The stage whose model a task uses: what is neither extraction nor part of an answer is a summary."""
+    """The stage whose model a task uses; by default `summarize`."""
     return _STAGE_OF_TASK.get(task, "summarize")
 
 

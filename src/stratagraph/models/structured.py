@@ -76,7 +76,7 @@ def without_thoughts(answer: str) -> str:
 
 
 def is_refusal(text: str) -> bool:
-    """Whether a short answer begins by declining. Longer texts may say such things of their subject."""
+    """Whether a short answer begins by declining."""
     return len(text) <= _LONGEST_REFUSAL and _REFUSAL.match(text.replace("\u2019", "'")) is not None
 
 
@@ -199,7 +199,7 @@ def _storable(value: Any) -> Any:
 
 
 def _too_deep(text: str) -> bool:
-    """Whether more brackets are open at once than any answer needs; those in strings count too."""
+    """Whether brackets are nested deeper than any answer needs, those in strings included."""
     depth = 0
     for bracket in _ANY_BRACKET.finditer(text):
         depth = depth + 1 if bracket[0] in "[{" else max(0, depth - 1)
@@ -217,7 +217,7 @@ def json_as(model: type[M]) -> JsonParser[M]:
 
 
 def _candidates(text: str) -> Iterator[tuple[Any, bool]]:
-    """JSON values found in a text, each with whether it had to be repaired; strict ones first."""
+    """JSON values in a text, each with whether it was repaired; strict ones first."""
     blocks = [block.strip() for block in _FENCES.findall(text)]
     sources = [text, *blocks]
     for source in sources:
@@ -275,7 +275,7 @@ def _strict(text: str) -> Iterator[Any]:
 
 
 def _parses(source: str) -> bool:
-    """Whether a text begins with correct JSON, after which no more of it begins."""
+    """Whether a text begins with valid JSON, and no other JSON follows."""
     try:
         _, end = json.JSONDecoder(strict=False).raw_decode(source)
     except (ValueError, RecursionError):
@@ -342,7 +342,7 @@ def _only_list(model: type[BaseModel]) -> str | None:
 
 
 def _fitted(value: Any, annotation: Any) -> Any:
-    """A value with known keys, lists and scalars put right, all the way down."""
+    """A value with its keys, lists and scalars corrected recursively."""
     model = _model_of(annotation)
     item = _item_type(annotation)
     if model is not None and isinstance(value, dict):

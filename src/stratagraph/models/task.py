@@ -42,12 +42,12 @@ def _delimited(template: str, values: Mapping[str, str]) -> str:
 
 
 def block(tag: str, text: str) -> str:
-    """A text among others in a value, between marks that it can neither open nor close."""
+    """A text inside marks that it can neither open nor close."""
     return _delimited(f"<{tag}>\n{{{{text}}}}\n</{tag}>", {"text": text}).replace("{{text}}", text)
 
 
 def _folded(value: str) -> str:
-    """A value as a reader may take it: wide letters are letters, and what is not seen is not there."""
+    """A value in compatibility form, without invisible characters."""
     plain = unicodedata.normalize("NFKC", value).casefold()
     return "".join(each for each in plain if unicodedata.category(each) != "Cf")
 
@@ -141,7 +141,7 @@ class Task(Generic[T]):
     answers_question: bool = False
 
     def expected_answer(self, values: Mapping[str, str]) -> str:
-        """What an estimate takes the model to write, in the form that the prompt asks for."""
+        """The answer that an estimate expects, in the form that the prompt asks for."""
         return answer_text(self.placeholder(values))
 
     @property
@@ -151,7 +151,7 @@ class Task(Generic[T]):
 
 
 def answer_text(value: Any) -> str:
-    """How a model would write a value: text as it is, all else as JSON (of `as_json`, where it has that)."""
+    """A value as a model would write it: text, or JSON (of `as_json`, if present)."""
     if isinstance(value, str):
         return value
     plain = value.as_json() if hasattr(value, "as_json") else value.model_dump()

@@ -26,7 +26,7 @@ Attributes = Mapping[str, Any]
 
 
 class Recorded:
-    """A span as its owner fills it in; does nothing where there is none."""
+    """A span to add attributes to, or nothing."""
 
     def __init__(self, span: Span | None) -> None:
         self._span = span
@@ -69,7 +69,7 @@ def span(
 
 
 def request_attributes(operation: str, model: str, address: str = "") -> dict[str, Any]:
-    """What is said of a request to a model before it is sent; of an address its host."""
+    """Attributes of a request before it is sent; of an address only the host."""
     return {
         "gen_ai.operation.name": operation,
         "gen_ai.request.model": model,
@@ -78,7 +78,7 @@ def request_attributes(operation: str, model: str, address: str = "") -> dict[st
 
 
 def answer_attributes(answer: Completion) -> dict[str, Any]:
-    """What is said of a model's answer, as far as the provider tells it."""
+    """Attributes of an answer, as far as the provider reports them."""
     return {
         "gen_ai.usage.input_tokens": answer.input_tokens,
         "gen_ai.usage.output_tokens": answer.output_tokens,
@@ -100,7 +100,7 @@ def _current(opened: Span) -> AbstractContextManager[Span]:
 
 @cache
 def _tracer() -> Tracer | None:
-    """Ours, of whatever provider the application has set or will set; None without the package."""
+    """The package's tracer; None without OpenTelemetry."""
     try:
         from opentelemetry import trace
     except ImportError:

@@ -72,19 +72,19 @@ class Chat:
 
     @property
     def priced_as(self) -> str:
-        """The name under which the table of prices has the model; a server of one's own has its own price."""
+        """The model's name for the table of prices, marked if another server runs it."""
         own = self.address and urlsplit(self.address).hostname not in _PROVIDERS
         return f"{self.name} (own server)" if own else self.name
 
     def accepted(self, schema: type[Any] | None) -> type[Any] | None:
-        """The schema if the model takes one and has not refused this one; else None."""
+        """The schema, unless the model takes none or has refused it."""
         if schema is None or not self._with_schema or (self.name, schema.__qualname__) in self._refused:
             return None
         takes = getattr(self._model, "takes_schema", None)
         return schema if takes is None or takes(schema) else None
 
     def refuse(self, schema: type[Any]) -> None:
-        """Take note that the model refuses requests with this schema."""
+        """Record that the model refuses this schema."""
         self._refused.add((self.name, schema.__qualname__))
 
     def give_up(self, error: Exception, without: frozenset[str]) -> str | None:
@@ -98,7 +98,7 @@ class Chat:
         return None
 
     def _gives_up(self, feature: str) -> bool:
-        """Whether requests go without a feature now; the temperature stays where the user chose it."""
+        """Stop using a feature; False for a temperature that the user chose."""
         with self._lock:
             if feature not in self.without:
                 drop = getattr(self._model, "drop_temperature", None)
@@ -114,7 +114,7 @@ class Chat:
 
     @property
     def refused(self) -> set[tuple[str, str]]:
-        """What the model's server refuses, each with the model's name: schemas, and features of requests."""
+        """Refused schemas and features, each with the model's name."""
         schemas = {(name, schema) for name, schema in self._refused if name == self.name}
         return schemas | {(self.name, feature) for feature in self.without}
 
@@ -151,7 +151,7 @@ class Chat:
         return self.read(answer)
 
     def read(self, answer: object) -> Completion:
-        """What the model returned, as text with what is known about it."""
+        """What the model returned, as a `Completion`."""
         return answer if isinstance(answer, Completion) else Completion(_text(answer, self.name))
 
     async def stream(self, prompt: str, slot: Slot) -> AsyncGenerator[str, None]:
@@ -185,7 +185,7 @@ def _text(answer: object, name: str) -> str:
 
 
 def offers_spans(embedder: object) -> bool:
-    """Whether an embedder gives vectors of parts of texts (`protocols.SpanEmbedder`)."""
+    """Whether an embedder also embeds parts of texts (`protocols.SpanEmbedder`)."""
     return any(callable(getattr(embedder, name, None)) for name in ("embed_spans", "aembed_spans"))
 
 
