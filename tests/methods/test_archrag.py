@@ -18,9 +18,9 @@ from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.methods.archrag import ArchRAGConfig, ArchRAGOptions
 from stratagraph.methods.archrag.compose import FILTER, fitted
 from stratagraph.methods.archrag.index import CHANGES, opened
+from stratagraph.methods.archrag.levels import EntityKeys, WarmStart
 from stratagraph.methods.archrag.ranking import Calibration, calibration_arrays, select
 from stratagraph.methods.archrag.search import Relations
-from stratagraph.methods.archrag.warm_start import EntityKeys, WarmStart
 from stratagraph.pipeline.drift import Drift
 from stratagraph.pipeline.graph import Graph
 from stratagraph.records import EntityMention, Extraction, Node, RelationMention

@@ -14,7 +14,7 @@ Alg. 1, line 9                       `levels.partition`
 ===================================  ========================================================
 
 Beyond the paper: one ranking of all levels (`ranking`), and updates that keep communities which did not
-change (`warm_start`).
+change (`levels.WarmStart`).
 """
 
 from __future__ import annotations

@@ -16,9 +16,16 @@ from stratagraph.kernels.hamming import native_available
 from stratagraph.methods.archrag.communities import CommunityWriter, Unchanged, Written, unchanged_arrays
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.archrag.index import CHANGES, ZEROS, Neighbours, index_arrays, opened
-from stratagraph.methods.archrag.levels import Level, Partition, Recipe, entity_level, partition
+from stratagraph.methods.archrag.levels import (
+    EntityKeys,
+    Level,
+    Partition,
+    Recipe,
+    WarmStart,
+    entity_level,
+    partition,
+)
 from stratagraph.methods.archrag.ranking import calibration_arrays
-from stratagraph.methods.archrag.warm_start import EntityKeys, WarmStart
 from stratagraph.methods.base import Built, Corpus, Graph, Stored
 from stratagraph.models.gate import Gate
 from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS, Keys

@@ -111,8 +111,22 @@ class HierarchySearcher:
         self._layers = self._opened_layers()
 
     def nodes(self, question: Question) -> Ranking:
-        """Entities, relations among them, and communities."""
-        return self._ranked(question, question.options)
+        """Entities, relations among them, and communities, as one ranking of all levels.
+
+        With `k_per_level` and without `fill`, all that is found.
+        """
+        options: ArchRAGOptions = question.options
+        levels = self._searched_levels(options)
+        if not levels:
+            return concatenate([])
+        best = self._best(question, levels, options.k_per_level or max(FEWEST, question.k))
+        found = self._scored(question, levels, best)
+        if levels[0] == 0 and options.relations:
+            found = concatenate([found, self._among(question, best[0][0], found.scores[: len(best[0][0])])])
+        place = {level: at for at, level in enumerate(levels)}
+        groups = np.array([place[entry["level"]] for entry in found.trace], np.int64)
+        exact = options.k_per_level is not None and not question.fill
+        return taken(found, select(found.scores, groups, len(levels), len(found) if exact else question.k))
 
     def describe(self) -> Description:
         """Nodes per level."""
@@ -149,21 +163,6 @@ class HierarchySearcher:
     @cached_property
     def _relations(self) -> Relations:
         return Relations(self._graph.ends, self._graph.entities)
-
-    def _ranked(self, question: Question, options: ArchRAGOptions) -> Ranking:
-        """The merged ranking of the levels; with `k_per_level` and without `fill`, all that is found."""
-        levels = self._searched_levels(options)
-        if not levels:
-            return concatenate([])
-        best = self._best(question, levels, options.k_per_level or max(FEWEST, question.k))
-        found = self._scored(question, levels, best)
-        if levels[0] == 0 and options.relations:
-            found = concatenate([found, self._among(question, best[0][0], found.scores[: len(best[0][0])])])
-        place = {level: at for at, level in enumerate(levels)}
-        groups = np.array([place[entry["level"]] for entry in found.trace], np.int64)
-        exact = options.k_per_level is not None and not question.fill
-        chosen = select(found.scores, groups, len(levels), len(found) if exact else question.k)
-        return taken(found, chosen)
 
     def _scored(self, question: Question, levels: list[int], best: list[TopK]) -> Ranking:
         """The best of each level one after the other, with calibrated scores."""

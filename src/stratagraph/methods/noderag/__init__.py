@@ -5,7 +5,7 @@ paper                           here
 ==============================  =============================================================
 2.1 heterograph                 `heterograph`: types, numbering, edges by kind, Table 4
 2.2 graph decomposition         `pipeline.extraction.stage`, `pipeline.graph`; `heterograph.decomposition`
-2.3 important entities, Alg. 1  `importance`, `kernels.centrality`
+2.3 important entities, Alg. 1  `attributes.important_entities`, `kernels.centrality`
 2.3 attributes                  `attributes`
 2.3 communities                 `communities`, `kernels.leiden`
 2.3 high-level elements, titles `elements`
@@ -13,7 +13,7 @@ paper                           here
 2.4 text insertion              `heterograph.text_edges`
 2.4 embedding                   `build`: T, S, A and H
 2.4 HNSW semantic edges         `matching.semantic_links`
-2.5 dual search                 `entries`
+2.5 dual search                 `search.DualSearch`
 2.5 shallow PPR, cross nodes    `search`, `kernels.ppr`
 2.5 filter, retrieval           `search.HeterographSearcher`
 ==============================  =============================================================

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from stratagraph._memory import release
 from stratagraph.kernels.float16 import chosen, stacked
 from stratagraph.methods.base import Built, Corpus, Graph, Stored
-from stratagraph.methods.noderag.attributes import Plan, plan_attributes, statement_lists, write_attributes
+from stratagraph.methods.noderag.attributes import (
+    Important,
+    Plan,
+    important_entities,
+    plan_attributes,
+    statement_lists,
+    write_attributes,
+)
 from stratagraph.methods.noderag.communities import detect_communities, graph_drift, large_communities
 from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.methods.noderag.elements import Element, write_elements
@@ -29,7 +36,6 @@ from stratagraph.methods.noderag.heterograph import (
     stating_units,
     text_edges,
 )
-from stratagraph.methods.noderag.importance import Important, important_entities
 from stratagraph.methods.noderag.inputs import COMMUNITY_KEYS, BuildInputs
 from stratagraph.methods.noderag.matching import CELLS, Moved, entry_cells, entry_links, matches
 from stratagraph.methods.noderag.unchanged import Unchanged, rows_of_lists
@@ -78,7 +84,8 @@ async def build(
     with gate.stage("important entities"):
         inputs = await asyncio.to_thread(BuildInputs.read, corpus, graph, previous)
         stated = await asyncio.to_thread(stating_units, graph)
-        edges = await asyncio.to_thread(_edges_of_decomposition, graph, stated)
+        parts = decomposition(graph, stated, Layout.of(0, graph))  # 2.2, as rows of the graph
+        edges = (await asyncio.to_thread(EdgeList.of, parts)).ends
         grouped = None if regroup else previous
         drift = await asyncio.to_thread(graph_drift, inputs, grouped)
         measure = grouped is None or drift.due
@@ -86,7 +93,11 @@ async def build(
             important_entities, inputs, edges, config, grouped, measure=measure
         )
     lists = await asyncio.to_thread(statement_lists, inputs, important.rows, stated, config)
-    attributes, of_attributes = await _attributes(lists, inputs, carry, unchanged, gate, config, previous)
+    before = await asyncio.to_thread(unchanged.attributes, lists)
+    changed = rows_of_lists(lists, np.flatnonzero(before < 0))
+    plans = await asyncio.to_thread(plan_attributes, inputs, changed, config)
+    made_now = await write_attributes(plans, carry.nodes([plan.id for plan in plans]), inputs, gate, config)
+    attributes = KeptNodes.of(before, made_now, previous, graph.before)
 
     with gate.stage("communities"):
         keys = _community_keys(inputs, important.rows, previous)
@@ -99,7 +110,7 @@ async def build(
     written = await write_elements(large, carry, inputs, gate, config)
     elements = _Elements.of(kept, written, previous, graph)
 
-    fresh = await _fresh_vectors(attributes, of_attributes, written, inputs, carry)
+    fresh = await _fresh_vectors(attributes, plans, written, inputs, carry)
     contents = _Contents(corpus, graph, stated, important, attributes, elements, labels, fresh)
     settled = None if drift.lapsed else grouped
     if previous is None:
@@ -113,23 +124,6 @@ async def build(
     first = nodes.indices[nodes.indptr[: len(attributes) + len(elements.nodes)]]
     origins = {ENTRY_VECTORS: np.concatenate([inputs.first_chunks_of_units(), first])}
     return Built(nodes, arrays, complete=bool(arrays[BY_MODEL].all()), origins=origins)
-
-
-async def _attributes(
-    lists: tuple[Rows, Rows],
-    inputs: BuildInputs,
-    carry: CarryOver,
-    unchanged: Unchanged,
-    gate: Gate,
-    config: NodeRAGConfig,
-    previous: Stored | None,
-) -> tuple[KeptNodes, list[Plan]]:
-    """The attributes, and what those are made of that are not as they were."""
-    before = await asyncio.to_thread(unchanged.attributes, lists)
-    changed = rows_of_lists(lists, np.flatnonzero(before < 0))
-    plans = await asyncio.to_thread(plan_attributes, inputs, changed, config)
-    fresh = await write_attributes(plans, carry.nodes([plan.id for plan in plans]), inputs, gate, config)
-    return KeptNodes.of(before, fresh, previous, inputs.graph.before), plans
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +204,6 @@ def _distinct(lists: Sequence[Sequence[int]]) -> tuple[Rows, list[list[int]]]:
     return rows.astype(np.int64), [places[start:end].tolist() for start, end in pairwise(borders.tolist())]
 
 
-def _edges_of_decomposition(graph: Graph, stated: Rows) -> Rows:
-    """The edges of 2.2 among entities, relations and units, as rows of the graph."""
-    return EdgeList.of(decomposition(graph, stated, Layout.of(0, graph))).ends
-
-
 def _community_keys(inputs: BuildInputs, important: Rows, previous: Stored | None) -> Keys:
     """Keys of the nodes that communities consist of: rows of the graph, then attributes by their entities."""
 
@@ -277,10 +266,12 @@ def _arrays(
     edges = EdgeList.of([*_structure(contents, layout, cells), (Kind.SEMANTIC, links)])
     del links
     parts = [contents.attributes, contents.elements.nodes]
+    titles = np.zeros((len(contents.elements.titles), entries.shape[1]), np.float16)
     return {
         **edge_arrays(edges, layout),
         **_title_index(contents.elements.titles),
-        **_carried_vectors(contents, made, entries, of_entries, previous),
+        VECTORS: stored_vectors(previous, VECTORS, contents.before, np.concatenate([*made, titles])),
+        ENTRY_VECTORS: stored_vectors(previous, ENTRY_VECTORS, of_entries, entries),
         VECTOR_KEYS: np.concatenate([each.text_keys() for each in parts]),
         BY_MODEL: np.concatenate([each.by_model() for each in [*parts, contents.elements.titles]]),
         CELLS: cells.astype(np.int32),
@@ -304,21 +295,6 @@ def _entries_before(contents: _Contents, previous: Stored | None) -> Rows:
     return np.concatenate([units, np.where(own >= 0, own + before.count("S"), -1)])
 
 
-def _carried_vectors(
-    contents: _Contents,
-    made: Sequence[Vectors],
-    entries: Vectors,
-    of_entries: Rows,
-    previous: Stored | None,
-) -> dict[str, NDArray[Any]]:
-    """The vectors of nodes, and of entries: those which the previous index has are not stored again."""
-    titles = np.zeros((len(contents.elements.titles), entries.shape[1]), np.float16)
-    return {
-        VECTORS: stored_vectors(previous, VECTORS, contents.before, np.concatenate([*made, titles])),
-        ENTRY_VECTORS: stored_vectors(previous, ENTRY_VECTORS, of_entries, entries),
-    }
-
-
 def _title_index(titles: KeptNodes) -> dict[str, NDArray[Any]]:
     """The index of titles; that of the previous index is brought up to date."""
     kept = np.flatnonzero(titles.before >= 0)
@@ -338,26 +314,19 @@ def _title_index(titles: KeptNodes) -> dict[str, NDArray[Any]]:
 
 
 def _structure(contents: _Contents, layout: Layout, cells: Rows) -> list[tuple[Kind, Rows]]:
-    """All edges but those of similarity."""
+    """All edges but those of similarity; matching is within communities, over S, A and H (2.3)."""
     attributes, elements, titles = (layout.first(kind) for kind in "AHO")
-    numbers = np.arange(len(contents.elements.nodes))
+    many, rows = len(contents.elements.nodes), contents.graph.entities + contents.graph.relations
+    numbers = np.arange(many)
+    nodes = np.concatenate([np.arange(layout.first(k), layout.first(k) + layout.count(k)) for k in "SAH"])
+    communities = np.concatenate([contents.labels[rows:], contents.elements.labels])
     entities = layout.first("N") + contents.important.rows
     owned = np.column_stack([attributes + np.arange(len(entities)), entities])
     return [
         *decomposition(contents.graph, contents.stated, layout),
         (Kind.ENTITY_ATTRIBUTE, owned),
-        (Kind.ELEMENT_MATCH, _matched(contents, layout, cells)),
+        (Kind.ELEMENT_MATCH, matches(nodes, communities, cells, np.arange(len(nodes) - many, len(nodes)))),
         (Kind.ELEMENT_OVERVIEW, np.column_stack([elements + numbers, titles + numbers])),
         (Kind.TEXT_UNIT, text_edges(contents.graph, layout)),
         (Kind.TEXT_ENTITY, isolated_entities(contents.graph, layout)),
     ]
-
-
-def _matched(contents: _Contents, layout: Layout, cells: Rows) -> Rows:
-    """Semantic matching within communities, over S, A and H (2.3)."""
-    graph, many = contents.graph, len(contents.elements.nodes)
-    rows = graph.entities + graph.relations
-    spans = [(layout.first(kind), layout.count(kind)) for kind in "SAH"]
-    nodes = np.concatenate([np.arange(first, first + count) for first, count in spans])
-    communities = np.concatenate([contents.labels[rows:], contents.elements.labels])
-    return matches(nodes, communities, cells, np.arange(len(nodes) - many, len(nodes)))

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels.ranges import ranges
 from stratagraph.methods.base import Opened
-from stratagraph.methods.noderag.entries import Entries
 from stratagraph.methods.noderag.heterograph import Layout
 from stratagraph.protocols import Rows, Vectors
 
@@ -73,10 +72,10 @@ class Similarity:
         return np.maximum.reduceat(cosines, np.cumsum(counts) - counts).astype(np.float32)
 
 
-def received(nodes: Rows, mass: _Mass, entries: Entries, restart: float) -> _Mass:
-    """What each node holds beside its own share of the restart, shape (nodes,)."""
-    at = np.searchsorted(entries.nodes, nodes).clip(max=len(entries.nodes) - 1)
-    shares = np.where(entries.nodes[at] == nodes, entries.weights[at] / entries.weights.sum(), 0.0)
+def received(nodes: Rows, mass: _Mass, entries: Rows, weights: NDArray[np.float64], restart: float) -> _Mass:
+    """What each node holds beside its own share of the restart, shape (nodes,); entries ascend."""
+    at = np.searchsorted(entries, nodes).clip(max=len(entries) - 1)
+    shares = np.where(entries[at] == nodes, weights[at] / weights.sum(), 0.0)
     return np.maximum(mass - restart * shares, 0.0).astype(np.float32)
 
 
