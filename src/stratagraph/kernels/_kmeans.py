@@ -1,4 +1,4 @@
-"""k-means again and again, until no cluster is larger than a bound."""
+"""k-means, repeated until no cluster is larger than a bound."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from stratagraph.kernels._edges import Edges, Labels, check_size, number, parts
 
 BRANCHES = 16
-"""Clusters of one division at most: with a division of divisions no step costs n times n / size."""
+"""Maximum number of clusters of one division, so that no step costs O(n^2 / max_size)."""
 
 _STEPS = 20
 _SAME = 1e-12
@@ -21,15 +21,16 @@ Points = Callable[[Labels, int], NDArray[np.float64]]
 
 
 def divide(edges: Edges, points: Points, max_size: int, seed: int) -> Labels:
-    """Divide a graph's connected parts by k-means until each has at most `max_size` nodes, if it can be.
+    """Divide a graph's connected parts by k-means until each has at most `max_size` nodes.
+
+    A part whose nodes all have the same coordinates stays larger.
 
     Parameters
     ----------
     edges
         The graph.
     points
-        Called with the members of a community and the number k of its parts; gives their coordinates,
-        shape (members, anything).
+        Returns coordinates for the members of a community and the number of its parts, shape (members, d).
 
     Returns
     -------
@@ -61,7 +62,7 @@ def divide(edges: Edges, points: Points, max_size: int, seed: int) -> Labels:
 
 
 def _divided(members: Labels, points: Points, max_size: int, rng: np.random.Generator) -> list[Labels]:
-    """One division: parts of about two thirds of the bound where they are the last."""
+    """One division; the number of parts aims at two thirds of `max_size`."""
     count = min(BRANCHES, -(-3 * len(members) // (2 * max_size)), len(members))
     coordinates = points(members, count)
     centres = coordinates[_spread(coordinates, count, rng)]
@@ -70,7 +71,7 @@ def _divided(members: Labels, points: Points, max_size: int, rng: np.random.Gene
 
 
 def _nearest_centre(points: NDArray[np.float64], centres: NDArray[np.float64]) -> Labels:
-    """Lloyd's iteration to its end, or for so many steps; a centre that nothing is near stays."""
+    """Lloyd's iteration for at most `_STEPS` steps; the centre of an empty cluster stays."""
     own = np.full(len(points), -1)
     for _ in range(_STEPS):
         nearest = cdist(points, centres, "sqeuclidean").argmin(axis=1)
@@ -85,7 +86,7 @@ def _nearest_centre(points: NDArray[np.float64], centres: NDArray[np.float64]) -
 
 
 def _spread(points: NDArray[np.float64], count: int, rng: np.random.Generator) -> Labels:
-    """First centres, each drawn in proportion to its squared distance from those before (k-means++)."""
+    """First centres, drawn in proportion to the squared distance to the nearest centre (k-means++)."""
     chosen = [int(rng.integers(len(points)))]
     distances = ((points - points[chosen[0]]) ** 2).sum(axis=1)
     while len(chosen) < count and distances.max() > _SAME:

@@ -1,7 +1,7 @@
-"""Leading eigenvectors of sparse symmetric matrices, the same whatever the number of threads.
+"""Leading eigenvectors of sparse symmetric matrices, independent of the number of threads.
 
-Products with the sparse matrix are scipy's and run in one thread; those of thin matrices are einsum's, since
-a matrix product of a linear algebra library adds up in an order that depends on its threads.
+scipy multiplies with the sparse matrix in one thread. einsum multiplies thin matrices, because BLAS adds up
+in an order that depends on its threads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WIDEST = 0.999
 
 
 def orthonormal(basis: Matrix) -> Matrix:
-    """Orthonormal columns that span the same; fewer where columns depend on each other."""
+    """Orthonormal columns with the same span; fewer if columns are linearly dependent."""
     lengths = np.sqrt(np.einsum("ij,ij->j", basis, basis))
     basis = basis[:, lengths > 0] / lengths[lengths > 0]
     for _ in range(2):
@@ -28,7 +28,7 @@ def orthonormal(basis: Matrix) -> Matrix:
 
 
 def unit_rows(vectors: Matrix, least: float = 0.0) -> Matrix:
-    """Rows divided, in place, by their lengths; those no longer than `least` stay."""
+    """Rows divided in place by their lengths; rows of length `least` or less stay."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     np.divide(vectors, lengths, out=vectors, where=lengths > least)
     return vectors
@@ -49,7 +49,7 @@ def leading(matrix: csr_array, start: Matrix, *, rounds: int, degree: int) -> tu
     Parameters
     ----------
     start
-        Shape (n, k), its columns independent; k eigenvectors are sought.
+        Shape (n, k), with independent columns; k eigenvectors are sought.
     rounds, degree
         Rounds of filtering, and the degree of each: rounds * degree products with the matrix in all.
 

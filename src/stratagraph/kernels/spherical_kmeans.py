@@ -19,14 +19,14 @@ _BLOCK = 8192
 def spherical_kmeans(vectors: Matrix, count: int, seed: int) -> Labels:
     """Clusters of vectors by their directions (Dhillon and Modha, 2001).
 
-    It starts from `count` vectors drawn by the seed and ends when nothing moves, or after a few rounds.
+    The first centres are `count` random vectors. It ends when no label changes, or after `_ROUNDS` rounds.
 
     Parameters
     ----------
     vectors
         Shape (n, dimension), of length 1 or zero; read a block at a time.
     count
-        Number of clusters at most; at least 1.
+        Maximum number of clusters, at least 1.
 
     Returns
     -------
@@ -56,9 +56,9 @@ def spherical_kmeans(vectors: Matrix, count: int, seed: int) -> Labels:
 
 
 def assigned(vectors: Matrix, labels: Labels) -> Labels:
-    """Clusters in which vectors without one (-1) are with the nearest of the centres of the others.
+    """Labels in which vectors without a cluster (-1) join the cluster with the nearest centre.
 
-    Vectors of zeros stay without. If there are no clusters, nothing is assigned.
+    Zero vectors keep -1, and so do all vectors if there are no clusters.
     """
     new = np.flatnonzero(labels < 0)
     new = new[np.any(vectors[new], axis=1)]
@@ -74,7 +74,7 @@ def assigned(vectors: Matrix, labels: Labels) -> Labels:
 
 
 def _round(points: Matrix, centres: Matrix) -> tuple[Labels, Matrix]:
-    """The nearest centre of each point, and the centres that follow from that; each point is read once."""
+    """The nearest centre of each point, and the new centres; each point is read once."""
     found = np.empty(len(points), np.int64)
     sums = np.zeros(centres.shape, np.float32)
     for start, block in blocks(points, _BLOCK):
@@ -89,7 +89,7 @@ def _nearest(points: Matrix, centres: Matrix) -> Labels:
 
 
 def _centres(points: Matrix, labels: Labels, before: Matrix) -> Matrix:
-    """The directions of the clusters' sums; those of points without a cluster (-1) count for none."""
+    """The directions of the clusters' sums, without points that have no cluster (-1)."""
     sums = np.zeros(before.shape, np.float32)
     for start, block in blocks(points, _BLOCK):
         sums += _sums(block, labels[start : start + len(block)], len(before))
@@ -105,6 +105,6 @@ def _sums(points: Matrix, labels: Labels, count: int) -> Matrix:
 
 
 def _directions(sums: Matrix, before: Matrix) -> Matrix:
-    """Of length 1; a cluster that lost all its members stays where it was."""
+    """Centres of length 1; the centre of an empty cluster stays."""
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
     return np.where(lengths > 0, sums / np.maximum(lengths, np.float32(1e-12)), before)

@@ -1,4 +1,4 @@
-"""The arrays of a layered graph and its communities, checked once when they are opened."""
+"""Checks the arrays of a HiRAG index once, when it is opened."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from stratagraph.pipeline.graph_checks import check_vectors
 from stratagraph.pipeline.kept_nodes import BY_MODEL
 
 _REPEATED = 64
-"""How often a member and a summary entity may have been joined: masks are as long as numbers of edges go."""
+"""Bound of edge numbers per edge: a mask over edge numbers must fit into memory."""
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:
-    """Whether the arrays fit each other, the graph, and a corpus of so many chunks.
+    """Check that the arrays fit each other, the graph, and the number of chunks.
 
     Raises
     ------
     Damaged
-        If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
+        If an array is missing, has another dtype or shape, or holds a row that does not exist.
     """
     check_vectors(graph.stored.arrays)
     with damage("hirag"):
@@ -53,30 +53,19 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks.of(BY_MODEL, np.bool_, (summaries + communities + meta,))
         checks.of(IDS, np.uint64, (*checks.of("clusters.levels", np.int16, (None,)).shape, 2))
         checks.of(TEXT_SETTINGS, np.int64, (None,))
-        _check_clusters(checks)
-        _check_proposals(checks, summaries)
+        (clusters,) = checks.of("clusters.levels", np.int16, (None,)).shape
+        checks.of("clusters.settings", np.uint64, (1,))
+        checks.of("clusters.lineages", np.uint64, (clusters,))
+        members = checks.of("clusters.members", np.uint64, (None,))
+        checks.borders("clusters.indptr", len(members), clusters)
+        (proposals,) = checks.rows(CLUSTERS, clusters, (None,), dtype=np.int32).shape
+        checks.rows(ENTITIES, summaries, (proposals,), dtype=np.int32, start=-1)
+        checks.of(PROPOSED, np.uint64, (proposals, 2))
+        checks.of(WRITTEN, np.bool_, (proposals,))
+        checks.numbers(STRENGTHS, np.float64, checks.of(SAID, np.uint64, (None,)).shape)
         for name, rows in (
             ("entities", graph.entities),
             ("summaries", summaries),
             ("reports", communities),
         ):
             checks.nearest(name, rows, dimension)
-
-
-def _check_clusters(checks: Checks) -> None:
-    """What the next update starts from."""
-    checks.of("clusters.settings", np.uint64, (1,))
-    (count,) = checks.of("clusters.levels", np.int16, (None,)).shape
-    checks.of("clusters.lineages", np.uint64, (count,))
-    members = checks.of("clusters.members", np.uint64, (None,))
-    checks.borders("clusters.indptr", len(members), count)
-
-
-def _check_proposals(checks: Checks, summaries: int) -> None:
-    """What tells an update which summary entities are as they were."""
-    (clusters,) = checks.of("clusters.levels", np.int16, (None,)).shape
-    (count,) = checks.rows(CLUSTERS, clusters, (None,), dtype=np.int32).shape
-    checks.rows(ENTITIES, summaries, (count,), dtype=np.int32, start=-1)
-    checks.of(PROPOSED, np.uint64, (count, 2))
-    checks.of(WRITTEN, np.bool_, (count,))
-    checks.numbers(STRENGTHS, np.float64, checks.of(SAID, np.uint64, (None,)).shape)

@@ -66,10 +66,8 @@ async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
     """Alg. 1, with the meta types X; ERRATA H1 says when layers end."""
     config = context.config
     entities = await asyncio.to_thread(Entities.of, context.graph, context.previous)
-    known_clusters, known_proposals = (
-        KnownClusters(context.previous, config),
-        KnownProposals(context.previous),
-    )
+    known_clusters = KnownClusters(context.previous, config)
+    known_proposals = KnownProposals(context.previous)
     writer = SummaryWriter(context, entities, known_proposals)
     drift = _drift(context.grouped, entities)
     previous = PreviousClusters(context.grouped, config)

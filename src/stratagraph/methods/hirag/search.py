@@ -127,16 +127,14 @@ class BridgeSearcher:
     def _part(self, part: Part, known: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
         if part == "local":
             trace = [{"part": part, "similarity": float(score)} for score in known.similarity]
-            return self._entities(known.entities, known.similarity, trace)
+            base = known.entities < self._layered.base
+            origin = np.where(base, Origin.GRAPH, Origin.NODE).astype(np.int8)
+            rows = np.where(base, known.entities, known.entities - self._layered.base)
+            return Ranking(rows, known.similarity, origin, trace)
         if part == "global":
             trace = [{"part": part, "similarity": float(score)} for score in known.likeness]
             return Ranking.of(Origin.NODE, known.communities + self._layered.summaries, known.likeness, trace)
         return self._triples(known, question, admitted)
-
-    def _entities(self, rows: Rows, scores: NDArray[np.float32], trace: Sequence[Metadata]) -> Ranking:
-        base = rows < self._layered.base
-        origin = np.where(base, Origin.GRAPH, Origin.NODE).astype(np.int8)
-        return Ranking(np.where(base, rows, rows - self._layered.base), scores, origin, trace)
 
     def _triples(self, known: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
         """The bridge's triples, best first: relations, and summary entities for relations with them.
@@ -233,17 +231,13 @@ def _belonging(summary: Node, members: Sequence[Node]) -> list[Metadata]:
 
 
 def _explaining(paths: Sequence[Sequence[int]]) -> dict[tuple[int, ...], Sequence[int]]:
-    """The first path that each step, and each entity, is on."""
+    """The first path of each step, with the lower end first, and of each entity."""
     found: dict[tuple[int, ...], Sequence[int]] = {}
     for path in paths:
-        for ends in _steps(path):
+        steps = ((min(step), max(step)) for step in pairwise(path))
+        for ends in (*steps, *((row,) for row in path)):
             found.setdefault(ends, path)
     return found
-
-
-def _steps(path: Sequence[int]) -> list[tuple[int, ...]]:
-    """Each step of a path, lower end first, and each entity on it."""
-    return [*((min(step), max(step)) for step in pairwise(path)), *((row,) for row in path)]
 
 
 def by_quota(
