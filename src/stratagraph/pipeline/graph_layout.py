@@ -1,4 +1,4 @@
-"""Where the nodes and arrays of a graph are that was brought up to date (`graph_update`)."""
+"""Row layout of an updated graph (`graph_update`): the chunks of its nodes and the arrays made of rows."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def transposed(indptr: Rows, indices: Rows, columns: int) -> tuple[Rows, Rows]:
 
 
 class LaidOut:
-    """The rows of a graph that was brought up to date.
+    """The rows of an updated graph.
 
     Attributes
     ----------
     origin
-        The row before of each node that is as it was, else -1.
+        The previous row of each unchanged node, or -1.
     indptr, indices
         The chunks of each node.
     arrays
-        Those of entities, relations and units that are made of rows alone.
+        Arrays of entities, relations and units that are made of rows alone.
     describing
-        Of each chunk behind each entity, whether it describes it.
+        Whether each chunk of each entity describes it.
     names
-        What entities are shown as, by canonical names, as far as relations need it.
+        The shown names of entities by canonical names, as far as relations need them.
     """
 
     def __init__(self, previous: Stored, change: Touched) -> None:
@@ -91,14 +91,14 @@ class LaidOut:
 
     @property
     def members(self) -> tuple[Rows, tuple[Rows, Rows]]:
-        """The units that name the touched entities: their rows, and places among these for each entity."""
+        """The units that name the touched entities: their rows, and for each entity places among these."""
         flat = np.concatenate([np.zeros(0, np.int64), *self._naming])
         rows, places = np.unique(flat, return_inverse=True)
         indptr = np.cumsum([0, *map(len, self._naming)], dtype=np.int64)
         return rows, (indptr, places.astype(np.int64))
 
     def unit_texts(self, most: int | None) -> list[list[str]]:
-        """What the units say that name each touched entity: the first ones, or all where it is described."""
+        """Texts of the units that name each touched entity: the first ones, or all if it is described."""
         wanted = [
             rows[:most] if most is not None or entity.fragments else rows[:1]
             for entity, rows in zip(self._change.entities, self._naming, strict=True)
@@ -120,7 +120,7 @@ class LaidOut:
 
     @property
     def new_names(self) -> dict[int, str]:
-        """The canonical names of entities that were not there, by their rows."""
+        """The canonical names of new entities, by their rows."""
         entities = self._change.moved[0]
         new = ~np.isin(entities.fresh, entities.now)
         keys = (each.key for each, came in zip(self._change.entities, new, strict=True) if came)

@@ -1,8 +1,7 @@
-"""The graph of a corpus of which some chunks changed, from the graph before: what `build_graph` gives.
+"""Updates the graph of a corpus of which some chunks changed; the result equals that of `build_graph`.
 
-What the change touches (`merge_change`) is merged, described and embedded again. All else is taken over by
-its rows, which move as what is sorted before them comes and goes: arrays are remapped, nodes and vectors are
-not read.
+What the change touches (`merge_change`) is merged, described and embedded again. All other rows move: their
+arrays are remapped, and their nodes and vectors are not read.
 """
 
 from __future__ import annotations
@@ -41,16 +40,16 @@ all, all is merged anew."""
 
 
 class Moved(NamedTuple):
-    """Where rows of a sorted table went.
+    """Where the rows of a sorted table moved.
 
     Attributes
     ----------
     origin
-        The row before of each row now that is as it was, or -1, shape (rows now,).
+        The previous row of each unchanged row, or -1, shape (rows now,).
     now
-        The row now of each row before, -1 if it is gone, shape (rows before,).
+        The present row of each previous row, or -1, shape (rows before,).
     fresh
-        The rows now of what was merged again, ascending.
+        The present rows of what was merged again, ascending.
     """
 
     origin: Rows
@@ -59,9 +58,9 @@ class Moved(NamedTuple):
 
     @classmethod
     def of(cls, count: int, gone: Collection[int], again: Collection[int], places: Sequence[int]) -> Moved:
-        """From so many rows, of which some are gone and some were merged `again`.
+        """The moves of `count` rows, of which some are gone and some were merged `again`.
 
-        `places` are those of new rows among the rows that are not gone, ascending.
+        `places` are those of new rows among the remaining ones, ascending.
         """
         alive = np.ones(count, np.bool_)
         alive[list(gone)] = False
@@ -72,7 +71,7 @@ class Moved(NamedTuple):
         return cls(table, now, np.flatnonzero(table < 0))
 
     def spliced(self, before: NDArray[Any], fresh: NDArray[Any]) -> NDArray[Any]:
-        """An array by rows: that before, with `fresh` rows where something was merged again."""
+        """An array by rows: the previous one, with `fresh` rows where something was merged again."""
         found = np.zeros((len(self.origin), *fresh.shape[1:]), fresh.dtype)
         stayed = self.origin >= 0
         found[stayed] = before[self.origin[stayed]]
@@ -82,7 +81,7 @@ class Moved(NamedTuple):
     def spliced_lists(
         self, indptr: Rows, indices: NDArray[np.integer], rows: Rows, fresh: Sequence[Sequence[int]]
     ) -> tuple[Rows, Rows]:
-        """The same of lists of rows of something else, of which `rows` tells where they went."""
+        """The same of lists of rows of another table, of which `rows` holds the present rows."""
         stayed, sizes = self.origin >= 0, np.zeros(len(self.origin), np.int64)
         old = self.origin[stayed]
         sizes[stayed] = np.diff(indptr)[old]
@@ -98,20 +97,20 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True)
 class Touched:
-    """What was merged again, in the order of its rows, and where everything went.
+    """What was merged again, in the order of its rows, and where all rows moved.
 
     Attributes
     ----------
     entities, spelt, relations, units
-        What is there now: entities with their spellings.
+        The present ones; `spelt` are the entities with their spellings.
     moved
         Of entities, relations and units.
     rows
-        The row now of each chunk there was, or -1.
+        The present row of each previous chunk, or -1.
     key_rows
-        The rows now of entities, by canonical names: those that are touched, and those that these are with.
+        The present rows of entities, by canonical names: the touched ones, and those related to them.
     notes, tables
-        What was counted, and the tables for the next update.
+        Counts, and the tables for the next update.
     """
 
     entities: Sequence[Entity]
@@ -126,7 +125,7 @@ class Touched:
 
 
 def touched(corpus: Corpus, extracted: Stored, previous: Stored, kept: Kept) -> Touched | None:
-    """What a change touches, merged again; None if all is better merged anew."""
+    """What a change touches, merged again; None if everything is better merged anew."""
     tables = Tables.read(previous.arrays)
     if tables is None or kept.extracted is None or (np.diff(kept.before) <= 0).any():
         return None
@@ -139,7 +138,7 @@ def touched(corpus: Corpus, extracted: Stored, previous: Stored, kept: Kept) -> 
 
 
 def _changed(size: int, extracted: Stored, kept: Kept) -> tuple[Rows, list[int], list[int]]:
-    """Where unchanged chunks went, and the rows of the others before and now."""
+    """The present rows of unchanged chunks, and the rows of the others before and now."""
     before = kept.extracted
     assert before is not None
     same = extracted.marks(kept.now.tolist()) == before.marks(kept.before.tolist())
@@ -166,7 +165,7 @@ class _Update:
         self._spellings = Spellings(arrays)
 
     def run(self, notes: Mapping[str, int]) -> Touched | None:
-        """All of it; None where what chunks say does not fit the graph before."""
+        """The whole update; None where the extractions do not fit the previous graph."""
         change = self._change
         names = self._prior(change.entities, 0)
         counted = {key: self._spellings.read(row) for key, row in names.items()}
@@ -197,11 +196,11 @@ class _Update:
         return self._laid_out(entities, names, spelt, pairs, whole, notes)
 
     def _prior(self, ids: Sequence[str], first: int) -> dict[str, int]:
-        """The rows before of entities, or of relations or units by what comes `first`."""
+        """The previous rows of entities, or of relations or units by the row that comes `first`."""
         return {identity: row - first for identity, row in self._previous.rows(ids).items()}
 
     def _stayed(self, row: int | None, only: NDArray[np.bool_] | None = None) -> set[int]:
-        """The chunks of a node before whose share stays, by their rows now; or `only` some of all sources."""
+        """The present rows of a previous node's unchanged chunks; `only` selects among all sources."""
         if row is None:
             return set()
         indptr, indices = self._sources
@@ -210,7 +209,7 @@ class _Update:
         return set(rows[rows >= 0].tolist())
 
     def _pairs(self, names: Mapping[str, int], renamed: Sequence[str]) -> list[Pair]:
-        """The relations that are touched, and those of entities that are shown under another name now."""
+        """The touched relations, and those of entities whose shown name changed."""
         found = set(self._change.pairs)
         if renamed:
             ends = self._previous.arrays["relations.ends"]
@@ -220,7 +219,7 @@ class _Update:
         return sorted(found)
 
     def _of_pair(self, pair: Pair) -> tuple[int | None, set[int]]:
-        """The row before of a relation, and its chunks now."""
+        """The previous row of a relation, and its present chunks."""
         entities = self._counts[0]
         row = self._prior([content_id("relation", *pair)], entities).get(content_id("relation", *pair))
         rows = self._stayed(None if row is None else entities + row)
@@ -288,7 +287,7 @@ class _Update:
         return Moved.of(count, gone, again, np.searchsorted(stay, np.array(new, np.int64)).tolist())
 
     def _units(self) -> dict[Unit, tuple[int | None, set[int]]]:
-        """The units that are touched: the row before, and the chunks now."""
+        """The touched units, with their previous rows and present chunks."""
         change, first = self._change, self._counts[0] + self._counts[1]
         ids = {unit: content_id("unit", unit[0], *unit[1]) for unit in change.units}
         prior = self._prior(list(ids.values()), first)
@@ -327,9 +326,9 @@ class _Update:
 
 
 def _places(count: int, values: Sequence[T], read: Callable[[Rows], Sequence[T]]) -> list[int]:
-    """The places of values among so many sorted things, by bisections that go on side by side.
+    """The places of values among `count` sorted things, by simultaneous bisections.
 
-    Each round reads the things that they look at, all at once and each of them once.
+    Each round reads the things to compare at once, and each of them once.
     """
     low, high = np.zeros(len(values), np.int64), np.full(len(values), count, np.int64)
     while len(going := np.flatnonzero(low < high)):

@@ -1,4 +1,4 @@
-"""Nodes of a method of which some are those of the previous index, and are not read."""
+"""The nodes of a method when some are those of the previous index, which are not read."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ BY_MODEL = "by_model"
 
 @dataclass(frozen=True)
 class KeptNodes:
-    """Nodes that are as they were, and nodes that were made.
+    """Unchanged nodes and fresh ones.
 
     Parameters
     ----------
     before
-        The row of each in the previous index, or -1.
+        The previous row of each node, or -1.
     fresh
-        The others, in order.
+        The other nodes, in order.
     indptr, indices
         The chunk rows of node i are `indices[indptr[i]:indptr[i + 1]]`.
     previous
@@ -45,7 +45,7 @@ class KeptNodes:
     def of(
         cls, before: Rows, fresh: Sequence[Node], previous: Stored | None, seen: Before | None
     ) -> KeptNodes:
-        """Of nodes whose members are as they were, sources and all (`Before.same`), and of fresh ones."""
+        """From nodes whose members and sources are unchanged (`Before.same`), and fresh ones."""
         kept = before >= 0
         if previous is None or seen is None or not kept.any():
             indptr, indices = np.zeros(1, np.int64), np.zeros(0, np.int64)
@@ -81,7 +81,7 @@ class KeptNodes:
         return [next(known) if row >= 0 else next(fresh).text for row in self.before.tolist()]
 
     def column(self, name: str, fresh: NDArray[Any]) -> NDArray[Any]:
-        """An array with a value for each node: the previous ones, and those given for what was made."""
+        """An array with a value for each node: the previous values, and the given ones of fresh nodes."""
         found = np.zeros((len(self.before), *fresh.shape[1:]), fresh.dtype)
         kept = self.before >= 0
         found[~kept] = fresh
@@ -98,7 +98,7 @@ class KeptNodes:
         return self.column(VECTOR_KEYS, text_keys(node.text for node in self.fresh))
 
     def vectors(self, name: str, fresh: Vectors) -> Vectors:
-        """The vectors of all nodes, shape (nodes, dimension); those given, not a copy, if all were made."""
+        """The vectors of all nodes, shape (nodes, dimension); `fresh` itself if all are fresh."""
         return fresh if (self.before < 0).all() else self.column(name, fresh)
 
     def rows(self, name: str, fresh: Vectors, rows: Rows) -> Vectors:
@@ -117,7 +117,7 @@ class KeptNodes:
 
 
 def joined(parts: Sequence[KeptNodes]) -> Carried:
-    """The nodes of several parts, one after the other, to be stored."""
+    """The nodes of several parts in a row, to be stored."""
     none = np.zeros(0, np.int64)
     sizes = [np.diff(each.indptr) for each in parts]
     return Carried(
@@ -129,12 +129,9 @@ def joined(parts: Sequence[KeptNodes]) -> Carried:
 
 
 def stored_vectors(previous: Stored | None, name: str, before: Rows, vectors: Vectors) -> Vectors:
-    """Vectors of nodes, so that those which an array of the previous index has are not stored again.
+    """Vectors of nodes, without storing again those of the previous index.
 
-    Parameters
-    ----------
-    before
-        The row there of each vector that is the same, or -1.
+    `before` holds the row of each equal vector in the previous array `name`, or -1.
     """
     if previous is None or not (before >= 0).any():
         return vectors

@@ -40,7 +40,7 @@ Pair = tuple[str, str]
 
 @dataclass
 class Side:
-    """The extractions of a corpus, before or now, with what the corpus makes of names and terms."""
+    """The extractions of a corpus, before or now, with the corpus' decisions about names and terms."""
 
     tables: Tables
     stored: Stored
@@ -68,7 +68,7 @@ class Side:
         return [] if place < 0 else self.tables.terms.rows[self.tables.terms.at(place)].tolist()
 
     def supported(self, name: str) -> bool:
-        """Whether the corpus has it that this is a name (`support.settle`)."""
+        """Whether the corpus supports a name (`candidates.settle`)."""
         if name not in self._supported:
             self._support([name])
         return self._supported[name]
@@ -81,7 +81,7 @@ class Side:
         self._supported |= zip(new, (certain >= np.maximum(1, DOUBTFUL_SHARE * times)).tolist(), strict=True)
 
     def target(self, name: str) -> str | None:
-        """The name under which one goes; None if it is no name."""
+        """The name that a name goes under; None if it is no name."""
         if not self.supported(name):
             return None
         aliases: dict[str, str] = {}
@@ -93,7 +93,7 @@ class Side:
         return resolved(name, aliases)
 
     def _in_full(self, short: str) -> list[str]:
-        """The names in full that a form of address with a last name may stand for."""
+        """The full names that a form of address with a last name may stand for."""
         return [name for name in self._full.get(short, ()) if self.supported(name)]
 
     @cached_property
@@ -101,14 +101,14 @@ class Side:
         return by_short(self.tables.addressed)
 
     def chosen(self, term: str) -> bool:
-        """Whether the corpus makes an entity of a term (`terms.select_terms`)."""
+        """Whether a term becomes an entity (`candidates.select_terms`)."""
         if term not in self._chosen:
             count = self._joins(term)
             self._chosen[term] = count > 0 and not self._gives_way(term, count)
         return self._chosen[term]
 
     def _gives_way(self, term: str, count: int) -> bool:
-        """Whether a longer term that this is part of is in as many chunks."""
+        """Whether a longer term that contains this one is in as many chunks."""
         terms = self.tables.terms
         places = terms.places(self.tables.wider.holding(key_of(term)))
         places = places[places >= 0]
@@ -117,17 +117,17 @@ class Side:
         return any(self._joins(longer) == count for longer in self._longer(term))
 
     def _joins(self, term: str) -> int:
-        """In how many chunks a term is, if it tells these from others; else 0."""
+        """The number of chunks of a term, if the term tells them from others; else 0."""
         count = len(self.rows_of_term(term))
         return count if 2 <= count <= most_common(self.chunks) and is_thing(term) else 0
 
     def _longer(self, term: str) -> list[str]:
-        """Terms that this is part of, in a chunk that has it: one in as many chunks is in the same ones."""
+        """Terms that contain this one, in one of its chunks; a term of as many chunks is in all of them."""
         (found,) = self.read(self.rows_of_term(term)[:1]).values()
         return [longer for longer in found.terms if term in parts_of(longer)]
 
     def ends(self, names: Iterable[str]) -> dict[str, str]:
-        """The canonical name under which each name goes in the graph, empty if under none."""
+        """The canonical name under which each name is in the graph; empty if it is not."""
         keys = {name: canonical_name(name) for name in names}
         found = {key for key in keys.values() if key}
         self._support(found)
@@ -136,7 +136,7 @@ class Side:
         return {name: resolved(key, aliases) if key in targets else "" for name, key in keys.items()}
 
     def collected(self, rows: Iterable[int], terms: Collection[str]) -> Merge:
-        """What some chunks add to the graph, with those of some terms that are things."""
+        """What some chunks add to the graph, with those of some terms that become entities."""
         found = collect(self.read(rows))
         self._support(found.entities)
         targets = {name: self.target(name) for name in found.entities}
@@ -156,7 +156,7 @@ class Change:
     before, now
         The two corpora.
     gone, came
-        The rows of chunks whose share is taken away from the graph before, and of those whose share is added.
+        Rows of the chunks whose contribution is removed from the previous graph, and of those whose is added.
     terms
         The terms of changed chunks.
     """
@@ -171,18 +171,14 @@ class Change:
     def of(
         cls, before: Side, now: Side, gone: Sequence[int], came: Sequence[int], rows: Rows
     ) -> Change | None:
-        """The change, where some chunks went and some came.
+        """The change of a corpus; None if it touches so much that all is better merged anew.
 
         Parameters
         ----------
         gone, came
-            Rows of the chunks that changed, before and now.
+            Rows of the changed chunks, before and now.
         rows
-            The row now of each chunk there was, or -1.
-
-        Returns
-        -------
-        None if it touches so much, or in such a way, that all is better merged anew.
+            The present row of each previous chunk, or -1.
         """
         changed = [*before.read(gone).values(), *now.read(came).values()]
         if not all(map(closed, changed)):
@@ -206,38 +202,38 @@ class Change:
 
     @cached_property
     def taken(self) -> Merge:
-        """What those chunks added before."""
+        """What the chunks added before."""
         return self.before.collected(self.gone, self.terms)
 
     @cached_property
     def added(self) -> Merge:
-        """What they add now."""
+        """What the chunks add now."""
         return self.now.collected(self.came, self.terms)
 
     @property
     def entities(self) -> list[str]:
-        """The entities that are touched, by canonical names, sorted."""
+        """The touched entities, by canonical names, sorted."""
         return sorted({*self.taken.entities, *self.added.entities})
 
     @property
     def pairs(self) -> list[Pair]:
-        """The relations that are touched, sorted."""
+        """The touched relations, sorted."""
         return sorted({*self.taken.relations, *self.added.relations})
 
     @property
     def units(self) -> list[Unit]:
-        """The units that are touched, sorted."""
+        """The touched units, sorted."""
         return sorted({*self.taken.units, *self.added.units})
 
     @property
     def notes(self) -> Counter[str]:
-        """What counts change by."""
+        """The differences of counts."""
         found = Counter(self.added.notes)
         found.subtract(self.taken.notes)
         return found
 
     def entity(self, name: str, counted: tuple[Counter[str], Counter[str], bool] | None) -> EntityFragments:
-        """An entity's spellings and types, from those before; chunks and descriptions as in `added`."""
+        """An entity's updated spellings and types; chunks and descriptions as in `added`."""
         found = EntityFragments()
         names, types = (Counter[str](), Counter[str]()) if counted is None else counted[:2]
         if name in self.added.entities:
@@ -250,10 +246,7 @@ class Change:
         return found
 
     def whole(self, rows: Iterable[int], entities: Collection[str], pairs: Collection[Pair]) -> Merge:
-        """All that some chunks say now of some entities and between some pairs.
-
-        Of the entities there are the descriptions alone, which are derived from all of them.
-        """
+        """What some chunks say now: descriptions of some entities, and relations of some pairs."""
         extractions = self.now.read({*rows, *self.came})
         ends = self.now.ends({name for each in extractions.values() for name in _named(each)})
         found = Merge()
@@ -271,14 +264,14 @@ class Change:
 
 
 def _named(extraction: Extraction) -> Iterator[str]:
-    """The names in an extraction of which it says something."""
+    """The names in an extraction that it describes or relates."""
     yield from (entity.name for entity in extraction.entities if entity.description)
     for relation in extraction.relations:
         yield from (relation.source, relation.target)
 
 
 def _counted_otherwise(before: Side, now: Side) -> Iterator[str]:
-    """Terms in as many chunks as are too many before or now, but not both."""
+    """Terms of too many chunks before or now, but not both."""
     least, most = sorted((most_common(before.chunks), most_common(now.chunks)))
     for side in (before, now):
         counts = np.diff(side.tables.terms.starts)
@@ -290,7 +283,7 @@ def _counted_otherwise(before: Side, now: Side) -> Iterator[str]:
 
 
 def _seen_otherwise(before: Side, now: Side, names: Collection[str]) -> Iterator[str]:
-    """Those of some names, and of names that stand for them, that are seen otherwise now."""
+    """Those of some names, and of their forms of address, whose target changed."""
     todo, known = set(names), set(names)
     while todo:
         short = {short_of(name) for name in todo}

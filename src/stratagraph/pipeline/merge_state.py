@@ -42,12 +42,9 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Wider(NamedTuple):
-    """Terms in writing without capitals by their parts, which need not be terms of the same chunks.
+    """Terms in writing without capitals by their parts, which may be terms of other chunks.
 
-    Attributes
-    ----------
-    parts, terms
-        The keys of a part and of a term, ascending, shape (pairs,).
+    `parts` and `terms` hold the keys of a part and of a term, ascending, shape (pairs,).
     """
 
     parts: Keys
@@ -71,7 +68,7 @@ class Wider(NamedTuple):
         return cls(parts[fresh], terms[fresh])
 
     def holding(self, part: Keys) -> Keys:
-        """The keys of the terms that a part, as an array of one, is part of."""
+        """The keys of the terms that contain a part (an array of one key)."""
         left, right = (int(np.searchsorted(self.parts, part, side)[0]) for side in ("left", "right"))
         return self.terms[left:right]
 
@@ -94,7 +91,7 @@ class Tables(NamedTuple):
 
     @classmethod
     def of(cls, collected: Merge) -> Tables:
-        """Of extractions that were collected, and not yet settled."""
+        """From extractions that were collected and not yet settled."""
         found = collected.entities.items()
         told = ((key, each.chunks, each.certain) for key, each in found)
         names = ((key, row, row in certain) for key, rows, certain in told for row in rows)
@@ -147,7 +144,7 @@ class Tables(NamedTuple):
 
 
 def first_of_two(term: str) -> str:
-    """The first word of a term of two words, else nothing."""
+    """The first word of a term of two words, else ""."""
     first, _, second = term.partition(" ")
     return first if second and " " not in second else ""
 
@@ -161,7 +158,7 @@ def _postings(found: Iterable[tuple[str, int, int]]) -> Postings:
 
 
 def _lower(terms: Mapping[str, Collection[int]]) -> Postings:
-    """How many terms of two words begin with a word, by the chunks that have them."""
+    """How many terms of two words begin with a word, by their chunks."""
     numbers: dict[str, int] = {}
     firsts = (
         (numbers.setdefault(word, len(numbers)), rows)
@@ -176,7 +173,7 @@ def _lower(terms: Mapping[str, Collection[int]]) -> Postings:
 
 
 def closed(extraction: Extraction) -> bool:
-    """Whether the parts of each term are terms of the chunk too, as the rules find them (`Side.chosen`)."""
+    """Whether the parts of each term are terms of the chunk too, as with the rules (`Side.chosen`)."""
     terms = frozenset(extraction.terms)
     return all(
         has_uncased(term)
@@ -192,13 +189,13 @@ def spellings(entities: Sequence[EntityFragments]) -> Arrays:
 
 
 def spelt(entity: EntityFragments) -> bytes:
-    """The spellings and types of an entity, and whether it has descriptions."""
+    """The spellings and types of an entity, and whether it has descriptions, as JSON."""
     counted = [sorted(entity.names.items()), sorted(entity.types.items()), bool(entity.texts)]
     return json.dumps(counted, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def describing(entities: Iterable[EntityFragments]) -> Arrays:
-    """Which of their chunks describe entities, as it is stored."""
+    """The array that tells which of their chunks describe entities."""
     found = []
     for each in entities:
         texts = {chunk for chunk, _ in each.texts}
@@ -207,12 +204,12 @@ def describing(entities: Iterable[EntityFragments]) -> Arrays:
 
 
 def read_describing(arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.bool_]:
-    """Which of the first `count` chunks behind entities describe them."""
+    """Whether each of the first `count` chunks of entities describes its entity."""
     return np.unpackbits(arrays[DESCRIBING], count=count).astype(np.bool_)
 
 
 def ragged(values: Sequence[bytes]) -> Arrays:
-    """Bytes of any length, one after the other."""
+    """The arrays of bytes of any length."""
     starts = np.cumsum([0, *map(len, values)], dtype=np.int64)
     return {
         f"{PREFIX}spellings.starts": starts,
@@ -221,14 +218,14 @@ def ragged(values: Sequence[bytes]) -> Arrays:
 
 
 class Spellings:
-    """The spellings that a graph keeps, by the rows of its entities."""
+    """The stored spellings, by the rows of entities."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self._starts = arrays[f"{PREFIX}spellings.starts"]
         self._bytes = arrays[f"{PREFIX}spellings.bytes"]
 
     def read(self, row: int) -> tuple[Counter[str], Counter[str], bool]:
-        """How often an entity has each spelling and each type, and whether it has descriptions."""
+        """The counted spellings and types of an entity, and whether it has descriptions."""
         raw = self._bytes[int(self._starts[row]) : int(self._starts[row + 1])].tobytes()
         names, types, described = json.loads(raw.decode("utf-8", "surrogatepass"))
         for name, count in (*names, *types):
@@ -237,7 +234,7 @@ class Spellings:
         return Counter(dict(names)), Counter(dict(types)), bool(described)
 
     def spliced(self, before: Rows, fresh: Sequence[bytes]) -> Arrays:
-        """Those of the rows in `before`, with `fresh` ones in turn where it is -1."""
+        """The spellings of the rows in `before`, with `fresh` ones in turn where it is -1."""
         new = before < 0
         sizes = np.zeros(len(before), np.int64)
         old = before[~new]
@@ -253,12 +250,12 @@ class Spellings:
 
 
 def notes_array(notes: Mapping[str, int]) -> Arrays:
-    """What was counted, as it is stored."""
+    """The array of counts."""
     return {f"{PREFIX}notes": _json_array({key: count for key, count in sorted(notes.items()) if count})}
 
 
 def read_notes(arrays: Mapping[str, NDArray[Any]]) -> Counter[str]:
-    """What was counted."""
+    """The stored counts."""
     found = _read_json(arrays, f"{PREFIX}notes")
     if not isinstance(found, dict) or not all(isinstance(count, int) for count in found.values()):
         raise ValueError(f"array '{PREFIX}notes' holds {str(found)[:60]}, and no counts")
@@ -266,7 +263,7 @@ def read_notes(arrays: Mapping[str, NDArray[Any]]) -> Counter[str]:
 
 
 def read_names(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
-    """The names in full under forms of address."""
+    """The stored full names with forms of address."""
     found = _read_json(arrays, ADDRESSED)
     if not isinstance(found, list) or not all(isinstance(name, str) and short_of(name) for name in found):
         raise ValueError(f"array '{ADDRESSED}' holds {str(found)[:60]}, and no names under forms of address")
@@ -282,7 +279,7 @@ def _read_json(arrays: Mapping[str, NDArray[Any]], name: str) -> Any:
 
 
 def check(checks: Checks, entities: int, chunks: int) -> None:
-    """Whether the arrays for updates fit each other and a graph; `ValueError` names one that does not."""
+    """Raise `ValueError` unless the arrays for updates fit each other and the graph."""
     for table in _TABLES:
         keys = checks.of(f"{PREFIX}{table}.keys", np.uint64, (None,))
         check_ascending(keys, f"{PREFIX}{table}.keys", strictly=True)

@@ -69,8 +69,8 @@ def _placeholder(values: Mapping[str, str], max_tokens: int) -> str:
 async def summarize(groups: Iterable[Group], gate: Gate, *, prompt: Prompt, max_tokens: int) -> list[Summary]:
     """One summary per group, in order.
 
-    Without a model each is extractive (`extractive_summary`). Where the model fails for a group, its summary
-    is extractive too, and the failure is in the gate's list.
+    Extractive without a model (`extractive_summary`), and where the model fails; the failure is in the gate's
+    list.
     """
     held = list(groups)
     if not gate.has_llm:
@@ -89,21 +89,21 @@ async def summarize(groups: Iterable[Group], gate: Gate, *, prompt: Prompt, max_
 
 
 async def extractive_summaries(groups: Iterable[Sequence[str]], max_tokens: int, gate: Gate) -> list[str]:
-    """`extractive_summary` of each group of texts, in order, by the workers that there are."""
+    """`extractive_summary` of each group of texts, in order, by the gate's workers."""
     memory = gate.memory.setdefault(_MEMORY, SentenceMemory())
     function = partial(_summaries, max_tokens=max_tokens, count_tokens=gate.count_tokens, memory=memory)
     return await gate.compute(function, map(list, groups), batch=_AT_ONCE)
 
 
 class SentenceMemory:
-    """The sentences of texts, and the vectors that take long: what is said of an entity is in many groups.
+    """Remembers the sentences of texts and their vectors, because an entity's texts are in many groups.
 
-    It belongs to one index, which gives it up when it deletes something. A worker elsewhere gets none.
+    It belongs to one index, which drops it when it deletes something. Workers in other processes get none.
     """
 
     def __init__(self) -> None:
         self._embedder = HashingEmbedder()
-        self.split = lru_cache(_REMEMBERED)(_all_sentences)
+        self.split = lru_cache(_REMEMBERED)(_split)
         self._row = lru_cache(_REMEMBERED)(self._embedder.row)
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
@@ -138,10 +138,10 @@ def extractive_summary(
 ) -> str:
     """The most central sentences of some texts, in their order, without repeats, within `max_tokens`.
 
-    Centrality is the cosine of a sentence's vector to the sum of all sentences' vectors (degree
-    centrality of LexRank, without its n x n matrix). The vectors are of hashed words: they cost
-    nothing, where the index's own embedder may be paid per sentence. A sentence whose similarity to
-    a chosen one reaches `REPEAT` is passed over. If no sentence fits, the most central one is cut.
+    Centrality is the cosine of a sentence's vector with the sum of all (degree centrality of LexRank without
+    its n x n matrix). Vectors are of hashed words, since the index's embedder may be paid for. A sentence
+    whose similarity to a chosen one reaches `REPEAT` is left out. If no sentence fits, the most central one
+    is cut.
     """
     memory = memory or SentenceMemory()
     candidates = _sentences(texts, memory)
@@ -167,7 +167,7 @@ def extractive_summary(
 
 
 def _sentences(texts: Sequence[str], memory: SentenceMemory) -> list[str]:
-    """Distinct sentences in order, no titles or bylines; of very long groups an even share of each text."""
+    """Distinct sentences in order, no titles or bylines; of long groups an even share of each text."""
     told = [text for text in texts if not (text.endswith(".") and is_byline(text, 0, len(text)))] or texts
     share = max(1, _CANDIDATES // max(1, len(told)))
     found = chain.from_iterable(
@@ -176,20 +176,13 @@ def _sentences(texts: Sequence[str], memory: SentenceMemory) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _split(text: str, most: int | None) -> tuple[str, ...]:
+def _split(text: str, most: int | None = None) -> tuple[str, ...]:
     found = (" ".join(text[start:end].split()) for start, end in statements(text, most=most))
     return tuple(filter(None, found))
 
 
-def _all_sentences(text: str) -> tuple[str, ...]:
-    return _split(text, None)
-
-
 class _Sentences(NamedTuple):
-    """Unit vectors of sentences: the row, place and value of all that is not 0, and where each row begins.
-
-    They are too few and too short for what a sparse matrix costs to make.
-    """
+    """Sparse unit vectors of sentences: row, place and value of non-zero elements; starts of rows."""
 
     starts: Rows
     rows: Rows

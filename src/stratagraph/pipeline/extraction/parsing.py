@@ -220,7 +220,8 @@ def _sections(value: Any) -> dict[str, list[Any]] | None:
         return found or None
     if not isinstance(value, list) or not any(isinstance(each, str | dict) for each in value):
         return None
-    wholes = [_sections(each) for each in value if isinstance(each, dict) and not _is_element(each)]
+    others = [each for each in value if isinstance(each, dict) and not isinstance(_first(each, _NAME), str)]
+    wholes = [_sections(each) for each in others]  # objects with a name are entities
     if not any(wholes):
         return {"entities": value}
     merged: dict[str, list[Any]] = {}
@@ -228,11 +229,6 @@ def _sections(value: Any) -> dict[str, list[Any]] | None:
         for kind, elements in whole.items():
             merged.setdefault(kind, []).extend(elements)
     return merged
-
-
-def _is_element(value: Mapping[str, Any]) -> bool:
-    """Whether an object is an entity, rather than an answer that has a list of them."""
-    return isinstance(_first(value, _NAME), str)
 
 
 def parse_extraction(answer: str) -> ExtractionAnswer:

@@ -1,7 +1,7 @@
 """Extractions that an update takes over without reading them.
 
-A chunk's extraction is taken over if the chunk is known, its document did not come again (its title may have
-changed), and what made the extraction would make it today. Who made each stands in an array.
+A chunk's extraction is taken over if the chunk is known, its document was not given again (its title may have
+changed), and its maker would make the same today. An array holds the makers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ of all chunks, as JSON."""
 
 
 def maker_key(maker: str) -> int:
-    """64 bits that stand for what made an extraction."""
+    """The key of what made an extraction."""
     return content_key("maker", maker)
 
 
@@ -48,8 +48,8 @@ def unread(
     given
         Rows whose extraction the caller gives.
     makers
-        With a model, those whose extractions are good enough. None: those of any model are, and those of
-        rules if these are of this `recipe`.
+        With a model, the makers whose extractions are good enough. None admits those of any model, and those
+        of rules with this `recipe`.
     """
     found = np.full(size, -1, np.int64)
     if previous is None or kept is None or MAKERS not in previous.arrays:
@@ -67,12 +67,12 @@ def unread(
 
 
 def of_makers(makers: NDArray[np.uint64], wanted: Iterable[str]) -> NDArray[np.bool_]:
-    """Which extractions some makers made, by the array of all."""
+    """Which extractions are by some makers."""
     return np.isin(makers, _keys(wanted))
 
 
 def all_makers(rows: Rows, fresh: Sequence[Node], previous: Stored | None) -> NDArray[np.uint64]:
-    """Who made each extraction: those of previous `rows`, and fresh ones where there is none."""
+    """The makers of all extractions: of previous `rows`, and of fresh nodes where the row is -1."""
     found = np.zeros(len(rows), np.uint64)
     found[rows < 0] = _keys(node.extra["maker"] for node in fresh)
     if previous is not None and (rows >= 0).any():
@@ -81,7 +81,7 @@ def all_makers(rows: Rows, fresh: Sequence[Node], previous: Stored | None) -> ND
 
 
 def all_notes(rows: Rows, fresh: Sequence[Node], previous: Stored | None) -> Counter[str]:
-    """What was noted of all chunks; of the previous extractions those are read that went."""
+    """The counts of all chunks; of the previous extractions only deleted ones are read."""
     found = _noted(fresh)
     if previous is not None and (rows >= 0).any():
         found += _read(previous)
@@ -91,7 +91,7 @@ def all_notes(rows: Rows, fresh: Sequence[Node], previous: Stored | None) -> Cou
 
 
 def arrays(makers: NDArray[np.uint64], recipe: str, notes: Counter[str]) -> dict[str, NDArray[Any]]:
-    """What the next update reads."""
+    """The arrays for the next update."""
     text = json.dumps(dict(sorted(notes.items())), ensure_ascii=False)
     return {
         MAKERS: makers,
@@ -101,7 +101,7 @@ def arrays(makers: NDArray[np.uint64], recipe: str, notes: Counter[str]) -> dict
 
 
 def check(stored: Stored) -> None:
-    """Whether these arrays, where there are any, fit the extractions; `Damaged` if not."""
+    """Raise `Damaged` unless these arrays fit the extractions."""
     with damage("extraction"):
         checks = Checks(stored.arrays)
         if checks.has(MAKERS):
