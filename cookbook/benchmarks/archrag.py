@@ -24,6 +24,7 @@ import numpy as np
 from stratagraph.methods.archrag import METHOD, ArchRAGConfig, ArchRAGOptions
 from stratagraph.methods.base import Graph, Opened, Question
 from stratagraph.pipeline.carryover import text_keys
+from stratagraph.pipeline.lexical import LexicalIndex
 from stratagraph.pipeline.names.index import NameIndex
 from stratagraph.pipeline.nearest import Nearest
 from stratagraph.pipeline.reports import ReportSchema
@@ -151,6 +152,7 @@ def synthetic(entities: int, relations: int) -> tuple[Corpus, Graph, np.ndarray]
         "units.indices": np.zeros(0, np.int64),
         "vectors": vectors,
         **{f"names.{key}": array for key, array in NameIndex.build(["nobody"]).items()},
+        **{f"lexical.{key}": array for key, array in LexicalIndex.build([""] * chunks).items()},
         "walk.indptr": np.zeros(chunks + entities + 1, np.int64),
         "walk.indices": np.zeros(0, np.int64),
         "walk.data": np.zeros(0, np.float64),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 import time
@@ -208,9 +207,7 @@ def test_estimates_in_the_frameworks() -> None:
     found = HierarchicalRetriever.estimate(given, llm=llm, prices=PRICES)
     assert counts(found) == counts(core)
     assert found.cost is not None
-    assert counts(asyncio.run(HierarchicalRetriever.aestimate(given, llm=llm))) == counts(core)
     llm = OpenAIChatModel("m", base_url="http://127.0.0.1:9/v1")
     nodes = [schema.Document(text=t, id_=str(n)) for n, t in enumerate(texts)]
     other = ArchRAGIndex.estimate(nodes, llm=llm, embed_model=False)
     assert other.calls == pytest.approx(core.calls, rel=0.15)
-    assert counts(asyncio.run(ArchRAGIndex.aestimate(nodes, llm=llm, embed_model=False))) == counts(other)
