@@ -522,3 +522,25 @@ def test_too_few_open_files_are_told(root: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
         for descriptor in taken:
             os.close(descriptor)
+
+
+def test_a_delete_that_was_stopped_between_shards_is_finished_by_the_same_call(
+    root: Path, tmp_path: Path, call: Caller
+) -> None:
+    path = shutil.copytree(root, tmp_path / "copy")
+    gone = [document.id for document in DOCS[:12]]
+    with call(sg, "open_index", path, embedder=EMBEDDER) as index:
+        folder = Directory.open(path / "shard-0001")
+        with WriterLock(folder, "held"), pytest.raises(Locked):
+            call(index, "delete", gone)
+        folder.close()
+        index.reload()
+        left = index.documents().keys() & set(gone)
+        assert 0 < len(left) < len(gone)
+        with pytest.raises(KeyError, match="nowhere"):
+            call(index, "delete", ["nowhere", *gone])
+        call(index, "delete", gone)
+        assert index.documents().keys() == {document.id for document in DOCS} - set(gone)
+        with pytest.raises(KeyError):
+            call(index, "delete", gone)
+    assert json.loads((path / "shards.json").read_text("utf-8"))["deleting"] == []

@@ -303,6 +303,20 @@ def test_a_killed_copy_leaves_the_earlier_or_the_new_one(tmp_path: Path) -> None
     assert len(names(path / "generations")) == 1
 
 
+def test_a_first_copy_that_was_killed_is_done_again(tmp_path: Path) -> None:
+    """A generation that was never complete says nothing of a lost CURRENT, whatever its number."""
+    source = filled(tmp_path / "idx")
+    publish(source, {"a": ["two"]})
+    assert names(source.path / "generations") == ["2"]
+    source.copy_to(tmp_path / "copy")
+    (tmp_path / "copy/CURRENT").unlink()
+    (tmp_path / "copy/generations/2").rename(tmp_path / "copy/generations/2.partial")
+    source.copy_to(tmp_path / "copy")
+    copy = IndexFolder.open(tmp_path / "copy")
+    assert copy.verify() == []
+    assert copy.snapshot().documents().keys() == source.snapshot().documents().keys()
+
+
 def test_a_writer_that_never_publishes_does_not_disturb(tmp_path: Path) -> None:
     folder = filled(tmp_path / "idx")
     with folder.writer("insert") as staging:

@@ -19,7 +19,7 @@ from stratagraph.errors import IndexExists, MapperError, NotAnIndex
 from stratagraph.models.budget import Account, Prices
 from stratagraph.models.estimate import Estimate
 from stratagraph.pipeline.entity_resolution import Rule
-from stratagraph.records import BuildReport, Usage
+from stratagraph.records import BuildReport, Usage, content_key
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.shards import ShardedFolder
@@ -71,6 +71,9 @@ class _Shards:
         await in_thread(self._folder.settled, spread)
         if tells := self._tells(change, before):
             await in_thread(self._folder.tell, change.operation)
+        deletes = change.operation == "delete" and sum(map(len, phases)) > 1
+        if deletes:
+            await in_thread(self._folder.tell_deleting, map(content_key, change.removed))
         await in_thread(self._forget, phases, before)
         models, mapper = self._models, self._models.mapper
         # Extractions that were given are not sent along with every shard.
@@ -87,6 +90,8 @@ class _Shards:
             await in_thread(self._forget, phases, before)
         if tells:
             await in_thread(self._folder.tell, None)
+        if deletes or (change.operation == "delete" and self._folder.spread.deleting):
+            await in_thread(self._folder.tell_deleting, ())
         return self._report(change, reports, skipped)
 
     async def estimated(self, change: Change, prices: Prices | None) -> Estimate:
@@ -137,6 +142,7 @@ class _Shards:
         if change.operation != "delete":
             return spread, [[_Step(number, change) for number in before.numbers]], []
         held, unknown = removals(tuple(change.removed), before)
+        unknown = [identity for identity in unknown if content_key(identity) not in spread.deleting]
         if unknown and not change.missing_ok:
             raise KeyError(
                 f"no document {unknown[0]!r} in the index ({len(unknown)} of {len(change.removed)} ids "

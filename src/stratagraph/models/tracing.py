@@ -10,6 +10,8 @@ name.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
@@ -101,8 +103,16 @@ def _current(opened: Span) -> AbstractContextManager[Span]:
 @cache
 def _tracer() -> Tracer | None:
     """The package's tracer; None without OpenTelemetry."""
-    try:
-        from opentelemetry import trace
-    except ImportError:
-        return None
+    with _importing:
+        try:
+            from opentelemetry import trace
+        except ImportError:
+            return None
     return trace.get_tracer("stratagraph")
+
+
+_importing = threading.Lock()
+if hasattr(os, "register_at_fork"):  # a child forked during the import would wait for ever for its end
+    os.register_at_fork(
+        before=_importing.acquire, after_in_parent=_importing.release, after_in_child=_importing.release
+    )

@@ -116,7 +116,7 @@ class Layout:
 
     def _never_published(self) -> int:
         """0, or `Damaged` if generations beyond a first one show that CURRENT was lost."""
-        later = [number for number, partial in self._numbers() if number > 1]
+        later = [number for number, partial in self._numbers() if number > 1 and not partial]
         if later:
             raise Damaged(f"{self.path / CURRENT}: missing, although generation {max(later)} exists")
         return 0

@@ -14,7 +14,7 @@ method. After the first two, the shards do not open as one; a method is left out
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -221,7 +221,7 @@ class ShardedFolder:
         )
         with WriterLock(self._root, "shards"):
             present = _read(self._root)
-            now = replace(spread, shards=shards, unfinished=present.unfinished)
+            now = replace(spread, shards=shards, unfinished=present.unfinished, deleting=present.deleting)
             if now != present:
                 self._write(now)
 
@@ -229,6 +229,11 @@ class ShardedFolder:
         """Record an unfinished operation on all shards; None when it has ended."""
         with WriterLock(self._root, "shards"):
             self._write(replace(_read(self._root), unfinished=unfinished))
+
+    def tell_deleting(self, keys: Iterable[int]) -> None:
+        """Record the keys of the ids that a delete removes; none when it has ended."""
+        with WriterLock(self._root, "shards"):
+            self._write(replace(_read(self._root), deleting=tuple(keys)))
 
     def require_whole(self, operation: str | None = None) -> None:
         """Refuse to change shards if one is missing, or another operation is unfinished.

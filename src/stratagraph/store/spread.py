@@ -32,12 +32,14 @@ class Shard:
 class Spread:
     """How documents are spread over shards: by the hash of their id, or by a metadata key.
 
-    `unfinished` is an operation on all shards that is running or was stopped.
+    `unfinished` is an operation on all shards that is running or was stopped. `deleting` holds keys of the
+    ids that a running or stopped delete removes, so that the same delete can be repeated.
     """
 
     shards: tuple[Shard, ...]
     by: str | None = None
     unfinished: str | None = None
+    deleting: tuple[int, ...] = ()
 
     @classmethod
     def over(cls, count: int) -> Spread:
@@ -63,7 +65,8 @@ class Spread:
     def to_json(self) -> str:
         """The text of `shards.json`."""
         shards = [asdict(each) for each in self.shards]
-        content = {FORMAT_KEY: FORMAT, "by": self.by, "unfinished": self.unfinished, "shards": shards}
+        content = {FORMAT_KEY: FORMAT, "by": self.by, "unfinished": self.unfinished}
+        content |= {"deleting": self.deleting, "shards": shards}
         return json.dumps(content, indent=1)
 
     @classmethod
@@ -72,7 +75,7 @@ class Spread:
         content = json_object(text, path, str(path.parent), "build --shards N", "build_shards")
         try:
             shards = tuple(Shard(**each) for each in content["shards"])
-            spread = cls(shards, content["by"], content.get("unfinished"))
+            spread = cls(shards, content["by"], content["unfinished"], tuple(content["deleting"]))
             spread._check()
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise Damaged(f"{path}: not a list of shards ({error!r})") from error
@@ -83,6 +86,8 @@ class Spread:
             raise ValueError(f"{len(self.shards)} shards by {self.by!r}")
         if self.unfinished not in (None, BUILD, COPY, ADD_METHOD):
             raise ValueError(f"the unfinished operation {self.unfinished!r}")
+        if any(type(key) is not int for key in self.deleting):
+            raise ValueError(f"the keys {self.deleting!r} of deleted ids")
         for at, each in enumerate(self.shards):
             if each.folder != f"shard-{at:04d}" or type(each.built) is not bool:
                 raise ValueError(f"shard {at} cannot be {each!r}")
