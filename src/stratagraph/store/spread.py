@@ -65,8 +65,8 @@ class Spread:
     def to_json(self) -> str:
         """The text of `shards.json`."""
         shards = [asdict(each) for each in self.shards]
-        content = {FORMAT_KEY: FORMAT, "by": self.by, "unfinished": self.unfinished}
-        content |= {"deleting": self.deleting, "shards": shards}
+        fields = {"by": self.by, "unfinished": self.unfinished, "deleting": self.deleting, "shards": shards}
+        content = {FORMAT_KEY: FORMAT, **fields}
         return json.dumps(content, indent=1)
 
     @classmethod
