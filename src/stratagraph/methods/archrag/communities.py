@@ -180,10 +180,7 @@ SETTINGS = "report_settings"
 
 
 class Unchanged:
-    """Finds the previous rows of communities that are as they were.
-
-    One whose report no model wrote is none if there is a model now, so that it is written.
-    """
+    """Finds previous rows of unchanged communities; with a model only those whose report a model wrote."""
 
     def __init__(self, graph: Graph, gate: Gate, previous: Stored | None, config: ArchRAGConfig) -> None:
         self._graph = graph

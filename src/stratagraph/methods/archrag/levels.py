@@ -193,8 +193,6 @@ class Level:
         The nodes at some rows.
     read_relations
         Texts of the edges at some rows; none above level 0, whose edges have no text.
-    before
-        What of the level was so in the previous index.
     """
 
     number: int

@@ -45,15 +45,7 @@ def _pairs(count: int) -> tuple[Rows, Rows]:
 
 
 class Relations:
-    """Finds relations by their ends.
-
-    Parameters
-    ----------
-    ends
-        Entity rows of each relation, shape (relations, 2); each pair comes once.
-    entities
-        Number of entities.
-    """
+    """Finds relations by their ends, shape (relations, 2), in which each pair of entities comes once."""
 
     def __init__(self, ends: Rows, entities: int) -> None:
         self._ends = ends
@@ -63,15 +55,7 @@ class Relations:
         self._keys = keys[self._order]
 
     def among(self, rows: Rows, scores: NDArray[np.float32]) -> tuple[Rows, NDArray[np.float32]]:
-        """Relations of which both ends are among `rows`, ascending, and the lower score of the two ends.
-
-        Parameters
-        ----------
-        rows
-            Entities, each once.
-        scores
-            One for each.
-        """
+        """Relations whose ends are both among `rows`, ascending, and the lower score of the two ends."""
         if len(rows) < 2 or not len(self._keys):
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
         found = self._by_pairs(rows) if len(rows) <= _PAIRED else self._by_scan(rows)

@@ -39,10 +39,7 @@ TIES, CHUNK_TIES, SETTINGS = "ties", "chunks.ties", "summary_settings"
 
 
 class Unchanged:
-    """Finds the previous rows of groups that have the same members as they were.
-
-    One whose summary no model wrote is none if there is a model now, so that it is written.
-    """
+    """Finds the previous rows of groups with the same members; with a model only those a model wrote."""
 
     def __init__(self, graph: Graph, gate: Gate, previous: Stored | None, summary_tokens: int) -> None:
         usable = previous is not None and graph.before is not None
@@ -52,15 +49,7 @@ class Unchanged:
         self._asks = gate.has_llm
 
     def rows(self, level: int, labels: Labels, before: Rows, count: int) -> Rows:
-        """The previous row of the summary of each group, or -1, shape (count,).
-
-        Parameters
-        ----------
-        level
-            Of the members; 0 for chunks.
-        labels, before
-            Of each member its group, and its previous row, or -1.
-        """
+        """The previous row of each group's summary, or -1; `labels` and `before` are those of members."""
         if not self._arrays:
             return np.full(count, -1, np.int64)
         found = recognised(labels, before, before >= 0, self._parents(level), count)
@@ -95,18 +84,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One level of the tree: the chunks, or the summaries of the level below.
+    """One level of the tree: the chunks (level 0), or the summaries of the level below.
 
-    Attributes
-    ----------
-    level
-        0 for the chunks.
-    vectors, ties
-        Of all members; what orders those of equal codes, from their ids.
-    before
-        The row that each member had in the previous index, or -1.
-    read
-        The members at some rows.
+    `ties` order members of equal codes, `before` are previous rows or -1, `read` gives the members at rows.
     """
 
     level: int

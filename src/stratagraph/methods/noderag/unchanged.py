@@ -1,4 +1,4 @@
-"""What of the heterograph is as it was in the previous index, with all that it is made of."""
+"""The attributes and elements that are unchanged since the previous index, with all that they are made of."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ ELEMENT_LABELS, SETTINGS = "elements.labels", "text_settings"
 
 
 class Unchanged:
-    """Finds the previous rows of attributes and elements that are as they were.
-
-    What no model wrote is none if there is a model now, so that it is written.
-    """
+    """Finds the previous rows of unchanged attributes and elements; with a model only those a model wrote."""
 
     def __init__(self, graph: Graph, gate: Gate, previous: Stored | None, config: NodeRAGConfig) -> None:
         self._graph = graph
@@ -62,12 +59,8 @@ class Unchanged:
     def communities(self, labels: Labels, attributes: Rows) -> list[Rows | None]:
         """The previous rows of the elements of each community, or None where they are made anew.
 
-        Parameters
-        ----------
-        labels
-            Of the rows of the graph, then of the attributes.
-        attributes
-            The previous row of each attribute, or -1.
+        `labels` are those of the rows of the graph, then of the attributes; `attributes` holds their previous
+        rows.
         """
         count = int(labels.max(initial=-1)) + 1
         if self._previous is None:
