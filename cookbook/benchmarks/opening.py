@@ -4,8 +4,8 @@
 
 FOLDER is a corpus with questions (see `stratagraph.eval.load_dataset`); its documents are cut into passages as
 in `updates.py`. An index of all methods, without a model and over hashed vectors, is built in `--index` once.
-Printed are the milliseconds of opening it with each check, and of the first question to each method, which checks
-the arrays that it reads.
+Printed are milliseconds of opening it with each check, and of the first question to each method, which
+checks the arrays that it reads.
 """
 
 import argparse
