@@ -2,10 +2,10 @@
 
     python cookbook/benchmarks/opening.py FOLDER [FOLDER ...] [--passages 20000] [--index FOLDER] [--runs 15]
 
-FOLDER is a corpus with questions (see `stratagraph.eval.load_dataset`); its documents are cut into passages as
-in `updates.py`. An index of all methods, without a model and over hashed vectors, is built in `--index` once.
-Printed are milliseconds of opening it with each check, and of the first question to each method, which
-checks the arrays that it reads.
+FOLDER is a corpus with questions (see `stratagraph.eval.load_dataset`); its documents are cut into passages
+as in `updates.py`. An index of all methods, without a model and over hashed vectors, is built in `--index`
+once. Printed are the milliseconds of opening it with each check, and of the first question to each method,
+which checks the arrays that it reads.
 """
 
 import argparse
