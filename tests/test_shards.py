@@ -23,9 +23,9 @@ from stratagraph.errors import (
     Damaged,
     EmbedderError,
     FormatMismatch,
-    IndexExists,
     Locked,
     NotAnIndex,
+    SettingsConflict,
     ShardMismatch,
     ShardMissing,
     StoreError,
@@ -361,8 +361,6 @@ def test_a_build_that_was_stopped_is_no_index_until_it_has_ended(tmp_path: Path)
         assert "stopped before its end" in part.stats()["interrupted"]
         with pytest.raises(NotAnIndex, match="do the same again"):
             part.insert(["text"])
-    with pytest.raises(IndexExists, match="has none of these documents"):
-        build(path, docs[-1:], by="topic")
     with build(path, docs, by="topic") as index:
         assert len(index.documents()) == len(docs)
         assert index.stats()["interrupted"] is None
@@ -464,11 +462,41 @@ def test_a_build_resumes_and_refuses_what_is_other(tmp_path: Path) -> None:
         assert len(set(model.prompts)) == len(model.prompts)
     with build(path, llm=model, method="archrag") as index:
         assert index.last_report.usage.calls == 0
-    for docs, shards in ((DOCS[:1], 3), (documents(25), 3)):
-        with pytest.raises(IndexExists):
-            build(path, docs, method="archrag", shards=shards, llm=model)
+    with pytest.raises(SettingsConflict, match="build in another folder"):
+        build(path, method="archrag", llm=model, config={"chunking": {"size": 90, "overlap": 9}})
     with pytest.raises(NotAnIndex, match="3 shards, not 4"):
         build(path, method="archrag", shards=4, llm=model)
+
+
+def test_a_build_over_shards_brings_them_to_what_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "root"
+    build(path, documents(8)).close()
+    given = [*documents(6)[2:], *documents(2, start=100), sg.Document("doc-005", "Mara steered the Dunlin.")]
+    given = [each for each in given if each.id != "doc-005" or each.text.startswith("Mara")]
+    with build(path, given, method="hirag") as index:
+        report = index.last_report
+        assert set(report.added) == {"doc-100", "doc-101"}
+        assert report.updated == ("doc-005",)
+        assert not report.deleted
+        assert index.methods == ("hirag", "lshtree")
+        assert len(index.documents()) == 10
+        assert index.verify() == []
+    with build(path, given, method=None, prune=True) as index:
+        assert set(index.last_report.deleted) == {"doc-000", "doc-001", "doc-006", "doc-007"}
+        assert index.documents().keys() == {each.id for each in given}
+        assert index.stats()["interrupted"] is None
+        assert index.verify() == []
+
+
+def test_a_build_over_shards_moves_and_prunes(tmp_path: Path) -> None:
+    path = tmp_path / "root"
+    docs = [sg.Document(f"d{n}", f"Letter {n} of Ada.", {"tenant": "ab"[n % 2]}) for n in range(6)]
+    build(path, docs, by="tenant").close()
+    moved = sg.Document("d0", "Letter 0 of Ada.", {"tenant": "c"})
+    with build(path, [moved, docs[1]], by="tenant", prune=True) as index:
+        assert index.documents().keys() == {"d0", "d1"}
+        assert set(index.last_report.deleted) == {"d2", "d3", "d4", "d5"}
+        assert index.verify() == []
 
 
 def test_few_documents_leave_shards_empty(tmp_path: Path) -> None:

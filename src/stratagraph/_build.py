@@ -1,4 +1,4 @@
-"""The one recipe behind build, insert, delete, add_method, regroup and estimate.
+"""The one recipe behind build, rebuild, insert, delete, add_method, regroup and estimate.
 
 Read documents, assemble the corpus, embed, extract, merge the graph, build each method, publish. An estimate
 is the same recipe with a counting gate and without the last step. What a change means is decided under the
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from threading import Event
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from stratagraph._memory import release
 from stratagraph._origins import documents_of
 from stratagraph._sync import entered, in_thread, stoppable
 from stratagraph.config import Config, as_config
-from stratagraph.errors import Damaged, IndexExists, VectorStoreError
+from stratagraph.errors import Damaged, EmbedderMismatch, SettingsConflict, VectorStoreError
 from stratagraph.methods import NAMES, get_method
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.log import logger
@@ -56,7 +57,8 @@ from stratagraph.store.staging import Staging
 
 T = TypeVar("T")
 SHARED = (EXTRACTION, GRAPH)  # parts that all methods rest on
-TAKING = ("build", "insert", "estimate")  # operations that take documents
+REBUILD = "rebuild"
+TAKING = ("build", REBUILD, "insert", "estimate")  # operations that take documents
 REGROUP = "regroup"
 RESTORE = "restore vectors"
 NO_VECTOR = "texts without a vector, not found by similarity"
@@ -64,6 +66,7 @@ NOT_ASKED = "passages, too few for a summary; the model was not asked"
 _EMBED_ROWS = 1024
 _MANY = 1024  # new chunks, after whose stages memory is given back
 _NAMED = 10  # documents that a line of the log names
+_SETTING = 80  # characters of a setting that a message shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,8 @@ class Change:
     """An operation and its input.
 
     `methods` and `config` are those of a build, or what `add method` adds; for `regroup`, the methods to
-    regroup. Other operations keep the folder's.
+    regroup. Other operations keep the folder's. A build removes the documents that are not given if `prune`
+    returns True for their ids. The documents of one shard are a `share`, which may be empty.
     """
 
     operation: str
@@ -81,6 +85,8 @@ class Change:
     methods: Sequence[str] = ()
     config: Config = field(default_factory=Config)
     extraction: Given | None = None
+    prune: Callable[[str], bool] | None = None
+    share: bool = False
 
     def __post_init__(self) -> None:
         if self.operation in TAKING:
@@ -110,10 +116,49 @@ def settings_of(manifest: Manifest, running: Config) -> Config:
     return replace(recorded, limits=running.limits, max_failures=running.max_failures)
 
 
+def continued(manifest: Manifest, change: Change) -> tuple[tuple[str, ...], Config]:
+    """The methods and settings of a build over an index: those given come first, those it has stay."""
+    recorded = settings_of(manifest, change.config)
+    methods = tuple(dict.fromkeys([*change.methods, *manifest.methods]))
+    added = {name: own for name, own in change.config.methods.items() if name not in manifest.methods}
+    return methods, replace(recorded, methods={**recorded.methods, **added})
+
+
+def require_same_settings(
+    models: Models,
+    manifest: Manifest,
+    path: Path,
+    change: Change,
+    otherwise: str = "build anew with rebuild=True, for which estimate() tells the cost",
+) -> None:
+    """Raise `SettingsConflict` if a build is given other settings than the index was built with."""
+    recorded, given = settings_of(manifest, change.config), change.config
+    same_embedder = models.has_embedder_of(manifest)
+    found = []
+    if not same_embedder:
+        other = models.embedder_name(manifest.dimension)
+        found.append(f"embedder is {manifest.embedder!r}, {models.said_of_embedder} is {other!r}")
+    known, wanted = recorded.to_dict(), given.to_dict()
+    for name in ("chunking", "extraction", "tokenizer", "prompts", "hnswlib"):
+        found += _differing(name, known[name], wanted[name])
+    for name in {*manifest.methods} & {*given.methods, *change.methods}:
+        found += _differing(name, _plain(recorded, name), _plain(given, name))
+    if found:
+        kind = SettingsConflict if same_embedder else EmbedderMismatch
+        raise kind(
+            f"{str(path)!r} holds an index with other settings: {'; '.join(found)}. Build with the settings "
+            f"of the index (config=None keeps them), or {otherwise}",
+            found,
+        )
+
+
 async def update(target: Target, change: Change) -> BuildReport:
     """Carry out a change and publish it as the next generation."""
     writer = target.folder.writer(
-        change.operation, compact=change.operation == REGROUP, restore=change.operation == RESTORE
+        change.operation,
+        compact=change.operation == REGROUP,
+        restore=change.operation == RESTORE,
+        anew=change.operation == REBUILD,
     )
     async with entered(writer) as staging:
         with stoppable() as stop:
@@ -150,10 +195,11 @@ class _Update:
         change, before = self._change, self._before
         if before is None:
             return tuple(change.methods), change.config
-        self._target.models.check_embedder(before.manifest, before.path)
         recorded = settings_of(before.manifest, change.config)
         if change.operation == "build":
-            return tuple(change.methods), change.config
+            require_same_settings(self._target.models, before.manifest, before.path, change)
+            return continued(before.manifest, change)
+        self._target.models.check_embedder(before.manifest, before.path)
         present = before.manifest.methods
         if change.operation == RESTORE and before.manifest.spent and not self._gate.has_llm:
             raise VectorStoreError(
@@ -169,10 +215,8 @@ class _Update:
 
     async def run(self) -> BuildReport:
         self._intake = await in_thread(self._take_in)
-        self._removed = (*self._known_ids(), *self._intake.emptied)
+        self._removed = (*self._known_ids(), *self._intake.emptied, *self._pruned())
         if self._before is not None:
-            if self._change.operation == "build":
-                self._refuse_other(self._before)
             if self._nothing_to_do(self._before):
                 return self._report(self._before, self._before.manifest.generation)
             with self._booked("check"):
@@ -184,7 +228,7 @@ class _Update:
                 raise found from error
             raise
         finally:
-            if self._removed or self._intake.updated:
+            if self._removed or self._intake.updated or self._staging.replaced is not None:
                 self._gate.memory.clear()  # it holds texts that were deleted or replaced
                 forget_bylines()
 
@@ -261,7 +305,10 @@ class _Update:
             given = self._until_stopped(arrivals(self._change.documents, chunking, models.count_tokens))
             splitter = Splitter(chunking, models.count_tokens)
             return take_in(
-                split_ahead(given, existing, splitter, models.mapper, self._stop), existing, self._add
+                split_ahead(given, existing, splitter, models.mapper, self._stop),
+                existing,
+                self._add,
+                share=self._change.share,
             )
 
     def _add(self, arrival: Arrival) -> bool:
@@ -292,21 +339,13 @@ class _Update:
             )
         return [identity for identity in self._change.removed if identity in present]
 
-    def _refuse_other(self, before: Snapshot) -> None:
-        """A build may only meet an index of the same documents, methods and settings."""
-        intake = self._intake
-        changed = intake.added or intake.updated or intake.emptied
-        same = {
-            "documents": not changed and len(intake.unchanged) == before.document_count,
-            "methods": self._methods == tuple(before.manifest.methods),
-            "settings": self._config.to_dict() == before.manifest.config,
-        }
-        if not all(same.values()):
-            differs = " and ".join(name for name, agrees in same.items() if not agrees)
-            raise IndexExists(
-                f"{str(before.path)!r} holds an index already, of other {differs}. Open it with "
-                "open_index and use insert, delete or add_method, or build in another folder"
-            )
+    def _pruned(self) -> list[str]:
+        """The documents that a build removes because they were not given."""
+        prune, taken = self._change.prune, self._intake
+        if prune is None or self._before is None:
+            return []
+        given = {*taken.updated, *taken.emptied, *taken.unchanged}
+        return [each for each in self._before.digests() if each not in given and prune(each)]
 
     def _nothing_to_do(self, before: Snapshot) -> bool:
         moves = self._target.folder.table is not None and not before.manifest.vectors  # into a vector store
@@ -447,7 +486,7 @@ class _Update:
             nodes={name: corpus.part(name).size for name in (*self._methods, GRAPH)},
             added=tuple(self._intake.added),
             updated=tuple(self._intake.updated),
-            deleted=self._removed,
+            deleted=self._removed if self._staging.replaced is None else self._left_out(corpus),
             unchanged=tuple(self._intake.unchanged),
             skipped=tuple(self._intake.skipped),
             failures=tuple(self._gate.failures),
@@ -456,6 +495,12 @@ class _Update:
             models=self._gate.ledger.models,
             cost=self._gate.cost,
         )
+
+    def _left_out(self, corpus: Snapshot | Staging) -> tuple[str, ...]:
+        """The documents of an index that was built anew without them."""
+        replaced = self._staging.replaced
+        kept = corpus.document_metadata()
+        return () if replaced is None else tuple(each for each in replaced.digests() if each not in kept)
 
     def _tell_failures(self) -> None:
         """Log the documents whose units failed."""
@@ -470,9 +515,29 @@ class _Update:
     def _note_unasked(self) -> None:
         """Note that a build had no use for its model, which nobody would notice otherwise."""
         used = self._gate.ledger.total
-        new = self._change.operation in ("build", "add method")
+        new = self._change.operation in ("build", REBUILD, "add method")
         if new and self._gate.has_llm and not used.calls and not used.cached_calls:
             self._notes[NOT_ASKED] = self._staging.size
+
+
+def _plain(config: Config, method: str) -> Mapping[str, Any]:
+    """Settings of a method in JSON types."""
+    found: Mapping[str, Any] = Config(methods={method: config.method(method)}).to_dict()["methods"][method]
+    return found
+
+
+def _differing(name: str, recorded: Any, given: Any) -> Iterator[str]:
+    """The settings below `name` that differ, with both values."""
+    if isinstance(recorded, Mapping) and isinstance(given, Mapping):
+        for key in {**recorded, **given}:
+            yield from _differing(f"{name}.{key}", recorded.get(key), given.get(key))
+    elif recorded != given:
+        yield f"{name} is {_short(recorded)}, not {_short(given)} as given"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SETTING else f"{text[: _SETTING - 3]}..."
 
 
 class _Gone:

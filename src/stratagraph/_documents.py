@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +18,11 @@ from stratagraph.protocols import Mapper
 from stratagraph.records import Chunk, Document, Metadata, StreamedDocument, content_id
 from stratagraph.results import CountTokens
 
+_FILE = re.compile(
+    r"\.(txt|md|markdown|rst|pdf|docx|pptx|xlsx|html?|csv|tsv|jsonl?|eml|mbox|ipynb|odt|epub)$", re.IGNORECASE
+)
+_LONGEST_PATH = 400  # characters
+_DEEPEST = 20  # levels of metadata
 _AT_ONCE = 2**18  # characters: some 40 ms of work
 Documents = Iterable[str | Document | StreamedDocument | Chunk]
 
@@ -69,6 +77,7 @@ def arrivals(documents: Documents, chunking: ChunkConfig, count_tokens: CountTok
 def as_document(item: object, position: int) -> Document | StreamedDocument:
     """Convert an item to a document, or raise `TypeError`."""
     if isinstance(item, str):
+        _check_no_path(item, position)
         return Document(content_id(item), item)
     if isinstance(item, Document | StreamedDocument):
         if isinstance(item, Document) and not isinstance(item.text, str):
@@ -82,6 +91,24 @@ def as_document(item: object, position: int) -> Document | StreamedDocument:
         "read_documents([path]); a framework's documents go to the framework's classes "
         "(langchain_stratagraph, llama_index_stratagraph)"
     )
+
+
+def _check_no_path(text: str, position: int) -> None:
+    """Raise `ValueError` if a text is the path of a file, and warn if it looks like one."""
+    if len(text) > _LONGEST_PATH or "\n" in text or not _FILE.search(text):
+        return
+    if os.path.isfile(text):
+        raise ValueError(
+            f"document {position} is {text!r}, the path of a file, which would be indexed as a text; to "
+            "index the file give read_documents([path])"
+        )
+    if " " not in text:
+        warnings.warn(
+            f"document {position} is indexed as the text {text!r}, which looks like a path; files are "
+            "read by stratagraph.read_documents",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _checked_id(identity: object, position: int) -> str:
@@ -113,13 +140,26 @@ def _presplit(document_id: str, chunks: list[Chunk]) -> Arrival:
 
 
 def _canonical(metadata: Metadata, document_id: str) -> str:
+    if _is_deeper(metadata, _DEEPEST):
+        raise ValueError(
+            f"the metadata of document {document_id!r} is nested deeper than {_DEEPEST} levels; flatten it"
+        )
     try:
-        return json.dumps(dict(metadata), sort_keys=True, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError) as error:
+        return json.dumps(dict(metadata), sort_keys=True, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
         raise ValueError(
             f"the metadata of document {document_id!r} is not JSON: {error}. Give a dict of strings, "
             "numbers, lists and dicts; a date as date.isoformat()"
         ) from error
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Whether mappings and lists lie in each other at more than so many levels."""
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return False
+    return levels == 0 or any(_is_deeper(each, levels - 1) for each in value)
 
 
 def split_ahead(
@@ -186,11 +226,14 @@ def take_in(
     coming: Iterable[Arrival],
     existing: Mapping[str, str],
     add: Callable[[Arrival], bool],
+    *,
+    share: bool = False,
 ) -> Intake:
     """Add new and changed documents, and tell what happened to each.
 
     `existing` holds the digests in the index; `add` stores a document and returns False if it has no text.
-    Raises `ValueError` if an id comes twice with different content, or if all documents are blank.
+    Raises `ValueError` if an id comes twice with different content, or if all documents are blank, unless
+    they are one shard's `share`.
     """
     intake = Intake()
     seen: dict[str, str] = {}
@@ -210,7 +253,7 @@ def take_in(
             (intake.emptied if arrival.id in existing else intake.skipped).append(arrival.id)
         else:
             (intake.updated if arrival.id in existing else intake.added).append(arrival.id)
-    if not (intake.added or intake.updated or intake.unchanged or intake.emptied):
+    if not share and not (intake.added or intake.updated or intake.unchanged or intake.emptied):
         if not intake.skipped:
             raise ValueError("no documents were given; nothing was written")
         names = ", ".join(repr(identity) for identity in intake.skipped[:5])

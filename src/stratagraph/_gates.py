@@ -154,13 +154,21 @@ class Models:
         """The embedder's fingerprint."""
         return embedder_name(self.embedder, dimension)
 
+    @property
+    def said_of_embedder(self) -> str:
+        """How a message names the embedder."""
+        return "the embedder given" if self._chosen else "none was given, and the default"
+
+    def has_embedder_of(self, recorded: Manifest) -> bool:
+        """Whether the folder's vectors came from this embedder."""
+        if isinstance(self.embedder, AnyEmbedder):
+            return True
+        return self.embedder_name(recorded.dimension) == recorded.embedder
+
     def check_embedder(self, recorded: Manifest, path: str | Path) -> None:
         """Raise `EmbedderMismatch` if the folder's vectors came from another embedder."""
-        if isinstance(self.embedder, AnyEmbedder):
-            return
-        given = self.embedder_name(recorded.dimension)
-        if given != recorded.embedder:
-            which = "the embedder given" if self._chosen else "none was given, and the default"
+        if not self.has_embedder_of(recorded):
+            given, which = self.embedder_name(recorded.dimension), self.said_of_embedder
             how = "embedder=..., or none if it is local" if self._chosen else "embedder=..."
             raise EmbedderMismatch(
                 f"index {str(path)!r} was built with {recorded.embedder!r} ({recorded.dimension} "
@@ -179,18 +187,21 @@ class Models:
         account: Account | None = None,
         name: str | None = None,
         generation: int | None = None,
+        anew: bool = False,
     ) -> ModelGate:
         """A gate for one operation, with its own account, ledger and list of failures.
 
         `journal` keeps the vectors of an operation that changes the folder. `llm` replaces the index's chat
         model. Gates of one operation may share an `account`; `name` labels their progress. A question
-        gives the `generation` that it reads.
+        gives the `generation` that it reads. `anew` allows vectors of another dimension than the folder's.
         """
         if journal is not None:
             for model in models_by_stage(self.llm).values():
                 if hasattr(model, "require_key"):
                     model.require_key()
         keywords = self._keywords(folder, config, journal, generation)
+        if anew:
+            keywords["dimension"] = None
         if name is not None and keywords["progress"] is not None:
             keywords["progress"] = NamedProgress(keywords["progress"], name)
         return ModelGate(

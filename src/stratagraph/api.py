@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from stratagraph._asking import positive
-from stratagraph._build import Change, settings_of
-from stratagraph._documents import Documents
+from stratagraph._build import REBUILD, Change, settings_of
+from stratagraph._documents import Documents, check_documents
 from stratagraph._gates import Models
 from stratagraph._sync import blocking, in_thread
 from stratagraph._vector_tables import as_table
@@ -18,6 +19,7 @@ from stratagraph.errors import Damaged
 from stratagraph.index import Index, method_names
 from stratagraph.models.budget import Budget, Limits, Prices
 from stratagraph.models.estimate import Estimate
+from stratagraph.models.local import default_embedder
 from stratagraph.pipeline.entity_resolution import Rule
 from stratagraph.pipeline.extraction.stage import Given
 from stratagraph.protocols import Mapper, Progress, VectorTable
@@ -33,7 +35,7 @@ StrPath = str | os.PathLike[str]
 
 async def abuild_index(
     documents: Documents,
-    method: str | Sequence[str] = "lshtree",
+    method: str | Sequence[str] | None = None,
     path: StrPath | None = None,
     llm: Any = None,
     embedder: Any = None,
@@ -45,11 +47,14 @@ async def abuild_index(
     resolve_rule: Rule | None = None,
     vectors: Any = None,
     mapper: str | Mapper | None = None,
+    prune: bool | Callable[[str], bool] = False,
+    rebuild: bool = False,
 ) -> Index:
     """Build an index of documents and return it, open.
 
     Calling it again with the same arguments resumes a build that was stopped, without repeating an
-    answered model call. If the folder already holds this index, it is opened.
+    answered model call. If the folder holds an index, it is brought to what is given: new documents are
+    added, changed ones updated, and methods that it lacks are built. Its other documents and methods stay.
 
     Parameters
     ----------
@@ -57,6 +62,7 @@ async def abuild_index(
         Strings, `Document`s, or `Chunk`s, which are not split again.
     method
         A method's name, or several to build over one extraction. The first is the default of `retrieve`.
+        None means the methods of the index in the folder, and `"lshtree"` for a new one.
     path
         The index folder. None uses a temporary folder that is removed when the index is closed.
     llm
@@ -68,7 +74,8 @@ async def abuild_index(
         A `protocols.Embedder`, embeddings of LangChain or LlamaIndex, or a name such as
         `"openai:text-embedding-3-small"`, `"minilm"` or `"hashing"`. None uses the local default.
     config
-        A `Config`, a method's own settings, or a mapping of settings.
+        A `Config`, a method's own settings, or a mapping of settings. Settings that a mapping does not name
+        are those of the index in the folder, or the defaults.
     budget
         When to stop; see `Budget`.
     cache
@@ -88,13 +95,20 @@ async def abuild_index(
         Runs the work that calls no paid model: `"threads"`, `"processes"`, `"ray"`, `"ray@ADDRESS"`, or the
         result of `mapper`. None uses one thread. The index is the same, byte for byte. Updates of the
         returned index use it too.
+    prune
+        Delete documents that the folder's index has and that are not given: True for all of them, or a
+        function of an id that returns whether to.
+    rebuild
+        Build the index in the folder anew, of the given documents alone. Settings, methods and a local
+        embedder that are not given are taken from it. It stays in use until the new one is complete, and
+        answers of models are reused.
 
     Raises
     ------
     ValueError
         If there are no documents or only blank ones, or one id comes with two different texts.
-    IndexExists
-        If the folder holds a different index.
+    SettingsConflict
+        If the index in the folder has other settings; `EmbedderMismatch` if its embedder is another one.
     NotAnIndex
         If the folder holds other files.
     VectorStoreError
@@ -102,19 +116,21 @@ async def abuild_index(
     BudgetExceeded, TooManyFailures, ModelError, EmbedderError, Locked
         See `errors`. Completed work stays in the folder's cache.
     """
-    methods = method_names(method)
-    settings = as_config(config)
+    check_documents(documents)
+    methods, settings = None if method is None else method_names(method), as_config(config)
     table = as_table(vectors, settings.limits.store_timeout)
     if table is not None and path is None:
         raise ValueError("vectors= needs path=...: rows in a vector store would outlive a temporary folder")
     if table is not None and settings.hnswlib is not None:
         raise ValueError("hnswlib cannot be set with vectors=: the vector store searches then")
     folder = await in_thread(IndexFolder.create, None if path is None else _local(path), table)
-    change = Change("build", documents, methods=methods, config=settings, extraction=extraction)
+    rebuild = rebuild and folder.generation > 0
+    change = Change(REBUILD if rebuild else "build", documents, extraction=extraction, prune=_pruning(prune))
     return await _built(
         folder,
         change,
-        settings,
+        methods,
+        config,
         llm=llm,
         embedder=embedder,
         budget=budget,
@@ -133,7 +149,7 @@ async def abuild_shards(
     path: StrPath,
     shards: int | None = None,
     by: str | None = None,
-    method: str | Sequence[str] = "lshtree",
+    method: str | Sequence[str] | None = None,
     llm: Any = None,
     embedder: Any = None,
     config: Any = None,
@@ -144,12 +160,14 @@ async def abuild_shards(
     resolve_rule: Rule | None = None,
     mapper: str | Mapper | None = None,
     vectors: None = None,
+    prune: bool | Callable[[str], bool] = False,
 ) -> Index:
     """Build several indexes side by side and return them, open as one `Index`.
 
     Passages are ranked with the word and name frequencies of all shards, as in one index. Each shard has its
     own hierarchy. Documents are assigned to shards first, so all but `StreamedDocument`s are held in memory.
-    Calling it again with the same arguments resumes a build that was stopped.
+    Calling it again with the same arguments resumes a build that was stopped. A folder that holds shards is
+    brought to what is given, as by `build_index`.
 
     Parameters
     ----------
@@ -162,7 +180,7 @@ async def abuild_shards(
     by
         Instead of `shards`: a metadata key such as `"tenant"`. Each value gets its own shard; values that
         appear later get a new one.
-    method, llm, embedder, config, budget, cache, progress, extraction, resolve_rule, mapper
+    method, llm, embedder, config, budget, cache, progress, extraction, resolve_rule, mapper, prune
         As for `build_index`. The budget covers all shards. Without a paid model, workers of the mapper
         build whole shards if they see the files.
     vectors
@@ -175,20 +193,22 @@ async def abuild_shards(
         given; otherwise as `build_index`.
     NotAnIndex
         If the folder holds something else, or shards with another assignment.
-    IndexExists, BudgetExceeded, TooManyFailures, ModelError, EmbedderError, Locked
+    SettingsConflict, BudgetExceeded, TooManyFailures, ModelError, EmbedderError, Locked
         As for `build_index`. A note names the shard.
     """
     if vectors is not None:
         raise ValueError(
             "vectors= is for one index, not for shards, each of which has its vectors in its own folder"
         )
-    methods, settings = method_names(method), as_config(config)
+    check_documents(documents)
+    methods, _ = None if method is None else method_names(method), as_config(config)
     folder = await in_thread(ShardedFolder.create, _local(path), _spread(shards, by))
-    change = Change("build", documents, methods=methods, config=settings, extraction=extraction)
+    change = Change("build", documents, extraction=extraction, prune=_pruning(prune))
     return await _built(
         folder,
         change,
-        settings,
+        methods,
+        config,
         llm=llm,
         embedder=embedder,
         budget=budget,
@@ -203,12 +223,25 @@ build_shards = blocking(abuild_shards)
 
 
 async def _built(
-    folder: IndexFolder | ShardedFolder, change: Change, settings: Config, **models: Any
+    folder: IndexFolder | ShardedFolder,
+    change: Change,
+    methods: tuple[str, ...] | None,
+    config: Any,
+    *,
+    embedder: Any,
+    **models: Any,
 ) -> Index:
-    """Build the index in a new folder; a folder that fails is given up."""
+    """Build or open the index in a folder; a new folder that fails is given up."""
     try:
         recorded = folder.snapshot().manifest if folder.generation else None
-        used = Models(recorded=recorded, spacy=settings.extraction.spacy, **models)
+        base = None if recorded is None else settings_of(recorded, Config())
+        settings = as_config(config, base)
+        present = ("lshtree",) if recorded is None else tuple(recorded.methods)
+        change = replace(change, methods=methods or present, config=settings)
+        if recorded is not None and change.operation == REBUILD:
+            embedder = default_embedder(recorded.embedder) if embedder is None else embedder
+            recorded = None
+        used = Models(embedder=embedder, recorded=recorded, spacy=settings.extraction.spacy, **models)
         used.prefer_tokenizer(settings.tokenizer)
         index = Index(folder, used, settings)
         await index._update(change)
@@ -216,6 +249,12 @@ async def _built(
         await in_thread(folder.abandon)
         raise
     return index
+
+
+def _pruning(prune: bool | Callable[[str], bool]) -> Callable[[str], bool] | None:
+    if not isinstance(prune, bool):
+        return prune
+    return (lambda _: True) if prune else None
 
 
 def _local(path: StrPath) -> Path:
@@ -351,7 +390,7 @@ def _opened(
 
 async def aestimate(
     documents: Documents,
-    method: str | Sequence[str] = "lshtree",
+    method: str | Sequence[str] | None = None,
     llm: Any = None,
     config: Any = None,
     cache: StrPath | None = None,
@@ -377,7 +416,11 @@ async def aestimate(
     models.prefer_tokenizer(settings.tokenizer)
     index = Index(IndexFolder.create(None), models, settings)
     change = Change(
-        "estimate", documents, methods=method_names(method), config=settings, extraction=extraction
+        "estimate",
+        documents,
+        methods=method_names(method or "lshtree"),
+        config=settings,
+        extraction=extraction,
     )
     try:
         return await index._estimate(change, prices)

@@ -37,6 +37,8 @@ from stratagraph._cli.options import (
 from stratagraph._cli.output import Output, command
 from stratagraph._cli.serving import mcp, serve
 from stratagraph._cli.updating import delete, insert, regroup, show_report
+from stratagraph.config import as_config
+from stratagraph.errors import SettingsConflict
 from stratagraph.methods import NAMES as METHODS
 from stratagraph.models.budget import money
 from stratagraph.protocols import Mapper
@@ -97,7 +99,7 @@ def estimate(
     methods: Sequence[str],
     llm: Any,
     embedder: Any,
-    settings: sg.Config | None,
+    settings: dict[str, Any] | None,
     cache: str | None,
     price_in: float | None,
     price_out: float | None,
@@ -108,7 +110,7 @@ def estimate(
         raise WrongOption("--price-in and --price-out go together: give both or none")
     found = sg.estimate(
         read(inputs, output),
-        list(methods),
+        list(methods) or None,
         llm=llm,
         embedder=embedder,
         config=settings,
@@ -128,40 +130,83 @@ def estimate(
 @click.option("--shards", type=click.IntRange(1), help="Number of shards to build, which open as one index.")
 @click.option("--shard-by", "by", metavar="KEY", help="Build one shard per value of this metadata key.")
 @mapper_options
+@click.option("--prune", is_flag=True, help="Delete documents of the index that INPUTS have not.")
+@click.option("--rebuild", is_flag=True, help="Build the index in the folder anew, of INPUTS alone.")
 @command
 def build(
     inputs: Sequence[str],
     path: str,
     methods: Sequence[str],
     models: dict[str, Any],
-    settings: sg.Config | None,
+    settings: dict[str, Any] | None,
     imported: sg.Imported | None,
     shards: int | None,
     by: str | None,
     mapper: Mapper | None,
+    prune: bool,
+    rebuild: bool,
     output: Output,
 ) -> None:
     """Build an index of INPUTS. The same command resumes a stopped build.
+
+    An index that is in the folder is brought to INPUTS: new documents are added, changed ones updated, and
+    methods that it lacks are built. Its other documents stay, unless --prune is given. Other settings or
+    another embedder need --rebuild.
 
     A document's id is its path as typed, joined with the path inside a folder; see `stratagraph --help`.
     """
     output.resumes = True
     if shards is not None and by is not None:
         raise WrongOption("--shards and --shard-by are two ways to do one thing: give one of them")
-    made: Callable[..., sg.Index] = sg.build_index
+    made: Callable[..., sg.Index] = functools.partial(sg.build_index, rebuild=rebuild)
     if shards is not None or by is not None:
+        if rebuild:
+            raise WrongOption("--rebuild is for one index: build shards anew in another folder")
         made = functools.partial(sg.build_shards, shards=shards, by=by)
-    with made(
-        read(inputs, output, path, mapper),
-        method=list(methods),
-        path=path,
-        **models,
-        config=settings,
-        progress=not output.as_json,
-        extraction=None if imported is None else imported.extractions,
-        mapper=mapper,
-    ) as index:
+    given = {"method": list(methods) or None, "config": settings}
+    try:
+        index = made(
+            read(inputs, output, path, mapper),
+            path=path,
+            **given,
+            **models,
+            progress=not output.as_json,
+            extraction=None if imported is None else imported.extractions,
+            mapper=mapper,
+            prune=output.was_read if prune else False,
+        )
+    except SettingsConflict as conflict:
+        advice = "give another folder with --out"
+        if shards is None and by is None:
+            cost = _cost_of_rebuild(read(inputs, output, path, mapper), path, models, **given)
+            advice = f"add --rebuild to build it anew of these inputs alone ({cost})"
+        raise type(conflict)(
+            f"{path} holds an index with other settings: {'; '.join(conflict.differences)}. Leave these "
+            f"options out to keep its settings, or {advice}"
+        ) from conflict
+    with index:
         show_report(index, imported, path, output)
+
+
+def _cost_of_rebuild(documents: Any, path: str, models: dict[str, Any], method: Any, config: Any) -> str:
+    """The estimate of a build over the index in a folder, whose answers of models are reused."""
+    from stratagraph._gates import AnyEmbedder
+
+    if models["llm"] is None:
+        return "no model is called, all texts are embedded again"
+    with sg.open_index(path, embedder=AnyEmbedder()) as index:
+        found = sg.estimate(
+            documents,
+            method or index.methods,
+            llm=models["llm"],
+            config=as_config(config, index._config),
+            cache=models["cache"] or Path(path) / "calls.sqlite",
+        )
+    used = found.usage
+    tokens = f"{used.input_tokens:,} tokens in, {used.output_tokens:,} out"
+    return (
+        f"about {used.calls:,} model calls, {used.cached_calls:,} cached, {tokens}, cost: {money(found.cost)}"
+    )
 
 
 @main.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from stratagraph.methods import NAMES, get_method
@@ -86,35 +86,45 @@ class Config:
         return native
 
 
-def as_config(config: Any) -> Config:
+def as_config(config: Any, base: Config | None = None) -> Config:
     """Make a `Config` of a `Config`, a method's settings, a mapping of fields, or None.
 
-    A mapping may have method names beside the fields: `{"lshtree": {"max_cluster": 20}}`.
+    A mapping may have method names beside the fields: `{"lshtree": {"max_cluster": 20}}`. Settings that it
+    does not name are those of `base`, or the defaults; a `Config` names all.
 
     Raises
     ------
     TypeError, ValueError
         If a setting is unknown or invalid; the message names it.
     """
+    base = base or Config()
     if config is None:
-        return Config()
+        return base
     if isinstance(config, Config):
         return config
     if isinstance(config, Mapping):
-        return _from_mapping(dict(config))
+        return _from_mapping(dict(config), base)
     for name in NAMES:
         if isinstance(config, get_method(name).config_type):
-            return Config(methods={name: config})
+            return replace(base, methods={**base.methods, name: config})
     raise TypeError(f"config must be a Config, a method's config or a mapping, not {type(config).__name__}")
 
 
-def _from_mapping(values: dict[str, Any]) -> Config:
+def _from_mapping(values: dict[str, Any], base: Config) -> Config:
     methods = dict(values.pop("methods", {}))
     methods |= {name: values.pop(name) for name in NAMES if name in values}
+    for name, own in methods.items():
+        if name in base.methods and isinstance(own, Mapping):
+            methods[name] = {**_fields(base.methods[name]), **own}
     for key, kind in PARTS.items():
         if isinstance(values.get(key), Mapping):
-            values[key] = construct(kind, values[key], key)
-    return construct(Config, values | {"methods": methods}, "config")  # type: ignore[no-any-return]
+            values[key] = construct(kind, {**_fields(getattr(base, key)), **values[key]}, key)
+    values["methods"] = {**base.methods, **methods}
+    return construct(Config, {**_fields(base), **values}, "config")  # type: ignore[no-any-return]
+
+
+def _fields(settings: Any) -> dict[str, Any]:
+    return {item.name: getattr(settings, item.name) for item in fields(settings)}
 
 
 def _method_config(name: str, value: Any) -> Any:

@@ -13,10 +13,10 @@
     ├── NativeUnavailable         the compiled kernels are asked for by name and are not there
     └── StoreError
         ├── NotAnIndex            the folder is not an index, or not ours to write in
-        ├── IndexExists           a build would replace an index that holds something else
+        ├── SettingsConflict      a build is given other settings than those of the index in its folder
+        │   └── EmbedderMismatch  the vectors in the folder came from another embedder
         ├── Locked                another writer holds the folder
         ├── ClosedIndex           the index was closed
-        ├── EmbedderMismatch      the vectors in the folder came from another embedder
         ├── FormatMismatch        the folder is of a format that this version does not read
         ├── MethodMissing         the folder holds no index of that method
         ├── ShardMissing          a shard is not there
@@ -31,6 +31,8 @@ Bad arguments are `ValueError` and `TypeError`, an unknown id is `KeyError`, as 
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 class StratagraphError(Exception):
@@ -97,8 +99,24 @@ class NotAnIndex(StoreError):
     """The folder is missing, or is not an index."""
 
 
-class IndexExists(StoreError):
-    """The folder already holds an index of other documents or settings."""
+class SettingsConflict(StoreError):
+    """The folder holds an index with other settings.
+
+    Parameters
+    ----------
+    message
+        What differs, and what to do.
+    differences
+        Each setting that differs, with both values.
+    """
+
+    def __init__(self, message: str, differences: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.differences = tuple(differences)
+
+
+class EmbedderMismatch(SettingsConflict):
+    """The index was built with another embedder."""
 
 
 class Locked(StoreError):
@@ -107,10 +125,6 @@ class Locked(StoreError):
 
 class ClosedIndex(StoreError):
     """The index is closed; open it again."""
-
-
-class EmbedderMismatch(StoreError):
-    """The index was built with another embedder."""
 
 
 class FormatMismatch(StoreError):

@@ -46,7 +46,7 @@ import stratagraph
 from llama_index_stratagraph import LSHTreeIndex, StrataRetriever
 from llama_index_stratagraph._models import to_chat_model, to_embedder
 from stratagraph import HashingEmbedder
-from stratagraph.errors import EmbedderError, IndexExists, MethodMissing, ParseFailed
+from stratagraph.errors import EmbedderError, MethodMissing, ParseFailed, SettingsConflict
 from stratagraph.results import NOTHING_FOUND
 from tests.integrations.corpus import QUESTION, passages
 
@@ -376,10 +376,27 @@ async def test_the_same_command_again(tmp_path: Any, twin: bool) -> None:
     best = again.as_retriever().retrieve(QUESTION)[0]
     assert again.docstore.document_exists(best.node_id)
     again.close()
-    with pytest.raises(IndexExists, match="documents"):
-        await run(make_documents()[:5])
-    with pytest.raises(IndexExists, match="settings"):
+    fewer = await run(make_documents()[:5])
+    assert fewer.core.documents().keys() == {document.id_ for document in make_documents()}
+    fewer.close()
+    pruned = await run(make_documents()[:5], prune=True)
+    assert pruned.core.documents().keys() == {document.id_ for document in make_documents()[:5]}
+    pruned.close()
+    with pytest.raises(SettingsConflict, match=r"lshtree\.max_cluster"):
         await run(make_documents(), config={"lshtree": {"max_cluster": 20}})
+    (await run(make_documents(), config={"lshtree": {"max_cluster": 20}}, rebuild=True)).close()
+
+
+@pytest.mark.parametrize("twin", [False, True])
+async def test_documents_without_ids_are_known_again_by_their_text(tmp_path: Any, twin: bool) -> None:
+    for count in (3, 3, 4):
+        given = [Document(text=f"Letter {number} of Ada about Bremen.") for number in range(count)]
+        kwargs = {"path": tmp_path / "idx", "embed_model": HashingEmbedder()}
+        made = LSHTreeIndex.afrom_documents(given, **kwargs) if twin else None
+        index = LSHTreeIndex.from_documents(given, **kwargs) if made is None else await made
+        assert index.core.documents().keys() == {document.id_ for document in given}
+        assert index.core.verify() == []
+        index.close()
 
 
 async def test_every_way_into_one_folder(tmp_path: Any) -> None:

@@ -16,7 +16,6 @@ from stratagraph.errors import (
     ClosedIndex,
     EmbedderError,
     EmbedderMismatch,
-    IndexExists,
     MethodMissing,
     ModelError,
     NotAnIndex,
@@ -254,12 +253,49 @@ def test_the_same_build_again_does_nothing(call: Caller, method: str, tmp_path: 
     assert len(model.prompts) == asked
 
 
-def test_a_build_over_another_index_is_refused(call: Caller, method: str, tmp_path: Path) -> None:
+def test_a_build_over_an_index_brings_it_to_what_is_given(call: Caller, method: str, tmp_path: Path) -> None:
     call.build(documents(10), method=method, path=tmp_path / "idx").close()
-    with pytest.raises(IndexExists, match="insert"):
-        call.build(documents(11), method=method, path=tmp_path / "idx")
-    with pytest.raises(IndexExists):
-        call.build(documents(9), method=method, path=tmp_path / "idx")
+    changed = sg.Document("doc-003", "Mara Quill steered the ferry Dunlin.")
+    given = [*documents(3)[2:], changed, *documents(8, start=4)]
+    with call.build(given, method=method, path=tmp_path / "idx") as index:
+        report = index.last_report
+        assert set(report.added) == {"doc-010", "doc-011"}
+        assert report.updated == ("doc-003",)
+        assert not report.deleted
+        assert len(index.documents()) == 12
+        assert index.verify() == []
+    with call.build(given, method=method, path=tmp_path / "idx", prune=True) as index:
+        assert set(index.last_report.deleted) == {"doc-000", "doc-001"}
+        assert index.documents().keys() == {each.id for each in given}
+        assert index.verify() == []
+
+
+def test_a_build_over_an_index_adds_methods(call: Caller, method: str, tmp_path: Path) -> None:
+    other = "hirag" if method != "hirag" else "noderag"
+    call.build(documents(10), method=other, path=tmp_path / "idx").close()
+    with call.build(documents(10), method=method, path=tmp_path / "idx") as index:
+        assert index.methods == (method, other)
+        assert len(index.last_report.unchanged) == 10
+        assert index.verify() == []
+    with call.build(documents(11), method=None, path=tmp_path / "idx") as index:
+        assert index.methods == (method, other)
+
+
+def test_an_index_is_built_anew(call: Caller, method: str, tmp_path: Path) -> None:
+    path, model = tmp_path / "idx", CountingModel()
+    call.build(documents(30), method=method, llm=model, path=path).close()
+    asked = len(model.prompts)
+    with call.build(documents(30), method=method, llm=model, path=path, rebuild=True) as index:
+        assert len(model.prompts) == asked  # answered by the folder's cache
+        assert index.generation == 2
+    embedder = FakeEmbedder(32)
+    with pytest.raises(EmbedderMismatch, match="rebuild=True"):
+        call.build(documents(20), method=method, path=path, embedder=embedder)
+    with call.build(documents(20), method=method, path=path, embedder=embedder, rebuild=True) as index:
+        assert len(index.last_report.deleted) == 10
+        assert index.verify() == []
+        fresh = call.build(documents(20), method=method, embedder=embedder)
+        assert_equal_states(state(index, method), state(fresh, method))
 
 
 def test_same_seed_same_bytes(call: Caller, method: str, tmp_path: Path) -> None:

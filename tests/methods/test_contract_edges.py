@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import stratagraph as sg
-from stratagraph.errors import EmbedderMismatch, IndexExists, ModelError
+from stratagraph.errors import EmbedderMismatch, ModelError, SettingsConflict
 from stratagraph.methods import NAMES
 from stratagraph.store.staging import Staging
 from stratagraph.testing import FakeEmbedder
@@ -175,7 +175,7 @@ def test_limits_are_not_settings_of_the_index(call: Caller, method: str, tmp_pat
         documents(10), method=method, path=tmp_path / "idx", config={"limits": {"concurrency": 2}}
     )
     assert again.generation == 1
-    with pytest.raises(IndexExists, match="settings"):
+    with pytest.raises(SettingsConflict, match=r"chunking\.size is 300, not 100 as given.*rebuild=True"):
         call.build(
             documents(10),
             method=method,
@@ -246,3 +246,35 @@ def test_a_list_of_questions_is_not_one(call: Caller, method: str) -> None:
     with pytest.raises(TypeError, match="list"):
         call(index, "retrieve_many", "ferry")
     assert [r.query for r in call(index, "retrieve_many", ["ferry", "pear"], k=2)] == ["ferry", "pear"]
+
+
+def test_the_path_of_a_file_is_not_taken_for_a_text(
+    call: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a b.md").write_text("Ada wrote to Bremen.", "utf-8")
+    with pytest.raises(ValueError, match=r"document 1 is 'a b\.md'.*read_documents"):
+        call.build(["Ada wrote.", "a b.md"], path="idx")
+    assert not Path("idx").exists()
+    with pytest.warns(UserWarning, match=r"'letters/a\.md', which looks like a path.*read_documents"):
+        call.build(["letters/a.md", "A text that ends in a name, as in see a.md"])
+
+
+def test_metadata_that_is_no_json_or_nested_deeply_is_refused(call: Caller, tmp_path: Path) -> None:
+    def nested(levels: int) -> dict[str, Any]:
+        found: dict[str, Any] = {"a": 1}
+        for level in range(levels - 1):
+            found = {"a": [found]} if level % 2 else {"a": found}
+        return found
+
+    for value, told in (
+        (nested(250), "nested deeper than 20 levels"),
+        ({"when": float("nan")}, "not JSON"),
+        ({"when": object()}, "not JSON"),
+    ):
+        for item in (sg.Document("a", "Ada wrote.", value), sg.Chunk("Ada wrote.", "a", metadata=value)):
+            with pytest.raises(ValueError, match=f"document 'a' is {told}"):
+                call.build([item], path=tmp_path / "idx")
+            assert not (tmp_path / "idx").exists()
+    index = call.build([sg.Document("a", "Ada wrote.", nested(14))])
+    assert index.documents()["a"] == nested(14)

@@ -59,6 +59,8 @@ class MethodRetriever(IndexRetriever):
         shards: int | str | None = None,
         vectors: Any = None,
         mapper: Any = None,
+        prune: bool = False,
+        rebuild: bool = False,
         **settings: Any,
     ) -> Self:
         """Build an index from documents and return a retriever over it.
@@ -72,7 +74,8 @@ class MethodRetriever(IndexRetriever):
         embedding
             Embeddings. None uses the local default.
         path
-            Index folder. None uses a temporary folder, removed when `retriever.index` is closed.
+            Index folder. None uses a temporary folder, removed when `retriever.index` is closed. If it holds
+            an index, that is brought to these documents.
         config, budget, cache, progress
             See `stratagraph.build_index`.
         callbacks
@@ -86,6 +89,9 @@ class MethodRetriever(IndexRetriever):
         mapper
             Where work without model calls runs, such as `"processes"` or `"ray"`; see `stratagraph.mapper`.
             Later changes through this retriever use it too.
+        prune, rebuild
+            When `path` holds an index: delete its documents that are not given, or build it anew; see
+            `stratagraph.build_index`.
         **settings
             Fields of the retriever: `k`, `view`, `where`, `id_key` and the method's search options.
 
@@ -107,9 +113,9 @@ class MethodRetriever(IndexRetriever):
         with use_callbacks(callbacks):
             given = _building(cls.method, llm, embedding, path, config, budget, cache, progress, mapper)
             if shards is None:
-                index = build_index(chunks, vectors=vectors, **given)
+                index = build_index(chunks, vectors=vectors, prune=prune, rebuild=rebuild, **given)
             else:
-                index = build_shards(chunks, **given, **_spread(path, shards, vectors))
+                index = build_shards(chunks, prune=prune, **given, **_spread(path, shards, vectors, rebuild))
         return cls._over(index, settings)
 
     @classmethod
@@ -128,6 +134,8 @@ class MethodRetriever(IndexRetriever):
         shards: int | str | None = None,
         vectors: Any = None,
         mapper: Any = None,
+        prune: bool = False,
+        rebuild: bool = False,
         **settings: Any,
     ) -> Self:
         """Async version of `from_documents`."""
@@ -136,9 +144,11 @@ class MethodRetriever(IndexRetriever):
         with use_callbacks(callbacks):
             given = _building(cls.method, llm, embedding, path, config, budget, cache, progress, mapper)
             if shards is None:
-                index = await abuild_index(chunks, vectors=vectors, **given)
+                index = await abuild_index(chunks, vectors=vectors, prune=prune, rebuild=rebuild, **given)
             else:
-                index = await abuild_shards(chunks, **given, **_spread(path, shards, vectors))
+                index = await abuild_shards(
+                    chunks, prune=prune, **given, **_spread(path, shards, vectors, rebuild)
+                )
         return cls._over(index, settings)
 
     @classmethod
@@ -356,8 +366,10 @@ def _building(
     }
 
 
-def _spread(path: StrPath | None, shards: int | str, vectors: Any) -> dict[str, Any]:
+def _spread(path: StrPath | None, shards: int | str, vectors: Any, rebuild: bool) -> dict[str, Any]:
     """Arguments that only `build_shards` takes."""
+    if rebuild:
+        raise ValueError("rebuild= is for one index; build shards anew in another folder")
     if vectors is not None:
         raise ValueError("vectors= is for one index, not for shards")
     if path is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from uuid import UUID
 
 from llama_index.core.chat_engine import (
     CondensePlusContextChatEngine,
@@ -18,7 +20,6 @@ from llama_index.core.chat_engine import (
 from llama_index.core.query_engine import RetrieverQueryEngine
 
 from llama_index_stratagraph._models import to_chat_model, to_embedder
-from llama_index_stratagraph._updating import renumbered
 from stratagraph import (
     Chunk,
     Index,
@@ -30,7 +31,7 @@ from stratagraph import (
     open_index,
 )
 from stratagraph.config import as_config
-from stratagraph.errors import IndexExists
+from stratagraph.errors import NotAnIndex
 
 StrPath = str | os.PathLike[str]
 
@@ -51,36 +52,43 @@ class Setup:
     vectors: Any = None
     mapper: Any = None
     partial: bool = False
+    prune: bool = False
+    rebuild: bool = False
 
     def build(self, chunks: Sequence[Chunk]) -> Index:
-        """Build a folder. One that holds the same texts by the same settings gets the new node ids."""
+        """Build a folder, or bring the one that is there to these chunks."""
         if self.shards is not None:
             return build_shards(chunks, **self._sharded())
-        try:
-            return build_index(chunks, **self._building())
-        except IndexExists:
-            with self.open() as core:
-                held = same_texts(core, chunks)
-            if held is None:
-                raise
-        core = build_index(held, **self._building())
-        core.insert(chunks)
-        return core
+        return build_index(chunks, **self._building(), rebuild=self.rebuild, prune=self._pruning(chunks))
 
     async def abuild(self, chunks: Sequence[Chunk]) -> Index:
         """Async version of `build`."""
         if self.shards is not None:
             return await abuild_shards(chunks, **self._sharded())
+        prune = await asyncio.to_thread(self._pruning, chunks)
+        return await abuild_index(chunks, **self._building(), rebuild=self.rebuild, prune=prune)
+
+    def _pruning(self, chunks: Sequence[Chunk]) -> bool | Callable[[str], bool]:
+        """Which documents to remove: those not given, or those given again under another random id."""
+        if (
+            self.prune
+            or self.rebuild
+            or self.path is None
+            or not any(_is_random(c.document_id) for c in chunks)
+        ):
+            return self.prune
         try:
-            return await abuild_index(chunks, **self._building())
-        except IndexExists:
-            with await self.aopen() as core:
-                held = same_texts(core, chunks)
-            if held is None:
-                raise
-        core = await abuild_index(held, **self._building())
-        await core.ainsert(chunks)
-        return core
+            with self.open() as core:
+                held = core.chunks()
+        except NotAnIndex:
+            return False
+        given = {tuple(chunk.text for chunk in group) for group in _by_document(chunks).values()}
+        again = {
+            name
+            for name, group in held.items()
+            if _is_random(name) and tuple(chunk.text for chunk in group) in given
+        }
+        return again.__contains__
 
     def open(self, path: StrPath | None = None) -> Index:
         """Open `path`, or `self.path`."""
@@ -107,8 +115,13 @@ class Setup:
             raise ValueError("shards need a folder: give path=...")
         if self.vectors is not None:
             raise ValueError("vectors= is for one index, not for shards")
+        if self.rebuild:
+            raise ValueError("rebuild= is for one index; build shards anew in another folder")
         building = {name: value for name, value in self._building().items() if name != "vectors"}
-        return building | {"by" if isinstance(self.shards, str) else "shards": self.shards}
+        return building | {
+            "prune": self.prune,
+            "by" if isinstance(self.shards, str) else "shards": self.shards,
+        }
 
     def _opening(self) -> dict[str, Any]:
         return {
@@ -122,18 +135,19 @@ class Setup:
         }
 
 
-def same_texts(index: Index, chunks: Sequence[Chunk]) -> list[Chunk] | None:
-    """The chunks of the index, if it holds the texts of `chunks` and no others; else None.
-
-    Node ids are not compared: LlamaIndex gives nodes random ids each time it splits a document.
-    """
-    given: dict[str, list[str]] = {}
+def _by_document(chunks: Sequence[Chunk]) -> dict[str, list[Chunk]]:
+    found: dict[str, list[Chunk]] = {}
     for chunk in chunks:
-        given.setdefault(chunk.document_id, []).append(chunk.text)
-    held = index.chunks()
-    if given != {name: [chunk.text for chunk in group] for name, group in held.items()}:
-        return None
-    return [chunk for group in held.values() for chunk in renumbered(group)]
+        found.setdefault(chunk.document_id, []).append(chunk)
+    return found
+
+
+def _is_random(name: str) -> bool:
+    """Whether LlamaIndex chose the id of a document, which it does anew each time the document is read."""
+    try:
+        return UUID(name).version == 4
+    except ValueError:
+        return False
 
 
 def check_constructor(kind: type, arguments: Mapping[str, Any]) -> None:

@@ -68,6 +68,9 @@ class StrataIndex(UpdatingIndex):
         Later changes through this index use it too.
     partial
         Open an index of shards though some are missing. It answers from the others and cannot be changed.
+    prune, rebuild
+        When `path` holds an index: delete its documents that are not given, or build it anew; see
+        `stratagraph.build_index`.
     objects, index_struct, storage_context, callback_manager, transformations, show_progress
         See `BaseIndex`.
 
@@ -104,6 +107,8 @@ class StrataIndex(UpdatingIndex):
         vectors: Any = None,
         mapper: Any = None,
         partial: bool = False,
+        prune: bool = False,
+        rebuild: bool = False,
         objects: Sequence[IndexNode] | None = None,
         index_struct: FolderStruct | None = None,
         storage_context: StorageContext | None = None,
@@ -124,6 +129,8 @@ class StrataIndex(UpdatingIndex):
             vectors,
             mapper,
             partial,
+            prune,
+            rebuild,
         )
         if core is None and index_struct is not None:
             core = self._setup.open(path or located(index_struct, self))
@@ -153,6 +160,10 @@ class StrataIndex(UpdatingIndex):
         **kwargs: Any,
     ) -> Self:
         """Split documents and build an index. Keyword arguments are those of the constructor.
+
+        If `path` holds an index, it is brought to these documents, as by `stratagraph.build_index`. A
+        document is updated by its id (`Document(id_=...)`). With the random id that LlamaIndex gives to
+        others, only the same text is known again.
 
         The documents' hashes are stored after the build, so that `refresh_ref_docs` after a failed build
         finds the documents changed.

@@ -62,7 +62,7 @@ def write_(
     methods: Sequence[str],
     llm: Any,
     embedder: Any,
-    settings: sg.Config | None,
+    settings: dict[str, Any] | None,
     cache: str | None,
     imported: sg.Imported | None,
     output: Output,

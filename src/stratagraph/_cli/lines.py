@@ -112,9 +112,9 @@ def report_lines(report: sg.BuildReport, path: str) -> Iterator[str]:
     )
     if usage.calls:
         yield f"cost: {money(report.cost)}"
-    for label in ("updated", "deleted", "unchanged", "skipped"):
+    for label in ("added", "updated", "deleted", "unchanged", "skipped"):
         names = getattr(report, label)
-        if names:
+        if names and (label != "added" or len(names) < report.documents):  # all of a new index
             more = ", ..." if len(names) > _NAMES else ""
             yield f"{label}: {len(names)} ({', '.join(names[:_NAMES])}{more})"
     for note, count in report.notes.items():

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import stratagraph as sg
 from stratagraph.question import SEARCH_ARGUMENTS
 
 _VERBS = ("complete", "acomplete", "embed_documents", "aembed_documents", "invoke", "rerank")
@@ -67,8 +66,8 @@ def _imported(value: str) -> Any:
 
 def load_config(
     file: str | None, chunk_size: int | None, chunk_overlap: int | None, concurrency: int | None
-) -> sg.Config | None:
-    """The settings of a JSON file, overridden by their own options; None for the defaults."""
+) -> dict[str, Any] | None:
+    """The settings of a JSON file, overridden by their own options; None if none is given."""
     from stratagraph.config import as_config
 
     values = {} if file is None else _json_object(file)
@@ -83,9 +82,10 @@ def load_config(
                 raise WrongOption(f"--config {file}: {part!r} is a {type(given).__name__}, not an object")
             values[part] = {**given, key: value}
     try:
-        return as_config(values) if values else None
+        as_config(values)
     except (TypeError, ValueError) as error:
         raise WrongOption(f"settings: {error}") from error
+    return values or None
 
 
 def _json_object(file: str) -> dict[str, Any]:

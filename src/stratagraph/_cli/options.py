@@ -31,12 +31,11 @@ method_option = click.option(
     "--method",
     "methods",
     multiple=True,
-    default=("lshtree",),
-    show_default=True,
     callback=lambda _context, _option, given: tuple(
         name.strip() for each in given for name in each.split(",")
     ),
-    help="A method, or several separated by commas; may be repeated.",
+    help="A method, or several separated by commas; may be repeated. Default: those of the index "
+    "that is there, or lshtree.",
 )
 cache_option = click.option(
     "--cache", type=click.Path(dir_okay=False), help="File of model answers to share among indexes."

@@ -56,6 +56,13 @@ class Output:
         if self._strict:
             raise ValueError(f"{name}: {reason}; --strict reads all or nothing")
 
+    def was_read(self, document_id: str) -> bool:
+        """Whether no skipped file has this document."""
+        return not any(
+            document_id == name or document_id.startswith((f"{name}:", f"{name}/"))
+            for name in self._heard["skipped_files"]
+        )
+
     def warn(self, name: str, reason: str) -> None:
         """Record a file that was read although something is wrong with it."""
         self._heard["warnings"][name] = reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stratagraph._documents import Documents, as_document, check_documents
@@ -15,12 +15,13 @@ Item = str | Document | StreamedDocument | Chunk
 
 @dataclass(slots=True)
 class Routed:
-    """Documents by shard number, ids that leave a shard, and skipped blank documents."""
+    """Documents by shard number, ids that leave a shard, skipped blank documents, and all ids given."""
 
     spread: Spread
     items: dict[int, list[Item]] = field(default_factory=dict)
     moved: dict[int, list[str]] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
+    given: Collection[str] = ()
 
 
 def routed(documents: Documents, spread: Spread, snapshot: JoinedSnapshot | None) -> Routed:
@@ -42,6 +43,7 @@ def routed(documents: Documents, spread: Spread, snapshot: JoinedSnapshot | None
             found.skipped.append(identity)
         else:
             found.items.setdefault(shard, []).append(item)
+    found.given = shards
     if not found.items:
         what = f"all {len(found.skipped)} documents are blank" if found.skipped else "no documents were given"
         raise ValueError(f"{what}; nothing was written")

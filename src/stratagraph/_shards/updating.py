@@ -10,12 +10,20 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from stratagraph._build import TAKING, Change, Target, update
+from stratagraph._build import (
+    REBUILD,
+    TAKING,
+    Change,
+    Target,
+    continued,
+    require_same_settings,
+    update,
+)
 from stratagraph._gates import Models
 from stratagraph._mapping import in_order
 from stratagraph._shards.spreading import Routed, removals, routed
 from stratagraph._sync import in_thread, stoppable
-from stratagraph.errors import IndexExists, MapperError, NotAnIndex
+from stratagraph.errors import MapperError, NotAnIndex
 from stratagraph.models.budget import Account, Prices
 from stratagraph.models.estimate import Estimate
 from stratagraph.pipeline.entity_resolution import Rule
@@ -35,7 +43,7 @@ async def carried_out(folder: IndexFolder | ShardedFolder, models: Models, chang
     """Carry out a change and publish it."""
     if isinstance(folder, ShardedFolder):
         return await _Shards(folder, models).changed(change)
-    gate = models.gate(folder, change.config, journal=folder.journal)
+    gate = models.gate(folder, change.config, journal=folder.journal, anew=change.operation == REBUILD)
     return await update(Target(folder, gate, models), change)
 
 
@@ -69,8 +77,8 @@ class _Shards:
         before = await in_thread(self._before)
         spread, phases, skipped = await in_thread(self._planned, change, before)
         await in_thread(self._folder.settled, spread)
-        if tells := self._tells(change, before):
-            await in_thread(self._folder.tell, change.operation)
+        if tells := self._told(change, before):
+            await in_thread(self._folder.tell, tells)
         deletes = change.operation == "delete" and sum(map(len, phases)) > 1
         if deletes:
             await in_thread(self._folder.tell_deleting, map(content_key, change.removed))
@@ -112,14 +120,14 @@ class _Shards:
         total = None if None in costs else sum(cost for cost in costs if cost is not None)
         return Estimate(_usage(each.stages for each in found), total)
 
-    def _tells(self, change: Change, before: JoinedSnapshot | None) -> bool:
-        """Whether shards would not make one index if the change stops half way.
-
-        A build over complete shards changes nothing, or is refused.
-        """
+    def _told(self, change: Change, before: JoinedSnapshot | None) -> str | None:
+        """What is unfinished if the change stops half way, where shards would not make one index then."""
         if change.operation == BUILD:
-            return before is None or self._folder.spread.unfinished == BUILD
-        return change.operation == ADD_METHOD
+            if before is None or self._folder.spread.unfinished == BUILD:
+                return BUILD
+            methods, _ = continued(before.manifest, change)
+            return ADD_METHOD if methods != tuple(before.manifest.methods) else None
+        return ADD_METHOD if change.operation == ADD_METHOD else None
 
     def _before(self) -> JoinedSnapshot | None:
         try:
@@ -135,8 +143,6 @@ class _Shards:
         if change.operation in TAKING:
             assert change.documents is not None
             found = routed(change.documents, spread, before)
-            if change.operation == "build" and before is not None:
-                _refuse_other(before, found)
             return found.spread, self._taking(change, found, before), found.skipped
         assert before is not None
         if change.operation != "delete":
@@ -152,12 +158,25 @@ class _Shards:
 
     def _taking(self, change: Change, found: Routed, before: JoinedSnapshot | None) -> list[list[_Step]]:
         """Documents to their shards; a new shard gets the settings of the others."""
+        items = found.items
+        pruned: dict[int, list[str]] = {}
+        own = replace(change, prune=None, share=True)
+        if before is not None and change.operation == BUILD:  # in all shards: each gets the methods
+            require_same_settings(
+                self._models, before.manifest, before.path, change, "build in another folder"
+            )
+            methods, config = continued(before.manifest, change)
+            own = replace(own, methods=methods, config=config)
+            items = {number: [] for number in before.numbers} | items
+            if (prune := change.prune) is not None:
+                absent = [each for each in before.document_metadata() if each not in found.given]
+                pruned, _ = removals([each for each in absent if prune(each)], before)
         steps = []
-        for shard, items in sorted(found.items.items()):
-            own = replace(change, documents=items)
-            if before is not None and shard not in before.numbers and change.operation != "build":
-                own = replace(own, methods=before.manifest.methods)
-            steps.append(_Step(shard, own))
+        for shard, given in sorted(items.items()):
+            step = replace(own, documents=given, removed=tuple(pruned.get(shard, ())))
+            if before is not None and shard not in before.numbers:
+                step = replace(step, methods=own.methods or before.manifest.methods)
+            steps.append(_Step(shard, step))
         leaving = Change("delete", config=change.config)
         moves = [_Step(shard, replace(leaving, removed=tuple(ids))) for shard, ids in found.moved.items()]
         return [steps, moves] if moves else [steps]
@@ -253,16 +272,6 @@ class _Shards:
             models=_usage(report.models for report in reports),
             cost=None if None in costs else sum(cost for cost in costs if cost is not None),
         )
-
-
-def _refuse_other(before: JoinedSnapshot, found: Routed) -> None:
-    """A build may resume shards of the same documents only."""
-    for number, name in zip(before.numbers, before.names, strict=True):
-        if number not in found.items:
-            raise IndexExists(
-                f"{str(before.path)!r} holds shards already, and {name} has none of these documents. Open it "
-                "with open_index and use insert, delete or add_method, or build in another folder"
-            )
 
 
 def _concerned(change: Change) -> Iterable[str]:

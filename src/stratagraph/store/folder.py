@@ -222,7 +222,9 @@ class IndexFolder:
             raise
 
     @contextmanager
-    def writer(self, operation: str, *, compact: bool = False, restore: bool = False) -> Iterator[Staging]:
+    def writer(
+        self, operation: str, *, compact: bool = False, restore: bool = False, anew: bool = False
+    ) -> Iterator[Staging]:
         """The right to publish the next generation, inside a `with` block.
 
         It first finishes or removes what a killed writer left. Leaving the block without `publish` discards
@@ -235,6 +237,8 @@ class IndexFolder:
             Write all files anew, instead of sharing some with the previous generation.
         restore
             Take no vectors from the previous generation, because the vector store lacks them.
+        anew
+            Take nothing from the previous generation.
 
         Raises
         ------
@@ -249,12 +253,21 @@ class IndexFolder:
             self._recover()
             earlier = self.journal.operation()
             base = self.snapshot() if self.generation else None
-            if base is not None and isinstance(base.pool, ExternalPool) and not restore:
+            if base is not None and isinstance(base.pool, ExternalPool) and not (restore or anew):
                 require_current(base.manifest, base.pool.rows)
             number = self._layout.next_number()
             finish = self._clean_up
             staging = Staging(
-                self._layout, number, base, self.journal, self.calls, finish, compact, self.table, restore
+                self._layout,
+                number,
+                None if anew else base,
+                self.journal,
+                self.calls,
+                finish,
+                compact,
+                self.table,
+                restore,
+                replaced=base if anew else None,
             )
             try:
                 self.journal.begin(begun(operation, number))

@@ -69,7 +69,9 @@ class Staging(CorpusView):
     Attributes
     ----------
     base
-        The previous generation; None for the first.
+        The previous generation, which this one continues; None for the first, and for one made anew.
+    replaced
+        The previous generation of one that is made anew.
     published
         Whether `publish` was called.
     """
@@ -85,8 +87,10 @@ class Staging(CorpusView):
         compact: bool = False,
         table: VectorTable | None = None,
         restore: bool = False,
+        replaced: Snapshot | None = None,
     ) -> None:
         self.base = base
+        self.replaced = replaced
         self.published = False
         self._layout = layout
         self._number = number
@@ -97,9 +101,14 @@ class Staging(CorpusView):
         self._assembled: Assembled | None = None
         self._opened: StoredCorpus | None = None
         self._made: Directory | None = None
-        external = None if base is None else base.pool if isinstance(base.pool, ExternalPool) else None
+        known = base or replaced
+        external = known.pool if known is not None and isinstance(known.pool, ExternalPool) else None
         self._compact = compact or (base is not None and (external is None) != (table is None))
-        self._external = None if table is None else ExternalWriter(table, external, restore=restore)
+        self._external = (
+            None
+            if table is None
+            else ExternalWriter(table, external, restore=restore or replaced is not None)
+        )
         self._restore = restore
         self._vectors: Vectors | None = None
         self._pool: PoolWriter | None = None
@@ -459,6 +468,11 @@ class Staging(CorpusView):
         return Fields.of(count, arrays, self.chunk_documents(), documents)
 
     def _gone(self) -> list[str]:
+        """Chunks of the previous generation that this one has not."""
+        if self.replaced is not None:
+            before = self.replaced.ids(range(self.replaced.size))
+            kept = self.row_of(before)
+            return [identity for identity in before if identity not in kept]
         if self.base is None:
             return []
         gone = np.ones(self.base.size, dtype=np.bool_)
