@@ -46,6 +46,17 @@ def perform(folder: Path, operation: str, log: Path) -> None:
     if operation == "build":
         sg.build_index(documents(0, 120), path=folder, llm=model, embedder=FakeEmbedder(), progress=False)
         return
+    if operation == "rebuild":
+        sg.build_index(
+            documents(0, 100),
+            path=folder,
+            llm=model,
+            embedder=FakeEmbedder(),
+            config={"chunking": {"size": 90, "overlap": 9}},
+            rebuild=True,
+            progress=False,
+        ).close()
+        return
     with sg.open_index(folder, model, FakeEmbedder()) as index:
         if operation == "insert":
             index.insert(documents(120, 160))

@@ -135,15 +135,26 @@ def test_what_does_not_exist_is_noticed(span: str) -> None:
     assert problem(span)
 
 
-@pytest.mark.parametrize("guide", HOW_TO, ids=lambda guide: guide.stem)
-def test_how_to_runs_as_it_stands(guide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of `python` run, in order; those of `py` need a key and are shown, `text` is not Python."""
-    for extra in ("langchain_core", "llama_index.core"):
-        pytest.importorskip(extra)
-    monkeypatch.chdir(tmp_path)
+def run_python(guide: Path) -> None:
+    """Run the blocks of `python`, in order; those of `py` need a key and are shown, `text` is not Python."""
     names: dict[str, Any] = {}
     for content in re.findall(r"^```python\n(.*?)^```$", guide.read_text("utf-8"), re.DOTALL | re.MULTILINE):
         exec(compile(content, guide.name, "exec"), names)
+
+
+@pytest.fixture(scope="module")
+def one_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("reader")
+
+
+@pytest.mark.parametrize("guide", [ROOT / "README.md", *HOW_TO], ids=lambda guide: guide.stem)
+def test_guides_run_one_after_the_other_in_one_folder(
+    guide: Path, one_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for extra in ("langchain_core", "llama_index.core"):
+        pytest.importorskip(extra)
+    monkeypatch.chdir(one_folder)
+    run_python(guide)
 
 
 def test_enough_is_checked() -> None:

@@ -23,7 +23,7 @@ from stratagraph.testing.contract import assert_equal_states, state
 from tests.kill_child import documents, perform
 
 CHILD = Path(__file__).with_name("kill_child.py")
-OPERATIONS = ("build", "insert", "delete")
+OPERATIONS = ("build", "insert", "delete", "rebuild")
 
 
 def spawn(folder: Path, operation: str, log: Path) -> subprocess.Popen[bytes]:

@@ -148,7 +148,7 @@ def require_same_settings(
         raise kind(
             f"{str(path)!r} holds an index with other settings: {'; '.join(found)}. Build with the settings "
             f"of the index (config=None keeps them), or {otherwise}",
-            found,
+            tuple(found),
         )
 
 

@@ -32,8 +32,6 @@ Bad arguments are `ValueError` and `TypeError`, an unknown id is `KeyError`, as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 
 class StratagraphError(Exception):
     """Base class of all errors of this package."""
@@ -110,9 +108,9 @@ class SettingsConflict(StoreError):
         Each setting that differs, with both values.
     """
 
-    def __init__(self, message: str, differences: Sequence[str] = ()) -> None:
+    def __init__(self, message: str, differences: tuple[str, ...] = ()) -> None:
         super().__init__(message)
-        self.differences = tuple(differences)
+        self.differences = differences
 
 
 class EmbedderMismatch(SettingsConflict):
