@@ -20,7 +20,7 @@ SMALL = {
     "deletions": 6,
     "forks": 5,
     "full_disk": 8,
-    "hirag": 11,
+    "hirag": 4,
     "hostile": 16,
     "kills": 8,
     "power_cuts": 8,
