@@ -13,7 +13,9 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, Tool
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from langchain_stratagraph._convert import IdKey, of_texts, to_chunks, to_documents
 from langchain_stratagraph._models import use_callbacks
@@ -21,6 +23,8 @@ from langchain_stratagraph._pieces import joined
 from stratagraph import BuildReport, Index, search_options
 from stratagraph.errors import MethodMissing
 from stratagraph.question import SHARED_OPTIONS, View, Where
+
+BLANK = "No documents: the question is blank; give the words to search for."
 
 
 class IndexRetriever(BaseRetriever):
@@ -152,6 +156,31 @@ class IndexRetriever(BaseRetriever):
             **self.fixed,
             **{name: options.get(name, getattr(self, name)) for name in self.options},
         }
+
+    def as_tool(
+        self,
+        args_schema: type[BaseModel] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        arg_types: dict[str, type] | None = None,
+    ) -> BaseTool:
+        """Return a tool that retrieves; see `Runnable.as_tool`.
+
+        A blank question gets a note in place of documents, so that an agent can go on. `invoke` raises
+        `ValueError`.
+        """
+        tool = super().as_tool(args_schema, name=name, description=description, arg_types=arg_types)
+        if isinstance(tool, Tool):
+
+            def search(query: str, config: RunnableConfig) -> Any:
+                return self.invoke(query, config) if query.strip() else BLANK
+
+            async def asearch(query: str, config: RunnableConfig) -> Any:
+                return await self.ainvoke(query, config) if query.strip() else BLANK
+
+            tool.func, tool.coroutine = search, asearch
+        return tool
 
     # Changing the index
 
