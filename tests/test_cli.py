@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from stratagraph import build_index
+from stratagraph import HashingEmbedder, build_index, open_index
 from stratagraph.cli import main
 
 HASHING = ("--embedder", "hashing")
@@ -513,3 +513,34 @@ def test_one_sentence_makes_an_index_that_says_why_it_has_no_groups(here: Path) 
     assert "None" not in stats.stdout
     assert not [line for line in stats.stdout.splitlines() if line.startswith(("vectors:", "interrupted:"))]
     assert as_json("stats", "small")["vectors"] is None
+
+
+def test_a_build_over_an_index_brings_it_to_its_inputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    for name in ("a", "b", "c"):
+        (notes / f"{name}.txt").write_text(f"Ada wrote letter {name} to Bremen.", "utf-8")
+    runner, build = CliRunner(), ["build", "notes", "-o", "idx", "--embedder", "hashing"]
+    assert runner.invoke(main, build).exit_code == 0
+    (notes / "a.txt").unlink()
+    (notes / "b.txt").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")  # cannot be read, and is not pruned
+    (notes / "d.txt").write_text("Mara steered the Dunlin.", "utf-8")
+    done = runner.invoke(main, [*build, "--method", "hirag"])
+    assert "added: 1 (notes/d.txt)" in done.output
+    assert "unchanged: 1 (notes/c.txt)" in done.output
+    assert "deleted" not in done.output
+    assert "deleted: 1 (notes/a.txt)\n" in runner.invoke(main, [*build, "--prune"]).output
+    refused = runner.invoke(main, [*build, "--chunk-size", "90"])
+    assert refused.exit_code == 1
+    assert "chunking.size is 300, not 90 as given" in refused.output
+    assert "add --rebuild" in refused.output
+    assert "rebuild=True" not in refused.output
+    asked = [*build, "--chunk-size", "90", "--llm", "openai:m@http://127.0.0.1:9/v1", "--method", "archrag"]
+    assert re.search(r"about [1-9]\d* model calls, 0 cached", runner.invoke(main, asked).output)
+    assert "rebuild: 2 documents" in runner.invoke(main, [*build, "--chunk-size", "90", "--rebuild"]).output
+    with open_index("idx", embedder=HashingEmbedder()) as index:
+        assert index.methods == ("hirag", "lshtree")
+        assert index.documents().keys() == {"notes/c.txt", "notes/d.txt"}

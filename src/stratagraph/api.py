@@ -99,9 +99,9 @@ async def abuild_index(
         Delete documents that the folder's index has and that are not given: True for all of them, or a
         function of an id that returns whether to.
     rebuild
-        Build the index in the folder anew, of the given documents alone. Settings, methods and a local
-        embedder that are not given are taken from it. It stays in use until the new one is complete, and
-        answers of models are reused.
+        Build the index in the folder anew, of the given documents alone, with all of its methods. Settings
+        and a local embedder that are not given are taken from it. It stays in use until the new one is
+        complete, and answers of models are reused.
 
     Raises
     ------
@@ -237,7 +237,10 @@ async def _built(
         base = None if recorded is None else settings_of(recorded, Config())
         settings = as_config(config, base)
         present = ("lshtree",) if recorded is None else tuple(recorded.methods)
-        change = replace(change, methods=methods or present, config=settings)
+        methods = methods or present
+        if change.operation == REBUILD:
+            methods = tuple(dict.fromkeys([*methods, *present]))
+        change = replace(change, methods=methods, config=settings)
         if recorded is not None and change.operation == REBUILD:
             embedder = default_embedder(recorded.embedder) if embedder is None else embedder
             recorded = None

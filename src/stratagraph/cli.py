@@ -197,7 +197,7 @@ def _cost_of_rebuild(documents: Any, path: str, models: dict[str, Any], method: 
     with sg.open_index(path, embedder=AnyEmbedder()) as index:
         found = sg.estimate(
             documents,
-            method or index.methods,
+            [*(method or ()), *index.methods],
             llm=models["llm"],
             config=as_config(config, index._config),
             cache=models["cache"] or Path(path) / "calls.sqlite",
