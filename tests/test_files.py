@@ -276,3 +276,38 @@ def test_what_is_missing_is_named_with_its_extra(tmp_path: Path, monkeypatch: py
     read = Read(tmp_path)
     assert len(read.skipped) == 3
     assert all("pip install 'stratagraph[files]'" in reason for reason in read.skipped.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "bound"),
+    [
+        ("wide.csv", b"," * 30_000 + b"\na,b\n", "20,000 columns"),
+        ("long.csv", b"a,b\n" + b"x" * (8 * 2**20 + 2), "a line of more than 8,388,608"),
+        ("long.jsonl", b"[" * (8 * 2**20 + 2), "a line of more than 8,388,608"),
+        ("deep.html", b"<div>" * 1000 + b"text", "nested more than 500 deep"),
+        ("tags.html", b"<i>" * 500_001, "500,000 tags"),
+        ("files.zip", zipped(**{f"word/{number}": b"" for number in range(10_001)}), "10,000 files"),
+        ("xml.docx", zipped(**{"word/document.xml": b" " * (2**27 + 1)}), "134,217,728 bytes"),
+    ],
+)
+def test_a_file_beyond_a_bound_is_skipped_with_the_bound(
+    tmp_path: Path, name: str, content: bytes, bound: str
+) -> None:
+    pytest.importorskip("bs4")
+    (tmp_path / name).write_bytes(content)
+    read = Read(tmp_path)
+    assert not read.documents
+    assert bound in read.why(name)
+
+
+def test_sheets_are_bounded_by_their_cells_and_not_by_their_corners(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    for name, rows in (("corners", [1048576]), ("wide", range(2, 402))):
+        book = openpyxl.Workbook()
+        book.active["A1"] = "first"
+        for row in rows:
+            book.active[f"XFD{row}"] = "last"
+        book.save(tmp_path / f"{name}.xlsx")
+    read = Read(tmp_path)
+    assert read["corners.xlsx"].text == "last"
+    assert "5,000,000 cells" in read.why("wide.xlsx")

@@ -19,6 +19,7 @@ from stratagraph._files import (
     Kind,
     Made,
     Unreadable,
+    bounded_lines,
     csv_rows,
     from_html,
     from_markdown,
@@ -40,7 +41,7 @@ _HEAD = 8 * 2**10  # bytes that decide whether a file is text
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _CONVERT = "convert it to plain text first"
 _EXTRA = "pip install 'stratagraph[files]'"
-_MOST_HTML = 64 * 2**20  # bytes
+_MOST_HTML = 16 * 2**20  # bytes
 _SAMPLE = 2**20  # bytes that decide how a file is encoded that is not UTF-8
 _WESTERN = 0.06  # share of bytes beyond ASCII up to which a text is taken for Western European
 _ENCODINGS = (
@@ -400,7 +401,7 @@ def _blocks(path: Path, encoding: str, errors: str = "replace") -> Iterator[str]
 
 def _lines(file: _File, encoding: str, skip: Listener) -> Iterator[Document]:
     with file.path.open(encoding=encoding, errors="replace", newline="\n") as lines:
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(bounded_lines(lines), 1):
             place = f"{file.name}:{number}"
             if not line.strip():
                 continue

@@ -16,13 +16,14 @@ from stratagraph._files.made import Made, Unreadable
 from stratagraph._files.markup import from_html, from_markdown
 from stratagraph._files.office import from_docx, from_pptx, from_xlsx
 from stratagraph._files.pdf import from_pdf
-from stratagraph._files.rows import csv_rows, json_rows
+from stratagraph._files.rows import bounded_lines, csv_rows, json_rows
 
 __all__ = [
     "READERS",
     "Kind",
     "Made",
     "Unreadable",
+    "bounded_lines",
     "csv_rows",
     "from_html",
     "from_markdown",

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Literal
 
-from stratagraph._files.made import LARGEST, Unreadable
+from stratagraph._files.made import ENTRIES, LARGEST, MARKUP, Unreadable
 
 Kind = Literal["PDF", "DOCX", "PPTX", "XLSX", "HTML", "Markdown", "CSV", "JSON", "JSON lines", "text"]
 _SUFFIXES: dict[str, Kind] = {
@@ -60,6 +60,11 @@ def _in_archive(path: Path) -> Kind:
         raise Unreadable(f"a damaged archive ({error})") from None
     if sum(entry.file_size for entry in entries) > LARGEST:
         raise Unreadable(f"an archive that unpacks to more than {LARGEST:,} bytes")
+    if len(entries) > ENTRIES:
+        raise Unreadable(f"an archive of more than {ENTRIES:,} files")
+    markup = (entry.file_size for entry in entries if entry.filename.endswith((".xml", ".rels")))
+    if sum(markup) > MARKUP:
+        raise Unreadable(f"an archive whose XML unpacks to more than {MARKUP:,} bytes")
     names = {entry.filename for entry in entries}
     kind = next((kind for part, kind in _PARTS.items() if part in names), None)
     if kind is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,24 @@ from stratagraph.records import Section
 INSTALL = "reading it needs pip install 'stratagraph[files]'"
 LARGEST = 2**29
 """Bytes that an archive may unpack to, and characters that a file may hold."""
+MARKUP = 2**27
+"""Bytes of XML that an archive may unpack to; parsers need several times as much memory."""
+ENTRIES = 10_000
+"""Files that an archive may hold."""
+PAGES = 20_000
+"""Pages that a PDF may have."""
+CELLS = 5_000_000
+"""Cells of a workbook: rows x columns, the empty ones between others included."""
+COLUMNS = 20_000
+"""Columns of a CSV table."""
+LINE = 8 * 2**20
+"""Characters that a line of CSV or JSON may have."""
+TAGS = 500_000
+"""Tags that an HTML page may have."""
+DEPTH = 500
+"""Elements of HTML that may lie inside one another."""
+SECONDS = 300
+"""CPU seconds that the text of one file may take."""
 
 
 class Unreadable(Exception):
@@ -33,21 +52,28 @@ class Writer:
         self._blocks: list[str] = []
         self._length = 0
         self._sections: list[Section] = []
+        self._began = time.thread_time()
 
     def section(self, metadata: Mapping[str, Any]) -> None:
         """Begin a section with this metadata."""
+        self._check_time()
         if self._sections and self._sections[-1].start == self._length:
             self._sections.pop()
         self._sections.append(Section(self._length, dict(metadata)))
 
     def add(self, block: str) -> None:
         """Add a block of text, unless it is blank."""
+        self._check_time()
         if not block.strip():
             return
         if self._length > LARGEST:
             raise Unreadable(f"more than {LARGEST:,} characters")
         self._blocks.append(block.strip("\n") + "\n\n")
         self._length += len(self._blocks[-1])
+
+    def _check_time(self) -> None:
+        if time.thread_time() - self._began > SECONDS:
+            raise Unreadable(f"reading took more than {SECONDS} s of CPU")
 
     def made(self, metadata: Mapping[str, Any]) -> Made:
         """The file's text with its sections and this metadata."""

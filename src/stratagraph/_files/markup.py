@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from stratagraph._files.made import INSTALL, Headings, Made, Unreadable, Writer
+from stratagraph._files.made import DEPTH, INSTALL, TAGS, Headings, Made, Unreadable, Writer
 
 _SILENT = ["script", "style", "noscript", "template", "svg", "nav", "footer", "iframe", "form"]
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -22,10 +22,14 @@ def from_html(text: str) -> Made:
         from bs4 import BeautifulSoup
     except ImportError:
         raise Unreadable(f"HTML; {INSTALL}") from None
-    try:
-        page = BeautifulSoup(text, "html.parser")
-    except RecursionError:
-        raise Unreadable("HTML, nested too deeply") from None
+    if text.count("<") > TAGS:
+        raise Unreadable(f"HTML of more than {TAGS:,} tags")
+    page = BeautifulSoup(text, "html.parser")
+    depths = {id(page): 0}
+    for tag in page.find_all(True):
+        depths[id(tag)] = depth = depths[id(tag.parent)] + 1
+        if depth > DEPTH:
+            raise Unreadable(f"HTML, nested more than {DEPTH} deep")
     title = page.title.get_text(" ", strip=True) if page.title else ""
     for silent in page(_SILENT):
         silent.decompose()

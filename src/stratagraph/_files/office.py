@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import wraps
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
-from stratagraph._files.made import INSTALL, Headings, Made, Unreadable, Writer
+from stratagraph._files.made import CELLS, INSTALL, Headings, Made, Unreadable, Writer
 
 _HEADING = re.compile(r"^heading (\d)$", re.IGNORECASE)
 
@@ -94,19 +95,25 @@ def from_xlsx(path: Path) -> Made:
     """Sheets in order, each row as column names and values; a section has `sheet`."""
     from openpyxl import load_workbook
 
-    writer = Writer()
+    writer, cells = Writer(), 0
     with closing(load_workbook(path, read_only=True, data_only=True)) as book:
         for sheet in book.worksheets:
             writer.section({"sheet": sheet.title})
-            rows = sheet.iter_rows(values_only=True)
-            names = [str(name).strip() if name is not None else "" for name in next(rows, ())]
-            for row in rows:
+            sheet.reset_dimensions()  # which a file may state wrongly, and which every row is filled up to
+            names: list[str] | None = None
+            for row in sheet.iter_rows(values_only=True):
+                cells += 1 + len(row)
+                if cells > CELLS:
+                    raise Unreadable(f"XLSX of more than {CELLS:,} cells (rows x columns)")
+                if names is None:
+                    names = [str(name).strip() if name is not None else "" for name in row]
+                    continue
                 writer.add(named_row(names, row))
     return writer.made({"sheets": len(book.sheetnames)})
 
 
 def named_row(names: list[str], values: Iterable[Any]) -> str:
     """A row as lines `column: value`, without empty cells."""
-    pairs = zip([*names, *[""] * 1000], values, strict=False)
+    pairs = zip(chain(names, repeat("")), values, strict=False)
     fields = [(name, " ".join(str(value).split())) for name, value in pairs if value not in (None, "")]
     return "\n".join(f"{name}: {value}" if name else value for name, value in fields)

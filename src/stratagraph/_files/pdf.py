@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from stratagraph._files.made import INSTALL, Made, Unreadable, Writer
+from stratagraph._files.made import INSTALL, PAGES, Made, Unreadable, Writer
 
 _lock = threading.Lock()  # PDFium is not thread-safe
 
@@ -35,6 +35,8 @@ def from_pdf(path: Path) -> Made:
             raise Unreadable(f"PDF, {reason}") from None
         with closing(document):
             count = len(document)
+            if count > PAGES:
+                raise Unreadable(f"PDF of {count:,} pages; at most {PAGES:,} are read")
             for number, text in enumerate(_pages(document), 1):
                 writer.section({"page": number})
                 writer.add(text)

@@ -4,31 +4,42 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TextIO
 
-from stratagraph._files.made import Unreadable
+from stratagraph._files.made import COLUMNS, LINE, Unreadable
 
 _TEXTS = ("text", "contents")
 _SAMPLE = 64 * 2**10
 Row = tuple[int, dict[str, Any]]
 
 
-def csv_rows(lines: Iterable[str], sample: str, *, tabs: bool = False) -> Iterator[Row]:
+def csv_rows(lines: TextIO, sample: str, *, tabs: bool = False) -> Iterator[Row]:
     """Rows with the number of their last line; keys are the first row's."""
     try:
         dialect: Any = csv.excel_tab if tabs else csv.Sniffer().sniff(sample[:_SAMPLE], ",;\t|")
     except csv.Error:
         dialect = csv.excel
-    reader = csv.reader(lines, dialect)
+    reader = csv.reader(bounded_lines(lines), dialect)
     try:
-        names = [name.strip() or f"column {number}" for number, name in enumerate(next(reader, []), 1)]
+        first = next(reader, [])
+        if len(first) > COLUMNS:
+            raise Unreadable(f"CSV of more than {COLUMNS:,} columns")
+        names = [name.strip() or f"column {number}" for number, name in enumerate(first, 1)]
         for values in reader:
             row = {name: value for name, value in zip(names, values, strict=False) if value.strip()}
             if row:
                 yield reader.line_num, as_record(row)
     except csv.Error as error:
         raise Unreadable(f"CSV, line {reader.line_num}: {error}") from None
+
+
+def bounded_lines(lines: TextIO) -> Iterator[str]:
+    """The lines of a file; `Unreadable` at one of more than `LINE` characters."""
+    while line := lines.readline(LINE + 1):
+        if len(line) > LINE:
+            raise Unreadable(f"a line of more than {LINE:,} characters")
+        yield line
 
 
 def json_rows(text: str) -> Iterator[Row] | None:

@@ -9,6 +9,7 @@ costs       usage since the server started
 state       what request handlers share
 views       schemas of requests and answers
 asking, browsing, changing      routes: questions, contents, documents
+reading                         uploaded files, read in a process that can be ended
 page/       the page: HTML, style and scripts
 """
 
@@ -40,6 +41,7 @@ from stratagraph.server.costs import Costs
 from stratagraph.server.guard import Guard
 from stratagraph.server.jobs import JobProgress, Jobs, TooMany
 from stratagraph.server.library import Library
+from stratagraph.server.reading import Uploads
 from stratagraph.server.settings import Settings, checked_token, is_loopback
 from stratagraph.server.state import State
 
@@ -80,7 +82,7 @@ def create_app(path: str | Path, open_index: Open, settings: Settings | None = N
     library = Library(path, lambda: open_index(progress))
     if library.url is not None:
         settings = replace(settings, read_only=True)
-    state = State(library, Jobs(costs, progress), costs, settings)
+    state = State(library, Jobs(costs, progress), costs, settings, Uploads())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -88,6 +90,7 @@ def create_app(path: str | Path, open_index: Open, settings: Settings | None = N
         yield
         await warming
         library.close()
+        state.uploads.close()
 
     app = FastAPI(
         title="stratagraph",

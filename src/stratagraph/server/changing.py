@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, HTTPException, Request
@@ -15,6 +13,7 @@ from pydantic import BaseModel, Field
 
 import stratagraph as sg
 from stratagraph.server.jobs import Job
+from stratagraph.server.reading import read_upload
 from stratagraph.server.state import State, state_of
 from stratagraph.server.views import GivenDocument
 
@@ -74,9 +73,13 @@ async def add(documents: Annotated[list[GivenDocument], Body(min_length=1)], ser
 
 @router.put("/files/{name:path}", status_code=202)
 async def add_file(name: str, request: Request, server: Writable) -> JobView:
-    """Add a file. The body holds its bytes; the path is its name, which becomes the document id."""
+    """Add a file, or replace the file of this name. The body holds its bytes.
+
+    The path is its name, which becomes the document id. A name without folders is that of a file in a folder
+    if the index has one such file. Documents of rows that the file lacks now are deleted.
+    """
     kept = _plain_name(name)
-    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="stratagraph-upload-"))
+    folder = await asyncio.to_thread(server.uploads.folder)
     target = folder / f"upload{PurePosixPath(kept).suffix[:16].lower()}"
     try:
         with target.open("wb") as file:
@@ -88,7 +91,15 @@ async def add_file(name: str, request: Request, server: Writable) -> JobView:
     index = await server.library.current()
 
     def work(job: Job) -> sg.BuildReport:
-        return index.insert(list(_read(target, kept, job)))
+        name = _source(index, kept)
+        report = index.insert(read_upload(target, name, job))
+        given = {*report.added, *report.updated, *report.unchanged, *report.skipped}
+        gone = [
+            identity
+            for identity, metadata in index.documents().items()
+            if metadata.get("source") == name and identity not in given
+        ]
+        return replace(report, deleted=index.delete(gone).deleted) if gone else report
 
     def clear() -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -125,22 +136,10 @@ def _plain_name(name: str) -> str:
     return kept
 
 
-def _read(path: Path, name: str, job: Job) -> Iterator[sg.Document | sg.StreamedDocument]:
-    """The documents of an uploaded file, under its own name."""
-    own = path.as_posix()
-
-    def named(text: str) -> str:
-        return text.replace(own, name)
-
-    documents = sg.read_documents(
-        path,
-        on_skip=lambda which, why: job.skipped.update({named(which): why}),
-        on_warning=lambda which, why: job.warnings.update({named(which): why}),
-    )
-    try:
-        for document in documents:
-            source = document.metadata.get("source")
-            renamed = {"source": named(source)} if isinstance(source, str) else {}
-            yield replace(document, id=named(document.id), metadata={**document.metadata, **renamed})
-    except ValueError as error:
-        raise ValueError(named(str(error))) from None
+def _source(index: sg.Index, name: str) -> str:
+    """The name under which the index has an uploaded file; its own if it has none."""
+    sources = {metadata.get("source", identity) for identity, metadata in index.documents().items()}
+    if name in sources or "/" in name:
+        return name
+    alike = [source for source in sources if str(source).endswith(f"/{name}")]
+    return str(alike[0]) if len(alike) == 1 else name

@@ -9,17 +9,19 @@ from fastapi import Request
 from stratagraph.server.costs import Costs
 from stratagraph.server.jobs import Jobs
 from stratagraph.server.library import Library
+from stratagraph.server.reading import Uploads
 from stratagraph.server.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One server: its index, its changes, what they cost, and how it is guarded."""
+    """One server: its index, its changes, what they cost, how it is guarded, and its uploads."""
 
     library: Library
     jobs: Jobs
     costs: Costs
     settings: Settings
+    uploads: Uploads
 
 
 async def state_of(request: Request) -> State:

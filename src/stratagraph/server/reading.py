@@ -1,0 +1,204 @@
+"""Uploaded files: where they lie, and the process that reads them, which ends when it needs too much.
+
+`python -m stratagraph.server.reading FOLDER FILE NAME CPU_SECONDS` is that process. It prints JSON lines:
+documents, skipped files, warnings, and an error. A text above `STREAMED_ABOVE` goes to a file in FOLDER.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import stratagraph as sg
+from stratagraph.errors import StratagraphError
+from stratagraph.server.jobs import Job
+from stratagraph.store.files import Directory
+from stratagraph.store.lock import WriterLock
+
+PREFIX = "stratagraph-upload-"
+CPU_SECONDS = 10
+"""CPU seconds to read a file, and one more for each MB that was uploaded."""
+WALL = 10
+"""Seconds on the clock for each CPU second, since a process may wait for a busy machine."""
+MEMORY = 500 * 2**20
+"""Bytes that the process may take beyond those that it starts with (Linux)."""
+OUTPUT = 128 * 2**20
+"""Bytes of JSON that a file may become."""
+
+
+class Uploads:
+    """Folders of uploaded files, inside one folder of this server that it holds the lock of.
+
+    Folders of servers that died, which nobody holds the lock of, are removed first.
+    """
+
+    def __init__(self) -> None:
+        for old in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+            try:
+                with Directory.open(old) as folder, WriterLock(folder, None):
+                    shutil.rmtree(old, ignore_errors=True)
+            except (OSError, StratagraphError):
+                continue  # another server's, or another user's
+        self._root: Path | None = None
+        self._making = threading.Lock()
+
+    def folder(self) -> Path:
+        """A new empty folder."""
+        with self._making:
+            if self._root is None or not self._root.is_dir():
+                self._root = Path(tempfile.mkdtemp(prefix=PREFIX))
+                self._directory = Directory.open(self._root)
+                self._lock = WriterLock(self._directory, None)
+                self._lock.__enter__()
+        return Path(tempfile.mkdtemp(dir=self._root))
+
+    def close(self) -> None:
+        """Remove all uploads."""
+        if self._root is not None:
+            self._lock.__exit__(None, None, None)
+            self._directory.close()
+            shutil.rmtree(self._root, ignore_errors=True)
+            self._root = None
+
+
+def read_upload(path: Path, name: str, job: Job) -> list[sg.Document | sg.StreamedDocument]:
+    """The documents of an uploaded file under its own name, read in a process of its own.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to read, or if reading takes more time or memory than is allowed.
+    """
+    seconds = CPU_SECONDS + path.stat().st_size // 10**6
+    command = [sys.executable, "-m", "stratagraph.server.reading"]
+    command += [str(path.parent), str(path), name, str(seconds)]
+    child = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        child.kill()
+
+    timer = threading.Timer(seconds * WALL, end)
+    timer.start()
+    documents: list[sg.Document | sg.StreamedDocument] = []
+    room, complete = OUTPUT, False
+    assert child.stdout is not None
+    try:
+        while line := child.stdout.readline(room + 1):
+            room -= len(line)
+            if room < 0:
+                raise ValueError(f"{name}: its documents take more than {OUTPUT // 2**20} MB")
+            if not line.endswith(b"\n"):
+                break  # the process ended while it wrote
+            said = json.loads(line)
+            if "document" in said:
+                documents.append(_document(path.parent, said["document"]))
+            elif "error" in said:
+                raise ValueError(said["error"])
+            elif "done" in said:
+                complete = True
+            else:
+                heard = job.skipped if said["kind"] == "skipped" else job.warnings
+                heard[said["name"]] = said["reason"]
+    finally:
+        timer.cancel()
+        child.kill()
+        child.stdout.close()
+        code = child.wait()
+    if complete:
+        return documents
+    if late.is_set():
+        raise ValueError(f"{name}: reading it took more than {seconds * WALL} s, and was ended")
+    if code == -getattr(signal, "SIGXCPU", 0):
+        raise ValueError(f"{name}: reading it took more than {seconds} s of CPU, and was ended")
+    raise ValueError(
+        f"{name}: the process that read it ended with code {code}; it may have needed more than "
+        f"{MEMORY // 2**20} MB of memory"
+    )
+
+
+def _document(folder: Path, said: dict[str, Any]) -> sg.Document | sg.StreamedDocument:
+    if "file" in said:
+        read = partial(_blocks, folder / str(said["file"]))
+        return sg.StreamedDocument(said["id"], read, said["metadata"])
+    sections = tuple(sg.Section(start, metadata) for start, metadata in said["sections"])
+    return sg.Document(said["id"], said["text"], said["metadata"], sections)
+
+
+def _blocks(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8", newline="") as file:
+        while block := file.read(2**20):
+            yield block
+
+
+def _limit(seconds: int) -> None:
+    """Set the limits of this process, where the operating system has them."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = int(used.ru_utime + used.ru_stime) + 1 + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        addresses = pages * resource.getpagesize() + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (addresses, addresses))
+
+
+def main(folder: Path, path: Path, name: str, seconds: int) -> None:
+    """Read a file and print what is in it."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    own = path.as_posix()
+
+    def say(**said: Any) -> None:
+        out.write(json.dumps(said) + "\n")
+
+    def named(text: str) -> str:
+        return text.replace(own, name)
+
+    _limit(seconds)
+    try:
+        documents = sg.read_documents(
+            path,
+            on_skip=lambda which, why: say(kind="skipped", name=named(which), reason=why),
+            on_warning=lambda which, why: say(kind="warnings", name=named(which), reason=why),
+        )
+        for number, document in enumerate(documents):
+            source = document.metadata.get("source")
+            renamed = {"source": named(source)} if isinstance(source, str) else {}
+            given = {"id": named(document.id), "metadata": {**document.metadata, **renamed}}
+            if isinstance(document, sg.StreamedDocument):
+                text = folder / f"text-{number}"
+                with text.open("w", encoding="utf-8", newline="") as file:
+                    file.writelines(document.blocks())
+                say(document={**given, "file": text.name})
+            else:
+                sections = [[each.start, dict(each.metadata)] for each in document.sections]
+                say(document={**given, "text": document.text, "sections": sections})
+    except MemoryError:
+        documents = None  # frees what was read, so that the error can be said
+        say(error=f"{name}: reading it needs more than {MEMORY // 2**20} MB of memory, and was ended")
+    except ValueError as error:
+        say(error=named(str(error)))
+    else:
+        say(done=True)
+    out.flush()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))

@@ -1,0 +1,79 @@
+"""Uploads: the process that reads them, the rows that a file owns, and what killed servers leave."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stratagraph.server import reading
+from stratagraph.server.jobs import Job
+from tests.server.test_api import Client, finished
+
+
+def _job() -> Job:
+    return Job(1, "add", "upload")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and CPU are those of Linux")
+def test_reading_that_needs_too_much_memory_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "upload.json"
+    path.write_text("[" + "[],[[]]," * 1_000_000 + "[]]")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nif 'reading' in ' '.join(sys.orig_argv):\n"
+        " import stratagraph.server.reading as r, json, builtins\n"
+        " json.loads = lambda *_: bytearray(2**30)\n"
+    )
+    with pytest.raises(ValueError, match="more than 500 MB of memory"):
+        reading.read_upload(path, "big.json", _job())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and CPU are those of Linux")
+def test_reading_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "CPU_SECONDS", 1)
+    path = tmp_path / "upload.html"
+    path.write_text("<i>b</i>" * 240_000)
+    with pytest.raises(ValueError, match=r"slow\.html: reading it took more than \d+ s"):
+        reading.read_upload(path, "slow.html", _job())
+
+
+def test_uploads_of_a_killed_server_are_removed_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    living = reading.Uploads()
+    kept = living.folder()
+    script = (
+        "import os, tempfile; from pathlib import Path; from stratagraph.server.reading import Uploads\n"
+        f"tempfile.tempdir = {str(tmp_path)!r}; uploads = Uploads()\n"
+        "(uploads.folder() / 'secret.txt').write_text('secret'); os.abort()"
+    )
+    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGABRT
+    assert list(tmp_path.rglob("secret.txt"))
+    reading.Uploads().close()
+    assert not list(tmp_path.rglob("secret.txt"))
+    assert kept.is_dir()
+    living.close()
+    assert not kept.exists()
+
+
+def test_a_table_that_is_uploaded_again_loses_the_rows_that_it_lacks(client: Callable[..., Client]) -> None:
+    server = client()
+    before = "id,text\na,Ida Fenn painted the lighthouse.\nb,Olaf Strand left.\n"
+    finished(server, server.put("/api/files/table.csv", content=before.encode()).json())
+    after = "id,text\na,Ida Fenn painted the lighthouse.\n"
+    job = finished(server, server.put("/api/files/table.csv", content=after.encode()).json())
+    assert job["report"]["deleted"] == ["table.csv:b"]
+
+
+def test_an_upload_replaces_the_file_of_its_name_in_a_folder(client: Callable[..., Client]) -> None:
+    server = client()
+    finished(server, server.put("/api/files/notes%2Fida.txt", content=b"Ida Fenn is a painter.").json())
+    job = finished(server, server.put("/api/files/ida.txt", content=b"Ida Fenn is a sailor.").json())
+    assert (job["report"]["added"], job["report"]["updated"]) == ([], ["notes/ida.txt"])
