@@ -265,8 +265,6 @@ class Index:
         fill: bool = True,
         rank: Rank = "walk",
         rerank: Reranker | str | None = None,
-        *,
-        llm: Any = None,
         **options: Any,
     ) -> Retrieval:
         """Search the index.
@@ -299,8 +297,6 @@ class Index:
         rerank
             Reorders four times as many hits: an object with `rerank(question, texts) -> scores`, or the name
             of a model of fastembed, FlashRank or sentence-transformers (see `models.rerankers`).
-        llm
-            A chat model for `decompose`, to use for this call instead of the index's own.
         **options
             Search options of the method; `stratagraph.search_options(method)` lists them.
 
@@ -316,7 +312,7 @@ class Index:
         arguments = SearchArguments(
             positive("k", k), view, where, method, decompose, fill, rank, rerank, options
         )
-        return await self._asking(llm).retrieve(q, arguments)
+        return await self._asking().retrieve(q, arguments)
 
     retrieve = blocking(aretrieve)
 

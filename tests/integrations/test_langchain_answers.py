@@ -88,20 +88,6 @@ async def test_streams_are_runs_of_their_own(retriever: TreeRetriever) -> None:
     assert "on_chat_model_end" in events
 
 
-@pytest.mark.parametrize("llm", [None, "model"])
-async def test_events_of_a_stream_show_the_retriever_and_its_documents(
-    retriever: TreeRetriever, llm: str | None
-) -> None:
-    answering = retriever.as_answer_runnable(writer() if llm else None, return_sources=True)
-    sources = (await answering.ainvoke(QUESTION))["sources"]
-    assert answering.invoke(QUESTION)["sources"] == sources
-    events = [event async for event in answering.astream_events(QUESTION, version="v2")]
-    own = [event for event in events if event["event"].startswith("on_retriever")]
-    assert [event["event"] for event in own] == ["on_retriever_start", "on_retriever_end"]
-    assert own[1]["name"] == "TreeRetriever"
-    assert own[1]["data"]["output"] == sources
-
-
 async def test_a_blank_question_of_a_tool_gets_a_note(retriever: TreeRetriever) -> None:
     tool = retriever.as_tool(name="search", description="Search the town's records.")
     assert tool.invoke(QUESTION) == await tool.ainvoke(QUESTION) == retriever.invoke(QUESTION)

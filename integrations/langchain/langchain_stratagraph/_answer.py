@@ -64,9 +64,9 @@ class AnswerRunnable(Runnable[Any, Any]):
         self, asked: Iterator[Asked], run_manager: CallbackManagerForChainRun, **options: Any
     ) -> Iterator[str]:
         for each in asked:
-            retrieval, arguments = self._retrieved(each, run_manager, options)
+            question, arguments = self._prepared(each, options)
             with use_callbacks(run_manager.get_child()):
-                pieces = self._retriever.index.stream(retrieval, **arguments)
+                pieces = self._retriever.index.stream(question, **arguments)
                 first = next(pieces, "")  # the model is called while the callbacks are set
             yield first
             yield from pieces
@@ -75,77 +75,34 @@ class AnswerRunnable(Runnable[Any, Any]):
         self, asked: AsyncIterator[Asked], run_manager: AsyncCallbackManagerForChainRun, **options: Any
     ) -> AsyncIterator[str]:
         async for each in asked:
-            retrieval, arguments = await self._aretrieved(each, run_manager, options)
+            question, arguments = self._prepared(each, options)
             with use_callbacks(run_manager.get_child()):
-                pieces = self._retriever.index.astream(retrieval, **arguments)
+                pieces = self._retriever.index.astream(question, **arguments)
                 first = await anext(pieces, "")
             yield first
             async for piece in pieces:
                 yield piece
 
     def _answer(self, asked: Asked, run_manager: CallbackManagerForChainRun, **options: Any) -> Any:
-        retrieval, arguments = self._retrieved(asked, run_manager, options)
+        question, arguments = self._prepared(asked, options)
         with use_callbacks(run_manager.get_child()):
-            return self._output(self._retriever.index.answer(retrieval, **arguments))
+            return self._output(self._retriever.index.answer(question, **arguments))
 
     async def _aanswer(
         self, asked: Asked, run_manager: AsyncCallbackManagerForChainRun, **options: Any
     ) -> Any:
-        retrieval, arguments = await self._aretrieved(asked, run_manager, options)
+        question, arguments = self._prepared(asked, options)
         with use_callbacks(run_manager.get_child()):
-            return self._output(await self._retriever.index.aanswer(retrieval, **arguments))
+            return self._output(await self._retriever.index.aanswer(question, **arguments))
 
-    def _retrieved(
-        self, asked: Asked, run_manager: CallbackManagerForChainRun, options: dict[str, Any]
-    ) -> tuple[Retrieval, dict[str, Any]]:
-        """The retrieval to answer from, and the arguments of `Index.answer`. A search is a retriever run."""
-        if not isinstance(asked, str):
-            return self._given(asked, options)
-        request = self._request(options)
-        run = run_manager.get_child().on_retriever_start(None, asked, name=self._retriever.get_name())
-        try:
-            with use_callbacks(run.get_child()):
-                retrieval = self._retriever.index.retrieve(asked, **request)
-        except BaseException as error:
-            run.on_retriever_error(error)
-            raise
-        run.on_retriever_end(to_documents(retrieval))
-        return retrieval, self._arguments
-
-    async def _aretrieved(
-        self, asked: Asked, run_manager: AsyncCallbackManagerForChainRun, options: dict[str, Any]
-    ) -> tuple[Retrieval, dict[str, Any]]:
-        """Async version of `_retrieved`."""
-        if not isinstance(asked, str):
-            return self._given(asked, options)
-        request = self._request(options)
-        manager = run_manager.get_child()
-        run = await manager.on_retriever_start(None, asked, name=self._retriever.get_name())
-        try:
-            with use_callbacks(run.get_child()):
-                retrieval = await self._retriever.index.aretrieve(asked, **request)
-        except BaseException as error:
-            await run.on_retriever_error(error)
-            raise
-        await run.on_retriever_end(to_documents(retrieval))
-        return retrieval, self._arguments
-
-    def _request(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Arguments of `Index.retrieve`, with the number and kind of hits that suit an answer."""
-        retriever, llm = self._retriever, self._arguments["llm"]
-        request = {**retriever.request(**options), "llm": llm}
-        if options.get("k") is None and "k" not in retriever.model_fields_set:
-            request["k"] = retriever.index.answer_k(retriever.method)
-        if request["view"] is None:
-            written = llm is not None or retriever.index.has_llm
-            walked = request.get("rank", "walk") == "walk"
-            request["view"] = "nodes" if written and walked else "chunks"
-        return request
-
-    def _given(self, asked: Any, options: dict[str, Any]) -> tuple[Retrieval, dict[str, Any]]:
-        """Given documents as a retrieval, and the arguments of `Index.answer`."""
+    def _prepared(self, asked: Asked, options: dict[str, Any]) -> tuple[str | Retrieval, dict[str, Any]]:
+        """The question, or the documents as a retrieval, and the arguments of `Index.answer`."""
         retriever = self._retriever
-        arguments = retriever.request(**options)
+        arguments = {**retriever.request(**options), **self._arguments}
+        if isinstance(asked, str):
+            if options.get("k") is None and "k" not in retriever.model_fields_set:
+                arguments["k"] = None  # the method decides
+            return asked, arguments
         try:
             question, documents = asked["question"], list(asked["documents"])
         except (TypeError, KeyError) as error:
