@@ -62,7 +62,8 @@ class PreviousClusters:
     def layer(self, level: int, keys: Keys) -> Clusters | None:
         """The clusters of a layer with those members that still exist, by their `keys`; None without any.
 
-        A cluster that lost all members, or all but one, is dropped.
+        A cluster that lost all members, or all but one, is dropped. One that lost some gets a key of the
+        members that are left, so that no hash of a deleted name stays.
         """
         if not self._arrays:
             return None
@@ -76,7 +77,10 @@ class PreviousClusters:
         order = np.lexsort((places, numbers))
         order = order[stays[numbers[order]]]
         groups = split(places[order], left[stays])
-        return Clusters(groups, self._arrays["clusters.lineages"][rows[stays]]) if groups else None
+        if not groups:
+            return None
+        lineages, lost = self._arrays["clusters.lineages"][rows[stays]], (left < sizes)[stays]
+        return Clusters(groups, _renewed(lineages, np.flatnonzero(lost), groups, keys))
 
 
 class KnownClusters:
@@ -168,10 +172,13 @@ def _resized(vectors: Vectors, keys: Keys, found: Clusters, wanted: int, config:
     homeless = np.setdiff1d(np.arange(len(keys)), np.concatenate(kept))
     anywhere = np.full(len(kept), -1.0)
     founded = [np.array([row]) for row in fit.left(homeless, groups, anywhere, config)]
+    halved: list[int] = []
     for place in range(min(wanted - len(groups) - len(founded), len(groups))):
         if len(groups[place]) > _SMALLEST:
             groups[place], rest = _halved(vectors, groups[place])
             founded.append(rest)
+            halved.append(place)
+    lineages = _renewed(lineages, np.array(halved, np.int64), groups, keys)
     lineages = np.concatenate([lineages, _lineages(founded, keys, lineages.tolist())])
     return _in_order([*_grown(kept, groups), *founded], lineages)
 
@@ -324,6 +331,13 @@ class _Fit:
                 else:
                     found.append(row)
         return found
+
+
+def _renewed(lineages: Keys, places: Rows, groups: Sequence[Rows], keys: Keys) -> Keys:
+    """The keys of clusters, those at `places` derived again from the members that they have now."""
+    renewed = lineages.copy()
+    renewed[places] = _lineages([groups[place] for place in places.tolist()], keys, lineages.tolist())
+    return renewed
 
 
 def _lineages(groups: Sequence[Rows], keys: Keys, taken: Sequence[int]) -> Keys:

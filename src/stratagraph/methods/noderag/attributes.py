@@ -70,7 +70,8 @@ def important_entities(
         before = lookup(inputs.keys[:entities], previous.arrays["important.keys"]) >= 0
         if not measure:
             rows = np.flatnonzero(before & _repeated(inputs))
-            return Important(rows, np.asarray(previous.arrays["important.sources"]))
+            sources = np.asarray(previous.arrays["important.sources"])
+            return Important(rows, sources[lookup(sources, inputs.keys) >= 0])
     sample = _sample(inputs.keys, config, previous)
     found = centrality(ends, inputs.size, sample)
     chosen = _high(found, 1.0)[:entities] | (before & _high(found, SLACK)[:entities])

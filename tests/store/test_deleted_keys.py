@@ -1,0 +1,83 @@
+"""No key of a deleted name, id or text is left in any byte of the folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import stratagraph as sg
+from stratagraph.methods import NAMES
+from stratagraph.records import content_key
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import CountingModel, documents
+from stratagraph.testing.opened import snapshot_of
+from tests.store.support import everything_in
+
+KINDS = ("graph", "entity", "attribute", "name", "text")
+CONFIGS = {"noderag": {"noderag": {"sources": 1000}}, "hirag": {"hirag": {"cluster_size": 6}}}
+GONE = ["doc-003", "doc-010", "doc-024", "doc-041"]
+
+
+def said(index: sg.Index) -> set[str]:
+    """Ids, names and texts of documents, chunks and the graph."""
+    found = set(index.documents())
+    for chunks in index.chunks(list(index.documents())).values():
+        found |= {value for chunk in chunks for value in (chunk.id, chunk.text)}
+    found |= {value for entity in index.entities() for value in (entity.id, entity.name)}
+    found |= {value for relation in index.relations() for value in (relation.id, relation.text)}
+    return found | {value for unit in index.units() for value in (unit.id, unit.text)}
+
+
+def keys(values: set[str]) -> set[int]:
+    """The keys of values, by themselves and of each kind, and both halves of ids."""
+    found = {content_key(value) for value in values}
+    found |= {content_key(kind, value) for kind in KINDS for value in values}
+    halves = [value for value in values if len(value) == 32 and set(value) <= set("0123456789abcdef")]
+    return found | {int(half, 16) for value in halves for half in (value[:16], value[16:])}
+
+
+def held(folder: Path, wanted: set[int]) -> set[int]:
+    """The keys that are in the bytes of a folder."""
+    data = everything_in(folder)
+    return {key for key in wanted if key.to_bytes(8, "little") in data or key.to_bytes(8, "big") in data}
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_a_deletion_leaves_no_key_of_what_it_removes(method: str, tmp_path: Path) -> None:
+    path = tmp_path / "idx"
+    index = sg.build_index(
+        documents(60),
+        method,
+        path,
+        llm=CountingModel(),
+        embedder=FakeEmbedder(),
+        progress=False,
+        config=CONFIGS.get(method),
+    )
+    with index:
+        before, stored = said(index), snapshot_of(index).part(method).arrays
+        arrays = {name: np.array(array) for name, array in stored.items()}
+        present = held(path, keys(before))
+        index.delete(GONE)
+        after = said(index)
+    left = "\n".join(after).casefold()  # terms of other texts stay, also where they are entities no more
+    wanted = present & keys({value for value in before - after if value.casefold() not in left})
+    assert len(wanted) > 10
+    if method == "noderag":
+        assert wanted & set(arrays["important.sources"].tolist())
+    if method == "hirag":
+        lineages = lineages_of(arrays, wanted)
+        assert lineages
+        wanted |= lineages
+    assert held(path, wanted) == set()
+
+
+def lineages_of(arrays: dict[str, NDArray[Any]], members: set[int]) -> set[int]:
+    """The keys of the clusters that have one of these members: they are derived from their members' keys."""
+    ends = np.flatnonzero(np.isin(arrays["clusters.members"], np.array(sorted(members), np.uint64)))
+    clusters = np.searchsorted(arrays["clusters.indptr"], ends, side="right") - 1
+    return set(arrays["clusters.lineages"][clusters].tolist())
