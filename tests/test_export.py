@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -259,6 +263,27 @@ def test_the_iterators_agree_with_each_other(index: sg.Index) -> None:
     assert [entity.id for entity in index.entities("ada")] == ["ada"]
     with pytest.raises(ValueError, match="no method 'nothing'"):
         index.nodes("nothing")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "neo4j"])
+def test_an_export_removes_what_a_killed_one_left(index: sg.Index, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "out"
+    code = (
+        "import os, signal, sys, stratagraph as sg\n"
+        "from stratagraph.export import tables\n"
+        "def killed(*given):\n"
+        "    yield 'chunk', (os.kill(os.getpid(), signal.SIGKILL) for _ in range(1))\n"
+        "tables.tables = sys.modules['stratagraph.export.graph'].tables = killed\n"
+        "sg.open_index(sys.argv[1]).export(sys.argv[2], format=sys.argv[3])\n"
+    )
+    assert index.path is not None
+    child = [sys.executable, "-c", code, str(index.path), str(path), kind]
+    assert subprocess.run(child, check=False, timeout=120).returncode == -signal.SIGKILL
+    assert list(tmp_path.rglob(".*.part"))
+    running = (path if path.is_dir() else tmp_path) / f".x{path.name}.{os.getpid()}.part"
+    running.touch()
+    index.export(path, format=kind)
+    assert list(tmp_path.rglob(".*.part")) == [running]
 
 
 class Cli:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from glob import escape
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -82,14 +84,35 @@ def _chunks(index: Source) -> Iterator[Record]:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """A temporary path; the file gets its name when the block ends without an error."""
+    """A temporary path; the file gets its name when the block ends without an error.
+
+    The temporary files of killed exports to the same path are removed, since they can hold deleted texts.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f".{escape(path.name)}.*.part"):
+        process = left.name.removeprefix(f".{path.name}.").removesuffix(".part")
+        if process.isdecimal() and not _runs(int(process)):
+            with suppress(PermissionError):  # Windows removes no file that a process has open
+                left.unlink(missing_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield aside
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    """Whether a process may still be running; never known on Windows, where `os.kill` would end it."""
+    if sys.platform == "win32":
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # a process of another user
+        return True
+    return True
 
 
 def write_jsonl(index: Source, path: Path, methods: Sequence[str]) -> None:
