@@ -17,7 +17,7 @@ from stratagraph.pipeline.extraction.stage import NAME as EXTRACTION
 from stratagraph.pipeline.graph import NAME as GRAPH
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.graph_checks import check_arrays, check_corpus
-from stratagraph.pipeline.statements import NAME_CODES, NAME_KEYS
+from stratagraph.pipeline.statements import NAME_CODES, NAME_KEYS, UNIT_KEYS, UNIT_VECTORS
 from stratagraph.store.contents import infinite
 from stratagraph.store.snapshot import Snapshot
 
@@ -52,10 +52,12 @@ def check_all(snapshot: Snapshot) -> None:
 
 def _check_keys(arrays: Mapping[str, NDArray[Any]]) -> None:
     """Check the keys by which vectors and codes of names are found."""
-    if VECTOR_KEYS in arrays:
-        (count,) = Checks(arrays).of(VECTOR_KEYS, np.uint64, (None,)).shape
-        if count > len(arrays[VECTORS]):
-            raise ValueError(f"array '{VECTOR_KEYS}' has {count} keys of {len(arrays[VECTORS])} vectors")
+    for keys, vectors in ((VECTOR_KEYS, VECTORS), (UNIT_KEYS, UNIT_VECTORS)):
+        if keys in arrays:
+            (count,) = Checks(arrays).of(keys, np.uint64, (None,)).shape
+            shape = Checks(arrays).any(vectors).shape
+            if shape[:1] < (count,):
+                raise ValueError(f"array '{keys}' has {count} keys of '{vectors}' with shape {shape}")
     if NAME_KEYS in arrays:
         (count,) = Checks(arrays).of(NAME_KEYS, np.uint64, (None,)).shape
         Checks(arrays).of(NAME_CODES, np.uint8, (count, None))

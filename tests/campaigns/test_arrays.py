@@ -47,6 +47,7 @@ def test_every_alteration_ends_in_an_answer_or_a_named_error(folder: str) -> Non
         ("hirag", "drift", "no rows"),
         ("noderag", "drift", "2-d"),
         ("archrag", "drift", "0-d"),
+        ("graph", "units.vectors", "missing"),
     ],
 )
 def test_altered_arrays_are_named(folder: str, part: str, array: str, kind: str) -> None:
