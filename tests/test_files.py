@@ -311,3 +311,26 @@ def test_sheets_are_bounded_by_their_cells_and_not_by_their_corners(tmp_path: Pa
     read = Read(tmp_path)
     assert read["corners.xlsx"].text == "last"
     assert "5,000,000 cells" in read.why("wide.xlsx")
+
+
+def test_mail_and_notebooks_are_their_text(tmp_path: Path) -> None:
+    from email.message import EmailMessage
+
+    message = EmailMessage()
+    message["From"], message["To"] = "Ida Fenn <ida@example.org>", "olaf@example.org"
+    message["Subject"], message["Message-ID"] = "Fähre", "<one@example.org>"
+    message.set_content("Die Fähre fährt täglich.")
+    message.add_attachment(b"%PDF-1.7", maintype="application", subtype="pdf", filename="plan.pdf")
+    (tmp_path / "a.eml").write_bytes(bytes(message))
+    (tmp_path / "b.mbox").write_bytes(b"From ida Mon Jan  1 00:00:00 2024\n" + bytes(message) + b"\n")
+    cells = [
+        {"cell_type": "markdown", "source": ["# Fares\n", "Twelve pence."]},
+        {"cell_type": "code", "source": "print(12)", "outputs": [{"text": "secret output"}]},
+    ]
+    (tmp_path / "c.ipynb").write_text(json.dumps({"cells": cells}))
+    read = Read(tmp_path)
+    for name in ("a.eml", "b.mbox:one@example.org"):
+        assert "Die Fähre fährt täglich." in read[name].text
+        assert read[name].metadata["from"] == "Ida Fenn <ida@example.org>"
+        assert read[name].metadata["attachments"] == ["plan.pdf"]
+    assert read["c.ipynb"].text == "# Fares\nTwelve pence.\n\n```\nprint(12)\n```"

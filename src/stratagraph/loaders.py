@@ -25,6 +25,7 @@ from stratagraph._files import (
     from_markdown,
     json_rows,
     kind_of,
+    mailbox_rows,
 )
 from stratagraph._mapping import as_mapper, in_order
 from stratagraph.protocols import Mapper
@@ -72,6 +73,8 @@ def read_documents(
       metadata.
     - CSV, and JSON with a list of objects: one document per row, `file:id` or `file:row`. Its columns are its
       metadata, and its text unless there is a column `text`.
+    - `.eml`, and the messages of an `.mbox`: one document each, `file` and `file:message-id`, with `subject`,
+      `from`, `to`, `date` and `attachments` (names) as metadata. `.ipynb`: its Markdown and code cells.
     - `.jsonl`: one document per line, with `text` or `contents`, and optionally `id` (default `file:line`),
     `title`
       (prepended to the text), and `metadata`. Other keys become metadata.
@@ -298,6 +301,9 @@ def _documents(file: _File, skip: Listener, warn: Listener) -> Iterator[Document
     kind = kind_of(file.path, head)
     if kind in READERS:
         yield _document(file, READERS[kind](file.path))
+        return
+    if kind == "mailbox":
+        yield from _rows(file, mailbox_rows(file.path), skip)
         return
     encoding = _encoding(file.path, head)
     if encoding.fault:

@@ -5,6 +5,7 @@ pdf         pages
 office      DOCX, PPTX, XLSX
 markup      HTML, Markdown
 rows        CSV and JSON
+mail        messages, mailboxes, notebooks
 
 What a reader needs beyond the base is in the extra `files`; without it such a file is left out, and said so.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from stratagraph._files.kinds import Kind, kind_of
 from stratagraph._files.made import Made, Unreadable
+from stratagraph._files.mail import from_mail, from_notebook, mailbox_rows
 from stratagraph._files.markup import from_html, from_markdown
 from stratagraph._files.office import from_docx, from_pptx, from_xlsx
 from stratagraph._files.pdf import from_pdf
@@ -29,7 +31,15 @@ __all__ = [
     "from_markdown",
     "json_rows",
     "kind_of",
+    "mailbox_rows",
 ]
 
-READERS = {"PDF": from_pdf, "DOCX": from_docx, "PPTX": from_pptx, "XLSX": from_xlsx}
+READERS = {
+    "PDF": from_pdf,
+    "DOCX": from_docx,
+    "PPTX": from_pptx,
+    "XLSX": from_xlsx,
+    "mail": from_mail,
+    "notebook": from_notebook,
+}
 """Readers of a path, by kind."""

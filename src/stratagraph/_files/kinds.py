@@ -9,13 +9,19 @@ from typing import Literal
 
 from stratagraph._files.made import ENTRIES, LARGEST, MARKUP, Unreadable
 
-Kind = Literal["PDF", "DOCX", "PPTX", "XLSX", "HTML", "Markdown", "CSV", "JSON", "JSON lines", "text"]
+Kind = Literal[
+    "PDF", "DOCX", "PPTX", "XLSX", "HTML", "Markdown", "CSV", "JSON", "JSON lines", "mail", "mailbox",
+    "notebook", "text",
+]  # fmt: skip
 _SUFFIXES: dict[str, Kind] = {
     **dict.fromkeys((".htm", ".html", ".xhtml"), "HTML"),
     **dict.fromkeys((".md", ".markdown"), "Markdown"),
     **dict.fromkeys((".csv", ".tsv"), "CSV"),
     **dict.fromkeys((".jsonl", ".ndjson"), "JSON lines"),
     ".json": "JSON",
+    ".eml": "mail",
+    ".mbox": "mailbox",
+    ".ipynb": "notebook",
 }
 _PARTS: dict[str, Kind] = {
     "word/document.xml": "DOCX",

@@ -15,7 +15,7 @@ from stratagraph._files.made import CELLS, INSTALL, Headings, Made, Unreadable, 
 _HEADING = re.compile(r"^heading (\d)$", re.IGNORECASE)
 
 
-def _reading(kind: str) -> Callable[[Callable[[Path], Made]], Callable[[Path], Made]]:
+def reading(kind: str) -> Callable[[Callable[[Path], Made]], Callable[[Path], Made]]:
     """Turn a missing library and any error of a parser into `Unreadable`."""
 
     def decorated(read: Callable[[Path], Made]) -> Callable[[Path], Made]:
@@ -38,7 +38,7 @@ def _reading(kind: str) -> Callable[[Callable[[Path], Made]], Callable[[Path], M
     return decorated
 
 
-@_reading("DOCX")
+@reading("DOCX")
 def from_docx(path: Path) -> Made:
     """Paragraphs and tables in order; a heading begins a section with `headings`."""
     from docx import Document
@@ -64,7 +64,7 @@ def _table(rows: Iterable[Iterable[Any]]) -> Iterator[str]:
         yield " | ".join(" ".join(cell.text.split()) for cell in cells)
 
 
-@_reading("PPTX")
+@reading("PPTX")
 def from_pptx(path: Path) -> Made:
     """Slides in order, each a section with its number as `slide`; notes follow their slide."""
     from pptx import Presentation
@@ -90,7 +90,7 @@ def _texts(shapes: Iterable[Any]) -> Iterator[str]:
             yield "\n".join(_table(row.cells for row in shape.table.rows))
 
 
-@_reading("XLSX")
+@reading("XLSX")
 def from_xlsx(path: Path) -> Made:
     """Sheets in order, each row as column names and values; a section has `sheet`."""
     from openpyxl import load_workbook
