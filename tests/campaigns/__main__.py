@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.campaigns.trials import TALLIES, table
 
 NAMES = (
-    *("adapters", "caches", "cancellations", "damage", "deletions", "forks", "full_disk", "hirag"),
+    *("adapters", "bombs", "caches", "cancellations", "damage", "deletions", "forks", "full_disk", "hirag"),
     *("hostile", "kills", "power_cuts", "traces"),
 )
 

@@ -1,0 +1,114 @@
+"""Uploads made to take all time or memory: what reads them ends, and says why."""
+
+from __future__ import annotations
+
+import io
+import random
+import resource
+import zipfile
+from pathlib import Path
+
+from stratagraph.server import reading
+from stratagraph.server.jobs import Job
+from tests.campaigns.trials import Tally
+
+MEMORY = reading.MEMORY + 200 * 2**20  # with what the process starts with
+
+
+def _zipped(**parts: bytes) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+def _docx(chance: random.Random) -> bytes:
+    body = chance.choice((b"<w:p>" * 10**6, b"<w:p/>" * 10**7, b" " * 2**29))
+    return _zipped(
+        **{"word/document.xml": b'<w:document xmlns:w="x">' + body, "[Content_Types].xml": b"<x/>"}
+    )
+
+
+def _pptx(chance: random.Random) -> bytes:
+    entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
+    text = f'<!DOCTYPE x [<!ENTITY e0 "{"x" * chance.choice((10, 1000))}">{entities}]><x>&e11;</x>'
+    return _zipped(**{"ppt/presentation.xml": text.encode(), "[Content_Types].xml": text.encode()})
+
+
+def _xlsx(chance: random.Random) -> bytes:
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    book.active["A1"] = "first"
+    for _ in range(chance.choice((1, 1000, 3000))):
+        book.active.cell(chance.randrange(1, 2**20), 2**14, "last")
+    made = io.BytesIO()
+    book.save(made)
+    return made.getvalue()
+
+
+def _pdf(chance: random.Random) -> bytes:
+    count = chance.choice((10_000, 100_000))
+    kids = b"3 0 R " * count
+    return (
+        b"%%PDF-1.7\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n"
+        b"2 0 obj<</Type/Pages/Count %d/Kids[%s]>>endobj\n"
+        b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>endobj\ntrailer<</Root 1 0 R>>\n%%%%EOF\n"
+    ) % (count, kids)
+
+
+def _html(chance: random.Random) -> bytes:
+    return chance.choice((b"<p>", b"<div>text", b"<i>b</i>", b"<!--", b"<a b=")) * chance.choice(
+        (10**5, 10**6)
+    )
+
+
+def _markdown(chance: random.Random) -> bytes:
+    return chance.choice((b"# a\n", b"#", b"---\n", b"```\n", b"- a: [b,\n")) * 10**6
+
+
+def _csv(chance: random.Random) -> bytes:
+    return chance.choice(
+        (b"," * 10**7, b'"a' * 10**6, b"x" * 10**5 + b"\n" + b"a\n" * 10**5, b"a,b\n" * 10**6)
+    )
+
+
+def _json(chance: random.Random) -> bytes:
+    size = chance.choice((10**6, 3 * 10**6))
+    return chance.choice((b"[" * size, b"[" + b"[]," * size + b"[]]", b'[{"a":' * size, b"9" * size))
+
+
+KINDS = {
+    "docx": _docx, "pptx": _pptx, "xlsx": _xlsx, "pdf": _pdf, "html": _html, "md": _markdown, "csv": _csv,
+    "json": _json, "jsonl": _json, "txt": _csv,
+}  # fmt: skip
+
+
+def campaign(work: Path, trials: int, seed: int = 1) -> list[Tally]:
+    """Upload bombs of every reader in turn, and look what reading them took."""
+    chance = random.Random(seed)
+    rows = {kind: Tally(f"bombs: {kind}") for kind in KINDS}
+    for number in range(trials):
+        kind = list(KINDS)[number % len(KINDS)]
+        row, path = rows[kind], work / f"upload.{kind}"
+        path.write_bytes(KINDS[kind](chance))
+        row.trials += 1
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        job = Job(number, "add", path.name)
+        try:
+            reading.read_upload(path, path.name, job)
+            outcome = "skipped in part" if job.skipped else "read"
+        except ValueError as error:
+            outcome = "refused"
+            if "code" in str(error) and "memory" not in str(error):
+                row.note("unnamed", f"trial {number}: {error}")
+        row.outcomes[outcome] += 1
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        allowed = reading.CPU_SECONDS + path.stat().st_size // 10**6 + 5  # and starting Python
+        if seconds > allowed:
+            row.note("hangs", f"trial {number}: {seconds:.0f} s")
+        if after.ru_maxrss * 1024 > MEMORY:
+            row.note("crashes", f"trial {number}: {after.ru_maxrss // 1024} MB")
+    return list(rows.values())
