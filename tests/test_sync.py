@@ -3,15 +3,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import inspect
 import io
 import os
 import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
+import stratagraph as sg
 from stratagraph import _locks, _sync, progress
 from stratagraph.models import clients
 
@@ -174,3 +177,21 @@ def test_a_forked_child_has_a_client_and_bars_of_its_own() -> None:
     bars.advance("embed", 10)
     bars.finish("embed")
     assert shown.getvalue().startswith("embed: 10 in")
+
+
+def test_a_synchronous_twin_is_a_plain_function_that_follows_overrides() -> None:
+    """Frameworks that unwrap functions see no coroutine function; a subclass overrides both twins at once."""
+
+    class Mine(sg.Index):
+        async def aretrieve(self, *args: Any, **kwargs: Any) -> Any:
+            return "mine"
+
+    assert not hasattr(sg.Index.retrieve, "__wrapped__")
+    assert not inspect.iscoroutinefunction(inspect.unwrap(sg.Index.retrieve))
+    index = sg.build_index(["Ada runs the ferry."], embedder=sg.HashingEmbedder(), progress=False)
+    with pytest.raises(TypeError, match=r"^Index\.retrieve\(\) missing"):
+        index.retrieve()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^build_index\(\) got an unexpected keyword argument 'foo'"):
+        sg.build_index(["a"], foo=1)  # type: ignore[call-arg]
+    index.__class__ = Mine
+    assert index.retrieve("Who?") == "mine"

@@ -37,6 +37,7 @@ from stratagraph._origins import documents_of
 from stratagraph._sync import entered, in_thread, stoppable
 from stratagraph.config import Config, as_config
 from stratagraph.errors import Damaged, EmbedderMismatch, SettingsConflict, VectorStoreError
+from stratagraph.kernels.knn import require_hnswlib
 from stratagraph.methods import NAMES, get_method
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.log import logger
@@ -154,6 +155,8 @@ def require_same_settings(
 
 async def update(target: Target, change: Change) -> BuildReport:
     """Carry out a change and publish it as the next generation."""
+    if change.config is not None and change.config.hnswlib is not None:
+        require_hnswlib()  # not first by a question, after a build that may have cost money
     writer = target.folder.writer(
         change.operation,
         compact=change.operation == REGROUP,

@@ -10,10 +10,12 @@ import asyncio
 import concurrent.futures
 import contextvars
 import functools
+import inspect
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 from stratagraph._locks import Lock
@@ -192,27 +194,41 @@ def blocking(twin: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
         async def aretrieve(self, q: str) -> Retrieval: ...
         retrieve = blocking(aretrieve)
     """
-
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        return run(twin(*args, **kwargs))
-
-    return _named_after(twin, call)
+    return _twin(twin, run)
 
 
 def blocking_iterator(twin: Callable[P, AsyncIterator[T]]) -> Callable[P, Iterator[T]]:
     """The synchronous version of a function that returns an async iterator; see `blocking`."""
-
-    def call(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        return iterate(twin(*args, **kwargs))
-
-    return _named_after(twin, call)
+    return _twin(twin, iterate)
 
 
-def _named_after(twin: Callable[..., object], call: Callable[P, R]) -> Callable[P, R]:
-    functools.update_wrapper(call, twin)
-    call.__name__ = twin.__name__.removeprefix("a")
-    call.__qualname__ = twin.__qualname__.removesuffix(twin.__name__) + call.__name__
-    return call
+def _twin(twin: Callable[P, T], finish: Callable[[T], R]) -> Callable[P, R]:
+    """A plain function that passes what `twin` returns to `finish`.
+
+    A method looks its twin up, so that a subclass overrides both at once. The function has the globals of its
+    twin, in which its annotations are read, and no `__wrapped__`, which would make it a coroutine function to
+    those that unwrap functions.
+    """
+    theirs = twin.__name__
+    name = theirs.removeprefix("a")
+    is_method = "." in twin.__qualname__
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            started = getattr(args[0], theirs)(*args[1:], **kwargs) if is_method else twin(*args, **kwargs)
+        except IndexError:
+            raise TypeError(f"{name}() needs its object") from None
+        except TypeError as error:
+            raise TypeError(str(error).replace(f"{theirs}(", f"{name}(")) from None
+        return finish(started)
+
+    made = FunctionType(call.__code__, twin.__globals__, name, None, call.__closure__)
+    functools.update_wrapper(made, twin)
+    del made.__wrapped__  # type: ignore[attr-defined]
+    made.__name__ = name
+    made.__qualname__ = twin.__qualname__.removesuffix(theirs) + name
+    made.__signature__ = inspect.signature(twin)  # type: ignore[attr-defined]
+    return made
 
 
 def iterate(source: AsyncIterator[T]) -> Iterator[T]:

@@ -96,8 +96,8 @@ async def abuild_index(
         result of `mapper`. None uses one thread. The index is the same, byte for byte. Updates of the
         returned index use it too.
     prune
-        Delete documents that the folder's index has and that are not given: True for all of them, or a
-        function of an id that returns whether to.
+        Delete indexed documents that are missing from `documents`. True deletes all of them; a function of
+        the id decides for each.
     rebuild
         Build the index in the folder anew, of the given documents alone, with all of its methods. Settings
         and a local embedder that are not given are taken from it. It stays in use until the new one is

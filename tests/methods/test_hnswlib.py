@@ -64,9 +64,9 @@ def test_the_nodes_of_methods_are_searched_through_it() -> None:
         assert found == hits(ours, method="lshtree", view="nodes", k=5)
 
 
-def test_without_the_package_a_question_names_the_pip_line(without_hnswlib: None) -> None:
-    with built(SETTINGS) as index, pytest.raises(MissingExtra, match=r"stratagraph\[hnswlib\]"):
-        index.retrieve(QUESTION, view="nodes", k=3)
+def test_without_the_package_a_build_names_the_pip_line(without_hnswlib: None) -> None:
+    with pytest.raises(MissingExtra, match=r"stratagraph\[hnswlib\]"):
+        built(SETTINGS)
     with pytest.raises(MissingExtra, match=r"stratagraph\[hnswlib\]"):
         built(SETTINGS, "noderag")
 

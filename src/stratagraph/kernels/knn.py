@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,6 +47,15 @@ def knn_graph(
     return _neighbours(index, k, ef, threads)
 
 
+def require_hnswlib() -> Any:
+    """The package hnswlib; `MissingExtra` if it is not installed."""
+    try:
+        import hnswlib
+    except ImportError as error:
+        raise MissingExtra("hnswlib", "hnswlib") from error
+    return hnswlib
+
+
 class Hnswlib:
     """Search by inner product through an HNSW graph of the package hnswlib (Malkov and Yashunin, 2018).
 
@@ -79,10 +90,7 @@ class Hnswlib:
         seed: int = 0,
         threads: int = 1,
     ) -> None:
-        try:
-            import hnswlib
-        except ImportError as error:
-            raise MissingExtra("hnswlib", "hnswlib") from error
+        hnswlib = require_hnswlib()
         for name, value, least in [("m", m, 2), ("ef_construction", ef_construction, 1), ("ef", ef, 1)]:
             if value < least:
                 raise ValueError(f"{name} of hnswlib must be at least {least}, not {value}")

@@ -90,8 +90,8 @@ class Prices:
 class Budget:
     """What one operation may spend on its language model; None: no bound. Cached calls are free.
 
-    A call begins only if what was spent, what calls under way are expected to use, and what it is
-    expected to use itself are together within every bound.
+    A call starts only if usage so far, plus the expected usage of running calls and of this call, stays
+    within every limit.
 
     Parameters
     ----------

@@ -52,8 +52,8 @@ class HashingEmbedder:
     """Vectors of hashed words and pairs of neighbouring words.
 
     A word is hashed with CRC-32 to a place and a sign, and counts 1 + log(its count). Words of grammar are
-    left out, endings are cut off, and a word written with a capital or a digit counts twice, since names
-    and dates are what texts are told apart by. Unicode form makes no difference. In scripts without
+    left out, endings are cut off, and a word written with a capital or a digit counts twice, because
+    names and dates distinguish texts. Texts are Unicode-normalised first. In scripts without
     spaces, pairs of characters stand for words. The vectors have unit length and are the same in every
     process; a text without any word has the zero vector.
 

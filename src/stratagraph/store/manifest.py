@@ -185,10 +185,11 @@ def json_object(
         raise Damaged(f"{path}: not a JSON object")
     number = content.get(FORMAT_KEY)
     if type(number) is not int or number != FORMAT:
+        found = f"no key {FORMAT_KEY!r}" if number is None else f"format {str(number)[:40]}, not {FORMAT}"
         raise FormatMismatch(
-            f"{path}: made by an unreleased version of stratagraph (format {str(number)[:40]}, "
-            f"not {FORMAT}); build it again. Remove the folder, then run `stratagraph {command} DOCUMENTS "
-            f"-o {folder}`, or in Python {function}(documents, path={folder!r})"
+            f"{path}: made by an unreleased version of stratagraph ({found}); build it again. Remove the "
+            f"folder, then run `stratagraph {command} DOCUMENTS -o {folder}`, or in Python "
+            f"{function}(documents, path={folder!r})"
         )
     return content
 

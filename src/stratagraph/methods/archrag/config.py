@@ -115,9 +115,8 @@ class ArchRAGOptions:
         Of an answer: `filter` lets the model write scored points for each level first (Eq. 3 and 4),
         `direct` gives what was found to the model as it is (the paper's ablation).
     whole
-        Whether communities and entities that no model wrote are shown with all of their text, as it was
-        made in the build; else with the statements in them that are most similar to the question, those
-        left out that a better hit tells (`pipeline.excerpts`).
+        True shows the full text of communities and entities that no model wrote. False shows their
+        statements that are most similar to the question (`pipeline.excerpts`).
     """
 
     levels: tuple[int, ...] | None = None

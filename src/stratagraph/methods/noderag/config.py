@@ -94,12 +94,11 @@ class NodeRAGOptions:
     restart, steps
         Of the walk (2.5); `steps=None` goes on to convergence.
     limits
-        Cross nodes taken of each type at most; a type that is not named has none. In a mapping that is given,
-        types left out keep their defaults.
+        Maximum number of cross nodes of each type. Types that you leave out keep their default.
     types
         Types that are returned; None means T, S, A, H and R, and in mode `entry` every entry point.
     semantic_edges
-        Whether the walk uses the edges of similarity; False is "without HNSW".
+        Whether the walk uses the edges of similarity. False gives the paper's ablation without HNSW.
     """
 
     mode: Literal["ppr", "entry"] = "ppr"

@@ -63,7 +63,7 @@ class ExtractionConfig:
     Parameters
     ----------
     mode
-        `auto`: by the model where there is one and a method needs it, else without. `llm`, `nlp`: so.
+        `auto` uses the model if there is one and a method needs it. `llm` and `nlp` force that way.
     entity_types
         Types that the model is offered; it may use others.
     gleaning
