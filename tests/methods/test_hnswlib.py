@@ -124,22 +124,26 @@ def test_langchain_and_llama_index_reach_it(tmp_path: Any, without_hnswlib: None
     from llama_index.core.schema import Document as LlamaDocument
 
     given = {"config": {"hnswlib": SETTINGS}}
-    retriever = langchain.TreeRetriever.from_documents(
-        [LangChainDocument(page_content=each.text, id=each.id) for each in documents()],
-        embedding=HashingEmbedder(),
-        path=tmp_path / "idx",
-        **given,
-    )
-    with pytest.raises(MissingExtra, match="hnswlib"):
-        retriever.invoke(QUESTION, k=3)
-    index = llama_index.LSHTreeIndex.from_documents(
-        [LlamaDocument(text=each.text, id_=each.id) for each in documents()],
-        llm=False,
-        embed_model=HashingEmbedder(),
-        **given,
-    )
-    with pytest.raises(MissingExtra, match="hnswlib"):
-        index.as_retriever(similarity_top_k=3).retrieve(QUESTION)
+
+    def retriever() -> Any:
+        return langchain.TreeRetriever.from_documents(
+            [LangChainDocument(page_content=each.text, id=each.id) for each in documents()],
+            embedding=HashingEmbedder(),
+            path=tmp_path / "idx",
+            **given,
+        )
+
+    def index() -> Any:
+        return llama_index.LSHTreeIndex.from_documents(
+            [LlamaDocument(text=each.text, id_=each.id) for each in documents()],
+            llm=False,
+            embed_model=HashingEmbedder(),
+            **given,
+        )
+
+    for build in (retriever, index):
+        with pytest.raises(MissingExtra, match="hnswlib"):
+            build()
     del sys.modules["hnswlib"]
-    assert len(retriever.invoke(QUESTION, k=3)) == 3
-    assert len(index.as_retriever(similarity_top_k=3).retrieve(QUESTION)) == 3
+    assert len(retriever().invoke(QUESTION, k=3)) == 3
+    assert len(index().as_retriever(similarity_top_k=3).retrieve(QUESTION)) == 3
