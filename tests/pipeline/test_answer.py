@@ -169,3 +169,21 @@ def test_what_comes_next_is_told_before_what_is_farther_away() -> None:
         "23 miles. Apples ripen late. Wind rose again. Nobody slept.",
     )
     assert "Divers counted 23 miles." in told
+
+
+def test_an_answer_quotes_no_markup() -> None:
+    told = answer(
+        "Which ferries run to Ostra?",
+        "# Ferries\n\n/// note\n\nThe **Dunlin** 🚢 and the `*Petrel` ferries run to [Ostra](o.md).\n\n"
+        '///\n\n<div class="ferries to Ostra">\n\n{* ferries/ostra.py *}\n\n</div>\n',
+    )
+    assert told == "The Dunlin and the *Petrel ferries run to Ostra. [1]"
+
+
+def test_a_lead_in_comes_with_what_it_leads_to() -> None:
+    told = answer(
+        "Which ferries run to Ostra?", "These ferries run to Ostra:\n\n- the Dunlin\n- the Petrel\n"
+    )
+    assert "These ferries run to Ostra: the Dunlin [1]" in told
+    assert "- " not in told
+    assert "Ostra: [1]" not in told

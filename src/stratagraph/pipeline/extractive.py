@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from stratagraph.models.gate import Gate
 from stratagraph.pipeline import evidence
 from stratagraph.pipeline.extraction.by_rules import proper_names
-from stratagraph.pipeline.headings import statements, title_line
+from stratagraph.pipeline.headings import quotable, statements, title_line
 from stratagraph.question import LONGEST, Length
 from stratagraph.results import NOTHING_FOUND, Citation, Hit, Retrieval
 
@@ -102,14 +102,20 @@ def _reached(retrieval: Retrieval) -> list[tuple[int, Hit]]:
 
 
 def _candidates(hits: Iterable[tuple[int, Hit]], wanted: Callable[[str], bool]) -> list[_Statement]:
-    """The statements of the hits in order, each once, with the bylines that are wanted."""
+    """The statements of the hits in order, each once, without markup, with the bylines that are wanted.
+
+    A statement that ends in a colon ("It runs on:") is put before the one that follows it.
+    """
     found: list[_Statement] = []
     seen: set[str] = set()
     for rank, hit in hits:
-        title, before = title_line(hit.text)[0], False
+        title, before, lead = title_line(hit.text)[0], False, ""
         named = evidence.stems(title)
         for start, end in statements(hit.text, wanted):
-            text = " ".join(hit.text[start:end].split())
+            text = f"{lead} {quotable(hit.text[start:end])}".strip()
+            lead = text if text.endswith(":") else ""
+            if lead or not text:
+                continue
             if new := text not in seen:
                 stems = evidence.stems(text)
                 leans = before and _LEANS.match(text) is not None

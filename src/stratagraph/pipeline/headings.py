@@ -22,6 +22,26 @@ _MARKS = ("#", "```", "~~~", "|-", "|:", "| -", "| :")
 _ATX = re.compile(r" {0,3}#{1,6}\s+\S")
 _RULE = re.compile(r"\s*(?:\|\s*:?-+:?\s*)+\|?\s*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_HTML = (
+    "a|abbr|b|blockquote|br|center|code|dd|del|details|div|dl|dt|em|figcaption|figure|font|h[1-6]|hr|i|iframe"
+    "|img|ins|kbd|li|mark|ol|p|picture|pre|s|small|source|span|strong|sub|summary|sup|table|tbody|td|th|thead"
+    "|tr|u|ul|video"
+)
+# Repeats are bounded, so that a long text of opening marks takes linear time.
+_MARKS_OF_A_LINE = re.compile(
+    r"<!--.{0,500}?-->|\{\*.{0,500}?\*\}|\{#.{0,500}?#\}|\{%.{0,500}?%\}"  # comments and tags of templates
+    rf"|</?(?:{_HTML})(?:\s[^<>]{{0,500}})?/?>"
+    r"|^[ \t]*(?:/{3,}|!{3}|\?{3}|:{3,}|\.\. [\w-]+::)[^\n]*"  # the line that opens or closes an admonition
+    r"|^[ \t]*(?:(?:>|[-*+\u2022]|\d{1,3}[.)]|#{1,6})[ \t]+)+(?:\[(?:![A-Z]+|[ xX])\])?"
+    r"|[\U0001f000-\U0001faff\u2600-\u2712\u2719-\u27bf\u200d\ufe0f\u20e3]",  # emoji, but no check marks
+    re.MULTILINE | re.DOTALL,
+)
+_LINK = re.compile(r"!?\[([^\[\]]{0,300})\]\([^()\n]{0,500}\)")
+_SPAN = re.compile(
+    r"(?P<code>`{1,3})([^`]{1,300})(?P=code)"
+    r"|(?<!\w)(?P<mark>\*{1,3}|_)(?=[^\s*_])(.{1,300}?)(?<=[^\s*_])(?P=mark)(?!\w)"
+)
+_ROW = re.compile(r"^[ \t]*\|.*$", re.MULTILINE)
 _LIKE_A_TITLE = re.compile(
     r"(?=[^\W_]|[\"\u201c\u00ab\u300a])(?:\S+ ){0,11}\S*[^\s.,;:!?\u3002\uff01\uff1f\u061f-]\Z"
 )
@@ -58,6 +78,18 @@ def title_line(text: str) -> tuple[str, int]:
 def markup_free(line: str) -> str:
     """A heading without its marks."""
     return _MARKUP.sub("", line, count=1).strip()
+
+
+def quotable(text: str) -> str:
+    """A sentence in one line without markup and emoji; empty if no letter or digit is left."""
+    text = _ROW.sub(lambda row: row[0].replace("|", " "), _MARKS_OF_A_LINE.sub(" ", text))
+    text = _unmarked(_LINK.sub(r"\1", " ".join(text.split()))).strip("* ")
+    return text if any(map(str.isalnum, text)) else ""
+
+
+def _unmarked(text: str) -> str:
+    """The text without marks of emphasis and code; what stands in code stays."""
+    return _SPAN.sub(lambda span: span[2] or _unmarked(span[4]), text)
 
 
 def statements(
