@@ -6,6 +6,8 @@ import io
 import random
 import resource
 import zipfile
+from collections.abc import Iterable
+from itertools import chain, repeat
 from pathlib import Path
 
 from stratagraph.server import reading
@@ -15,25 +17,49 @@ from tests.campaigns.trials import Tally
 MEMORY = reading.MEMORY + 200 * 2**20  # with what the process starts with
 
 
-def _zipped(**parts: bytes) -> bytes:
+def _package(empty: bytes, part: str, content: Iterable[bytes]) -> bytes:
+    """An Office file in which one part has other content, written block by block."""
     made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
+    with zipfile.ZipFile(io.BytesIO(empty)) as old, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            if name != part:
+                new.writestr(name, old.read(name))
+        with new.open(part, "w", force_zip64=True) as file:
+            for block in content:
+                file.write(block)
     return made.getvalue()
 
 
 def _docx(chance: random.Random) -> bytes:
-    body = chance.choice((b"<w:p>" * 10**6, b"<w:p/>" * 10**7, b" " * 2**29))
-    return _zipped(
-        **{"word/document.xml": b'<w:document xmlns:w="x">' + body, "[Content_Types].xml": b"<x/>"}
+    import docx
+
+    made = io.BytesIO()
+    docx.Document().save(made)
+    unit, end, count = chance.choice(
+        (
+            (b"<w:p>", b"</w:p>", 10**6),
+            (b"<w:p/>", b"", 4 * 10**6),
+            (b"<w:p><w:r><w:t>a</w:t></w:r></w:p>", b"", 10**6),
+        )
     )
+    start = b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>'
+    blocks = chain([start], repeat(unit * 1000, count // 1000), repeat(end * 1000, count // 1000))
+    return _package(made.getvalue(), "word/document.xml", chain(blocks, [b"</w:body></w:document>"]))
 
 
 def _pptx(chance: random.Random) -> bytes:
+    import pptx
+
+    deck, made = pptx.Presentation(), io.BytesIO()
+    deck.slides.add_slide(deck.slide_layouts[0]).shapes.title.text = "title"
+    deck.save(made)
+    with zipfile.ZipFile(made) as package:
+        slide = package.read("ppt/slides/slide1.xml").decode()
     entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
-    text = f'<!DOCTYPE x [<!ENTITY e0 "{"x" * chance.choice((10, 1000))}">{entities}]><x>&e11;</x>'
-    return _zipped(**{"ppt/presentation.xml": text.encode(), "[Content_Types].xml": text.encode()})
+    doctype = f'<!DOCTYPE x [<!ENTITY e0 "{"x" * chance.choice((10, 1000))}">{entities}]>'
+    head, _, rest = slide.partition("?>")
+    content = f"{head}?>{doctype}{rest}".replace(">title<", ">&e11;<")
+    return _package(made.getvalue(), "ppt/slides/slide1.xml", [content.encode()])
 
 
 def _xlsx(chance: random.Random) -> bytes:
