@@ -40,7 +40,6 @@ CONSTRUCTION = script(
     *("--limit", "120"),
     corpora="all",
     small=("--small",),
-    needs={"'stratagraph[eval]'": "sklearn"},
 )
 STATISTICS = script("statistics_of_data.py", corpora="all", vectors=False)
 

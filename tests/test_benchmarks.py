@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sklearn")
-
 BENCHMARKS = Path(__file__).parents[1] / "cookbook" / "benchmarks"
 
 

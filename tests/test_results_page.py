@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("sklearn")
-
 from stratagraph.eval import evaluate, load_dataset
 from stratagraph.eval.bootstrap import paired_difference
 from stratagraph.testing import FakeEmbedder

@@ -86,7 +86,6 @@ def test_what_is_allowed_passes() -> None:
     [
         ("bm25", "bm25s", "eval"),
         ("hybrid", "nltk", "eval"),
-        ("raptor", "sklearn", "eval"),
         ("archrag?build.clustering=cpm", "leidenalg", "leidenalg"),
     ],
 )

@@ -13,7 +13,6 @@ import pytest
 from click.testing import CliRunner
 
 pytest.importorskip("openai")
-pytest.importorskip("sklearn")
 pytest.importorskip("nltk")
 pytest.importorskip("rouge_score")
 

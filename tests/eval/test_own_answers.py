@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("sklearn")
-
 from tests.eval.replies import replies
 
 from stratagraph.errors import ModelError

@@ -73,7 +73,6 @@ class Package(NamedTuple):
 
 
 _KEYWORDS = (Package("bm25s", "bm25s", "eval"), Package("nltk", "nltk", "eval"))
-_MIXTURES = (Package("sklearn", "scikit-learn", "eval"),)
 ANSWERS = (Package("nltk", "nltk", "eval"), Package("rouge_score", "rouge-score", "eval"))
 """Packages that score answers."""
 PLOTS = (Package("matplotlib", "matplotlib", "viz"),)
@@ -100,5 +99,3 @@ def _needed(wanted: RowName, config: Config) -> Iterator[Package]:
             yield Package("leidenalg", "leidenalg", "leidenalg")
     elif wanted.ranker in ("bm25", "hybrid"):
         yield from _KEYWORDS
-    elif wanted.ranker == "raptor" and wanted.options.get("clusters", "mixture") == "mixture":
-        yield from _MIXTURES

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.errors import MissingExtra
-
 
 def calinski_harabasz(vectors: NDArray[np.floating], labels: NDArray[np.integer]) -> float:
     """Dispersion between communities over dispersion within, each per degree of freedom (formula 5).
@@ -23,16 +21,12 @@ def calinski_harabasz(vectors: NDArray[np.floating], labels: NDArray[np.integer]
 
     Raises
     ------
-    MissingExtra
-        If scikit-learn is not installed.
     ValueError
         If there are not at least two communities and fewer communities than vectors, or a vector is not
         finite.
     """
-    try:
-        from sklearn.metrics import calinski_harabasz_score
-    except ImportError as error:
-        raise MissingExtra("scikit-learn", "eval") from error
+    from sklearn.metrics import calinski_harabasz_score
+
     return float(calinski_harabasz_score(vectors, labels))
 
 

@@ -13,13 +13,19 @@ it by less than 1 % (entities of musique_train100).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import ceil
+from typing import TYPE_CHECKING
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from scipy.special import softmax
 
 from stratagraph.kernels._blas import one_thread
+
+if TYPE_CHECKING:
+    from sklearn.mixture import GaussianMixture
 
 Vectors = NDArray[np.floating]
 Points = NDArray[np.float64]
@@ -36,70 +42,8 @@ BASE = 64
 EXACT = 1024
 """Vectors or dimensions up to which principal axes are exact."""
 _STEPS = 15
-_TOLERANCE = 1e-3
 _FLOOR = 1e-3  # least variance, as a share of the points' mean variance
 _TINY = 1e-10
-
-
-@dataclass(frozen=True, slots=True)
-class Mixture:
-    """Gaussians with diagonal covariances: weights (k,), means (k, d), variances (k, d)."""
-
-    weights: Points
-    means: Points
-    variances: Points
-
-    def log_joint(self, points: Points) -> Points:
-        """Log p(point, component), shape (n, k)."""
-        precisions = 1.0 / self.variances
-        squares = points**2 @ precisions.T - 2.0 * points @ (self.means * precisions).T
-        squares += (self.means**2 * precisions).sum(axis=1)
-        scale = np.log(self.variances).sum(axis=1) + points.shape[1] * np.log(2.0 * np.pi)
-        return np.asarray(np.log(self.weights) - 0.5 * (squares + scale))
-
-    def posterior(self, points: Points) -> tuple[Points, float]:
-        """p(component | point), shape (n, k), and the points' log-likelihood."""
-        joint = self.log_joint(points)
-        top = joint.max(axis=1, keepdims=True)
-        shares = np.exp(joint - top)
-        totals = shares.sum(axis=1, keepdims=True)
-        return shares / totals, float((np.log(totals) + top).sum())
-
-    def bic(self, points: Points) -> float:
-        """Bayesian information criterion on these points; lower is better."""
-        count, dimension = self.means.shape
-        free = count * (2 * dimension + 1) - 1
-        return float(free * np.log(len(points)) - 2.0 * self.posterior(points)[1])
-
-
-def fit_mixture(points: Points, components: int, *, seed: int = 0, steps: int = _STEPS) -> Mixture:
-    """Expectation maximisation from a seeded k-means++ start; at most `steps` steps.
-
-    Parameters
-    ----------
-    points
-        Shape (n, d), n at least 1.
-    components
-        At most n.
-    """
-    floor = _floor(points)
-    mixture = maximise(points, _start(points, components, seed), floor)
-    before = -np.inf
-    for _ in range(steps):
-        posterior, likelihood = mixture.posterior(points)
-        if likelihood - before <= _TOLERANCE * len(points):
-            break
-        before = likelihood
-        mixture = maximise(points, posterior, floor)
-    return mixture
-
-
-def maximise(points: Points, posterior: Points, floor: float) -> Mixture:
-    """The mixture that fits given responsibilities, shape (n, k), best; `floor` is added to variances."""
-    totals = posterior.sum(axis=0) + _TINY
-    means = posterior.T @ points / totals[:, None]
-    variances = posterior.T @ points**2 / totals[:, None] - means**2
-    return Mixture(totals / totals.sum(), means, np.maximum(variances, 0.0) + floor)
 
 
 def soft_clusters(
@@ -155,8 +99,7 @@ def soft_clusters(
             points = project(vectors[part], dimensions, seed)
             labels = np.zeros(len(part), np.int64)
             if len(part) > target:
-                mixture = fit_mixture(points, ceil(len(part) / target), seed=seed)
-                labels = np.asarray(mixture.log_joint(points).argmax(axis=1))
+                labels = _fitted(points, ceil(len(part) / target), seed).predict(points)
             homes = _split_large(points, labels, max_size)
             clusters += [part[group] for group in _soften(points, homes, max_size, threshold, most)]
     return sorted(clusters, key=lambda group: group.tolist())
@@ -227,10 +170,10 @@ def _parts(vectors: Vectors, dimensions: int, seed: int) -> Iterator[Rows]:
         sample = points[_sample(len(points), seed)]
         wanted = ceil(len(points) / LOCAL)
         ladder = [count for count in COARSE if count <= 2 * wanted] or [2 * wanted]
-        mixtures = [fit_mixture(sample, count, seed=seed) for count in ladder]
+        mixtures = [_fitted(sample, count, seed) for count in ladder]
         best = min(mixtures, key=lambda mixture: mixture.bic(sample))
         blocks = (points[start : start + SAMPLE] for start in range(0, len(points), SAMPLE))
-        labels = np.concatenate([best.log_joint(block).argmax(axis=1) for block in blocks])
+        labels = np.concatenate([best.predict(block) for block in blocks])
         pieces = [np.flatnonzero(labels == label) for label in np.unique(labels)]
         if max(map(len, pieces)) > 0.9 * len(rows):  # no structure: equal parts, so that this ends
             order = np.lexsort((rows, points[:, 0]))
@@ -281,38 +224,30 @@ def _soften(points: Points, homes: Rows, max_size: int, threshold: float, most: 
 
 def _final_posterior(points: Points, homes: Rows) -> Points:
     """Posteriors under clusters that share one covariance: a handful of members does not give one each."""
-    given = np.zeros((len(points), int(homes.max(initial=-1)) + 1))
-    given[np.arange(len(points)), homes] = 1.0
-    fitted = maximise(points, given, _floor(points))
-    shared = (fitted.weights[:, None] * fitted.variances).sum(axis=0)
-    tied = Mixture(fitted.weights, fitted.means, np.broadcast_to(shared, fitted.means.shape))
-    return tied.posterior(points)[0]
+    sizes = np.bincount(homes)
+    means = np.stack([np.bincount(homes, column) for column in points.T], axis=1) / sizes[:, None]
+    deviations = np.sqrt(((points - means[homes]) ** 2).mean(axis=0) + _floor(points))
+    squares = cdist(points / deviations, means / deviations, "sqeuclidean")
+    return np.asarray(softmax(np.log(sizes) - squares / 2, axis=1))
+
+
+def _fitted(points: Points, components: int, seed: int) -> GaussianMixture:
+    """A mixture with diagonal covariances, fitted in at most `_STEPS` steps from a k-means++ start."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.mixture import GaussianMixture
+
+    mixture = GaussianMixture(
+        components,
+        covariance_type="diag",
+        init_params="k-means++",
+        max_iter=_STEPS,
+        reg_covar=_floor(points),
+        random_state=seed,
+    )
+    with catch_warnings():
+        simplefilter("ignore", ConvergenceWarning)
+        return mixture.fit(points)
 
 
 def _floor(points: Points) -> float:
     return _FLOOR * float(points.var(axis=0).mean()) + 1e-12
-
-
-def _start(points: Points, components: int, seed: int) -> Points:
-    """Responsibilities of the nearest of some centres, which k-means++ draws."""
-    generator = np.random.default_rng(seed)
-    centres = [int(generator.integers(len(points)))]
-    nearest = _squares(points, points[centres[0]])
-    labels = np.zeros(len(points), np.int64)
-    draws = generator.random(components)
-    for number in range(1, components):
-        total = np.cumsum(nearest)
-        if total[-1] <= 0.0:  # as many distinct points as centres: more would be the same
-            break
-        centre = min(int(np.searchsorted(total, draws[number] * total[-1], side="right")), len(points) - 1)
-        distance = _squares(points, points[centre])
-        closer = distance < nearest
-        labels[closer], nearest = number, np.minimum(nearest, distance)
-        centres.append(centre)
-    responsible = np.zeros((len(points), components))
-    responsible[np.arange(len(points)), labels] = 1.0
-    return responsible
-
-
-def _squares(points: Points, centre: Points) -> Points:
-    return np.asarray(((points - centre) ** 2).sum(axis=1))

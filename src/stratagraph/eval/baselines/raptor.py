@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from math import ceil
 from typing import Literal
 
@@ -17,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph import _sync
-from stratagraph.errors import MissingExtra
 from stratagraph.eval.baselines.options import Count
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.kernels.topk import top_k
@@ -74,8 +72,6 @@ class GmmTree:
         per_level: Count = PER_LEVEL,
         clusters: Clusters = "mixture",
     ) -> None:
-        if clusters == "mixture" and find_spec("sklearn") is None:
-            raise MissingExtra("scikit-learn", "eval")
         self._bench = bench
         self._mode = mode
         self._per_level = per_level
