@@ -34,5 +34,6 @@ def _documented(scope: griffe.Module | griffe.Class) -> None:
         twin.docstring = griffe.Docstring(
             f"The async version of `{name}`, with the same arguments.", parent=twin
         )
+        function.labels |= twin.labels - {"async"}
         function.parent = scope
         scope.members[name] = function

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -195,3 +195,51 @@ def test_a_synchronous_twin_is_a_plain_function_that_follows_overrides() -> None
         sg.build_index(["a"], foo=1)  # type: ignore[call-arg]
     index.__class__ = Mine
     assert index.retrieve("Who?") == "mine"
+
+
+class _Counter:
+    """Counts in the caller's thread, or in a loop."""
+
+    @classmethod
+    async def amade(cls, start: int = 0) -> Self:
+        """Begin at a number."""
+        made = cls()
+        made.calls = [start]
+        return made
+
+    made = _sync.blocking_constructor(amade)  # type: ignore[arg-type]
+
+    calls: list[int]
+
+    async def acount(self, number: int) -> int:
+        self.calls.append(await _sync.either(self._here, self._there, number))
+        return self.calls[-1]
+
+    count = _sync.blocking(acount, _sync.run_here)
+
+    def _here(self, number: int) -> int:
+        assert threading.current_thread() is threading.main_thread()
+        return number
+
+    async def _there(self, number: int) -> int:
+        await asyncio.sleep(0)
+        return -number
+
+
+class _Other(_Counter):
+    pass
+
+
+async def test_a_twin_in_the_callers_thread_calls_what_is_synchronous() -> None:
+    counter = _Other.made(7)
+    assert type(counter) is _Other
+    assert type(await _Other.amade()) is _Other
+    assert str(inspect.signature(_Other.made)) == "(start: 'int' = 0) -> 'Self'"
+    assert counter.count(1) == 1
+    assert await counter.acount(1) == -1
+    assert counter.calls == [7, 1, -1]
+
+
+def test_a_twin_in_the_callers_thread_may_not_wait_for_anything_else() -> None:
+    with pytest.raises(RuntimeError, match="waits for more than"):
+        _sync.run_here(asyncio.sleep(0))

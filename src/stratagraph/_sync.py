@@ -16,7 +16,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from types import FunctionType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from stratagraph._locks import Lock
 from stratagraph.errors import StratagraphError
@@ -186,15 +186,35 @@ def stoppable() -> Iterator[threading.Event]:
         _stops.reset(token)
 
 
-def blocking(twin: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+def blocking(
+    twin: Callable[P, Coroutine[Any, Any, T]], finish: Callable[[Coroutine[Any, Any, Any]], Any] = run
+) -> Callable[P, T]:
     """The synchronous version of an async function or method: same signature, same docstring.
 
     Its name is that of the async one without the leading `a`:
 
         async def aretrieve(self, q: str) -> Retrieval: ...
         retrieve = blocking(aretrieve)
+
+    `finish` runs a coroutine to its end: `run` on the background loop, `run_here` in the caller's thread.
     """
-    return _twin(twin, run)
+    return _twin(twin, finish)
+
+
+class Constructor(Protocol[P]):
+    """A class method that returns an object of the class it is called on."""
+
+    def __get__(self, instance: object, owner: type[T], /) -> Callable[P, T]:
+        """The method of `owner`."""
+
+
+def blocking_constructor(
+    twin: Callable[Concatenate[Any, P], Coroutine[Any, Any, Any]],
+    finish: Callable[[Coroutine[Any, Any, Any]], Any] = run,
+) -> Constructor[P]:
+    """The synchronous version of an async class method that returns an object; see `blocking`."""
+    function: Any = twin.__func__  # type: ignore[attr-defined]
+    return classmethod(_twin(function, finish))
 
 
 def blocking_iterator(twin: Callable[P, AsyncIterator[T]]) -> Callable[P, Iterator[T]]:
@@ -229,6 +249,33 @@ def _twin(twin: Callable[P, T], finish: Callable[[T], R]) -> Callable[P, R]:
     made.__qualname__ = twin.__qualname__.removesuffix(theirs) + name
     made.__signature__ = inspect.signature(twin)  # type: ignore[attr-defined]
     return made
+
+
+_here: contextvars.ContextVar[bool] = contextvars.ContextVar("here", default=False)
+
+
+def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that awaits nothing but `either` in the caller's thread, and return its result."""
+    token = _here.set(True)
+    try:
+        coroutine.send(None)
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
+    finally:
+        _here.reset(token)
+    coroutine.close()
+    raise RuntimeError(f"{coroutine!r} waits for more than `either`")
+
+
+async def either(
+    function: Callable[..., T], afunction: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any
+) -> T:
+    """Call `function` under `run_here`; elsewhere await `afunction`.
+
+    For objects whose synchronous and async methods have connections of their own.
+    """
+    return function(*args, **kwargs) if _here.get() else await afunction(*args, **kwargs)
 
 
 def iterate(source: AsyncIterator[T]) -> Iterator[T]:

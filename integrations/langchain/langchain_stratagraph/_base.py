@@ -21,6 +21,7 @@ from langchain_stratagraph._convert import IdKey, of_texts, to_chunks, to_docume
 from langchain_stratagraph._models import use_callbacks
 from langchain_stratagraph._pieces import joined
 from stratagraph import BuildReport, Index, search_options
+from stratagraph._sync import blocking, in_thread
 from stratagraph.errors import MethodMissing
 from stratagraph.question import SHARED_OPTIONS, View, Where
 
@@ -184,7 +185,7 @@ class IndexRetriever(BaseRetriever):
 
     # Changing the index
 
-    def add_documents(
+    async def aadd_documents(
         self, documents: Iterable[Document], *, replace: bool = False, callbacks: Callbacks = None
     ) -> BuildReport:
         """Add documents to the index, in one change.
@@ -203,28 +204,11 @@ class IndexRetriever(BaseRetriever):
         callbacks
             Callbacks for the model calls.
         """
-        chunks = to_chunks(documents, self.id_key)
-        with use_callbacks(callbacks):
-            return self.index.insert(chunks if replace else joined(self.index, chunks))
-
-    async def aadd_documents(
-        self, documents: Iterable[Document], *, replace: bool = False, callbacks: Callbacks = None
-    ) -> BuildReport:
-        """Async version of `add_documents`."""
-        chunks = to_chunks(documents, self.id_key)
+        chunks = await in_thread(to_chunks, documents, self.id_key)
         with use_callbacks(callbacks):
             return await self.index.ainsert(chunks if replace else joined(self.index, chunks))
 
-    def add_texts(
-        self,
-        texts: Iterable[str],
-        metadatas: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        ids: Sequence[str] | None = None,
-        **arguments: Any,
-    ) -> BuildReport:
-        """Add texts. Keyword arguments are those of `add_documents`."""
-        return self.add_documents(of_texts(texts, metadatas, ids), **arguments)
+    add_documents = blocking(aadd_documents)
 
     async def aadd_texts(
         self,
@@ -234,22 +218,19 @@ class IndexRetriever(BaseRetriever):
         ids: Sequence[str] | None = None,
         **arguments: Any,
     ) -> BuildReport:
-        """Async version of `add_texts`."""
+        """Add texts. Keyword arguments are those of `add_documents`."""
         return await self.aadd_documents(of_texts(texts, metadatas, ids), **arguments)
 
-    def delete(
-        self, ids: str | Iterable[str], *, missing_ok: bool = False, callbacks: Callbacks = None
-    ) -> BuildReport:
-        """Delete documents by document id (see `id_key`). An unknown id raises `KeyError`."""
-        with use_callbacks(callbacks):
-            return self.index.delete(ids, missing_ok=missing_ok)
+    add_texts = blocking(aadd_texts)
 
     async def adelete(
         self, ids: str | Iterable[str], *, missing_ok: bool = False, callbacks: Callbacks = None
     ) -> BuildReport:
-        """Async version of `delete`."""
+        """Delete documents by document id (see `id_key`). An unknown id raises `KeyError`."""
         with use_callbacks(callbacks):
             return await self.index.adelete(ids, missing_ok=missing_ok)
+
+    delete = blocking(adelete)
 
 
 def with_where(arguments: Mapping[str, Any]) -> dict[str, Any]:

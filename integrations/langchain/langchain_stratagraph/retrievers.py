@@ -24,12 +24,11 @@ from stratagraph import (
     abuild_index,
     abuild_shards,
     aopen_index,
-    build_index,
-    build_shards,
     check_search_options,
     estimate,
     open_index,
 )
+from stratagraph._sync import blocking_constructor, in_thread
 from stratagraph.config import as_config
 from stratagraph.errors import NotAnIndex
 from stratagraph.protocols import ChatModel, Embedder
@@ -44,7 +43,7 @@ class MethodRetriever(IndexRetriever):
     """A retriever that can build or open its index, and answer from it."""
 
     @classmethod
-    def from_documents(
+    async def afrom_documents(
         cls,
         documents: Iterable[Document],
         *,
@@ -109,59 +108,32 @@ class MethodRetriever(IndexRetriever):
         >>> retriever = TreeRetriever.from_documents(docs, llm=chat_model, path="idx")  # doctest: +SKIP
         """
         cls._check(settings)
-        chunks = to_chunks(documents, settings.get("id_key"))
+        chunks = await in_thread(to_chunks, documents, settings.get("id_key"))
+        given: dict[str, Any] = {
+            "method": cls.method,
+            "llm": to_chat_model(llm),
+            "embedder": embedding,
+            "path": path,
+            "config": config,
+            "budget": budget,
+            "cache": cache,
+            "progress": progress,
+            "mapper": mapper,
+            "prune": prune,
+        }
         with use_callbacks(callbacks):
-            given = _building(cls.method, llm, embedding, path, config, budget, cache, progress, mapper)
             if shards is None:
-                index = build_index(chunks, vectors=vectors, prune=prune, rebuild=rebuild, **given)
+                index = await abuild_index(chunks, vectors=vectors, rebuild=rebuild, **given)
             else:
-                index = build_shards(chunks, prune=prune, **given, **_spread(path, shards, vectors, rebuild))
+                if rebuild:
+                    raise ValueError("rebuild= is for one index; build shards anew in another folder")
+                if path is None:
+                    raise ValueError("shards need a folder: give path=...")
+                spread: dict[str, Any] = {"by" if isinstance(shards, str) else "shards": shards}
+                index = await abuild_shards(chunks, vectors=vectors, **given, **spread)
         return cls._over(index, settings)
 
-    @classmethod
-    async def afrom_documents(
-        cls,
-        documents: Iterable[Document],
-        *,
-        llm: LLM = None,
-        embedding: Embedding = None,
-        path: StrPath | None = None,
-        config: Any = None,
-        budget: Any = None,
-        cache: StrPath | None = None,
-        progress: Any = False,
-        callbacks: Callbacks = None,
-        shards: int | str | None = None,
-        vectors: Any = None,
-        mapper: Any = None,
-        prune: bool = False,
-        rebuild: bool = False,
-        **settings: Any,
-    ) -> Self:
-        """Async version of `from_documents`."""
-        cls._check(settings)
-        chunks = to_chunks(documents, settings.get("id_key"))
-        with use_callbacks(callbacks):
-            given = _building(cls.method, llm, embedding, path, config, budget, cache, progress, mapper)
-            if shards is None:
-                index = await abuild_index(chunks, vectors=vectors, prune=prune, rebuild=rebuild, **given)
-            else:
-                index = await abuild_shards(
-                    chunks, prune=prune, **given, **_spread(path, shards, vectors, rebuild)
-                )
-        return cls._over(index, settings)
-
-    @classmethod
-    def from_texts(
-        cls,
-        texts: Iterable[str],
-        metadatas: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        ids: Sequence[str] | None = None,
-        **arguments: Any,
-    ) -> Self:
-        """Build an index from texts. Keyword arguments are those of `from_documents`."""
-        return cls.from_documents(of_texts(texts, metadatas, ids), **arguments)
+    from_documents = blocking_constructor(afrom_documents)  # type: ignore[arg-type]
 
     @classmethod
     async def afrom_texts(
@@ -172,8 +144,10 @@ class MethodRetriever(IndexRetriever):
         ids: Sequence[str] | None = None,
         **arguments: Any,
     ) -> Self:
-        """Async version of `from_texts`."""
+        """Build an index from texts. Keyword arguments are those of `from_documents`."""
         return await cls.afrom_documents(of_texts(texts, metadatas, ids), **arguments)
+
+    from_texts = blocking_constructor(afrom_texts)  # type: ignore[arg-type]
 
     @classmethod
     def estimate(
@@ -196,7 +170,7 @@ class MethodRetriever(IndexRetriever):
         return estimate(chunks, cls.method, model, config, cache, prices, embedder=embedder)
 
     @classmethod
-    def load(
+    async def aload(
         cls,
         path: StrPath,
         *,
@@ -234,24 +208,9 @@ class MethodRetriever(IndexRetriever):
         """
         cls._check(settings)
         given = {"spacy": spacy, "vectors": vectors, "partial": partial}
-        return cls._over(open_index(path, to_chat_model(llm), embedding, **given), settings)
-
-    @classmethod
-    async def aload(
-        cls,
-        path: StrPath,
-        *,
-        llm: LLM = None,
-        embedding: Embedding = None,
-        spacy: str | None = None,
-        vectors: Any = None,
-        partial: bool = False,
-        **settings: Any,
-    ) -> Self:
-        """Async version of `load`."""
-        cls._check(settings)
-        given = {"spacy": spacy, "vectors": vectors, "partial": partial}
         return cls._over(await aopen_index(path, to_chat_model(llm), embedding, **given), settings)
+
+    load = blocking_constructor(aload)  # type: ignore[arg-type]
 
     @classmethod
     def document_index(
@@ -339,42 +298,6 @@ class MethodRetriever(IndexRetriever):
         except BaseException:
             index.close()
             raise
-
-
-def _building(
-    method: str,
-    llm: LLM,
-    embedding: Embedding,
-    path: StrPath | None,
-    config: Any,
-    budget: Any,
-    cache: StrPath | None,
-    progress: Any,
-    mapper: Any,
-) -> dict[str, Any]:
-    """Arguments that `build_index` and `build_shards` share."""
-    return {
-        "method": method,
-        "llm": to_chat_model(llm),
-        "embedder": embedding,
-        "path": path,
-        "config": config,
-        "budget": budget,
-        "cache": cache,
-        "progress": progress,
-        "mapper": mapper,
-    }
-
-
-def _spread(path: StrPath | None, shards: int | str, vectors: Any, rebuild: bool) -> dict[str, Any]:
-    """Arguments that only `build_shards` takes."""
-    if rebuild:
-        raise ValueError("rebuild= is for one index; build shards anew in another folder")
-    if vectors is not None:
-        raise ValueError("vectors= is for one index, not for shards")
-    if path is None:
-        raise ValueError("shards need a folder: give path=...")
-    return {"by" if isinstance(shards, str) else "shards": shards}
 
 
 class TreeRetriever(MethodRetriever):

@@ -26,10 +26,8 @@ from stratagraph import (
     abuild_index,
     abuild_shards,
     aopen_index,
-    build_index,
-    build_shards,
-    open_index,
 )
+from stratagraph._sync import blocking
 from stratagraph.config import as_config
 from stratagraph.errors import NotAnIndex
 
@@ -55,18 +53,14 @@ class Setup:
     prune: bool = False
     rebuild: bool = False
 
-    def build(self, chunks: Sequence[Chunk]) -> Index:
-        """Build a folder, or bring the one that is there to these chunks."""
-        if self.shards is not None:
-            return build_shards(chunks, **self._sharded())
-        return build_index(chunks, **self._building(), rebuild=self.rebuild, prune=self._pruning(chunks))
-
     async def abuild(self, chunks: Sequence[Chunk]) -> Index:
-        """Async version of `build`."""
+        """Build a folder, or bring the one that is there to these chunks."""
         if self.shards is not None:
             return await abuild_shards(chunks, **self._sharded())
         prune = await asyncio.to_thread(self._pruning, chunks)
         return await abuild_index(chunks, **self._building(), rebuild=self.rebuild, prune=prune)
+
+    build = blocking(abuild)
 
     def _pruning(self, chunks: Sequence[Chunk]) -> bool | Callable[[str], bool]:
         """Which documents to remove: those not given, or those given again under another random id."""
@@ -90,17 +84,13 @@ class Setup:
         }
         return again.__contains__
 
-    def open(self, path: StrPath | None = None) -> Index:
-        """Open `path`, or `self.path`."""
-        return open_index(path or self.path or "", **self._opening(), **self._wished())
-
     async def aopen(self, path: StrPath | None = None) -> Index:
-        """Async version of `open`."""
-        return await aopen_index(path or self.path or "", **self._opening(), **self._wished())
+        """Open `path`, or `self.path`. A spaCy pipeline that only the folder names is not loaded."""
+        spacy = as_config(self.config).extraction.spacy
+        place = path or self.path or ""
+        return await aopen_index(place, **self._opening(), spacy=spacy, partial=self.partial)
 
-    def _wished(self) -> dict[str, Any]:
-        """Arguments of `open_index` alone. A spaCy pipeline that only the folder names is not loaded."""
-        return {"spacy": as_config(self.config).extraction.spacy, "partial": self.partial}
+    open = blocking(aopen)
 
     def estimating(self) -> dict[str, Any]:
         """Arguments of `estimate`."""

@@ -11,7 +11,7 @@ from llama_index.core import Settings
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.callbacks.base import CallbackManager
 from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
-from llama_index.core.ingestion import arun_transformations, run_transformations
+from llama_index.core.ingestion import run_transformations
 from llama_index.core.llms import LLM
 from llama_index.core.llms.utils import LLMType, resolve_llm
 from llama_index.core.query_engine import RetrieverQueryEngine
@@ -22,10 +22,11 @@ from llama_index_stratagraph._arguments import Setup, StrPath, check_constructor
 from llama_index_stratagraph._convert import to_chunks
 from llama_index_stratagraph._models import settings_llm
 from llama_index_stratagraph._persist import FolderStore, FolderStruct, located
-from llama_index_stratagraph._updating import UpdatingIndex
+from llama_index_stratagraph._updating import UpdatingIndex, split
 from llama_index_stratagraph.retriever import StrataRetriever
 from llama_index_stratagraph.synthesizer import CoreSynthesizer
 from stratagraph import Chunk, Estimate, Index, Prices, estimate, search_options
+from stratagraph._sync import blocking_constructor, either, run_here
 from stratagraph.errors import MethodMissing
 from stratagraph.question import SHARED_OPTIONS, Length
 
@@ -150,7 +151,7 @@ class StrataIndex(UpdatingIndex):
         self._note()
 
     @classmethod
-    def from_documents(
+    async def afrom_documents(
         cls,
         documents: Sequence[Document],
         storage_context: StorageContext | None = None,
@@ -170,45 +171,25 @@ class StrataIndex(UpdatingIndex):
         """
         check_constructor(cls, kwargs)
         transformations = transformations or Settings.transformations
-        with (callback_manager or Settings.callback_manager).as_trace("index_construction"):
-            index = cls(
-                nodes=run_transformations(documents, transformations, show_progress=show_progress),
-                storage_context=storage_context,
-                callback_manager=callback_manager,
-                show_progress=show_progress,
-                transformations=transformations,
-                **kwargs,
-            )
-        index.docstore.set_document_hashes({document.id_: document.hash for document in documents})
-        return index
-
-    @classmethod
-    async def afrom_documents(
-        cls,
-        documents: Sequence[Document],
-        storage_context: StorageContext | None = None,
-        show_progress: bool = False,
-        callback_manager: CallbackManager | None = None,
-        transformations: list[TransformComponent] | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Async version of `from_documents`."""
-        check_constructor(cls, kwargs)
-        transformations = transformations or Settings.transformations
         setup = _setup(cls, {**kwargs, "show_progress": show_progress})
         with (callback_manager or Settings.callback_manager).as_trace("index_construction"):
-            nodes = await arun_transformations(documents, transformations, show_progress=show_progress)
+            nodes = await split(documents, transformations, show_progress)
+            nodes = [*nodes, *(kwargs.get("objects") or ())]
             index = cls(
-                core=await setup.abuild(_flat(nodes)),
+                core=await either(setup.build, setup.abuild, _flat(nodes)),
                 storage_context=storage_context,
                 callback_manager=callback_manager,
                 show_progress=show_progress,
                 transformations=transformations,
                 **kwargs,
             )
-            await index.docstore.async_add_documents(nodes, allow_update=True)
-        await index.docstore.aset_document_hashes({document.id_: document.hash for document in documents})
+            store = index.docstore
+            await either(store.add_documents, store.async_add_documents, nodes, allow_update=True)
+        hashes = {document.id_: document.hash for document in documents}
+        await either(store.set_document_hashes, store.aset_document_hashes, hashes)
         return index
+
+    from_documents = blocking_constructor(afrom_documents, run_here)  # type: ignore[arg-type]
 
     @classmethod
     def estimate(
@@ -231,7 +212,7 @@ class StrataIndex(UpdatingIndex):
         return estimate(_flat(nodes), **setup.estimating(), prices=prices)
 
     @classmethod
-    def load(cls, path: StrPath, *, llm: Any = None, embed_model: Any = None, **kwargs: Any) -> Self:
+    async def aload(cls, path: StrPath, *, llm: Any = None, embed_model: Any = None, **kwargs: Any) -> Self:
         """Open an index folder, written by LlamaIndex, LangChain or stratagraph itself.
 
         Keyword arguments are those of the constructor.
@@ -243,15 +224,10 @@ class StrataIndex(UpdatingIndex):
             `stratagraph.open_index`.
         """
         check_constructor(cls, kwargs)
-        struct = cls.index_struct_cls(method=cls.method)
-        return cls(index_struct=struct, path=path, llm=llm, embed_model=embed_model, **kwargs)
-
-    @classmethod
-    async def aload(cls, path: StrPath, *, llm: Any = None, embed_model: Any = None, **kwargs: Any) -> Self:
-        """Async version of `load`."""
-        check_constructor(cls, kwargs)
         setup = _setup(cls, {**kwargs, "path": path, "llm": llm, "embed_model": embed_model})
-        return cls(core=await setup.aopen(), llm=llm, embed_model=embed_model, **kwargs)
+        return cls(core=await either(setup.open, setup.aopen), llm=llm, embed_model=embed_model, **kwargs)
+
+    load = blocking_constructor(aload, run_here)  # type: ignore[arg-type]
 
     def build_index_from_nodes(self, nodes: Sequence[BaseNode], **build_kwargs: Any) -> FolderStruct:
         """Build the folder, then add the nodes to the docstore."""

@@ -22,6 +22,7 @@ from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index_stratagraph._convert import to_chunks
 from llama_index_stratagraph._persist import FolderStruct
 from stratagraph import Chunk, Index
+from stratagraph._sync import blocking, either, run_here
 
 logger = logging.getLogger(__name__)
 
@@ -40,64 +41,40 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
             for document, chunks in self.core.chunks().items()
         }
 
-    def insert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
+    async def ainsert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         """Add nodes to their documents; a node that the index holds is replaced."""
         self._detach_objects(nodes)
         with self._callback_manager.as_trace("insert_nodes"):
-            self._insert(nodes, **insert_kwargs)
-            self.docstore.add_documents(nodes, allow_update=True)
+            if nodes:
+                await either(self.core.insert, self.core.ainsert, merged(self.core, to_chunks(nodes)))
+            store = self.docstore
+            await either(store.add_documents, store.async_add_documents, nodes, allow_update=True)
             self._note()
 
-    async def ainsert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
-        """Async version of `insert_nodes`."""
-        self._detach_objects(nodes)
-        with self._callback_manager.as_trace("ainsert_nodes"):
-            if nodes:
-                await self.core.ainsert(merged(self.core, to_chunks(nodes)))
-            await self.docstore.async_add_documents(nodes, allow_update=True)
-            self._note()
+    insert_nodes = blocking(ainsert_nodes, run_here)  # type: ignore[arg-type]
 
     def _insert(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         if nodes:
             self.core.insert(merged(self.core, to_chunks(nodes)))
 
-    def delete_nodes(
+    async def adelete_nodes(
         self, node_ids: list[str], delete_from_docstore: bool = False, **delete_kwargs: Any
     ) -> None:
         """Delete nodes, and write summaries they contributed to again without them."""
         node_ids = list(node_ids)  # the docstore hands out its own list and shortens it
-        remaining, emptied = self._without(node_ids)
-        if remaining:
-            self.core.insert(remaining)
-        if emptied:
-            self.core.delete(emptied)
-        if delete_from_docstore:
-            self._forget_nodes(node_ids)
-        self._note()
-
-    async def adelete_nodes(
-        self, node_ids: list[str], delete_from_docstore: bool = False, **delete_kwargs: Any
-    ) -> None:
-        """Async version of `delete_nodes`."""
-        node_ids = list(node_ids)
-        remaining, emptied = self._without(node_ids)
-        if remaining:
-            await self.core.ainsert(remaining)
-        if emptied:
-            await self.core.adelete(emptied)
-        if delete_from_docstore:
-            # Not `adelete_document`: it leaves the node in its document's list of nodes.
-            await asyncio.to_thread(self._forget_nodes, node_ids)
-        self._note()
-
-    def _delete_node(self, node_id: str, **delete_kwargs: Any) -> None:
-        self.delete_nodes([node_id], **delete_kwargs)
-
-    def _without(self, node_ids: Sequence[str]) -> tuple[list[Chunk], list[str]]:
         remaining, emptied, unknown = without(self.core, node_ids)
         if unknown:
             logger.warning("%d of %d nodes not in the index: %s", len(unknown), len(node_ids), unknown[:5])
-        return remaining, emptied
+        await self._change(remaining, emptied)
+        if delete_from_docstore:
+            # Not `adelete_document`: it leaves the node in its document's list of nodes.
+            await either(self._forget_nodes, lambda ids: asyncio.to_thread(self._forget_nodes, ids), node_ids)
+        self._note()
+
+    delete_nodes = blocking(adelete_nodes, run_here)  # type: ignore[arg-type]
+
+    def _delete_node(self, node_id: str, **delete_kwargs: Any) -> None:
+        self.delete_nodes([node_id], **delete_kwargs)
 
     def _forget_nodes(self, node_ids: Iterable[str]) -> None:
         for node_id in node_ids:
@@ -113,99 +90,70 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
                     self._object_map[node.index_id] = node.obj
                     node.obj = None
 
-    def insert(self, document: Document, **insert_kwargs: Any) -> None:
+    async def ainsert(self, document: Document, **insert_kwargs: Any) -> None:
         """Split a document and add it; a document that has its id is replaced."""
         with self._callback_manager.as_trace("insert"):
-            self._replace([document], **insert_kwargs)
+            await self._replace([document], **insert_kwargs)
 
-    async def ainsert(self, document: Document, **insert_kwargs: Any) -> None:
-        """Async version of `insert`."""
-        with self._callback_manager.as_trace("ainsert"):
-            await self._areplace([document], **insert_kwargs)
-
-    def update_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
-        """Replace a document, in one change."""
-        with self._callback_manager.as_trace("update_ref_doc"):
-            self._replace([document], **update_kwargs.get("insert_kwargs", {}))
+    insert = blocking(ainsert, run_here)  # type: ignore[arg-type]
 
     async def aupdate_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
-        """Async version of `update_ref_doc`."""
-        with self._callback_manager.as_trace("aupdate_ref_doc"):
-            await self._areplace([document], **update_kwargs.get("insert_kwargs", {}))
+        """Replace a document, in one change."""
+        with self._callback_manager.as_trace("update_ref_doc"):
+            await self._replace([document], **update_kwargs.get("insert_kwargs", {}))
 
-    def refresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
-        """Insert the new and changed documents, in one change; return which of them these were."""
-        with self._callback_manager.as_trace("refresh_ref_docs"):
-            hashes = [self.docstore.get_document_hash(document.id_) for document in documents]
-            stale = self._stale(documents, hashes)
-            self._replace(_picked(documents, stale), **update_kwargs.get("insert_kwargs", {}))
-        return stale
+    update_ref_doc = blocking(aupdate_ref_doc, run_here)  # type: ignore[arg-type]
 
     async def arefresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
-        """Async version of `refresh_ref_docs`."""
-        with self._callback_manager.as_trace("arefresh_ref_docs"):
-            hashes = [await self.docstore.aget_document_hash(document.id_) for document in documents]
+        """Insert the new and changed documents, in one change; return which of them these were."""
+        with self._callback_manager.as_trace("refresh_ref_docs"):
+            store = self.docstore
+            hashes = [
+                await either(store.get_document_hash, store.aget_document_hash, document.id_)
+                for document in documents
+            ]
             stale = self._stale(documents, hashes)
-            await self._areplace(_picked(documents, stale), **update_kwargs.get("insert_kwargs", {}))
+            await self._replace(_picked(documents, stale), **update_kwargs.get("insert_kwargs", {}))
         return stale
 
-    def delete_ref_doc(
-        self, ref_doc_id: str, delete_from_docstore: bool = False, **delete_kwargs: Any
-    ) -> None:
-        """Delete a document and its nodes, in one change."""
-        if self._holds(ref_doc_id):
-            self.core.delete([ref_doc_id])
-            self._note()
-        if delete_from_docstore:
-            self.docstore.delete_ref_doc(ref_doc_id, raise_error=False)
-            self.docstore.delete_document(ref_doc_id, raise_error=False)
+    refresh_ref_docs = blocking(arefresh_ref_docs, run_here)  # type: ignore[arg-type]
 
     async def adelete_ref_doc(
         self, ref_doc_id: str, delete_from_docstore: bool = False, **delete_kwargs: Any
     ) -> None:
-        """Async version of `delete_ref_doc`."""
-        if self._holds(ref_doc_id):
-            await self.core.adelete([ref_doc_id])
+        """Delete a document and its nodes, in one change."""
+        if ref_doc_id in self.core.documents():
+            await self._change([], [ref_doc_id])
             self._note()
+        else:
+            logger.warning("document %r is not in the index; nothing deleted from it", ref_doc_id)
         if delete_from_docstore:
-            await self.docstore.adelete_ref_doc(ref_doc_id, raise_error=False)
-            await self.docstore.adelete_document(ref_doc_id, raise_error=False)
+            store = self.docstore
+            await either(store.delete_ref_doc, store.adelete_ref_doc, ref_doc_id, raise_error=False)
+            await either(store.delete_document, store.adelete_document, ref_doc_id, raise_error=False)
 
-    def _replace(self, documents: Sequence[Document], **transform_kwargs: Any) -> None:
+    delete_ref_doc = blocking(adelete_ref_doc, run_here)  # type: ignore[arg-type]
+
+    async def _replace(self, documents: Sequence[Document], **transform_kwargs: Any) -> None:
         """Split the documents and replace what the index holds of them."""
         if not documents:
             return
-        nodes = run_transformations(
-            documents, self._transformations, show_progress=self._show_progress, **transform_kwargs
-        )
-        chunks, blank = self._arriving(documents, nodes)
-        if chunks:
-            self.core.insert(chunks)
-        if blank:
-            self.core.delete(blank)
+        nodes = await split(documents, self._transformations, self._show_progress, **transform_kwargs)
+        await self._change(*self._arriving(documents, nodes))
+        store = self.docstore
         for document in documents:
-            self.docstore.delete_ref_doc(document.id_, raise_error=False)
-        self.docstore.add_documents(nodes, allow_update=True)
-        self.docstore.set_document_hashes({document.id_: document.hash for document in documents})
+            await either(store.delete_ref_doc, store.adelete_ref_doc, document.id_, raise_error=False)
+        await either(store.add_documents, store.async_add_documents, nodes, allow_update=True)
+        hashes = {document.id_: document.hash for document in documents}
+        await either(store.set_document_hashes, store.aset_document_hashes, hashes)
         self._note()
 
-    async def _areplace(self, documents: Sequence[Document], **transform_kwargs: Any) -> None:
-        """Async version of `_replace`."""
-        if not documents:
-            return
-        nodes = await arun_transformations(
-            documents, self._transformations, show_progress=self._show_progress, **transform_kwargs
-        )
-        chunks, blank = self._arriving(documents, nodes)
+    async def _change(self, chunks: Sequence[Chunk], gone: Sequence[str]) -> None:
+        """Insert chunks into the folder and delete documents from it."""
         if chunks:
-            await self.core.ainsert(chunks)
-        if blank:
-            await self.core.adelete(blank)
-        for document in documents:
-            await self.docstore.adelete_ref_doc(document.id_, raise_error=False)
-        await self.docstore.async_add_documents(nodes, allow_update=True)
-        await self.docstore.aset_document_hashes({document.id_: document.hash for document in documents})
-        self._note()
+            await either(self.core.insert, self.core.ainsert, chunks)
+        if gone:
+            await either(self.core.delete, self.core.adelete, gone)
 
     def _arriving(
         self, documents: Sequence[Document], nodes: Sequence[BaseNode]
@@ -224,17 +172,25 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
             for document, noted in zip(documents, hashes, strict=True)
         ]
 
-    def _holds(self, document_id: str) -> bool:
-        if document_id in self.core.documents():
-            return True
-        logger.warning("document %r is not in the index; nothing deleted from it", document_id)
-        return False
-
     def _note(self) -> None:
         """Write the folder and its generation into the index store."""
         self._index_struct.folder = str(self.core.path.absolute())
         self._index_struct.generation = self.core.generation
         self._storage_context.index_store.add_index_struct(self._index_struct)
+
+
+async def split(
+    documents: Sequence[Document], transformations: Any, show_progress: bool, **arguments: Any
+) -> Sequence[BaseNode]:
+    """The nodes of documents."""
+    return await either(
+        run_transformations,
+        arun_transformations,
+        documents,
+        transformations,
+        show_progress=show_progress,
+        **arguments,
+    )
 
 
 def _picked(documents: Sequence[Document], wanted: Sequence[bool]) -> list[Document]:
