@@ -55,7 +55,7 @@ def test_every_method_of_index_has_its_twin() -> None:
         public -= {name, f"a{name}"}
     local = {"answer_k", "chunks", "close", "copy_to", "documents", "entities", "find_chunks", "relations"}
     local |= {"browse", "export", "extractions", "levels", "nodes", "reload", "show", "show_report", "units"}
-    local |= {"to_networkx", "warm"}
+    local |= {"files", "to_networkx", "warm"}
     assert public == local | {"stats", "astats", "verify", "averify"}
 
 

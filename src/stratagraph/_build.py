@@ -28,6 +28,8 @@ from stratagraph._documents import (
     Splitter,
     arrivals,
     check_documents,
+    file_of,
+    require_some,
     split_ahead,
     take_in,
 )
@@ -38,6 +40,7 @@ from stratagraph._sync import entered, in_thread, stoppable
 from stratagraph.config import Config, as_config
 from stratagraph.errors import Damaged, EmbedderMismatch, SettingsConflict, VectorStoreError
 from stratagraph.kernels.knn import require_hnswlib
+from stratagraph.loaders import FileDocuments
 from stratagraph.methods import NAMES, get_method
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.log import logger
@@ -75,8 +78,10 @@ class Change:
     """An operation and its input.
 
     `methods` and `config` are those of a build, or what `add method` adds; for `regroup`, the methods to
-    regroup. Other operations keep the folder's. A build removes the documents that are not given if `prune`
-    returns True for their ids. The documents of one shard are a `share`, which may be empty.
+    regroup. Other operations keep the folder's. `files` are given whole, as are those that `FileDocuments`
+    have read. `prune` removes documents that are not given: a build all of them, or those for whose ids it
+    returns True, an insert those of files that vanished. The documents of one shard are a `share`, which may
+    be empty.
     """
 
     operation: str
@@ -86,12 +91,33 @@ class Change:
     methods: Sequence[str] = ()
     config: Config = field(default_factory=Config)
     extraction: Given | None = None
-    prune: Callable[[str], bool] | None = None
+    prune: bool | Callable[[str], bool] = False
+    files: Collection[str] = ()
     share: bool = False
 
     def __post_init__(self) -> None:
         if self.operation in TAKING:
             check_documents(self.documents)
+        if self.prune and self.operation == "insert" and not isinstance(self.documents, FileDocuments):
+            raise ValueError(
+                "prune=True is for files: give what read_documents returns, or delete documents by their ids"
+            )
+
+    @property
+    def may_remove(self) -> bool:
+        """Whether documents that were not given may have to be removed."""
+        return bool(self.prune or self.files) or isinstance(self.documents, FileDocuments)
+
+    def removes(self, identity: str, file: str) -> bool:
+        """Whether to remove a document that was not given. `file` is empty if it is from none."""
+        read = self.documents if isinstance(self.documents, FileDocuments) else None
+        if file and (file in self.files or (read is not None and file in read.files)):
+            return True
+        if self.prune and self.operation == "insert":
+            return bool(file) and read is not None and read.vanished(file)
+        if read is not None and read.failed(file):
+            return False
+        return self.prune(identity) if callable(self.prune) else self.prune
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +244,10 @@ class _Update:
 
     async def run(self) -> BuildReport:
         self._intake = await in_thread(self._take_in)
-        self._removed = (*self._known_ids(), *self._intake.emptied, *self._pruned())
+        left = await in_thread(self._not_given)
+        if self._change.documents is not None and not left and not self._change.share:
+            require_some(self._intake)
+        self._removed = (*self._known_ids(), *self._intake.emptied, *left)
         if self._before is not None:
             if self._nothing_to_do(self._before):
                 return self._report(self._before, self._before.manifest.generation)
@@ -311,7 +340,6 @@ class _Update:
                 split_ahead(given, existing, splitter, models.mapper, self._stop),
                 existing,
                 self._add,
-                share=self._change.share,
             )
 
     def _add(self, arrival: Arrival) -> bool:
@@ -342,13 +370,17 @@ class _Update:
             )
         return [identity for identity in self._change.removed if identity in present]
 
-    def _pruned(self) -> list[str]:
-        """The documents that a build removes because they were not given."""
-        prune, taken = self._change.prune, self._intake
-        if prune is None or self._before is None:
+    def _not_given(self) -> list[str]:
+        """The documents to remove because they were not given."""
+        if self._before is None or not self._change.may_remove:
             return []
-        given = {*taken.updated, *taken.emptied, *taken.unchanged}
-        return [each for each in self._before.digests() if each not in given and prune(each)]
+        given = {*self._intake.updated, *self._intake.emptied, *self._intake.unchanged}
+        digests = self._before.digests().items()
+        return [
+            each
+            for each, digest in digests
+            if each not in given and self._change.removes(each, file_of(digest))
+        ]
 
     def _nothing_to_do(self, before: Snapshot) -> bool:
         moves = self._target.folder.table is not None and not before.manifest.vectors  # into a vector store

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event
 
+from stratagraph._files.walk import matches
 from stratagraph._mapping import in_order
 from stratagraph.pipeline.chunk import ChunkConfig, split
 from stratagraph.protocols import Mapper
@@ -31,7 +32,8 @@ Documents = Iterable[str | Document | StreamedDocument | Chunk]
 class Arrival:
     """A document on its way in. `chunks` splits it anew on each call.
 
-    `document` is its source, if that is in memory and a worker may split it.
+    `digest` tells whether it changed, and names its file (`file_of`). `document` is its source, if that is in
+    memory and a worker may split it.
     """
 
     id: str
@@ -123,10 +125,35 @@ def _whole(
     sections = document.sections if isinstance(document, Document) else ()
     parts = [part for each in sections for part in (str(each.start), _canonical(each.metadata, document.id))]
     digest = content_id(document.digest, _canonical(document.metadata, document.id), *parts)
+    if document.file:
+        digest = f"{digest} {document.file}"
     held = document if isinstance(document, Document) else None
     return Arrival(
         document.id, digest, document.metadata, lambda: split(document, chunking, count_tokens), held
     )
+
+
+def file_of(digest: str) -> str:
+    """The file that a document was read from, by its digest; empty if it is from none."""
+    return digest.partition(" ")[2]
+
+
+def matching(digests: Mapping[str, str], names: Iterable[str]) -> list[str]:
+    """Ids of the documents with these ids or files, in these folders, or that fit these globs."""
+    files = {identity: file_of(digest) or identity for identity, digest in digests.items()}
+    found: dict[str, None] = {}
+    for name in names:
+        folder = name.rstrip("/") + "/"
+        own = [
+            identity
+            for identity, file in files.items()
+            if name in (identity, file) or identity.startswith(folder) or file.startswith(folder)
+        ]
+        globbed = (
+            identity for identity, file in files.items() if matches(identity, name) or matches(file, name)
+        )
+        found |= dict.fromkeys(own or globbed)
+    return list(found)
 
 
 def _presplit(document_id: str, chunks: list[Chunk]) -> Arrival:
@@ -226,14 +253,11 @@ def take_in(
     coming: Iterable[Arrival],
     existing: Mapping[str, str],
     add: Callable[[Arrival], bool],
-    *,
-    share: bool = False,
 ) -> Intake:
     """Add new and changed documents, and tell what happened to each.
 
     `existing` holds the digests in the index; `add` stores a document and returns False if it has no text.
-    Raises `ValueError` if an id comes twice with different content, or if all documents are blank, unless
-    they are one shard's `share`.
+    Raises `ValueError` if an id comes twice with different content.
     """
     intake = Intake()
     seen: dict[str, str] = {}
@@ -253,9 +277,14 @@ def take_in(
             (intake.emptied if arrival.id in existing else intake.skipped).append(arrival.id)
         else:
             (intake.updated if arrival.id in existing else intake.added).append(arrival.id)
-    if not share and not (intake.added or intake.updated or intake.unchanged or intake.emptied):
-        if not intake.skipped:
-            raise ValueError("no documents were given; nothing was written")
-        names = ", ".join(repr(identity) for identity in intake.skipped[:5])
-        raise ValueError(f"all {len(intake.skipped)} documents are blank ({names}); nothing was written")
     return intake
+
+
+def require_some(intake: Intake) -> None:
+    """Raise `ValueError` if there were no documents, or only blank ones."""
+    if intake.added or intake.updated or intake.unchanged or intake.emptied:
+        return
+    if not intake.skipped:
+        raise ValueError("no documents were given; nothing was written")
+    names = ", ".join(repr(identity) for identity in intake.skipped[:5])
+    raise ValueError(f"all {len(intake.skipped)} documents are blank ({names}); nothing was written")

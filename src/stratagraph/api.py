@@ -96,8 +96,8 @@ async def abuild_index(
         result of `mapper`. None uses one thread. The index is the same, byte for byte. Updates of the
         returned index use it too.
     prune
-        Delete indexed documents that are missing from `documents`. True deletes all of them; a function of
-        the id decides for each.
+        Delete indexed documents that are missing from `documents`, but for those of files that
+        `read_documents` could not read. True deletes all of them; a function of the id decides for each.
     rebuild
         Build the index in the folder anew, of the given documents alone, with all of its methods. Settings
         and a local embedder that are not given are taken from it. It stays in use until the new one is
@@ -125,7 +125,7 @@ async def abuild_index(
         raise ValueError("hnswlib cannot be set with vectors=: the vector store searches then")
     folder = await in_thread(IndexFolder.create, None if path is None else _local(path), table)
     rebuild = rebuild and folder.generation > 0
-    change = Change(REBUILD if rebuild else "build", documents, extraction=extraction, prune=_pruning(prune))
+    change = Change(REBUILD if rebuild else "build", documents, extraction=extraction, prune=prune)
     return await _built(
         folder,
         change,
@@ -203,7 +203,7 @@ async def abuild_shards(
     check_documents(documents)
     methods, _ = None if method is None else method_names(method), as_config(config)
     folder = await in_thread(ShardedFolder.create, _local(path), _spread(shards, by))
-    change = Change("build", documents, extraction=extraction, prune=_pruning(prune))
+    change = Change("build", documents, extraction=extraction, prune=prune)
     return await _built(
         folder,
         change,
@@ -252,12 +252,6 @@ async def _built(
         await in_thread(folder.abandon)
         raise
     return index
-
-
-def _pruning(prune: bool | Callable[[str], bool]) -> Callable[[str], bool] | None:
-    if not isinstance(prune, bool):
-        return prune
-    return (lambda _: True) if prune else None
 
 
 def _local(path: StrPath) -> Path:

@@ -18,7 +18,7 @@ import click
 import stratagraph as sg
 from stratagraph._cli.batching import batch
 from stratagraph._cli.exporting import export
-from stratagraph._cli.lines import answer_lines, demo_lines, hit_lines, tree_lines
+from stratagraph._cli.lines import answer_lines, demo_lines, document_lines, hit_lines, tree_lines
 from stratagraph._cli.loading import WrongOption, load_reranker, load_search_options, load_where
 from stratagraph._cli.options import (
     cache_dir_option,
@@ -36,7 +36,7 @@ from stratagraph._cli.options import (
 )
 from stratagraph._cli.output import Output, command
 from stratagraph._cli.serving import mcp, serve
-from stratagraph._cli.updating import delete, insert, regroup, show_report
+from stratagraph._cli.updating import delete, insert, regroup, show_report, sync
 from stratagraph.config import as_config
 from stratagraph.errors import SettingsConflict
 from stratagraph.methods import NAMES as METHODS
@@ -46,6 +46,7 @@ from stratagraph.question import LENGTHS, RANKS, Length, Rank
 
 __all__ = ["command", "main", "models_options"]
 
+PAGE = 500  # documents that are read at a time
 LISTED = 5
 """Default number of listed hits."""
 
@@ -72,16 +73,17 @@ def main() -> None:
     """Graph RAG over a folder of texts. Needs no key, server or network.
 
     INPUTS are files and folders: text, Markdown, CSV, JSON, .jsonl files with one document per line, and with
-    the extra `files` PDF, DOCX, PPTX, XLSX and HTML. Exit code 3 means that some were skipped.
+    the extra `files` PDF, DOCX, PPTX, XLSX, HTML and EPUB. Exit code 3 means that some could not be read.
 
     A document's id is its path as typed, joined with the path inside a folder. `build notes` makes the id
     notes/sub/b.txt, which `insert idx notes/sub/b.txt` updates and `delete idx notes/sub/b.txt` deletes. A
-    leading ./ is dropped; absolute paths stay absolute. A line of a .jsonl file has its "id", or file:line; a
-    row of a table is file:id or file:row.
+    leading ./ is dropped; absolute paths stay absolute. A line of a .jsonl file has its "id"; a row of a
+    table is file:id, or file: and a hash of the row. A file owns its rows: reading it again deletes those
+    that it has no more.
     """
 
 
-for each in (batch, export, serve, mcp, insert, delete, regroup):
+for each in (batch, export, serve, mcp, insert, sync, delete, regroup):
     main.add_command(each)
 
 
@@ -173,7 +175,7 @@ def build(
             progress=not output.as_json,
             extraction=None if imported is None else imported.extractions,
             mapper=mapper,
-            prune=output.was_read if prune else False,
+            prune=prune,
         )
     except SettingsConflict as conflict:
         advice = "give another folder with --out"
@@ -300,6 +302,34 @@ def query(
         else:
             found = opened.retrieve(question, k or LISTED, **options)
             output.show(found, lambda: hit_lines(found))
+
+
+@main.command("list")
+@index_argument
+@click.argument("glob", required=False)
+@partial_option
+@command
+def list_(index: str, glob: str | None, partial: bool, output: Output) -> None:
+    """List the documents of INDEX: id, file, title, number of chunks.
+
+    GLOB is an id, a file, a folder, or a glob of these; `*` also matches slashes.
+    """
+    from stratagraph._gates import AnyEmbedder
+
+    with sg.open_index(index, embedder=AnyEmbedder(), partial=partial) as opened:
+        files, chosen = opened.files(), None if glob is None else opened.documents(glob)
+        found = [
+            {
+                "id": each.id,
+                "source": files.get(each.id) or each.metadata.get("source"),
+                "title": each.metadata.get("title"),
+                "chunks": each.members,
+            }
+            for start in range(0, opened.stats()["documents"], PAGE)
+            for each in opened.browse("documents", offset=start, limit=PAGE).items
+            if chosen is None or each.id in chosen
+        ]
+        output.show(found, lambda: document_lines(found))
 
 
 @main.command()

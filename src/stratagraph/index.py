@@ -15,7 +15,7 @@ from stratagraph import viz
 from stratagraph._asking import DEFAULT_K, AnswerArguments, Asking, SearchArguments, positive
 from stratagraph._browsing import MOST, TABLES, PageRequest
 from stratagraph._build import RESTORE, Change, settings_of
-from stratagraph._documents import Documents
+from stratagraph._documents import Documents, file_of, matching
 from stratagraph._gates import Folder, Models, RecentVectors
 from stratagraph._inspection import inspected
 from stratagraph._origins import documents_of
@@ -153,17 +153,34 @@ class Index:
 
     # Updates
 
-    async def ainsert(self, documents: Documents, *, extraction: Given | None = None) -> BuildReport:
+    async def ainsert(
+        self,
+        documents: Documents,
+        *,
+        extraction: Given | None = None,
+        files: Iterable[str] = (),
+        prune: bool = False,
+    ) -> BuildReport:
         """Add or update documents. Unchanged documents are ignored, blank ones are skipped and reported.
 
-        The result equals a build over all documents. Unchanged summaries are kept.
+        The result equals a build over all documents. Unchanged summaries are kept. A file owns the documents
+        that were read from it: `insert(read_documents("prices.csv"))` deletes rows that the file has no more.
 
         Parameters
         ----------
         documents, extraction
             As for `build_index`, which also lists the errors.
+        files
+            Names of files (`Document.file`) that `documents` hold whole. Their other documents are deleted,
+            as are those of the files that `read_documents` has read, if its result is given as it is.
+        prune
+            Delete the documents of files that vanished from the paths which `read_documents` was given.
         """
-        return await self._update(Change("insert", documents, config=self._config, extraction=extraction))
+        whole = frozenset(listed(files))
+        change = Change(
+            "insert", documents, config=self._config, extraction=extraction, files=whole, prune=prune
+        )
+        return await self._update(change)
 
     insert = blocking(ainsert)
 
@@ -449,9 +466,24 @@ class Index:
         """The methods in the folder; the first one is the default."""
         return self._serve().methods
 
-    def documents(self) -> dict[str, Metadata]:
-        """Metadata of the documents by id."""
-        return self._serve().snapshot.document_metadata()
+    def documents(self, match: str | Iterable[str] | None = None) -> dict[str, Metadata]:
+        """Metadata of the documents by id: of all, or of those that `match` names.
+
+        Parameters
+        ----------
+        match
+            Ids, files, folders, or globs of ids and files. A glob is tried where nothing else fits; `*` also
+            matches slashes.
+        """
+        snapshot = self._serve().snapshot
+        if match is None:
+            return snapshot.document_metadata()
+        return snapshot.document_metadata(matching(snapshot.digests(), listed(match)))
+
+    def files(self) -> dict[str, str]:
+        """The file of each document that was read from one, by document id; see `read_documents`."""
+        digests = self._serve().snapshot.digests().items()
+        return {identity: file for identity, digest in digests if (file := file_of(digest))}
 
     def chunks(self, document_ids: str | Iterable[str] | None = None) -> dict[str, list[Chunk]]:
         """Chunks by document id, in order: of these documents, or of all. Unknown ids are ignored."""

@@ -7,11 +7,11 @@ import json
 import os
 import re
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from stratagraph._files import (
@@ -27,9 +27,10 @@ from stratagraph._files import (
     kind_of,
     mailbox_rows,
 )
+from stratagraph._files.walk import Found, Walk, printable
 from stratagraph._mapping import as_mapper, in_order
 from stratagraph.protocols import Mapper
-from stratagraph.records import Document, StreamedDocument
+from stratagraph.records import Document, StreamedDocument, content_id
 
 StrPath = str | os.PathLike[str]
 Listener = Callable[[str, str], None]
@@ -52,7 +53,7 @@ _ENCODINGS = (
 """What files of other systems are in; the many more that there are look too much like these."""
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
-_MARKER = "stratagraph-index"  # in an index folder from its first moment, as `store.layout` writes it
+_ROW_DIGITS = 12  # hexadecimal digits of the hash of a row
 
 
 def read_documents(
@@ -60,27 +61,28 @@ def read_documents(
     *,
     on_skip: Listener | None = None,
     on_warning: Listener | None = None,
+    include: StrPath | Iterable[StrPath] = (),
     exclude: StrPath | Iterable[StrPath] = (),
     mapper: str | Mapper | None = None,
-) -> Iterator[Document | StreamedDocument]:
+) -> FileDocuments:
     """Read the documents in files and folders, in a stable order.
 
-    Folders are read recursively, sorted by name, without hidden files, linked folders and index folders. The
-    content decides the file type, and for text the name:
+    Folders are read recursively, sorted by name. Left out are hidden files, linked folders, index folders,
+    `node_modules`, style sheets and scripts, pictures, sound, videos, fonts and programs. A path that is
+    given by itself is always read. The content decides the file type, and for text the name:
 
-    - PDF, DOCX, PPTX, XLSX, HTML (extra `files`) and Markdown become one document each. Their chunks have
-      `page`, `slide`, `sheet` or `headings` in their metadata; front matter, titles and authors become
-      metadata.
-    - CSV, and JSON with a list of objects: one document per row, `file:id` or `file:row`. Its columns are its
-      metadata, and its text unless there is a column `text`.
+    - PDF, DOCX, PPTX, XLSX, HTML, EPUB (extra `files`), ODT, Markdown and reStructuredText become one
+      document each. Their chunks have `page`, `slide`, `sheet` or `headings` in their metadata; front matter,
+      titles and authors become metadata.
+    - CSV, and JSON with a list of objects: one document per row, `file:id` by a column `id`, or else `file:`
+      and a hash of the row. Repeated ids are numbered. Its columns are its metadata, and its text unless
+      there is a column `text`.
     - `.eml`, and the messages of an `.mbox`: one document each, `file` and `file:message-id`, with `subject`,
       `from`, `to`, `date` and `attachments` (names) as metadata. `.ipynb`: its Markdown and code cells.
-    - `.jsonl`: one document per line, with `text` or `contents`, and optionally `id` (default `file:line`),
-    `title`
-      (prepended to the text), and `metadata`. Other keys become metadata.
+    - `.jsonl`: one document per line, with `text` or `contents`, and optionally `id` (by default as of a
+      row), `title` (prepended to the text), and `metadata`. Other keys become metadata.
     - Other text: one document. UTF-8, and UTF-16 with a byte order mark, are read exactly; other encodings
-    are
-      detected, with a warning. Text above 8 MiB becomes a `StreamedDocument`.
+      are detected, with a warning. Text above 8 MiB becomes a `StreamedDocument`.
 
     A document's id, and its metadata's `source`, is the path as given, joined with the path inside the
     folder, such as `notes/sub/b.txt`. It has forward slashes and no leading `./`; absolute paths stay
@@ -91,14 +93,24 @@ def read_documents(
     paths
         Files and folders.
     on_skip
-        Called with a name and a reason for everything left out. None warns (`UserWarning`).
+        Called with a name and a reason for everything left out, but for what is hidden or excluded. None
+        warns (`UserWarning`) of files that cannot be read.
     on_warning
         Called with a name and the fault of a file that is read although it is not UTF-8. None warns.
+    include
+        Globs of the only files to read in folders, such as `"*.md"` or `"src/**/*.js"`. They also admit
+        files that are left out by default. A glob is compared with the path and with its end from each
+        slash on; an absolute one with the absolute path.
     exclude
-        Files and folders to ignore inside folders.
+        Globs of files and folders to ignore in folders.
     mapper
         Where files are read, as for `build_index`. Large files are read here, and so are all files if the
         workers do not see them.
+
+    Returns
+    -------
+    An iterator over documents, to be read once. Given as it is to `build_index` or `Index.insert`, it lets
+    them delete the rows that its files have no more.
 
     Raises
     ------
@@ -111,27 +123,120 @@ def read_documents(
     for path in given:
         if not path.exists():
             raise FileNotFoundError(f"no such file or folder: {str(path)!r}")
-    walk = _Walk(on_skip or _warn_skipped, frozenset(map(os.path.realpath, _listed(exclude))))
-    return _read_all(given, walk, on_warning or _warn, as_mapper(mapper))
+    patterns = [[os.fspath(each) for each in _listed(globs)] for globs in (include, exclude)]
+    return FileDocuments(given, patterns[0], patterns[1], on_skip, on_warning, as_mapper(mapper))
+
+
+class FileDocuments(Iterator[Document | StreamedDocument]):
+    """What `read_documents` returns: documents, and which files they were read from so far.
+
+    Attributes
+    ----------
+    files
+        Names of the files that were read to their end.
+    unread
+        Names of files and folders that could not be read, or not to their end.
+    """
+
+    def __init__(
+        self,
+        given: Sequence[Path],
+        include: Sequence[str],
+        exclude: Sequence[str],
+        on_skip: Listener | None,
+        on_warning: Listener | None,
+        mapper: Mapper,
+    ) -> None:
+        self.files: set[str] = set()
+        self.unread: set[str] = set()
+        self._given = given
+        self._skipped: list[str] = []
+        self._on_skip = on_skip
+        self._warn = on_warning or _warn
+        self._mapper = mapper
+        self._documents = self._all(Walk(self._skip, self._leave_out, include, exclude))
+
+    def __next__(self) -> Document | StreamedDocument:
+        return next(self._documents)
+
+    def failed(self, file: str) -> bool:
+        """Whether a file, or a folder above it, could not be read."""
+        return file in self.unread or any(file.startswith(f"{name}/") for name in self.unread)
+
+    def vanished(self, file: str) -> bool:
+        """Whether a file is below the given paths, but not on the disk."""
+        roots = [printable(path) for path in self._given]
+        below = any(
+            file == root or file.startswith(f"{root}/") or (root == "." and not file.startswith(("/", "../")))
+            for root in roots
+        )
+        return below and not self.failed(file) and not os.path.lexists(file)
+
+    def _skip(self, name: str, reason: str) -> None:
+        """Note what could not be read, and say why."""
+        self.unread.add(name)
+        if self._on_skip is None:
+            _warn(f"skipped {name}", reason)
+        self._leave_out(name, reason)
+
+    def _leave_out(self, name: str, reason: str) -> None:
+        self._skipped.append(f"{name} ({reason})")
+        if self._on_skip is not None:
+            self._on_skip(name, reason)
+
+    def _all(self, walk: Walk) -> Iterator[Document | StreamedDocument]:
+        found = False
+        for document in self._read(walk.files(self._given)):
+            found = True
+            yield document
+        if not found and not self.files:
+            where = ", ".join(repr(str(path)) for path in self._given) or "an empty list of paths"
+            what = "; ".join(self._skipped[:5])
+            more = f"; and {len(self._skipped) - 5} more" if len(self._skipped) > 5 else ""
+            raise ValueError(f"no readable text in {where}: found {what + more or 'no files'}")
+
+    def _read(self, files: Iterable[Found]) -> Iterator[Document | StreamedDocument]:
+        mapper = self._mapper
+        if not (mapper.apart and mapper.shared_files):
+            for file in files:
+                yield from self._read_here(file)
+            return
+        waiting: deque[list[Found]] = deque()
+
+        def sent() -> Iterator[list[Found]]:
+            for batch in _by_size(files):
+                waiting.append(batch)
+                yield [file for file in batch if not _is_large(file)]
+
+        for found in in_order(mapper, _read_in_worker, sent()):
+            read = iter(found)
+            for file in waiting.popleft():
+                if _is_large(file):
+                    yield from self._read_here(file)
+                else:
+                    contents = next(read)
+                    self._tell(file, contents)
+                    yield from contents.documents
+
+    def _read_here(self, file: Found) -> Iterator[Document | StreamedDocument]:
+        contents = _Contents()
+        yield from _or_skipped(file, contents)
+        self._tell(file, contents)
+
+    def _tell(self, file: Found, contents: _Contents) -> None:
+        for each in contents.skipped:
+            self._skip(*each)
+        for each in contents.warned:
+            self._warn(*each)
+        (self.unread if contents.skipped else self.files).add(file.name)
 
 
 def _listed(paths: StrPath | Iterable[StrPath]) -> Iterable[StrPath]:
     return [paths] if isinstance(paths, str | os.PathLike) else paths
 
 
-def _warn_skipped(name: str, reason: str) -> None:
-    warnings.warn(f"skipped {name}: {reason}", stacklevel=2)
-
-
 def _warn(name: str, reason: str) -> None:
     warnings.warn(f"{name}: {reason}", stacklevel=2)
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    path: Path
-    name: str
-    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,62 +247,6 @@ class _Encoding:
     fault: str = ""
 
 
-class _Walk:
-    """Finds the files below paths, and remembers what it left out."""
-
-    def __init__(self, on_skip: Listener, excluded: frozenset[str]) -> None:
-        self.skipped: list[str] = []
-        self._on_skip = on_skip
-        self._excluded = excluded
-
-    def skip(self, name: str, reason: str) -> None:
-        """Leave something out, and say why."""
-        self.skipped.append(f"{name} ({reason})")
-        self._on_skip(name, reason)
-
-    def named(self, given: list[Path]) -> Iterator[_File]:
-        """Every file below the paths once."""
-        seen: set[tuple[int, int]] = set()
-        for path in (path for root in given for path in self._files(root)):
-            name = _printable(path)
-            try:
-                status = path.stat()
-            except OSError as error:
-                self.skip(name, "broken link" if path.is_symlink() else str(error.strerror))
-                continue
-            if (status.st_dev, status.st_ino) in seen:
-                self.skip(name, "the same file as one before")
-                continue
-            seen.add((status.st_dev, status.st_ino))
-            yield _File(path, name, status.st_size)
-
-    def _files(self, root: Path) -> Iterator[Path]:
-        if not root.is_dir():
-            yield root
-            return
-
-        def skip_error(error: OSError) -> None:
-            self.skip(_printable(Path(error.filename)), str(error.strerror))
-
-        for folder, folders, files in os.walk(root, onerror=skip_error):
-            if _MARKER in files or ("CURRENT" in files and "generations" in folders):
-                self.skip(_printable(Path(folder)), "a stratagraph index")
-                folders.clear()
-                continue
-            folders[:] = self._listed_names(folder, folders)
-            for name in folders:
-                if Path(folder, name).is_symlink():
-                    self.skip(_printable(Path(folder, name)), "a link to a folder is not followed")
-            yield from (Path(folder, name) for name in self._listed_names(folder, files))
-
-    def _listed_names(self, folder: str, names: list[str]) -> list[str]:
-        shown = sorted(name for name in names if not name.startswith("."))
-        if not self._excluded:
-            return shown
-        real = os.path.realpath(folder)
-        return [name for name in shown if os.path.join(real, name) not in self._excluded]
-
-
 @dataclass(slots=True)
 class _Contents:
     """What a worker found in a file: documents, and what is to be said of it."""
@@ -206,72 +255,32 @@ class _Contents:
     skipped: list[tuple[str, str]] = field(default_factory=list)
     warned: list[tuple[str, str]] = field(default_factory=list)
 
-
-def _read_all(
-    given: list[Path], walk: _Walk, warn: Listener, mapper: Mapper
-) -> Iterator[Document | StreamedDocument]:
-    found = False
-    for document in _read(walk.named(given), walk.skip, warn, mapper):
-        found = True
-        yield document
-    if not found:
-        where = ", ".join(repr(str(path)) for path in given) or "an empty list of paths"
-        what = "; ".join(walk.skipped[:5])
-        more = f"; and {len(walk.skipped) - 5} more" if len(walk.skipped) > 5 else ""
-        raise ValueError(f"no readable text in {where}: found {what + more or 'no files'}")
+    def skip(self, name: str, reason: str) -> None:
+        """Leave something out, and say why."""
+        self.skipped.append((name, reason))
 
 
-def _read(
-    files: Iterable[_File], skip: Listener, warn: Listener, mapper: Mapper
-) -> Iterator[Document | StreamedDocument]:
-    if not (mapper.apart and mapper.shared_files):
-        for file in files:
-            yield from _or_skipped(file, skip, warn)
-        return
-    waiting: deque[list[_File]] = deque()
-
-    def sent() -> Iterator[list[_File]]:
-        for batch in _by_size(files):
-            waiting.append(batch)
-            yield [file for file in batch if not _is_large(file)]
-
-    for found in in_order(mapper, _read_in_worker, sent()):
-        read = iter(found)
-        for file in waiting.popleft():
-            if _is_large(file):
-                yield from _or_skipped(file, skip, warn)
-                continue
-            contents = next(read)
-            for each in contents.skipped:
-                skip(*each)
-            for each in contents.warned:
-                warn(*each)
-            yield from contents.documents
-
-
-def _or_skipped(file: _File, skip: Listener, warn: Listener) -> Iterator[Document | StreamedDocument]:
+def _or_skipped(file: Found, contents: _Contents) -> Iterator[Document | StreamedDocument]:
+    """The documents of a file, each with the file's name."""
     try:
-        yield from _documents(file, skip, warn)
+        for document in _documents(file, contents):
+            yield replace(document, file=file.name)
     except (Unreadable, OSError) as error:
-        skip(file.name, getattr(error, "strerror", None) or str(error))
+        contents.skip(file.name, getattr(error, "strerror", None) or str(error))
 
 
-def _read_in_worker(files: list[_File]) -> list[_Contents]:
+def _read_in_worker(files: list[Found]) -> list[_Contents]:
     found = []
     for file in files:
         contents = _Contents()
-        contents.documents += _or_skipped(
-            file,
-            lambda *said, kept=contents: kept.skipped.append(said),
-            lambda *said, kept=contents: kept.warned.append(said),
-        )
+        contents.documents += _or_skipped(file, contents)
         found.append(contents)
     return found
 
 
-def _by_size(files: Iterable[_File]) -> Iterator[list[_File]]:
+def _by_size(files: Iterable[Found]) -> Iterator[list[Found]]:
     """Batches of files that are about as much to read."""
-    batch: list[_File] = []
+    batch: list[Found] = []
     size = 0
     for file in files:
         batch.append(file)
@@ -283,17 +292,12 @@ def _by_size(files: Iterable[_File]) -> Iterator[list[_File]]:
         yield batch
 
 
-def _is_large(file: _File) -> bool:
+def _is_large(file: Found) -> bool:
     """Whether a file is not to be held in memory whole, of whatever kind it is."""
     return file.size > STREAMED_ABOVE
 
 
-def _printable(path: PurePath) -> str:
-    """A path with forward slashes, in UTF-8 and unmistakable whatever bytes the file system holds."""
-    return path.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def _documents(file: _File, skip: Listener, warn: Listener) -> Iterator[Document | StreamedDocument]:
+def _documents(file: Found, contents: _Contents) -> Iterator[Document | StreamedDocument]:
     if not file.path.is_file():
         raise Unreadable("not a regular file")
     with file.path.open("rb") as opened:
@@ -303,13 +307,13 @@ def _documents(file: _File, skip: Listener, warn: Listener) -> Iterator[Document
         yield _document(file, READERS[kind](file.path))
         return
     if kind == "mailbox":
-        yield from _rows(file, mailbox_rows(file.path), skip)
+        yield from _rows(file, mailbox_rows(file.path), contents)
         return
     encoding = _encoding(file.path, head)
     if encoding.fault:
-        warn(file.name, encoding.fault)
+        contents.warned.append((file.name, encoding.fault))
     if kind == "JSON lines":
-        yield from _lines(file, encoding.name, skip)
+        yield from _lines(file, encoding.name, contents)
     elif kind == "CSV":
         with file.path.open(encoding=encoding.name, errors="replace", newline="") as lines:
             yield from _rows(
@@ -319,20 +323,20 @@ def _documents(file: _File, skip: Listener, warn: Listener) -> Iterator[Document
                     codecs.getincrementaldecoder(encoding.name)("replace").decode(head),
                     tabs=file.path.suffix.lower() == ".tsv",
                 ),
-                skip,
+                contents,
             )
     elif kind == "HTML" and file.path.stat().st_size > _MOST_HTML:
         raise Unreadable(f"HTML of more than {_MOST_HTML:,} bytes")
     elif kind != "HTML" and file.path.stat().st_size > STREAMED_ABOVE:
         yield StreamedDocument(file.name, partial(_blocks, file.path, encoding.name), {"source": file.name})
     else:
-        yield from _whole(file, kind, "".join(_blocks(file.path, encoding.name)), skip)
+        yield from _whole(file, kind, "".join(_blocks(file.path, encoding.name)), contents)
 
 
-def _whole(file: _File, kind: Kind, text: str, skip: Listener) -> Iterator[Document]:
+def _whole(file: Found, kind: Kind, text: str, contents: _Contents) -> Iterator[Document]:
     rows = json_rows(text) if kind == "JSON" else None
     if rows is not None:
-        yield from _rows(file, rows, skip)
+        yield from _rows(file, rows, contents)
     elif kind == "HTML":
         yield _document(file, from_html(text))
     elif kind == "Markdown":
@@ -341,19 +345,36 @@ def _whole(file: _File, kind: Kind, text: str, skip: Listener) -> Iterator[Docum
         yield Document(file.name, text, {"source": file.name})
 
 
-def _document(file: _File, made: Made) -> Document:
+def _document(file: Found, made: Made) -> Document:
     return Document(file.name, made.text, {"source": file.name, **made.metadata}, made.sections)
 
 
-def _rows(file: _File, rows: Iterable[tuple[int, dict[str, Any]]], skip: Listener) -> Iterator[Document]:
+def _rows(file: Found, rows: Iterable[tuple[int, dict[str, Any]]], contents: _Contents) -> Iterator[Document]:
     """Rows of a table; ids begin with the file's, since tables number their rows alike."""
+    ids = _Ids(file.name)
     for number, record in rows:
-        identity = record.pop("id", number)
+        given = record.pop("id", None)
         try:
-            document = document_of(record, f"{file.name}:{identity}", file.name)
-            yield replace(document, metadata={**document.metadata, "row": number})
+            yield document_of(record, ids.of(given, record), file.name)
         except ValueError as error:
-            skip(f"{file.name}:{number}", str(error))
+            contents.skip(f"{file.name}:{number}", str(error))
+
+
+class _Ids:
+    """Ids of the rows of a file: by their own id, else by their content. Repeated ones are numbered."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._seen: Counter[str] = Counter()
+
+    def of(self, given: object, record: Mapping[str, Any]) -> str:
+        """The id of a row."""
+        if isinstance(given, bool) or not isinstance(given, str | int) or given == "":
+            written = json.dumps(record, sort_keys=True, ensure_ascii=False, default=str)
+            given = content_id(written)[:_ROW_DIGITS]
+        self._seen[str(given)] += 1
+        count = self._seen[str(given)]
+        return f"{self._file}:{given}" + (f" ({count})" if count > 1 else "")
 
 
 def _encoding(path: Path, head: bytes) -> _Encoding:
@@ -405,16 +426,18 @@ def _blocks(path: Path, encoding: str, errors: str = "replace") -> Iterator[str]
     yield decoder.decode(b"", final=True)
 
 
-def _lines(file: _File, encoding: str, skip: Listener) -> Iterator[Document]:
+def _lines(file: Found, encoding: str, contents: _Contents) -> Iterator[Document]:
+    ids = _Ids(file.name)
     with file.path.open(encoding=encoding, errors="replace", newline="\n") as lines:
         for number, line in enumerate(bounded_lines(lines), 1):
-            place = f"{file.name}:{number}"
             if not line.strip():
                 continue
             try:
-                yield document_of(_record(line), place, file.name)
+                record = _record(line)
+                default = "" if record.get("id") is not None else ids.of(None, record)
+                yield document_of(record, default, file.name)
             except ValueError as error:
-                skip(place, str(error))
+                contents.skip(f"{file.name}:{number}", str(error))
 
 
 def _record(line: str) -> dict[str, Any]:

@@ -94,12 +94,15 @@ class Document:
     sections
         Parts of the text in order, each ending where the next starts. A chunk has the metadata of the
         section that contains its middle.
+    file
+        Name of the file that the document was read from; empty if it is from none. See `Index.insert`.
     """
 
     id: str
     text: str
     metadata: Metadata = field(default_factory=dict)
     sections: Sequence[Section] = ()
+    file: str = field(default="", compare=False)
 
     def blocks(self) -> Iterator[str]:
         """The text as one block."""
@@ -117,7 +120,7 @@ class StreamedDocument:
 
     Parameters
     ----------
-    id, metadata
+    id, metadata, file
         As for `Document`.
     read
         Returns a new iterator over the text.
@@ -126,6 +129,7 @@ class StreamedDocument:
     id: str
     read: Callable[[], Iterator[str]]
     metadata: Metadata = field(default_factory=dict)
+    file: str = field(default="", compare=False)
 
     def blocks(self) -> Iterator[str]:
         """The text in blocks."""

@@ -77,3 +77,13 @@ def test_an_upload_replaces_the_file_of_its_name_in_a_folder(client: Callable[..
     finished(server, server.put("/api/files/notes%2Fida.txt", content=b"Ida Fenn is a painter.").json())
     job = finished(server, server.put("/api/files/ida.txt", content=b"Ida Fenn is a sailor.").json())
     assert (job["report"]["added"], job["report"]["updated"]) == ([], ["notes/ida.txt"])
+
+
+def test_an_upload_owns_its_own_rows_alone(client: Callable[..., Client]) -> None:
+    server = client()
+    other = {"id": "mine", "text": "Ida Fenn keeps the light.", "metadata": {"source": "table.csv"}}
+    finished(server, server.post("/api/documents", json=[other]).json())
+    finished(server, server.put("/api/files/table.csv", content=b"id,text\na,Ida Fenn paints.\n").json())
+    job = finished(server, server.put("/api/files/table.csv", content=b"id,text\n").json())
+    assert job["report"]["deleted"] == ["table.csv:a"]
+    assert server.get("/api/document", params={"id": "mine"}).status_code == 200

@@ -130,6 +130,14 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
+def document_lines(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A line for each document."""
+    for each in documents:
+        source = "" if each["source"] in (None, each["id"]) else f"from {each['source']}"
+        told = [each["id"], source, each["title"] or "", _counted(each["chunks"], "chunk")]
+        yield "  ".join(" ".join(str(part).split()) for part in told if part)
+
+
 def answer_lines(answer: sg.Answer, listed: int | None) -> Iterator[str]:
     """The first hits, those cited, the answer, and the documents behind its citations.
 

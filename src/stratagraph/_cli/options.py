@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,10 +16,31 @@ from stratagraph.protocols import Mapper
 Function = Callable[..., None]
 
 
+def files_options(function: Function) -> Function:
+    """`--include`, `--exclude` and `--strict`, which `Output` keeps."""
+    options = (
+        click.option(
+            "--include",
+            multiple=True,
+            metavar="GLOB",
+            help="In folders read only these files, also ones left out by default; may be repeated.",
+        ),
+        click.option(
+            "--exclude",
+            multiple=True,
+            metavar="GLOB",
+            help="In folders leave out these files and folders; may be repeated.",
+        ),
+        click.option("--strict", is_flag=True, help="Fail without changes if a file cannot be read."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
 def inputs_argument(function: Function) -> Function:
-    """INPUTS, and `--strict`, which `Output` obeys."""
-    strict = click.option("--strict", is_flag=True, help="Fail without changes if a file cannot be read.")
-    return click.argument("inputs", nargs=-1, required=True, type=click.Path())(strict(function))
+    """INPUTS, and which of their files to read."""
+    return click.argument("inputs", nargs=-1, required=True, type=click.Path())(files_options(function))
 
 
 partial_option = click.option("--partial", is_flag=True, help="Open shards even if some are missing.")
@@ -106,4 +129,12 @@ def config_options(function: Function) -> Function:
 def read(inputs: Sequence[str], output: Output, path: str | None = None, mapper: Mapper | None = None) -> Any:
     """The documents of INPUTS, without the command's own files that may lie among them."""
     own = [*output.own_files, *([] if path is None else [path])]
-    return sg.read_documents(inputs, exclude=own, mapper=mapper, on_skip=output.skip, on_warning=output.warn)
+    output.documents = sg.read_documents(
+        inputs,
+        include=output.include,
+        exclude=[*output.exclude, *(glob.escape(os.path.realpath(each)) for each in own)],
+        mapper=mapper,
+        on_skip=output.skip,
+        on_warning=output.warn,
+    )
+    return output.documents

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -14,6 +16,7 @@ import click
 import stratagraph as sg
 from stratagraph._cli.loading import WrongOption, load_config, load_model
 from stratagraph.errors import StratagraphError
+from stratagraph.loaders import FileDocuments
 
 _SQLITE_SUFFIXES = ("", "-wal", "-shm", "-journal")
 EXPECTED = (StratagraphError, ValueError, TypeError, KeyError, OSError, ImportError)
@@ -32,7 +35,9 @@ def _json_default(value: object) -> object:
 
 
 SKIPPED = 3
-"""Exit code if files, or rows of an evaluation, were left out."""
+"""Exit code if files could not be read, or rows of an evaluation were left out."""
+BROKEN_PIPE = 141
+"""Exit code if nobody reads the output any more, as of programs that SIGPIPE ends."""
 
 
 class Output:
@@ -40,12 +45,17 @@ class Output:
 
     `skip` and `warn` collect what `read_documents` reports; `close` prints it, and the JSON has it.
     Commands that can be resumed set `resumes`. `own_files` are files of the command, which are no input.
+    `documents` is what was read last; `include` and `exclude` are the globs of the command.
     """
 
-    def __init__(self, as_json: bool, *, strict: bool = False) -> None:
+    def __init__(
+        self, as_json: bool, *, strict: bool = False, include: Sequence[str] = (), exclude: Sequence[str] = ()
+    ) -> None:
         self.as_json = as_json
         self.resumes = False
         self.own_files: list[str] = []
+        self.documents: FileDocuments | None = None
+        self.include, self.exclude = include, exclude
         self._strict = strict
         self._heard: dict[str, dict[str, str]] = {"skipped_files": {}, "warnings": {}}
         self._left_out: dict[str, str] = {}
@@ -53,15 +63,11 @@ class Output:
     def skip(self, name: str, reason: str) -> None:
         """Record a file that was left out."""
         self._heard["skipped_files"][name] = reason
-        if self._strict:
+        if self._strict and self._failed(name):
             raise ValueError(f"{name}: {reason}; --strict reads all or nothing")
 
-    def was_read(self, document_id: str) -> bool:
-        """Whether no skipped file has this document."""
-        return not any(
-            document_id == name or document_id.startswith((f"{name}:", f"{name}/"))
-            for name in self._heard["skipped_files"]
-        )
+    def _failed(self, name: str) -> bool:
+        return self.documents is not None and self.documents.failed(name)
 
     def warn(self, name: str, reason: str) -> None:
         """Record a file that was read although something is wrong with it."""
@@ -72,7 +78,7 @@ class Output:
         self._left_out[what] = reason
 
     def close(self) -> None:
-        """Print what was skipped or left out; then the exit code is 3."""
+        """Print what was skipped or left out; the exit code is 3 if something could not be read."""
         for kind, word in (("warnings", "read with faults"), ("skipped_files", "skipped")):
             heard = self._heard[kind]
             if heard:
@@ -81,19 +87,23 @@ class Output:
                 click.echo(f"  {name}: {reason}", err=True)
         for what, reason in self._left_out.items():
             click.echo(f"left out: {what}: {reason}", err=True)
-        if self._heard["skipped_files"] or self._left_out:
+        if self._left_out or any(map(self._failed, self._heard["skipped_files"])):
             sys.exit(SKIPPED)
 
     def show(self, value: object, lines: Callable[[], Iterator[str]], *, with_files: bool = False) -> None:
         """Print a result as JSON or lines; `with_files` adds skipped files to the JSON."""
-        if not self.as_json:
-            for line in lines():
-                click.echo(line)
-            return
-        text = json.dumps(value, default=_json_default, ensure_ascii=False)
-        if with_files:
-            text = json.dumps(json.loads(text) | self._heard, ensure_ascii=False)
-        click.echo(text)
+        try:
+            if not self.as_json:
+                for line in lines():
+                    click.echo(line)
+                return
+            text = json.dumps(value, default=_json_default, ensure_ascii=False)
+            if with_files:
+                text = json.dumps(json.loads(text) | self._heard, ensure_ascii=False)
+            click.echo(text)
+        except BrokenPipeError:  # the reader, such as `head`, has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is flushed at the exit
+            sys.exit(BROKEN_PIPE)
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -103,7 +113,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
     @wraps(function)
     def wrapped(*args: Any, as_json: bool, debug: bool, **kwargs: Any) -> None:
-        output = Output(as_json, strict=kwargs.pop("strict", False))
+        files = {name: kwargs.pop(name) for name in ("strict", "include", "exclude") if name in kwargs}
+        output = Output(as_json, **files)
         try:
             function(*args, output=output, **_loaded(kwargs, output))
             output.close()
@@ -151,10 +162,33 @@ def _loaded(given: dict[str, Any], output: Output) -> dict[str, Any]:
     return given
 
 
+_COMMANDS = (
+    (r", or in Python [^;]*", ""),
+    (r"\b(llm|embedder)=\.\.\.", r"--\1 NAME"),
+    (r"\bcache=\.\.\.", "--cache FILE"),
+    (r"\b(missing_ok|prune|rebuild)=True", lambda found: f"--{found[1].replace('_', '-')}"),
+    (r"\bBudget\((\w+)=\.\.\.\)", r"--max-\1"),
+    (r"\bLimits\((\w+)=\.\.\.\)", r'--config FILE with {"limits": {"\1": ...}}'),
+    (r"\bopen_index\(\.\.\., spacy='?([^')]*)'?\)", r"--spacy \1"),
+    (r"\bindex\.add_method\('(\w+)'\)", r"stratagraph build INPUTS -o INDEX --method \1"),
+    (r"\bindex\.(\w+)\([^)]*\)", r"stratagraph \1"),
+    (r"""\b(decompose|rank|view)=["'](\w+)["']""", r"--\1 \2"),
+    (r"\bthat was the path of build_index", "that `stratagraph build` wrote"),
+    (r"\bbuild_index\b", "stratagraph build"),
+)
+"""What errors say in Python, and in commands."""
+
+
+def _in_commands(message: str) -> str:
+    for python, words in _COMMANDS:
+        message = re.sub(python, words, message)
+    return " ".join(message.split())
+
+
 def _fail(error: BaseException, as_json: bool) -> None:
-    message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
+    message = _in_commands(str(error.args[0] if isinstance(error, KeyError) and error.args else error))
     kind = type(error).__name__
     if as_json:
         click.echo(json.dumps({"error": kind, "message": message}, ensure_ascii=False))
-    click.echo(f"{kind}: {' '.join(message.split())}", err=True)
+    click.echo(f"{kind}: {message}", err=True)
     sys.exit(2 if isinstance(error, WrongOption) else 1)

@@ -1,4 +1,4 @@
-"""`stratagraph insert | delete | regroup`: commands that change an index."""
+"""`stratagraph insert | sync | delete | regroup`: commands that change an index."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import stratagraph as sg
 from stratagraph._cli.lines import report_lines
 from stratagraph._cli.options import (
     extraction_option,
+    files_options,
     index_argument,
     inputs_argument,
     mapper_options,
@@ -64,27 +65,54 @@ def insert(
 
 @click.command()
 @index_argument
-@click.argument("ids", nargs=-1, required=True)
-@click.option("--missing-ok", is_flag=True, help="Ignore unknown ids.")
+@click.argument("folders", nargs=-1, required=True, type=click.Path(), metavar="FOLDERS...")
+@click.option("--prune", is_flag=True, help="Delete documents of files that vanished from FOLDERS.")
+@files_options
+@open_options
+@mapper_options
+@command
+def sync(
+    index: str,
+    folders: Sequence[str],
+    prune: bool,
+    models: dict[str, Any],
+    mapper: Mapper | None,
+    output: Output,
+) -> None:
+    """Bring INDEX to FOLDERS: add new files, and update changed ones.
+
+    A file owns its rows: those that it has no more are deleted. With --prune, so are the documents of files
+    that vanished. Files that cannot be read, and those that --exclude leaves out, keep their documents.
+    """
+    output.resumes = True
+    with sg.open_index(index, **models, progress=not output.as_json, mapper=mapper) as opened:
+        opened.insert(read(folders, output, index, mapper), prune=prune)
+        show_report(opened, None, index, output)
+
+
+@click.command()
+@index_argument
+@click.argument("names", nargs=-1, required=True, metavar="FILE|FOLDER|GLOB...")
+@click.option("--missing-ok", is_flag=True, help="Ignore names that no document has.")
 @open_options
 @command
 def delete(
     index: str,
-    ids: Sequence[str],
+    names: Sequence[str],
     missing_ok: bool,
     models: dict[str, Any],
     output: Output,
 ) -> None:
-    """Delete the documents IDS from INDEX, with everything that came from them alone.
+    """Delete documents from INDEX, with everything that came from them alone.
 
-    The id of a file is its path as typed when it was added; see `stratagraph --help`.
+    A name is the id of a document, a file with all of its rows (its path as typed when it was added), a
+    folder, or a glob such as 'notes/*.csv', in which `*` also matches slashes. `stratagraph list INDEX GLOB`
+    shows what it names.
     """
     output.resumes = True
     with sg.open_index(index, **models, progress=not output.as_json) as opened:
-        try:
-            report = opened.delete(ids, missing_ok=missing_ok)
-        except KeyError as error:
-            raise KeyError(str(error.args[0]).replace("missing_ok=True", "--missing-ok")) from error
+        ids = [identity for name in names for identity in opened.documents(name) or [name]]
+        report = opened.delete(ids, missing_ok=missing_ok)
         output.show(report, lambda: report_lines(report, index))
 
 

@@ -63,15 +63,18 @@ def _is_table(value: Any) -> bool:
 
 
 def as_record(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with a text: its own, else its columns as `name: value` lines; columns are metadata too."""
+    """A row with a text: its own, else its columns as `name: value` lines; columns are metadata too.
+
+    `id` is that column, in letters of any case.
+    """
+    name = "id" if "id" in row else next((key for key in row if key.casefold() == "id"), "id")
+    identity = {"id": row[name]} if name in row else {}
     if any(isinstance(row.get(key), str) for key in _TEXTS):
-        return row
+        return row | identity
     fields = {key: value for key, value in row.items() if value not in (None, "", [], {})}
     lines = [f"{key}: {_written(value)}" for key, value in fields.items()]
-    metadata = {key: value for key, value in fields.items() if key != "id"}
-    identity = row.get("id")
-    given = isinstance(identity, str | int) and not isinstance(identity, bool) and identity != ""
-    return {"text": "\n".join(lines), "metadata": metadata, **({"id": identity} if given else {})}
+    metadata = {key: value for key, value in fields.items() if key != name}
+    return {"text": "\n".join(lines), "metadata": metadata, **identity}
 
 
 def _written(value: Any) -> str:

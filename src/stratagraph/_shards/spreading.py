@@ -24,7 +24,9 @@ class Routed:
     given: Collection[str] = ()
 
 
-def routed(documents: Documents, spread: Spread, snapshot: JoinedSnapshot | None) -> Routed:
+def routed(
+    documents: Documents, spread: Spread, snapshot: JoinedSnapshot | None, *, may_be_empty: bool = False
+) -> Routed:
     """Assign each document to a shard by its id, or by its value of the key, which may be new.
 
     A document whose value changed leaves its old shard. Raises `TypeError` if an item is no document, and
@@ -44,7 +46,7 @@ def routed(documents: Documents, spread: Spread, snapshot: JoinedSnapshot | None
         else:
             found.items.setdefault(shard, []).append(item)
     found.given = shards
-    if not found.items:
+    if not found.items and not may_be_empty:
         what = f"all {len(found.skipped)} documents are blank" if found.skipped else "no documents were given"
         raise ValueError(f"{what}; nothing was written")
     if spread.by is not None and snapshot is not None:

@@ -19,6 +19,7 @@ from stratagraph._build import (
     require_same_settings,
     update,
 )
+from stratagraph._documents import file_of
 from stratagraph._gates import Models
 from stratagraph._mapping import in_order
 from stratagraph._shards.spreading import Routed, removals, routed
@@ -142,7 +143,8 @@ class _Shards:
         spread = self._folder.spread
         if change.operation in TAKING:
             assert change.documents is not None
-            found = routed(change.documents, spread, before)
+            may_be_empty = change.may_remove and before is not None
+            found = routed(change.documents, spread, before, may_be_empty=may_be_empty)
             return found.spread, self._taking(change, found, before), found.skipped
         assert before is not None
         if change.operation != "delete":
@@ -160,7 +162,7 @@ class _Shards:
         """Documents to their shards; a new shard gets the settings of the others."""
         items = found.items
         pruned: dict[int, list[str]] = {}
-        own = replace(change, prune=None, share=True)
+        own = replace(change, documents=(), prune=False, files=(), share=True)
         if before is not None and change.operation == BUILD:  # in all shards: each gets the methods
             require_same_settings(
                 self._models, before.manifest, before.path, change, "build in another folder"
@@ -168,9 +170,11 @@ class _Shards:
             methods, config = continued(before.manifest, change)
             own = replace(own, methods=methods, config=config)
             items = {number: [] for number in before.numbers} | items
-            if (prune := change.prune) is not None:
-                absent = [each for each in before.document_metadata() if each not in found.given]
-                pruned, _ = removals([each for each in absent if prune(each)], before)
+        if before is not None and change.may_remove:
+            digests = before.digests().items()
+            absent = [each for each, digest in digests if change.removes(each, file_of(digest))]
+            pruned, _ = removals([each for each in absent if each not in found.given], before)
+            items = {number: [] for number in pruned} | items
         steps = []
         for shard, given in sorted(items.items()):
             step = replace(own, documents=given, removed=tuple(pruned.get(shard, ())))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
@@ -76,7 +75,8 @@ async def add_file(name: str, request: Request, server: Writable) -> JobView:
     """Add a file, or replace the file of this name. The body holds its bytes.
 
     The path is its name, which becomes the document id. A name without folders is that of a file in a folder
-    if the index has one such file. Documents of rows that the file lacks now are deleted.
+    if the index has one such file. Documents of rows that the file lacks now are deleted, unless a row of it
+    cannot be read.
     """
     kept = _plain_name(name)
     folder = await asyncio.to_thread(server.uploads.folder)
@@ -92,14 +92,8 @@ async def add_file(name: str, request: Request, server: Writable) -> JobView:
 
     def work(job: Job) -> sg.BuildReport:
         name = _source(index, kept)
-        report = index.insert(read_upload(target, name, job))
-        given = {*report.added, *report.updated, *report.unchanged, *report.skipped}
-        gone = [
-            identity
-            for identity, metadata in index.documents().items()
-            if metadata.get("source") == name and identity not in given
-        ]
-        return replace(report, deleted=index.delete(gone).deleted) if gone else report
+        documents, whole = read_upload(target, name, job)
+        return index.insert(documents, files=[name] if whole else [])
 
     def clear() -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -138,8 +132,8 @@ def _plain_name(name: str) -> str:
 
 def _source(index: sg.Index, name: str) -> str:
     """The name under which the index has an uploaded file; its own if it has none."""
-    sources = {metadata.get("source", identity) for identity, metadata in index.documents().items()}
-    if name in sources or "/" in name:
+    files = set(index.files().values())
+    if name in files or "/" in name:
         return name
-    alike = [source for source in sources if str(source).endswith(f"/{name}")]
-    return str(alike[0]) if len(alike) == 1 else name
+    alike = [file for file in files if file.endswith(f"/{name}")]
+    return alike[0] if len(alike) == 1 else name

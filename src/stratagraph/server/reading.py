@@ -71,8 +71,10 @@ class Uploads:
             self._root = None
 
 
-def read_upload(path: Path, name: str, job: Job) -> list[sg.Document | sg.StreamedDocument]:
-    """The documents of an uploaded file under its own name, read in a process of its own.
+def read_upload(path: Path, name: str, job: Job) -> tuple[list[sg.Document | sg.StreamedDocument], bool]:
+    """The documents of an uploaded file under its own name, and whether these are all of it.
+
+    They are read in a process of its own.
 
     Raises
     ------
@@ -94,7 +96,7 @@ def read_upload(path: Path, name: str, job: Job) -> list[sg.Document | sg.Stream
     timer = threading.Timer(seconds * WALL, end)
     timer.start()
     documents: list[sg.Document | sg.StreamedDocument] = []
-    room, complete = OUTPUT, False
+    room, complete, whole = OUTPUT, False, False
     assert child.stdout is not None
     try:
         while line := child.stdout.readline(room + 1):
@@ -105,11 +107,11 @@ def read_upload(path: Path, name: str, job: Job) -> list[sg.Document | sg.Stream
                 break  # the process ended while it wrote
             said = json.loads(line)
             if "document" in said:
-                documents.append(_document(path.parent, said["document"]))
+                documents.append(_document(path.parent, said["document"], name))
             elif "error" in said:
                 raise ValueError(said["error"])
             elif "done" in said:
-                complete = True
+                complete, whole = True, bool(said["done"])
             else:
                 heard = job.skipped if said["kind"] == "skipped" else job.warnings
                 heard[said["name"]] = said["reason"]
@@ -119,7 +121,7 @@ def read_upload(path: Path, name: str, job: Job) -> list[sg.Document | sg.Stream
         child.stdout.close()
         code = child.wait()
     if complete:
-        return documents
+        return documents, whole
     if late.is_set():
         raise ValueError(f"{name}: reading it took more than {seconds * WALL} s, and was ended")
     if code == -getattr(signal, "SIGXCPU", 0):
@@ -130,12 +132,12 @@ def read_upload(path: Path, name: str, job: Job) -> list[sg.Document | sg.Stream
     )
 
 
-def _document(folder: Path, said: dict[str, Any]) -> sg.Document | sg.StreamedDocument:
+def _document(folder: Path, said: dict[str, Any], file: str) -> sg.Document | sg.StreamedDocument:
     if "file" in said:
         read = partial(_blocks, folder / str(said["file"]))
-        return sg.StreamedDocument(said["id"], read, said["metadata"])
+        return sg.StreamedDocument(said["id"], read, said["metadata"], file)
     sections = tuple(sg.Section(start, metadata) for start, metadata in said["sections"])
-    return sg.Document(said["id"], said["text"], said["metadata"], sections)
+    return sg.Document(said["id"], said["text"], said["metadata"], sections, file)
 
 
 def _blocks(path: Path) -> Iterator[str]:
@@ -190,13 +192,12 @@ def main(folder: Path, path: Path, name: str, seconds: int) -> None:
             else:
                 sections = [[each.start, dict(each.metadata)] for each in document.sections]
                 say(document={**given, "text": document.text, "sections": sections})
+        say(done=bool(documents.files))
     except MemoryError:
         documents = None  # frees what was read, so that the error can be said
         say(error=f"{name}: reading it needs more than {MEMORY // 2**20} MB of memory, and was ended")
     except ValueError as error:
         say(error=named(str(error)))
-    else:
-        say(done=True)
     out.flush()
 
 

@@ -151,6 +151,10 @@ class JoinedSnapshot:
         """Document ids by their numbers, as `chunk_documents` has them."""
         return self._documents_of.read(numbers, lambda part, own: self.parts[part].document_ids(own))
 
+    def digests(self) -> dict[str, str]:
+        """Digests by document id."""
+        return {identity: digest for part in self.parts for identity, digest in part.digests().items()}
+
     def document_metadata(self, ids: Sequence[str] | None = None) -> dict[str, Metadata]:
         """Metadata by document id; of all documents if `ids` is None."""
         found: dict[str, Metadata] = {}

@@ -195,7 +195,8 @@ class Layout:
             raise NotAnIndex(f"{self.path} is not an index (it holds {held}); {advice}")
         if self.current() == 0:
             raise NotAnIndex(
-                f"{self.path} holds a build or a copy that was never finished; do the same again"
+                f"{self.path} holds a build or a copy that was never finished; run the same command again to "
+                "finish it"
             )
 
 

@@ -1,0 +1,234 @@
+"""Files that change: what an index has of them, by the command line and in Python."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import stratagraph as sg
+from stratagraph.cli import main
+
+HASHING = ("--embedder", "hashing")
+
+
+def run(*arguments: str, code: int = 0) -> Any:
+    """The JSON that a command prints."""
+    result = CliRunner().invoke(main, [*arguments, "--json"])
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    folder = Path("notes")
+    folder.mkdir()
+    (folder / "fares.csv").write_text("route,price\nOstra,12\nBremen,9\nVell,7\n")
+    (folder / "ferry.txt").write_text("The ferry to Ostra leaves at seven.")
+    return folder
+
+
+@pytest.fixture
+def index(notes: Path) -> Iterator[sg.Index]:
+    given = sg.read_documents(notes)
+    with sg.build_index(given, path="idx", embedder=sg.HashingEmbedder(), progress=False) as index:
+        yield index
+
+
+def texts(index: sg.Index, match: str | None = None) -> set[str]:
+    chunks = index.chunks(index.documents(match))
+    return {chunk.text.replace("\n", " ") for own in chunks.values() for chunk in own}
+
+
+def test_rows_that_a_table_has_no_more_are_deleted(index: sg.Index, notes: Path) -> None:
+    (notes / "fares.csv").write_text("route,price\nLangness,3\nOstra,12\nVell,7\n")
+    report = index.insert(sg.read_documents(notes))
+    assert (len(report.added), len(report.deleted), report.updated) == (1, 1, ())
+    assert len(report.unchanged) == 3
+    assert texts(index, "notes/fares.csv") == {
+        "route: Langness price: 3",
+        "route: Ostra price: 12",
+        "route: Vell price: 7",
+    }
+    (notes / "fares.csv").write_text("route,price\n")
+    index.insert(sg.read_documents(notes / "fares.csv"))
+    assert list(index.documents()) == ["notes/ferry.txt"]
+    assert index.verify() == []
+
+
+def test_rows_that_are_not_given_whole_delete_nothing(index: sg.Index, notes: Path) -> None:
+    before = index.documents()
+    for document in sg.read_documents(notes / "fares.csv"):
+        assert index.insert([document]).deleted == ()
+    assert index.documents() == before
+    (rows,) = [list(sg.read_documents(notes / "fares.csv"))]
+    assert len(index.insert(rows[:1], files=["notes/fares.csv"]).deleted) == 2
+
+
+def test_a_file_that_cannot_be_read_to_its_end_keeps_its_rows(index: sg.Index, notes: Path) -> None:
+    (notes / "fares.csv").write_text("route,price\nOstra,12\n" + "x" * (8 * 2**20 + 2))
+    with pytest.warns(UserWarning, match="a line of more than"):
+        report = index.insert(sg.read_documents(notes), prune=True)
+    assert report.deleted == ()
+    assert len(index.documents("notes/fares.csv")) == 3
+
+
+def test_documents_of_another_origin_are_not_a_file_s(index: sg.Index, notes: Path) -> None:
+    index.insert([sg.Document("own", "Ada wrote this.", {"source": "notes/fares.csv"})])
+    index.insert(sg.read_documents(notes), prune=True)
+    assert "own" in index.documents()
+    with pytest.raises(ValueError, match="read_documents"):
+        index.insert([sg.Document("other", "More.")], prune=True)
+
+
+def test_ids_of_rows_follow_an_id_column_or_the_content(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+
+    def ids(text: str) -> list[str]:
+        path.write_text(text)
+        return [document.id.rpartition("table.csv:")[2] for document in sg.read_documents(path)]
+
+    assert ids("ID,name\n7,Ada\n9,Ida\n7,Mara\n") == ["7", "9", "7 (2)"]
+    first = ids("name,age\nAda,3\nIda,4\nAda,3\n")
+    assert ids("name,age\nMara,5\nAda,3\nIda,4\nAda,3\n")[1:] == first
+    assert first[2] == f"{first[0]} (2)"
+    path = tmp_path / "table.jsonl"
+    lines = [json.dumps({"text": name}) for name in ("Ada", "Ida", "Mara")]
+    path.write_text("\n".join(lines))
+    before = {each.text: each.id for each in sg.read_documents(path)}
+    path.write_text("\n".join(lines[1:]))
+    assert {each.text: each.id for each in sg.read_documents(path)}.items() <= before.items()
+
+
+def test_shards_lose_rows_too(notes: Path) -> None:
+    embedder = sg.HashingEmbedder()
+    with sg.build_shards(
+        sg.read_documents(notes), "idx", shards=3, embedder=embedder, progress=False
+    ) as index:
+        (notes / "fares.csv").write_text("route,price\nOstra,12\n")
+        (notes / "ferry.txt").unlink()
+        report = index.insert(sg.read_documents(notes), prune=True)
+        assert len(report.deleted) == 3
+        assert texts(index) == {"route: Ostra price: 12"}
+        (notes / "fares.csv").write_text("route,price\n")
+        index.insert(sg.read_documents(notes))
+        assert index.documents() == {}
+
+
+def test_a_folder_is_mirrored_listed_and_deleted_by_commands(notes: Path) -> None:
+    run("build", "notes", "-o", "idx", *HASHING)
+    (notes / "fares.csv").write_text("id,route\n1,Ostra\n")
+    (notes / "ferry.txt").unlink()
+    (notes / "letters").mkdir()
+    (notes / "letters" / "one.md").write_text("---\ntitle: One\n---\nAda wrote to Bremen.")
+    (notes / "letters" / "two.md").write_text("Ada wrote again.")
+    assert set(run("sync", "idx", "notes")["deleted"]).isdisjoint({"notes/ferry.txt"})
+    assert run("sync", "idx", "notes", "--prune")["deleted"] == ["notes/ferry.txt"]
+    row = {"id": "notes/fares.csv:1", "source": "notes/fares.csv", "title": None, "chunks": 1}
+    one = {"id": "notes/letters/one.md", "source": "notes/letters/one.md", "title": "One", "chunks": 1}
+    two = {**one, "id": "notes/letters/two.md", "source": "notes/letters/two.md", "title": None}
+    assert run("list", "idx") == [row, one, two]
+    assert run("list", "idx", "notes/letters") == [one, two]
+    assert run("list", "idx", "*.csv") == [row]
+    assert run("delete", "idx", "notes/*/o*.md")["deleted"] == ["notes/letters/one.md"]
+    assert run("delete", "idx", "notes/fares.csv")["deleted"] == ["notes/fares.csv:1"]
+    assert run("delete", "idx", "notes/letters/")["deleted"] == ["notes/letters/two.md"]
+    assert "no document 'notes'" in run("delete", "idx", "notes", code=1)["message"]
+
+
+def test_a_file_that_is_left_out_has_not_vanished(notes: Path) -> None:
+    (notes / "app.js").write_text("// The ferry sails.")
+    run("build", "notes", "notes/app.js", "-o", "idx", *HASHING)
+    assert run("sync", "idx", "notes", "--exclude", "*.txt", "--prune")["deleted"] == []
+    assert len(run("list", "idx")) == 5
+
+
+def test_globs_choose_files(notes: Path) -> None:
+    for name in ("app.js", "look.css", "node_modules/lib.txt", "old/a.txt", "sub/old/b.txt", "sub/c.md"):
+        (notes / name).parent.mkdir(parents=True, exist_ok=True)
+        (notes / name).write_text("The ferry sails.")
+    (notes / "photo.jpg").write_bytes(b"\xff\xd8\xff\0")
+
+    def read(**globs: Any) -> tuple[set[str], dict[str, str]]:
+        skipped: dict[str, str] = {}
+        given = sg.read_documents(notes, on_skip=skipped.__setitem__, **globs)
+        return {document.file.removeprefix("notes/") for document in given}, skipped
+
+    found, skipped = read()
+    assert found == {"fares.csv", "ferry.txt", "old/a.txt", "sub/old/b.txt", "sub/c.md"}
+    assert skipped == {
+        "notes/app.js": "left out by default (JS)",
+        "notes/look.css": "left out by default (CSS)",
+        "notes/node_modules": "left out by default",
+        "notes/photo.jpg": "a picture (JPG)",
+    }
+    assert read(exclude="old")[0] == {"fares.csv", "ferry.txt", "sub/c.md"}
+    assert read(exclude=["notes/old/*", "**/*.md"])[0] == {"fares.csv", "ferry.txt", "sub/old/b.txt"}
+    assert read(include=["*.js", "sub/**/*.md"]) == (
+        {"app.js", "sub/c.md"},
+        {"notes/node_modules": "left out by default"},
+    )
+    assert read(include="node_modules/*")[0] == {"node_modules/lib.txt"}
+    assert {each.id for each in sg.read_documents(notes / "app.js")} == {"notes/app.js"}
+
+
+def test_globs_are_options_and_pictures_are_no_failure(notes: Path) -> None:
+    (notes / "photo.jpg").write_bytes(b"\xff\xd8\xff\0")
+    (notes / "app.js").write_text("// The ferry sails.")
+    built = run("build", "notes", "-o", "idx", "--exclude", "*.csv", *HASHING)
+    assert built["added"] == ["notes/ferry.txt"]
+    assert set(built["skipped_files"]) == {"notes/photo.jpg", "notes/app.js"}
+    assert run("insert", "idx", "notes", "--include", "*.js")["added"] == ["notes/app.js"]
+
+
+def test_output_that_nobody_reads_ends_quietly(index: sg.Index) -> None:
+    index.insert([sg.Document(f"d{n}", f"The ferry {n} to Ostra. " * 40) for n in range(100)])
+    code = "import sys; sys.argv[0] = 'stratagraph'; from stratagraph.cli import main; main()"
+    for options in (["--json"], ["-k", "100"]):
+        command = [sys.executable, "-c", code, "query", "idx", "ferry", "-k", "100", "--no-answer", *options]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            assert child.stderr is not None
+            child.stdout.close()
+            assert child.stderr.read() == b""
+            assert child.wait() == 141
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["query", "idx", "ferry", "--method", "hirag"], "stratagraph build INPUTS -o INDEX --method hirag"),
+        (["query", "idx", "ferry", "--decompose", "questions"], "--llm NAME"),
+        (["query", "idx", "ferry", "--rank", "bm25", "--view", "nodes"], "leave --view nodes out"),
+        (["delete", "idx", "gone"], "--missing-ok"),
+        (["stats", "notes"], "the folder that `stratagraph build` wrote"),
+        (["query", "idx", "ferry", "--embedder", "minilm"], "--embedder NAME"),
+    ],
+)
+def test_errors_of_commands_name_commands(index: sg.Index, arguments: list[str], said: str) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert not re.search(r"=\.\.\.|=True|_index\b|index\.\w+\(", result.stderr)
+
+
+def test_a_folder_of_another_format_or_an_unfinished_build_says_what_to_do(index: sg.Index) -> None:
+    for manifest in Path("idx").rglob("manifest.json"):
+        manifest.write_text(manifest.read_text().replace('"stratagraph": ', '"stratagraph": 9'))
+    refused = CliRunner().invoke(main, ["list", "idx"])
+    assert "format 9" in refused.stderr
+    assert "build it again" in refused.stderr
+    assert "in Python" not in refused.stderr
+    begun = Path("begun")
+    begun.mkdir()
+    (begun / "stratagraph-index").touch()
+    unfinished = CliRunner().invoke(main, ["list", "begun"])
+    assert "never finished; run the same command again" in unfinished.stderr
