@@ -186,20 +186,21 @@ class Models:
         llm: Any = None,
         account: Account | None = None,
         name: str | None = None,
-        generation: int | None = None,
+        reads: Manifest | None = None,
         anew: bool = False,
     ) -> ModelGate:
         """A gate for one operation, with its own account, ledger and list of failures.
 
         `journal` keeps the vectors of an operation that changes the folder. `llm` replaces the index's chat
         model. Gates of one operation may share an `account`; `name` labels their progress. A question
-        gives the `generation` that it reads. `anew` allows vectors of another dimension than the folder's.
+        gives the manifest of the generation that it `reads`. `anew` allows vectors of another dimension than
+        the folder's.
         """
         if journal is not None:
             for model in models_by_stage(self.llm).values():
                 if hasattr(model, "require_key"):
                     model.require_key()
-        keywords = self._keywords(folder, config, journal, generation)
+        keywords = self._keywords(folder, config, journal, reads)
         if anew:
             keywords["dimension"] = None
         if name is not None and keywords["progress"] is not None:
@@ -249,20 +250,20 @@ class Models:
         return BatchGate(self.llm, self.embedder, results=results, outcomes=folder.journal, **keywords)
 
     def _keywords(
-        self, folder: Folder, config: Config, journal: Journal | None, generation: int | None = None
+        self, folder: Folder, config: Config, journal: Journal | None, reads: Manifest | None = None
     ) -> dict[str, Any]:
         hashed = isinstance(self.embedder, HashingEmbedder)  # done again for less than it costs to keep it
         with self._lock:  # one for all gates of the index, so that concurrent operations share the limits
             services = self._services = self._services or Services(config.limits)
         return {
-            "cache": self._shared or CallsOfOperation(folder, generation),
+            "cache": self._shared or CallsOfOperation(folder, None if reads is None else reads.generation),
             "vectors": None if hashed else journal,
             "spending": journal,
             "limits": config.limits,
             "progress": None if journal is None else self.progress,
             "count_tokens": self.count_tokens,
             "max_failures": config.max_failures,
-            "dimension": folder.dimension,
+            "dimension": folder.dimension if reads is None else reads.dimension,
             "prompts": config.prompts,
             "services": services,
             "mapper": None if journal is None else self.mapper,

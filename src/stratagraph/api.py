@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -131,6 +132,8 @@ async def abuild_index(
         change,
         methods,
         config,
+        path=path,
+        vectors=vectors,
         llm=llm,
         embedder=embedder,
         budget=budget,
@@ -209,6 +212,8 @@ async def abuild_shards(
         change,
         methods,
         config,
+        path=path,
+        vectors=vectors,
         llm=llm,
         embedder=embedder,
         budget=budget,
@@ -228,6 +233,8 @@ async def _built(
     methods: tuple[str, ...] | None,
     config: Any,
     *,
+    path: StrPath | None,
+    vectors: Any,
     embedder: Any,
     **models: Any,
 ) -> Index:
@@ -246,7 +253,16 @@ async def _built(
             recorded = None
         used = Models(embedder=embedder, recorded=recorded, spacy=settings.extraction.spacy, **models)
         used.prefer_tokenizer(settings.tokenizer)
-        index = Index(folder, used, settings)
+        reopen = functools.partial(
+            open_index,
+            folder.path,
+            embedder=embedder,
+            limits=settings.limits,
+            spacy=used.spacy,
+            vectors=vectors,
+            **models,
+        )
+        index = Index(folder, used, settings, None if path is None else reopen)
         await index._update(change)
     except BaseException:
         await in_thread(folder.abandon)
@@ -338,19 +354,29 @@ async def aopen_index(
     folder = await in_thread(_opened, path, check, partial, cache_dir, table, repair)
     try:
         manifest = folder.snapshot().manifest
-        models = Models(
+        given: dict[str, Any] = {
+            "budget": budget,
+            "cache": cache,
+            "progress": progress,
+            "resolve_rule": resolve_rule,
+            "spacy": spacy,
+            "mapper": mapper,
+        }
+        models = Models(llm, embedder, recorded=manifest, **given)
+        models.check_embedder(manifest, folder.url or folder.path)
+        reopen = functools.partial(
+            open_index,
+            path if folder.url else folder.path,
             llm,
             embedder,
-            budget=budget,
-            cache=cache,
-            progress=progress,
-            recorded=manifest,
-            resolve_rule=resolve_rule,
-            spacy=spacy,
-            mapper=mapper,
+            limits=limits,
+            check=check,
+            partial=partial,
+            cache_dir=cache_dir,
+            vectors=vectors,
+            **given,
         )
-        models.check_embedder(manifest, folder.url or folder.path)
-        index = Index(folder, models, settings_of(manifest, Config(limits=running)))
+        index = Index(folder, models, settings_of(manifest, Config(limits=running)), reopen)
         if repair and (left := await index.averify(repair=True)):
             raise Damaged("; ".join(left))
         index._serve()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from stratagraph._shards.reader import opened_reader
 from stratagraph._shards.updating import carried_out, estimated
 from stratagraph._sync import blocking, blocking_iterator
 from stratagraph.config import Config
+from stratagraph.errors import StratagraphError
 from stratagraph.export import export, to_networkx
 from stratagraph.methods import NAMES, get_method
 from stratagraph.models.budget import Prices
@@ -69,8 +71,12 @@ def method_names(method: str | Sequence[str]) -> tuple[str, ...]:
 class Index:
     """An open index, returned by `build_index` and `open_index`. Use it as a context manager.
 
-    Threads and tasks may ask questions concurrently. They see the generation that was current when the index
-    was opened, updated through this object, or reloaded.
+    Threads and tasks may ask questions concurrently. Each question sees the generation that is published when
+    it is asked, by this or another process; what lists the index's contents sees that of the last question,
+    update or `reload`. Behind a URL only `reload` looks for a newer generation.
+
+    `pickle` and `copy.deepcopy` keep the path and the models, and open the folder again. An index in a
+    temporary folder cannot be pickled.
 
     Attributes
     ----------
@@ -78,10 +84,14 @@ class Index:
         Report of the last build or update through this object; None after opening.
     """
 
-    def __init__(self, folder: Folder, models: Models, config: Config) -> None:
+    def __init__(
+        self, folder: Folder, models: Models, config: Config, reopen: Callable[[], Index] | None = None
+    ) -> None:
         self._folder = folder
         self._models = models
         self._config = config
+        self._reopen = reopen
+        self._published: object = None
         self._reader: Answering | None = None
         self._browser: listing.JoinedBrowser | None = None
         self.last_report: BuildReport | None = None
@@ -125,6 +135,18 @@ class Index:
     def __repr__(self) -> str:
         return f"Index({self.url or str(self.path)!r}, generation={self._folder.generation})"
 
+    def __reduce__(self) -> tuple[Callable[[], Index], tuple[()]]:
+        if self._reopen is None:
+            raise TypeError(
+                "an index in a temporary folder cannot be pickled or copied: the folder is removed with "
+                "this object; build it with path=..."
+            )
+        return self._reopen, ()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Index:
+        reopen, _ = self.__reduce__()
+        return reopen()
+
     def close(self) -> None:
         """Release the folder, and remove it if it is temporary. May be called twice."""
         self._reader = self._browser = None
@@ -135,13 +157,38 @@ class Index:
         """Switch to the newest generation that another process or object published; returns its number.
 
         For an index behind a URL, the files are fetched first.
+
+        Raises
+        ------
+        EmbedderMismatch
+            If the newest generation has the vectors of another embedder. Other errors are those of
+            `open_index`.
         """
         self._folder.refresh()
         if self._serve().snapshot.manifest.generation != self._folder.generation:
             snapshot = self._folder.snapshot()
+            self._models.check_embedder(snapshot.manifest, self.url or self.path)
             self._config = settings_of(snapshot.manifest, self._config)
             self._reader = opened_reader(snapshot)
         return self.generation
+
+    def _follow(self) -> None:
+        """Switch to a newer generation of a local folder; one that cannot be opened is warned about once."""
+        if self._reader is None or self._folder.closed or self.url is not None:
+            return
+        published = self._folder.published()
+        if published == self._published:
+            return
+        self._published = published
+        try:
+            self.reload()
+        except (StratagraphError, OSError) as error:
+            warnings.warn(
+                f"{self!r} still answers from generation {self.generation}, since the newer one cannot be "
+                f"opened: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def warm(self) -> None:
         """Load what questions need, so that the first one is as fast as later ones.
@@ -448,9 +495,9 @@ class Index:
 
     def _asking(self, llm: Any = None) -> Asking:
         """One operation with its own gate, on the current generation."""
+        self._follow()
         reader = self._serve()
-        number = reader.snapshot.manifest.generation
-        gate = self._models.gate(self._folder, self._config, llm=llm, generation=number)
+        gate = self._models.gate(self._folder, self._config, llm=llm, reads=reader.snapshot.manifest)
         gate.documents_of = partial(documents_of, reader.snapshot)
         return Asking(reader, gate, self._models.count_tokens, self._models.recent_vectors)
 

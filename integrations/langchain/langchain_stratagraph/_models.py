@@ -68,6 +68,9 @@ class ServiceEmbedder:
         self._blocking = _prepared(embedding)
         self._in_loop: PerLoop[Any] = PerLoop(lambda: _prepared(embedding, fresh=True))
 
+    def __reduce__(self) -> tuple[type[ServiceEmbedder], tuple[Any]]:
+        return type(self), (self._given,)
+
     def __getattr__(self, name: str) -> Any:
         """Names and dimensions, by which an index identifies its embedder."""
         return getattr(self.__dict__["_given"], name)
@@ -145,6 +148,9 @@ class LangChainChatModel:
         self.context_tokens = (inner.num_ctx or _OLLAMA_CONTEXT) if hasattr(inner, "num_ctx") else None
         self._prepare(cold=True)
         self.settings = _settings(self._blocking.model)
+
+    def __reduce__(self) -> tuple[type[LangChainChatModel], tuple[Runnable[Any, Any]]]:
+        return type(self), (self._given,)
 
     def _prepare(self, *, cold: bool) -> None:
         self._blocking = _Prepared(self._given, cold=cold)

@@ -49,7 +49,7 @@ class StrataDocumentIndex(DocumentIndex):
     _build: Any = PrivateAttr(None)
     _path: Any = PrivateAttr(None)
     _settings: dict[str, Any] = PrivateAttr(default_factory=dict)
-    _beginning: Any = PrivateAttr(default_factory=threading.Lock)
+    _beginning: Any = PrivateAttr(default_factory=lambda: _Lock())
 
     @classmethod
     def over(cls, retriever: IndexRetriever) -> StrataDocumentIndex:
@@ -154,6 +154,22 @@ class StrataDocumentIndex(DocumentIndex):
         """The ids that are in the index, in the order given."""
         present = {piece_id(chunk) for chunk in self._pieces(ids)}
         return [each for each in dict.fromkeys(ids) if each in present]
+
+
+class _Lock:
+    """A lock; a pickle or a copy of it is a new one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type[_Lock], tuple[()]]:
+        return type(self), ()
 
 
 def document_of(document: Document) -> str:

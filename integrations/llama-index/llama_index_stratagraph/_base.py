@@ -147,7 +147,7 @@ class StrataIndex(UpdatingIndex):
             transformations=transformations,
             show_progress=show_progress,
         )
-        FolderStore.of(self.storage_context).add(self.index_struct, lambda: self.core)
+        FolderStore.of(self.storage_context).add(self.index_struct, self)
         self._note()
 
     @classmethod

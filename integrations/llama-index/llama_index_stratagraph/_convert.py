@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from llama_index.core.schema import (
@@ -120,7 +121,7 @@ def to_where(where: Where | None, filters: MetadataFilters | None) -> Where | No
         return where
     if where is not None:
         raise ValueError("give a filter as `where` or as `filters`, not both")
-    return lambda metadata: _admits(filters, metadata)
+    return partial(_admits, filters)
 
 
 def _admits(filters: MetadataFilters, metadata: Mapping[str, Any]) -> bool:

@@ -98,6 +98,9 @@ class BlockingChatModel:
         self.address = server_address(llm)
         self.settings = _settings(self._llm)
 
+    def __reduce__(self) -> tuple[type[BlockingChatModel], tuple[LLM]]:
+        return type(self), (self._given,)
+
     def _prepare(self, *, cold: bool) -> None:
         self._llm = _prepared(self._given, cold=cold)
         self._in_loop = PerLoop(lambda: _prepared(self._given, cold=cold))
@@ -329,6 +332,7 @@ class BlockingEmbedder:
     """
 
     def __init__(self, embedding: BaseEmbedding) -> None:
+        self._given = embedding
         self._embedding = _prepared(embedding)
         self._in_loop = PerLoop(lambda: _prepared(embedding))
         if embedding.model_name in _UNNAMED:
@@ -336,6 +340,9 @@ class BlockingEmbedder:
         else:
             self.model_name = embedding.model_name
             self.dimensions = getattr(embedding, "dimensions", None)
+
+    def __reduce__(self) -> tuple[type[BlockingEmbedder], tuple[BaseEmbedding]]:
+        return type(self), (self._given,)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Vectors of texts."""

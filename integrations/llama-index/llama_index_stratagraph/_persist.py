@@ -12,10 +12,10 @@ import logging
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 from urllib.parse import quote
 
 from llama_index.core.data_structs.data_structs import IndexStruct
@@ -72,10 +72,18 @@ def struct_class(method: str) -> type[FolderStruct]:
 def register(index_class: IndexClass) -> IndexClass:
     """Register an index class with `load_index_from_storage`."""
     struct: type[IndexStruct] = vars(index_class)["index_struct_cls"]
+    struct.__module__ = index_class.__module__
+    struct.__qualname__ = f"{index_class.__qualname__}.index_struct_cls"  # where pickle finds it
     kind = struct.get_type()
     INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS.setdefault(kind, struct)
     INDEX_STRUCT_TYPE_TO_INDEX_CLASS.setdefault(kind, index_class)
     return index_class
+
+
+class HoldsIndex(Protocol):
+    """An index class, whose `core` may be opened later."""
+
+    core: Index
 
 
 class FolderStore:
@@ -86,7 +94,7 @@ class FolderStore:
 
     def __init__(self, index_store: BaseIndexStore) -> None:
         self._index_store = index_store
-        self._members: list[tuple[FolderStruct, Callable[[], Index]]] = []
+        self._members: list[tuple[FolderStruct, HoldsIndex]] = []
 
     @classmethod
     def of(cls, storage_context: StorageContext) -> FolderStore:
@@ -97,9 +105,9 @@ class FolderStore:
         store: FolderStore = stores[NAMESPACE]
         return store
 
-    def add(self, struct: FolderStruct, core: Callable[[], Index]) -> None:
-        """Add a folder to persist."""
-        self._members.append((struct, core))
+    def add(self, struct: FolderStruct, owner: HoldsIndex) -> None:
+        """Add the folder of an index to persist."""
+        self._members.append((struct, owner))
 
     def persist(self, persist_path: str, fs: Any = None) -> None:
         """Copy the folders beside `persist_path`, a file name in the persist directory.
@@ -109,7 +117,7 @@ class FolderStore:
         """
         remote = None if fs is None or "file" in fs.protocol else fs
         directory = str(PurePosixPath(persist_path).parent) if remote else str(Path(persist_path).parent)
-        copies = [_copied(struct, core(), directory, remote) for struct, core in self._members]
+        copies = [_copied(struct, owner.core, directory, remote) for struct, owner in self._members]
         if self._point_to(copies, f"{directory}/{DEFAULT_PERSIST_FNAME}", fs):
             structs = self._index_store.index_structs()
             named = {_file_name(each.index_id) for each in structs if isinstance(each, FolderStruct)}

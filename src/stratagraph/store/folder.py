@@ -22,7 +22,7 @@ from stratagraph.store.external import ExternalPool
 from stratagraph.store.external_writer import require_current, settled
 from stratagraph.store.files import bytes_below
 from stratagraph.store.journal import Journal, Operation, begun
-from stratagraph.store.layout import ORIGIN, Layout, found_layout, made_layout
+from stratagraph.store.layout import CURRENT, ORIGIN, Layout, found_layout, made_layout
 from stratagraph.store.lock import WriterLock
 from stratagraph.store.remote import Remote, publish
 from stratagraph.store.snapshot import Snapshot
@@ -166,6 +166,11 @@ class IndexFolder:
         if not self.closed:
             self._last = self._layout.current()
         return self._last
+
+    def published(self) -> object:
+        """A value that changes with each published generation, at the price of one `stat`."""
+        status = self._layout.root.status(CURRENT)
+        return None if status is None else (status.st_ino, status.st_mtime_ns)
 
     @property
     def dimension(self) -> int | None:

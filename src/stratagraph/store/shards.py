@@ -150,6 +150,12 @@ class ShardedFolder:
         self._spread = _read(self._root)  # others may have added a shard
         return sum(folder.generation for _, folder in self._present())
 
+    def published(self) -> object:
+        """A value that changes with each published generation, at the price of one `stat` for each shard."""
+        status = self._root.status(SHARDS)
+        listed = None if status is None else (status.st_ino, status.st_mtime_ns)
+        return listed, *(folder.published() for folder in list(self._folders.values()))
+
     @property
     def dimension(self) -> int | None:
         """Dimension of the vectors of the last opened generations; None before the first."""
