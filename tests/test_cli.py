@@ -546,3 +546,19 @@ def test_a_build_over_an_index_brings_it_to_its_inputs(
     with open_index("idx", embedder=HashingEmbedder()) as index:
         assert index.methods == ("hirag", "lshtree")
         assert index.documents().keys() == {"notes/c.txt", "notes/d.txt"}
+
+
+def test_documents_cannot_command_the_terminal(tmp_path: Path) -> None:
+    command = "\x1b]0;owned\x07\x1b[2J\x9b31m"
+    file, index = tmp_path / f"note{command}.txt", str(tmp_path / "idx")
+    file.write_text(f"Ida Fenn painted {command} the lighthouse of Skerry.")
+    results = [
+        run("build", str(file), "-o", index, "--embedder", "hashing"),
+        run("query", index, "Who painted the lighthouse?", "--embedder", "hashing"),
+        run("query", index, "Who painted the lighthouse?", "--embedder", "hashing", "--json"),
+        run("delete", index, f"unknown{command}", "--embedder", "hashing"),
+    ]
+    for result in results:
+        assert not re.search(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]", result.output), result.output
+    assert "\\u001b]0;owned" in results[1].output
+    assert command in json.loads(results[2].stdout)["retrieval"]["hits"][0]["text"]

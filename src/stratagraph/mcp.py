@@ -110,6 +110,18 @@ class Explanation(BaseModel):
     hits: list[FoundHit]
 
 
+class _Server(MCPServer[Any]):
+    """A server that refuses unknown arguments. The SDK drops them, so a misspelt filter would admit all."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Call a tool."""
+        for tool in await self.list_tools():
+            known = tool.input_schema["properties"]
+            if tool.name == name and (unknown := arguments.keys() - known.keys()):
+                raise ToolError(f"{name} has no argument {min(unknown)!r}; it has {', '.join(known)}")
+        return await super().call_tool(name, arguments, context)
+
+
 def create_server(
     path: str | Path, open_index: Callable[[], sg.Index], *, answers: float = 60.0
 ) -> MCPServer[Any]:
@@ -127,9 +139,7 @@ def create_server(
     opened: list[Library] = []
     opening = asyncio.Lock()
     rate = Rate(answers / 60, answers / 2)
-    server: MCPServer[Any] = MCPServer(
-        "stratagraph", instructions=_INSTRUCTIONS, version=sg.__version__, log_level="WARNING"
-    )
+    server = _Server("stratagraph", instructions=_INSTRUCTIONS, version=sg.__version__, log_level="WARNING")
 
     async def current() -> sg.Index:
         async with opening:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import stratagraph as sg
+from stratagraph.server.jobs import Jobs, TooMany
 from stratagraph.testing import ScriptedChatModel
 from tests.server.conftest import DOCUMENTS, LONG, Client, finished
 from tests.test_files import pdf
@@ -167,6 +170,42 @@ def test_files_are_added_under_their_names(client: Client, name: str) -> None:
     )
     (item,) = server.get("/api/browse", params={"table": "documents", "text": identity}).json()["items"]
     assert item["metadata"]["source"] == identity
+
+
+async def test_files_under_way_count_as_waiting_and_leave_nothing(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from httpx import ASGITransport, AsyncClient
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    gate = asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"Ida Fenn painted "
+        await gate.wait()
+        yield b"the lighthouse."
+
+    async with AsyncClient(transport=ASGITransport(client().app), base_url="http://127.0.0.1") as server:
+        puts = [server.put(f"/api/files/{n}.txt", content=slow()) for n in range(25)]
+        under_way = [asyncio.create_task(put) for put in puts]
+        refused, received = await asyncio.wait(under_way, timeout=5)
+        assert [task.result().status_code for task in refused] == [429] * 5
+        assert len(list(tmp_path.glob("stratagraph-upload-*/*/"))) == 20
+        gate.set()
+        assert [(await task).status_code for task in received] == [202] * 20
+
+
+def test_a_file_that_is_refused_after_it_was_received_leaves_nothing(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(Jobs, "start", _too_many)
+    assert client().put("/api/files/a.txt", content=b"Ida Fenn painted.").status_code == 429
+    assert not list(tmp_path.glob("stratagraph-upload-*/*/"))
+
+
+def _too_many(*_: Any) -> None:
+    raise TooMany("enough")
 
 
 def test_a_file_that_is_no_text_is_told_by_its_name(client: Client) -> None:

@@ -6,7 +6,9 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +261,41 @@ def address(folder: Path) -> Iterator[tuple[str, int]]:
         assert process.stdout is not None
         port = process.stdout.readline().strip().rstrip("/").rpartition(":")[2]
         yield "127.0.0.1", int(port)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def test_requests_without_the_token_leave_the_others_their_rate(client: Client) -> None:
+    server = client(token=TOKEN, rate=5.0)
+    assert [server.get("/api/index").status_code for _ in range(20)][-1] == 429
+    own = {"authorization": f"Bearer {TOKEN}"}
+    assert server.get("/api/index", headers=own).status_code == 200
+
+
+def test_a_client_that_stops_reading_is_cut_off() -> None:
+    script = (
+        "from stratagraph.server import connection, run\n"
+        "connection.READ_SECONDS = 1.0\n"
+        "async def app(scope, receive, send):\n"
+        "    if scope['type'] != 'http': raise RuntimeError\n"
+        "    await send({'type': 'http.response.start', 'status': 200, 'headers': []})\n"
+        "    for _ in range(64):\n"
+        "        await send({'type': 'http.response.body', 'body': bytes(2**20), 'more_body': True})\n"
+        "run(app, '127.0.0.1', 0, started=lambda at: print(at, flush=True))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().strip().rstrip("/").rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            time.sleep(3)
+            received = 0
+            with suppress(ConnectionError):
+                while block := connection.recv(2**20):
+                    received += len(block)
+        assert received < 32 * 2**20
     finally:
         process.terminate()
         process.wait(20)

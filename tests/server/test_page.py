@@ -157,6 +157,22 @@ def test_markup_in_documents_is_text(browser: Browser, address: str) -> None:
     assert_quiet(page, address)
 
 
+def test_separators_of_lines_in_a_text_are_no_end_of_an_event(browser: Browser, address: str) -> None:
+    body = json.dumps([{"id": "u", "text": "Ida Fenn painted\u2028the lighthouse\u2029of Skerry."}])
+    head = {"content-type": "application/json"}
+    urlopen(Request(f"{address}api/documents", body.encode(), head), timeout=60).read()
+    until = time.monotonic() + 60
+    while json.load(urlopen(f"{address}api/index", timeout=60))["documents"] != 6:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    page = browser.open(address)
+    ask(page, "Who painted the lighthouse of Skerry?")
+    assert "Ida Fenn" in page.text(".hit .text")
+    page.run("location.hash = 'constructor'")
+    wait(page, "!document.querySelector('#view-ask').hidden")
+    assert page.complaints == []
+
+
 def test_text_runs_in_its_own_direction(browser: Browser, address: str) -> None:
     page = browser.open(address)
     ask(page, "مارا تقود القارب")

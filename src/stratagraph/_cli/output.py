@@ -38,6 +38,13 @@ SKIPPED = 3
 """Exit code if files could not be read, or rows of an evaluation were left out."""
 BROKEN_PIPE = 141
 """Exit code if nobody reads the output any more, as of programs that SIGPIPE ends."""
+_CONTROLS = re.compile(r"(?!\x1b\[(?:[01]|3[12])m)[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""Control characters, but for the styles of the commands' own output."""
+
+
+def _echo(text: str, *, err: bool = False) -> None:
+    """Print with control characters escaped, as in JSON, since texts and names could command the terminal."""
+    click.echo(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text), err=err)
 
 
 class Output:
@@ -82,11 +89,11 @@ class Output:
         for kind, word in (("warnings", "read with faults"), ("skipped_files", "skipped")):
             heard = self._heard[kind]
             if heard:
-                click.echo(f"{word}: {len(heard)} file{'s' if len(heard) > 1 else ''}", err=True)
+                _echo(f"{word}: {len(heard)} file{'s' if len(heard) > 1 else ''}", err=True)
             for name, reason in heard.items():
-                click.echo(f"  {name}: {reason}", err=True)
+                _echo(f"  {name}: {reason}", err=True)
         for what, reason in self._left_out.items():
-            click.echo(f"left out: {what}: {reason}", err=True)
+            _echo(f"left out: {what}: {reason}", err=True)
         if self._left_out or any(map(self._failed, self._heard["skipped_files"])):
             sys.exit(SKIPPED)
 
@@ -95,12 +102,12 @@ class Output:
         try:
             if not self.as_json:
                 for line in lines():
-                    click.echo(line)
+                    _echo(line)
                 return
             text = json.dumps(value, default=_json_default, ensure_ascii=False)
             if with_files:
                 text = json.dumps(json.loads(text) | self._heard, ensure_ascii=False)
-            click.echo(text)
+            _echo(text)
         except BrokenPipeError:  # the reader, such as `head`, has read enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is flushed at the exit
             sys.exit(BROKEN_PIPE)
@@ -119,7 +126,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             function(*args, output=output, **_loaded(kwargs, output))
             output.close()
         except KeyboardInterrupt:
-            click.echo("interrupted; the same command resumes" if output.resumes else "interrupted", err=True)
+            _echo("interrupted; the same command resumes" if output.resumes else "interrupted", err=True)
             sys.exit(130)
         except EXPECTED as error:
             if debug:
@@ -189,6 +196,6 @@ def _fail(error: BaseException, as_json: bool) -> None:
     message = _in_commands(str(error.args[0] if isinstance(error, KeyError) and error.args else error))
     kind = type(error).__name__
     if as_json:
-        click.echo(json.dumps({"error": kind, "message": message}, ensure_ascii=False))
-    click.echo(f"{kind}: {message}", err=True)
+        _echo(json.dumps({"error": kind, "message": message}, ensure_ascii=False))
+    _echo(f"{kind}: {message}", err=True)
     sys.exit(2 if isinstance(error, WrongOption) else 1)

@@ -79,16 +79,9 @@ async def add_file(name: str, request: Request, server: Writable) -> JobView:
     cannot be read.
     """
     kept = _plain_name(name)
+    index = await server.library.current()
     folder = await asyncio.to_thread(server.uploads.folder)
     target = folder / f"upload{PurePosixPath(kept).suffix[:16].lower()}"
-    try:
-        with target.open("wb") as file:
-            async for block in request.stream():
-                file.write(block)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    index = await server.library.current()
 
     def work(job: Job) -> sg.BuildReport:
         name = _source(index, kept)
@@ -98,7 +91,14 @@ async def add_file(name: str, request: Request, server: Writable) -> JobView:
     def clear() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
-    return JobView.of(server.jobs.start("add", kept, work, clear))
+    try:
+        with server.jobs.receiving(), target.open("wb") as file:
+            async for block in request.stream():
+                file.write(block)
+        return JobView.of(server.jobs.start("add", kept, work, clear))
+    except BaseException:
+        clear()
+        raise
 
 
 @router.post("/documents/delete", status_code=202)

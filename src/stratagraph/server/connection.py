@@ -1,4 +1,4 @@
-"""Time limits of a connection: uvicorn waits without end for the head of a request."""
+"""Time limits of a connection: uvicorn waits without end for a request's head, and for a client to read."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 20.0
 """Time for the head of a request to arrive, from the opening of the connection or the first byte."""
+READ_SECONDS = 60.0
+"""Time in which a client must read what was sent, before more is sent."""
 
 
 class TimedProtocol(H11Protocol):
-    """HTTP/1.1 that closes a connection whose request head does not arrive in time."""
+    """HTTP/1.1 that closes a connection whose request head is not sent, or answer not read, in time."""
 
     _head_timer: asyncio.TimerHandle | None = None
+    _read_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Start to wait for the first head."""
@@ -34,9 +37,20 @@ class TimedProtocol(H11Protocol):
         self._unwatch()
         super().on_response_complete()
 
+    def pause_writing(self) -> None:
+        """Start to wait for the client to read."""
+        super().pause_writing()
+        self._read_timer = self.loop.call_later(READ_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client has read."""
+        super().resume_writing()
+        self._forget_reading()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the timer."""
+        """Forget the timers."""
         self._unwatch()
+        self._forget_reading()
         super().connection_lost(exc)
 
     def _watch(self) -> None:
@@ -46,3 +60,8 @@ class TimedProtocol(H11Protocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+    def _forget_reading(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None

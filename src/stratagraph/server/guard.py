@@ -132,7 +132,7 @@ class Guard:
         try:
             self._check(scope, path, headers, origin, allowed_origin)
             length = headers.get("content-length", "0")
-            if length.isdigit() and int(length) > limit:
+            if length.isdecimal() and int(length) > limit:
                 raise _too_large(limit)
         except Refused as refused:
             await _refuse(send_with_headers, refused)
@@ -153,26 +153,26 @@ class Guard:
         if is_foreign and method not in _SAFE:
             raise Refused(403, "WrongOrigin", "pages of other sites may not change anything here")
         client = scope["client"][0] if scope.get("client") else "unknown"
-        if wait := self._rate.wait(client):
+        has_token = self._has_token(headers)
+        # Behind a proxy all clients have one address: those without the token use up a rate of their own.
+        if wait := self._rate.wait(client if has_token else f"{client} without the token"):
             raise Refused(429, "TooManyRequests", "too many requests; wait a moment", wait)
         if method == "OPTIONS" or (method in _SAFE and path in self._public):
             return
-        self._check_token(headers, client)
+        if not has_token:
+            if headers.get("authorization") and (wait := self._wrong_tokens.wait(client)):
+                raise Refused(429, "TooManyRequests", "too many wrong tokens; wait a minute", wait)
+            raise Refused(401, "Unauthorized", "send the token: Authorization: Bearer ...")
         if path in self._answer_paths and (wait := self._answers.wait(client)):
             limit = f"more than {self._settings.answers:g} answers a minute; see --answers"
             raise Refused(429, "TooManyRequests", limit, wait)
 
-    def _check_token(self, headers: Headers, client: str) -> None:
-        """Raise `Refused` without the right token. Wrong tokens never lock out the right one."""
+    def _has_token(self, headers: Headers) -> bool:
         if self._settings.token is None:
-            return
+            return True
         scheme, _, given = headers.get("authorization", "").partition(" ")
         is_right = hmac.compare_digest(given.strip().encode(), self._settings.token.encode())
-        if scheme.lower() == "bearer" and is_right:
-            return
-        if given and (wait := self._wrong_tokens.wait(client)):
-            raise Refused(429, "TooManyRequests", "too many wrong tokens; wait a minute", wait)
-        raise Refused(401, "Unauthorized", "send the token: Authorization: Bearer ...")
+        return is_right and scheme.lower() == "bearer"
 
     def _is_own_name(self, host: str) -> bool:
         name = host.rsplit(":", 1)[0] if host.rpartition(":")[2].isdigit() else host

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import count
 from typing import Any, Literal
@@ -89,6 +90,7 @@ class Jobs:
         self._numbers = count(1)
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._received = 0
 
     def all(self) -> list[Job]:
         """The jobs that are remembered, the latest first."""
@@ -102,8 +104,19 @@ class Jobs:
 
     def check_room(self) -> None:
         """Raise `TooMany` if no further change is taken now."""
-        if sum(job.state == "waiting" for job in self._jobs.values()) >= WAITING:
+        waiting = sum(job.state == "waiting" for job in self._jobs.values())
+        if waiting + self._received >= WAITING:
             raise TooMany(f"{WAITING} changes wait already; try again when some are done")
+
+    @contextmanager
+    def receiving(self) -> Iterator[None]:
+        """Keep room for a change whose file is being received, so that files on the disk are bounded."""
+        self.check_room()
+        self._received += 1
+        try:
+            yield
+        finally:
+            self._received -= 1
 
     def start(
         self,

@@ -68,8 +68,9 @@ export async function events(path, body, heard, signal) {
     const blocks = waiting.split("\n\n");
     waiting = blocks.pop();
     for (const block of blocks) {
-      const name = /^event: (.*)$/m.exec(block), data = /^data: (.*)$/m.exec(block);
-      if (name && data) heard(name[1], JSON.parse(data[1]));
+      // Lines end with \n alone: a text may hold U+2028, which ends a line for regular expressions.
+      const fields = Object.fromEntries(block.split("\n").map((line) => line.split(/: ([^]*)/, 2)));
+      if (fields.event && fields.data) heard(fields.event, JSON.parse(fields.data));
     }
   }
 }

@@ -25,7 +25,7 @@ let index = null;
 
 function show() {
   const asked = location.hash.slice(1).split("/")[0];
-  current = asked in VIEWS ? asked : "ask";
+  current = Object.hasOwn(VIEWS, asked) ? asked : "ask";
   for (const name of Object.keys(VIEWS)) {
     document.getElementById(`view-${name}`).hidden = name !== current;
     const link = document.querySelector(`nav a[data-view=${name}]`);
