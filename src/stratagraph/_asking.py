@@ -6,7 +6,7 @@ import asyncio
 import operator
 import time
 import warnings
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -48,6 +48,7 @@ from stratagraph.results import Answer, Citation, CountTokens, Retrieval
 DEFAULT_K = 10
 CANDIDATES = 4
 """Hits for each one that is wanted which a reranker is shown."""
+OnRetrieved = Callable[[Retrieval], Awaitable[None]]
 MIXED = "mixed"
 """`Retrieval.view` where passages and the method's nodes take turns."""
 
@@ -94,10 +95,11 @@ class SearchArguments:
 
 @dataclass(frozen=True, slots=True)
 class AnswerArguments:
-    """The checked `max_tokens` and `length` of `Index.answer`."""
+    """The checked arguments of `Index.answer` that do not concern the search."""
 
     max_tokens: int
     length: Length | None = None
+    on_retrieved: OnRetrieved | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "max_tokens", positive("max_tokens", self.max_tokens))
@@ -228,7 +230,7 @@ class Asking:
     async def _answer(
         self, question: str | Retrieval, arguments: SearchArguments, how: AnswerArguments
     ) -> Answer:
-        retrieval = await self._retrieved(question, arguments)
+        retrieval = await self._retrieved(question, arguments, how)
         with self.gate.stage("answer"):
             if self.gate.has_llm and retrieval.hits:
                 text, citations, extractive = await self._written(retrieval, how)
@@ -265,7 +267,7 @@ class Asking:
     ) -> AsyncGenerator[str | Answer, None]:
         """The answer in pieces as the model writes it, or in one piece; last, the `Answer`."""
         with span("stratagraph stream", {"stratagraph.k": arguments.k}, nested=False) as recorded:
-            retrieval = await self._retrieved(question, arguments)
+            retrieval = await self._retrieved(question, arguments, how)
             recorded.set({"stratagraph.method": retrieval.method, "stratagraph.hits": len(retrieval)})
             async with aclosing(self._streamed(retrieval, how)) as pieces:
                 async for piece in pieces:
@@ -289,14 +291,20 @@ class Asking:
         citations = cited(text, draft.citations)
         yield self._answered(text, citations, retrieval, extractive=False)
 
-    async def _retrieved(self, question: str | Retrieval, arguments: SearchArguments) -> Retrieval:
+    async def _retrieved(
+        self, question: str | Retrieval, arguments: SearchArguments, how: AnswerArguments
+    ) -> Retrieval:
         """The given retrieval, or a new one for a question."""
         if isinstance(question, Retrieval):
             return self._checked(question, arguments)
         method = get_method(self.reader.method_name(arguments.method))
         ranked = arguments.rank != "walk"
         view = arguments.view or ("nodes" if self.gate.has_llm and not ranked else "chunks")
-        return await self.retrieve(question, replace(arguments, k=arguments.k or method.answer_k, view=view))
+        k = arguments.k or method.answer_k
+        retrieval = await self.retrieve(question, replace(arguments, k=k, view=view))
+        if how.on_retrieved is not None:
+            await how.on_retrieved(retrieval)
+        return retrieval
 
     def _checked(self, given: Retrieval, arguments: SearchArguments) -> Retrieval:
         """A given retrieval, with the options of this answer."""

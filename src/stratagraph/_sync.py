@@ -230,7 +230,7 @@ def _twin(twin: Callable[P, T], finish: Callable[[T], R]) -> Callable[P, R]:
     those that unwrap functions.
     """
     theirs = twin.__name__
-    name = theirs.removeprefix("a")
+    name = theirs.replace("a", "", 1)
     is_method = "." in twin.__qualname__
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

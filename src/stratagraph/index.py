@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stratagraph import viz
-from stratagraph._asking import DEFAULT_K, AnswerArguments, Asking, SearchArguments, positive
+from stratagraph._asking import DEFAULT_K, AnswerArguments, Asking, OnRetrieved, SearchArguments, positive
 from stratagraph._browsing import MOST, TABLES, PageRequest
 from stratagraph._build import RESTORE, Change, settings_of
 from stratagraph._documents import Documents, file_of, matching
@@ -404,6 +404,7 @@ class Index:
         llm: Any = None,
         max_tokens: int = 4000,
         length: Length | None = None,
+        on_retrieved: OnRetrieved | None = None,
         **options: Any,
     ) -> Answer:
         """Answer a question with citations.
@@ -425,10 +426,13 @@ class Index:
         length
             `"brief"` or `"full"`; None uses the method's default, which is full for ArchRAG and HiRAG. An
             extractive answer has three, eight, or by default four sentences.
+        on_retrieved
+            Async function that is awaited with the `Retrieval` between search and answer, for example to show
+            the sources first. It is not called for a given `Retrieval`.
         **options
             As for `retrieve`. An extractive answer searches passages (`view="chunks"`) by default.
         """
-        how = AnswerArguments(max_tokens, length)
+        how = AnswerArguments(max_tokens, length, on_retrieved)
         return await self._asking(llm).answer(q, _arguments(k, options), how=how)
 
     answer = blocking(aanswer)
@@ -441,6 +445,7 @@ class Index:
         llm: Any = None,
         max_tokens: int = 4000,
         length: Length | None = None,
+        on_retrieved: OnRetrieved | None = None,
         **options: Any,
     ) -> AnswerStream:
         """Answer a question as an iterator of pieces of text, as the model writes them.
@@ -448,7 +453,7 @@ class Index:
         Parameters and errors are those of `answer`. Without a model there is one piece. The async version
         returns an `AnswerStream`, whose `answer` has the citations once the last piece was read.
         """
-        how = AnswerArguments(max_tokens, length)
+        how = AnswerArguments(max_tokens, length, on_retrieved)
         return AnswerStream(self._asking(llm).stream(q, _arguments(k, options), how=how))
 
     stream = blocking_iterator(astream)

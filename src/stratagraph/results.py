@@ -10,10 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from stratagraph.protocols import Vectors
-from stratagraph.records import Metadata, Usage
+from stratagraph.records import Metadata, Usage, json_native
 
 CountTokens = Callable[[str], int]
 NOTHING_FOUND = "Nothing in the index answers this question."
+
+
+class Provenance(dict[str, Any]):
+    """What is known of a hit, in JSON types, as metadata of a framework's document.
+
+    `repr` leaves out the lists and the trace, so that a document that is printed, or put in a prompt as it
+    is, consists mostly of its text.
+    """
+
+    def __repr__(self) -> str:
+        return f"{{'kind': {self.get('kind')!r}, ...}}"
+
+    __str__ = __repr__
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +55,17 @@ class Hit:
     metadata: Metadata = field(default_factory=dict)
     ref: str = ""
 
-    def provenance(self) -> dict[str, Any]:
-        """Id, kind, level, score, sources and documents, in JSON types."""
-        return {
-            "id": self.id,
-            "kind": self.kind,
-            "level": self.level,
-            "score": float(self.score),
-            "sources": list(self.sources),
-            "documents": list(self.documents),
-        }
+    def provenance(self, trace: Metadata) -> Provenance:
+        """Id, kind, level, score, sources, documents and trace."""
+        return Provenance(
+            id=self.id,
+            kind=self.kind,
+            level=self.level,
+            score=float(self.score),
+            sources=list(self.sources),
+            documents=list(self.documents),
+            trace=json_native(trace),
+        )
 
     @classmethod
     def restored(

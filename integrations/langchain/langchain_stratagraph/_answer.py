@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+import inspect
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langchain_stratagraph._base import IndexRetriever
+from langchain_stratagraph._base import IndexRetriever, check_question
 from langchain_stratagraph._convert import to_documents, to_retrieval
-from langchain_stratagraph._models import to_chat_model, use_callbacks
-from stratagraph import Answer, Retrieval
+from langchain_stratagraph._models import set_callbacks, to_chat_model, use_callbacks
+from stratagraph import Retrieval
+from stratagraph._sync import blocking, blocking_iterator
 from stratagraph.question import Length
 
+RunManager = CallbackManagerForChainRun | AsyncCallbackManagerForChainRun
 Asked = str | Mapping[str, Any]
 _FORM = 'a question, or {"question": ..., "documents": [...]}'
 
@@ -24,6 +28,7 @@ class AnswerRunnable(Runnable[Any, Any]):
 
     With a chat model it uses the method's prompts: adaptive filtering for ArchRAG, a context in three parts
     for HiRAG. Without one the answer is extractive. `stream` and `astream` yield the answer as it is written.
+    Callbacks and `astream_events` are told of the search as a run of the retriever.
     """
 
     def __init__(
@@ -56,50 +61,69 @@ class AnswerRunnable(Runnable[Any, Any]):
     ) -> AsyncIterator[str]:
         """Async version of `stream`."""
         async for piece in self._atransform_stream_with_config(
-            _alone(input), self._apieces, config, **options
+            _each([input]), self._apieces, config, **options
         ):
             yield piece
 
-    def _pieces(
-        self, asked: Iterator[Asked], run_manager: CallbackManagerForChainRun, **options: Any
-    ) -> Iterator[str]:
-        for each in asked:
-            question, arguments = self._prepared(each, options)
-            with use_callbacks(run_manager.get_child()):
-                pieces = self._retriever.index.stream(question, **arguments)
-                first = next(pieces, "")  # the model is called while the callbacks are set
-            yield first
-            yield from pieces
+    async def _aanswer(self, asked: Asked, run_manager: RunManager, **options: Any) -> Any:
+        question, arguments = self._prepared(asked, options)
+        async with self._run(question, run_manager) as on_retrieved:
+            answer = await self._retriever.index.aanswer(question, **arguments, on_retrieved=on_retrieved)
+        if not self._return_sources:
+            return answer.text
+        return {"answer": answer.text, "sources": to_documents(answer.retrieval)}
+
+    _answer = blocking(_aanswer)
 
     async def _apieces(
-        self, asked: AsyncIterator[Asked], run_manager: AsyncCallbackManagerForChainRun, **options: Any
+        self, asked: Iterable[Asked] | AsyncIterable[Asked], run_manager: RunManager, **options: Any
     ) -> AsyncIterator[str]:
-        async for each in asked:
+        async for each in _each(asked):
             question, arguments = self._prepared(each, options)
-            with use_callbacks(run_manager.get_child()):
-                pieces = self._retriever.index.astream(question, **arguments)
-                first = await anext(pieces, "")
+            async with self._run(question, run_manager) as on_retrieved:
+                pieces = self._retriever.index.astream(question, **arguments, on_retrieved=on_retrieved)
+                first = await anext(pieces, "")  # the model is called while the callbacks are set
             yield first
             async for piece in pieces:
                 yield piece
 
-    def _answer(self, asked: Asked, run_manager: CallbackManagerForChainRun, **options: Any) -> Any:
-        question, arguments = self._prepared(asked, options)
-        with use_callbacks(run_manager.get_child()):
-            return self._output(self._retriever.index.answer(question, **arguments))
+    _pieces = blocking_iterator(_apieces)
 
-    async def _aanswer(
-        self, asked: Asked, run_manager: AsyncCallbackManagerForChainRun, **options: Any
-    ) -> Any:
-        question, arguments = self._prepared(asked, options)
-        with use_callbacks(run_manager.get_child()):
-            return self._output(await self._retriever.index.aanswer(question, **arguments))
+    @asynccontextmanager
+    async def _run(
+        self, question: str | Retrieval, run_manager: RunManager
+    ) -> AsyncIterator[Callable[[Retrieval], Awaitable[None]] | None]:
+        """Run what is called in the block as parts of this run, the search as a retriever run."""
+        answering = run_manager.get_child()
+        if not isinstance(question, str):
+            with use_callbacks(answering):
+                yield None
+            return
+        search: Any = await _awaited(
+            run_manager.get_child().on_retriever_start(None, question, name=self._retriever.get_name())
+        )
+        searched = False
+
+        async def on_retrieved(retrieval: Retrieval) -> None:
+            nonlocal searched
+            searched = True
+            set_callbacks(answering)
+            await _awaited(search.on_retriever_end(to_documents(retrieval)))
+
+        with use_callbacks(search.get_child()):
+            try:
+                yield on_retrieved
+            except BaseException as error:
+                if not searched:
+                    await _awaited(search.on_retriever_error(error))
+                raise
 
     def _prepared(self, asked: Asked, options: dict[str, Any]) -> tuple[str | Retrieval, dict[str, Any]]:
         """The question, or the documents as a retrieval, and the arguments of `Index.answer`."""
         retriever = self._retriever
         arguments = {**retriever.request(**options), **self._arguments}
         if isinstance(asked, str):
+            check_question(asked)
             if options.get("k") is None and "k" not in retriever.model_fields_set:
                 arguments["k"] = None  # the method decides
             return asked, arguments
@@ -113,11 +137,16 @@ class AnswerRunnable(Runnable[Any, Any]):
         # Options of the call go along, so that the core refuses those of a search: nothing is searched.
         return to_retrieval(question, retriever.method, documents), {**own, **options, **self._arguments}
 
-    def _output(self, answer: Answer) -> Any:
-        if not self._return_sources:
-            return answer.text
-        return {"answer": answer.text, "sources": to_documents(answer.retrieval)}
+
+async def _each(source: Iterable[Asked] | AsyncIterable[Asked]) -> AsyncIterator[Asked]:
+    if isinstance(source, AsyncIterable):
+        async for asked in source:
+            yield asked
+    else:
+        for asked in source:
+            yield asked
 
 
-async def _alone(asked: Asked) -> AsyncIterator[Asked]:
-    yield asked
+async def _awaited(told: Any) -> Any:
+    """The result of a method of a run manager of either kind."""
+    return await told if inspect.isawaitable(told) else told

@@ -13,8 +13,7 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool, Tool
+from langchain_core.tools import BaseTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from langchain_stratagraph._convert import IdKey, of_texts, to_chunks, to_documents
@@ -25,7 +24,15 @@ from stratagraph._sync import blocking, in_thread
 from stratagraph.errors import MethodMissing
 from stratagraph.question import SHARED_OPTIONS, View, Where
 
-BLANK = "No documents: the question is blank; give the words to search for."
+
+class BlankQuestion(ToolException, ValueError):
+    """The question is blank. A tool with `handle_tool_error=True` returns the message to its agent."""
+
+
+def check_question(question: object) -> None:
+    """Raise `BlankQuestion` for a blank text."""
+    if isinstance(question, str) and not question.strip():
+        raise BlankQuestion(f"the question is blank: {question!r}; give the words to search for")
 
 
 class IndexRetriever(BaseRetriever):
@@ -119,6 +126,7 @@ class IndexRetriever(BaseRetriever):
         where: Where | None = None,
         **options: Any,
     ) -> list[Document]:
+        check_question(query)
         request = self.request(k, view, where, **options)
         with use_callbacks(run_manager.get_child()):
             return to_documents(self.index.retrieve(query, **request))
@@ -133,6 +141,7 @@ class IndexRetriever(BaseRetriever):
         where: Where | None = None,
         **options: Any,
     ) -> list[Document]:
+        check_question(query)
         request = self.request(k, view, where, **options)
         with use_callbacks(run_manager.get_child()):
             return to_documents(await self.index.aretrieve(query, **request))
@@ -168,19 +177,10 @@ class IndexRetriever(BaseRetriever):
     ) -> BaseTool:
         """Return a tool that retrieves; see `Runnable.as_tool`.
 
-        A blank question gets a note in place of documents, so that an agent can go on. `invoke` raises
-        `ValueError`.
+        A blank question gets a note in place of documents, so that an agent can go on.
         """
         tool = super().as_tool(args_schema, name=name, description=description, arg_types=arg_types)
-        if isinstance(tool, Tool):
-
-            def search(query: str, config: RunnableConfig) -> Any:
-                return self.invoke(query, config) if query.strip() else BLANK
-
-            async def asearch(query: str, config: RunnableConfig) -> Any:
-                return await self.ainvoke(query, config) if query.strip() else BLANK
-
-            tool.func, tool.coroutine = search, asearch
+        tool.handle_tool_error = True
         return tool
 
     # Changing the index

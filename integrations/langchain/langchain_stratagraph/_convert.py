@@ -99,7 +99,7 @@ def to_document(hit: Hit, trace: Metadata) -> Document:
 
     `source` is the caller's where all sources of the hit share it, else the document ids.
     """
-    ours = {**hit.provenance(), "trace": json_native(trace)}
+    ours = hit.provenance(trace)
     metadata = json_native(hit.metadata)
     if hit.kind != CHUNK:
         ours["metadata"] = metadata

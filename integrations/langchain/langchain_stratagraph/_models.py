@@ -32,6 +32,11 @@ _FIXED_TEMPERATURE = re.compile(r"(?:^|/)(?:o\d|gpt-[5-9])")  # models that refu
 _OLLAMA_CONTEXT = 4096  # of a server that is not told otherwise
 
 
+def set_callbacks(callbacks: Callbacks) -> None:
+    """Give these callbacks to the model calls of the rest of a block of `use_callbacks`."""
+    _callbacks.set(callbacks)
+
+
 @contextmanager
 def use_callbacks(callbacks: Callbacks) -> Iterator[None]:
     """Give these callbacks to every model call in the block, in the core's threads too."""

@@ -64,7 +64,7 @@ def to_node(hit: Hit, trace: Metadata, held: BaseNode | None) -> NodeWithScore:
     `held` is the docstore's node of the hit, if any; a copy of it is returned, with its relationships and
     templates.
     """
-    ours = {**hit.provenance(), "trace": json_native(trace)}
+    ours = hit.provenance(trace)
     if held is not None and held.get_content(metadata_mode=MetadataMode.NONE) == hit.text:
         # A reader wants what we know, a prompt and an embedding do not.
         node = held.model_copy(
