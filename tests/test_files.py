@@ -268,6 +268,89 @@ def test_files_that_are_not_what_they_seem(tmp_path: Path) -> None:
         assert part in read.why(name), name
 
 
+OPEN_DOCUMENT = "urn:oasis:names:tc:opendocument:xmlns"
+
+
+def odt(body: str, kind: str = "text", **parts: bytes) -> bytes:
+    spaces = " ".join(
+        f'xmlns:{name}="{OPEN_DOCUMENT}:{name}:1.0"' for name in ("office", "text", "table", "meta")
+    )
+    meta = f'<m {spaces} xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>Log</dc:title></m>'
+    return zipped(
+        **{
+            "mimetype": f"application/vnd.oasis.opendocument.{kind}".encode(),
+            "content.xml": f"<office:document-content {spaces}>{body}</office:document-content>".encode(),
+            "meta.xml": meta.encode(),
+            **parts,
+        }
+    )
+
+
+def epub(**chapters: str) -> bytes:
+    """A book of these chapters, in this order; the list of its files is in another."""
+    items = "".join(f'<item id="{name}" href="text/{name}%20.xhtml"/>' for name in sorted(chapters))
+    spine = "".join(f'<itemref idref="{name}"/>' for name in chapters)
+    creator = '<dc:creator xmlns:dc="http://purl.org/dc/elements/1.1/">Ida Fenn</dc:creator>'
+    package = (
+        f'<package xmlns="http://www.idpf.org/2007/opf">{creator}{items}<spine>{spine}</spine></package>'
+    )
+    container = '<container><rootfiles><rootfile full-path="OPS/book.opf"/></rootfiles></container>'
+    files = {f"OPS/text/{name} .xhtml": text.encode() for name, text in chapters.items()}
+    return zipped(**{"META-INF/container.xml": container.encode(), "OPS/book.opf": package.encode(), **files})
+
+
+def test_open_document_text_is_its_paragraphs_and_rows(tmp_path: Path) -> None:
+    cell = "<table:table-cell><text:p>{}</text:p></table:table-cell>"
+    (tmp_path / "log.odt").write_bytes(
+        odt(
+            "<text:tracked-changes><text:p>What was deleted.</text:p></text:tracked-changes>"
+            '<text:h text:outline-level="1">Routes</text:h>'
+            "<text:p>To<text:s/>Ostra<text:note><text:p>A note.</text:p></text:note> daily.</text:p>"
+            '<text:h text:outline-level="2">Winter</text:h><text:p>None.</text:p>'
+            f"<table:table-row>{cell.format('Ostra')}{cell.format('12')}</table:table-row>"
+        )
+    )
+    found = Read(tmp_path)["log.odt"]
+    assert found.text == "Routes\n\nA note.\n\nTo Ostra daily.\n\nWinter\n\nNone.\n\nOstra | 12"
+    assert [each.metadata["headings"] for each in found.sections] == [["Routes"], ["Routes", "Winter"]]
+    assert found.metadata["title"] == "Log"
+
+
+def test_a_book_is_its_chapters_in_reading_order(tmp_path: Path) -> None:
+    pytest.importorskip("bs4")
+    book = epub(
+        z="<!DOCTYPE html><h1>First</h1><p>Mara steered.</p>",
+        cover="<img>",
+        a="<p>No heading.</p><h2>Last</h2>",
+    )
+    (tmp_path / "book.epub").write_bytes(book)
+    found = Read(tmp_path)["book.epub"]
+    assert found.text == "First\n\nMara steered.\n\nNo heading.\n\nLast"
+    assert [each.metadata.get("headings") for each in found.sections] == [["First"], None, ["Last"]]
+    assert found.metadata["author"] == "Ida Fenn"
+
+
+def test_restructured_text_is_its_text(tmp_path: Path) -> None:
+    (tmp_path / "ferry.rst").write_text(
+        ".. _top:\n\n=========\nThe Ferry\n=========\n\n:Author: Ida Fenn\n\n"
+        ".. toctree::\n   :maxdepth: 2\n\n   one\n\n"
+        "It *sails* to :ref:`Ostra <ostra>` and `home <http://x>`_::\n\n    raw ``it``\n\n"
+        "Routes\n------\n\n.. note:: Mind the gap.\n\n.. a comment\n   that goes on\n\n----\n\nDaily.\n"
+    )
+    found = Read(tmp_path)["ferry.rst"]
+    assert found.text.split("\n\n") == [
+        "The Ferry",
+        "It sails to Ostra and home:",
+        "    raw it",
+        "Routes",
+        "Mind the gap.",
+        "Daily.",
+    ]
+    headings = [each.metadata["headings"] for each in found.sections]
+    assert headings == [["The Ferry"], ["The Ferry", "Routes"]]
+    assert (found.metadata["title"], found.metadata["author"]) == ("The Ferry", "Ida Fenn")
+
+
 def test_what_is_missing_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("pypdfium2", "docx", "bs4"):
         monkeypatch.setitem(sys.modules, module, None)
@@ -288,6 +371,13 @@ def test_what_is_missing_is_named_with_its_extra(tmp_path: Path, monkeypatch: py
         ("deep.html", b"<div>" * 1000 + b"text", "nested more than 500 deep"),
         ("tags.html", b"<i>" * 500_001, "500,000 tags"),
         ("files.zip", zipped(**{f"word/{number}": b"" for number in range(10_001)}), "10,000 files"),
+        ("deep.odt", odt("<text:p>" * 501 + "</text:p>" * 501), "nested more than 500 deep"),
+        ("grows.odt", odt("", **{"content.xml": b'<!DOCTYPE x [<!ENTITY a "aa">]><x>&a;</x>'}), "entities"),
+        ("sums.ods", odt("", "spreadsheet"), "OpenDocument that is no text"),
+        ("wide.odt", odt("", **{"content.xml": b" " * (2**26 + 1)}), "67,108,864 bytes"),
+        ("locked.odt", odt("", **{"META-INF/manifest.xml": b"<encryption-data/>"}), "encrypted"),
+        ("tags.epub", epub(a="a< " * 300_000, b="a< " * 300_000), "500,000 tags"),
+        ("empty.epub", epub(a="<img>"), "without any text"),
         ("xml.docx", zipped(**{"word/document.xml": b" " * (2**27 + 1)}), "134,217,728 bytes"),
     ],
 )

@@ -23,6 +23,7 @@ from stratagraph._files import (
     csv_rows,
     from_html,
     from_markdown,
+    from_rst,
     json_rows,
     kind_of,
     mailbox_rows,
@@ -341,6 +342,8 @@ def _whole(file: Found, kind: Kind, text: str, contents: _Contents) -> Iterator[
         yield _document(file, from_html(text))
     elif kind == "Markdown":
         yield _document(file, from_markdown(text))
+    elif kind == "reStructuredText":
+        yield _document(file, from_rst(text))
     else:
         yield Document(file.name, text, {"source": file.name})
 

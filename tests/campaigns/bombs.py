@@ -13,6 +13,7 @@ from pathlib import Path
 from stratagraph.server import reading
 from stratagraph.server.jobs import Job
 from tests.campaigns.trials import Tally
+from tests.test_files import epub, zipped
 
 MEMORY = reading.MEMORY + 200 * 2**20  # with what the process starts with
 
@@ -105,9 +106,42 @@ def _json(chance: random.Random) -> bytes:
     return chance.choice((b"[" * size, b"[" + b"[]," * size + b"[]]", b'[{"a":' * size, b"9" * size))
 
 
+def _odt(chance: random.Random) -> bytes:
+    unit, count = chance.choice(
+        ((b"<text:p>a</text:p>", 3 * 10**6), (b'<text:s text:c="9999"/>', 2 * 10**6), (b"<text:p>", 10**6))
+    )
+    body = b'<x xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"><text:p>%s</text:p></x>'
+    return zipped(
+        **{"mimetype": b"application/vnd.oasis.opendocument.text", "content.xml": body % (unit * count)}
+    )
+
+
+def _epub(chance: random.Random) -> bytes:
+    chapter = chance.choice(("<p>a", "<i>b</i>", "<!--", "a", "<div>" * 400 + "</div>" * 400))
+    many = chance.choice((1, 100))
+    return epub(**{f"c{number}": chapter * (10**6 // many) for number in range(many)})
+
+
+def _rst(chance: random.Random) -> bytes:
+    return chance.choice((b"a\n=\n", b":r:`a", b"``", b"*a ", b".. note::\n", b":a: b\n")) * 10**6
+
+
+def _mail(chance: random.Random) -> bytes:
+    part = b"Content-Type: multipart/mixed; boundary=a\n\n--a\n"
+    return chance.choice(
+        (part * 10**4, b"a: b\n" * 10**6, b"Subject: =?utf-8?q?a?=\n" + b" =?utf-8?q?a?=\n" * 10**5)
+    )
+
+
+def _notebook(chance: random.Random) -> bytes:
+    cell = b'{"cell_type": "markdown", "source": "%s"},' % chance.choice((b"a", b"# a", b"```"))
+    return b'{"cells": [' + cell * 10**6 + b'{"cell_type": "raw", "source": ""}]}'
+
+
 KINDS = {
     "docx": _docx, "pptx": _pptx, "xlsx": _xlsx, "pdf": _pdf, "html": _html, "md": _markdown, "csv": _csv,
     "json": _json, "jsonl": _json, "txt": _csv,
+    "odt": _odt, "epub": _epub, "rst": _rst, "eml": _mail, "mbox": _mail, "ipynb": _notebook,
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Trials per unit of `--trials`: some kinds need more than others to meet something.
 SMALL = {
     "adapters": 12,
-    "bombs": 10,
+    "bombs": 16,
     "caches": 3,
     "cancellations": 10,
     "damage": 14,

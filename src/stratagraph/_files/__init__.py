@@ -3,21 +3,26 @@
 kinds       what a file is, by what is in it
 pdf         pages
 office      DOCX, PPTX, XLSX
+books       ODT, EPUB
 markup      HTML, Markdown
+restructured    reStructuredText
 rows        CSV and JSON
 mail        messages, mailboxes, notebooks
+walk        the files below a path
 
 What a reader needs beyond the base is in the extra `files`; without it such a file is left out, and said so.
 """
 
 from __future__ import annotations
 
+from stratagraph._files.books import from_epub, from_odt
 from stratagraph._files.kinds import Kind, kind_of
 from stratagraph._files.made import Made, Unreadable
 from stratagraph._files.mail import from_mail, from_notebook, mailbox_rows
 from stratagraph._files.markup import from_html, from_markdown
 from stratagraph._files.office import from_docx, from_pptx, from_xlsx
 from stratagraph._files.pdf import from_pdf
+from stratagraph._files.restructured import from_rst
 from stratagraph._files.rows import bounded_lines, csv_rows, json_rows
 
 __all__ = [
@@ -29,6 +34,7 @@ __all__ = [
     "csv_rows",
     "from_html",
     "from_markdown",
+    "from_rst",
     "json_rows",
     "kind_of",
     "mailbox_rows",
@@ -39,6 +45,8 @@ READERS = {
     "DOCX": from_docx,
     "PPTX": from_pptx,
     "XLSX": from_xlsx,
+    "ODT": from_odt,
+    "EPUB": from_epub,
     "mail": from_mail,
     "notebook": from_notebook,
 }

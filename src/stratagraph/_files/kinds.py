@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import zipfile
+import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from stratagraph._files.made import ENTRIES, LARGEST, MARKUP, Unreadable
 
 Kind = Literal[
-    "PDF", "DOCX", "PPTX", "XLSX", "HTML", "Markdown", "CSV", "JSON", "JSON lines", "mail", "mailbox",
-    "notebook", "text",
+    "PDF", "DOCX", "PPTX", "XLSX", "ODT", "EPUB", "HTML", "Markdown", "reStructuredText", "CSV", "JSON",
+    "JSON lines", "mail", "mailbox", "notebook", "text",
 ]  # fmt: skip
 _SUFFIXES: dict[str, Kind] = {
     **dict.fromkeys((".htm", ".html", ".xhtml"), "HTML"),
@@ -19,6 +21,7 @@ _SUFFIXES: dict[str, Kind] = {
     **dict.fromkeys((".csv", ".tsv"), "CSV"),
     **dict.fromkeys((".jsonl", ".ndjson"), "JSON lines"),
     ".json": "JSON",
+    ".rst": "reStructuredText",
     ".eml": "mail",
     ".mbox": "mailbox",
     ".ipynb": "notebook",
@@ -27,7 +30,10 @@ _PARTS: dict[str, Kind] = {
     "word/document.xml": "DOCX",
     "ppt/presentation.xml": "PPTX",
     "xl/workbook.xml": "XLSX",
+    "META-INF/container.xml": "EPUB",
 }
+_OPEN_DOCUMENT = b"application/vnd.oasis.opendocument."
+_MARKUP = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf")
 _SVG = re.compile(rb"(?>\s|<\?.*?\?>|<!--.*?-->|<!doctype svg[^>]*>)*+<(?:\w+:)?svg[\s>]", re.DOTALL)
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
@@ -59,18 +65,25 @@ def kind_of(path: Path, head: bytes) -> Kind:
 
 
 def _in_archive(path: Path) -> Kind:
+    open_document = b""
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
-    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+            with suppress(KeyError), archive.open("mimetype") as file:
+                open_document = file.read(100).strip()
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, zlib.error) as error:
         raise Unreadable(f"a damaged archive ({error})") from None
     if sum(entry.file_size for entry in entries) > LARGEST:
         raise Unreadable(f"an archive that unpacks to more than {LARGEST:,} bytes")
     if len(entries) > ENTRIES:
         raise Unreadable(f"an archive of more than {ENTRIES:,} files")
-    markup = (entry.file_size for entry in entries if entry.filename.endswith((".xml", ".rels")))
+    markup = (entry.file_size for entry in entries if entry.filename.endswith(_MARKUP))
     if sum(markup) > MARKUP:
         raise Unreadable(f"an archive whose XML unpacks to more than {MARKUP:,} bytes")
+    if open_document.startswith(_OPEN_DOCUMENT):
+        if open_document != _OPEN_DOCUMENT + b"text":
+            raise Unreadable("OpenDocument that is no text; save it as XLSX or PPTX")
+        return "ODT"
     names = {entry.filename for entry in entries}
     kind = next((kind for part, kind in _PARTS.items() if part in names), None)
     if kind is None:

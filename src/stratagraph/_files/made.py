@@ -14,6 +14,8 @@ LARGEST = 2**29
 """Bytes that an archive may unpack to, and characters that a file may hold."""
 MARKUP = 2**27
 """Bytes of XML that an archive may unpack to; parsers need several times as much memory."""
+ENTRY = 2**26
+"""Bytes that one file in an archive may have, where it is read whole."""
 ENTRIES = 10_000
 """Files that an archive may hold."""
 PAGES = 20_000

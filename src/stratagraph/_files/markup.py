@@ -18,6 +18,14 @@ _FIELD = re.compile(r"^([A-Za-z_][\w .-]*):[ \t]*(.*)$")
 
 def from_html(text: str) -> Made:
     """The visible text, without scripts and navigation; a heading begins a section."""
+    made = html_text(text)
+    if not made.text:
+        raise Unreadable("HTML without any text")
+    return made
+
+
+def html_text(text: str) -> Made:
+    """What `from_html` returns, or an empty text."""
     try:
         from bs4 import BeautifulSoup
     except ImportError:
@@ -48,10 +56,7 @@ def from_html(text: str) -> Made:
     if made.text:
         return made
     writer.add(body.get_text("\n", strip=True))
-    made = writer.made({"title": title})
-    if not made.text:
-        raise Unreadable("HTML without any text")
-    return made
+    return writer.made({"title": title})
 
 
 def from_markdown(text: str) -> Made:
