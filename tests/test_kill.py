@@ -126,3 +126,25 @@ def _check_finishing(folder: Path, operation: str, log: Path, after: dict[str, o
 
 def test_the_documents_of_the_trial_differ() -> None:
     assert len({document.text for document in documents(0, 160)}) == 160
+
+
+def test_a_temporary_index_does_not_outlast_a_killed_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = (
+        "import os, sys, tempfile; tempfile.tempdir = sys.argv[1]\n"
+        "import stratagraph as sg\n"
+        "index = sg.build_index(['The secret of Skerry.'], embedder=sg.HashingEmbedder(), progress=False)\n"
+        "print(index.path, flush=True); os.abort()"
+    )
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with sg.build_index(["Kept."], embedder=sg.HashingEmbedder(), progress=False) as living:
+        command = [sys.executable, "-c", script, str(tmp_path)]
+        killed = subprocess.run(command, capture_output=True, text=True, check=False)
+        left = Path(killed.stdout.strip())
+        assert left.is_relative_to(tmp_path)
+        assert left.is_dir()
+        sg.build_index(["Next."], embedder=sg.HashingEmbedder(), progress=False).close()
+        assert not left.exists()
+        assert living.retrieve("Kept").hits
+    assert not list(tmp_path.iterdir())

@@ -63,6 +63,18 @@ def test_uploads_of_a_killed_server_are_removed_at_the_next_start(
     assert not kept.exists()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="links are those of POSIX")
+def test_links_among_temporary_folders_are_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "letter.txt").write_text("mine")
+    (tmp_path / "stratagraph-upload-link").symlink_to(tmp_path / "own")
+    reading.Uploads().close()
+    assert [path.name for path in (tmp_path / "own").iterdir()] == ["letter.txt"]
+
+
 def test_a_table_that_is_uploaded_again_loses_the_rows_that_it_lacks(client: Callable[..., Client]) -> None:
     server = client()
     before = "id,text\na,Ida Fenn painted the lighthouse.\nb,Olaf Strand left.\n"

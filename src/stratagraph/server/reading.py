@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,10 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import stratagraph as sg
-from stratagraph.errors import StratagraphError
 from stratagraph.server.jobs import Job
-from stratagraph.store.files import Directory
-from stratagraph.store.lock import WriterLock
+from stratagraph.store.temporary import TemporaryFolder
 
 PREFIX = "stratagraph-upload-"
 CPU_SECONDS = 10
@@ -37,38 +34,22 @@ OUTPUT = 128 * 2**20
 
 
 class Uploads:
-    """Folders of uploaded files, inside one folder of this server that it holds the lock of.
-
-    Folders of servers that died, which nobody holds the lock of, are removed first.
-    """
+    """Folders of uploaded files, inside one temporary folder of this server."""
 
     def __init__(self) -> None:
-        for old in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-            try:
-                with Directory.open(old) as folder, WriterLock(folder, None):
-                    shutil.rmtree(old, ignore_errors=True)
-            except (OSError, StratagraphError):
-                continue  # another server's, or another user's
-        self._root: Path | None = None
+        self._root = TemporaryFolder(PREFIX)
         self._making = threading.Lock()
 
     def folder(self) -> Path:
         """A new empty folder."""
         with self._making:
-            if self._root is None or not self._root.is_dir():
-                self._root = Path(tempfile.mkdtemp(prefix=PREFIX))
-                self._directory = Directory.open(self._root)
-                self._lock = WriterLock(self._directory, None)
-                self._lock.__enter__()
-        return Path(tempfile.mkdtemp(dir=self._root))
+            if not self._root.path.is_dir():
+                self._root = TemporaryFolder(PREFIX)
+        return Path(tempfile.mkdtemp(dir=self._root.path))
 
     def close(self) -> None:
         """Remove all uploads."""
-        if self._root is not None:
-            self._lock.__exit__(None, None, None)
-            self._directory.close()
-            shutil.rmtree(self._root, ignore_errors=True)
-            self._root = None
+        self._root.close()
 
 
 def read_upload(path: Path, name: str, job: Job) -> tuple[list[sg.Document | sg.StreamedDocument], bool]:

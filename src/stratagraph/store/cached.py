@@ -7,7 +7,6 @@ folder read-only for everyone else.
 from __future__ import annotations
 
 import hashlib
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,11 +17,12 @@ from typing import Self
 from stratagraph.errors import Damaged, Locked, NotAnIndex, StoreError
 from stratagraph.store.checksums import Check, as_check, problem
 from stratagraph.store.copying import keep_known_calls, take_over
-from stratagraph.store.folder import DEFAULT_CHECK, IndexFolder
+from stratagraph.store.folder import DEFAULT_CHECK, TEMPORARY, IndexFolder
 from stratagraph.store.layout import ORIGIN, Layout, made_layout
 from stratagraph.store.lock import WriterLock
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.remote import Remote, shown
+from stratagraph.store.temporary import TemporaryFolder
 
 _RACES = 20  # how often a writer may replace the generation that is being fetched
 _WAIT = 600.0  # seconds that another process may take to fetch into the same folder
@@ -31,8 +31,10 @@ _WAIT = 600.0  # seconds that another process may take to fetch into the same fo
 class CachedFolder(IndexFolder):
     """The local copy of an index behind a URL; made by `at`."""
 
-    def __init__(self, remote: Remote, layout: Layout, *, private: bool, check: Check) -> None:
-        super().__init__(layout, private=private, check=check)
+    def __init__(
+        self, remote: Remote, layout: Layout, *, temporary: TemporaryFolder | None, check: Check
+    ) -> None:
+        super().__init__(layout, temporary=temporary, check=check)
         self._remote = remote
 
     @classmethod
@@ -51,10 +53,12 @@ class CachedFolder(IndexFolder):
         as_check(check)
         remote = Remote.at(url)
         remote.current()  # before a folder is made for it
-        private = cache_dir is None
         name = hashlib.sha256(url.rstrip("/").encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        path = Path(tempfile.mkdtemp(prefix="stratagraph-")) if cache_dir is None else cache_dir / name
-        folder = cls(remote, made_layout(path), private=private, check=check)
+        temporary, path = None, cache_dir and cache_dir / name
+        if path is None:
+            temporary = TemporaryFolder(TEMPORARY)
+            path = temporary.path / "index"
+        folder = cls(remote, made_layout(path), temporary=temporary, check=check)
         try:
             folder._mark(shown(url))
             folder.refresh()

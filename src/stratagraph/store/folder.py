@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import warnings
 import weakref
 from collections.abc import Iterator
@@ -27,8 +25,10 @@ from stratagraph.store.lock import WriterLock
 from stratagraph.store.remote import Remote, publish
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
+from stratagraph.store.temporary import TemporaryFolder
 from stratagraph.store.verify import Inspect, verify
 
+TEMPORARY = "stratagraph-index-"
 DEFAULT_CHECK: Check = "sampled"
 _RACES = 20  # how often a reader may find that a writer has just replaced the generation it was opening
 
@@ -54,7 +54,7 @@ class IndexFolder:
         self,
         layout: Layout,
         *,
-        private: bool = False,
+        temporary: TemporaryFolder | None = None,
         made: bool = False,
         check: Check = DEFAULT_CHECK,
         table: VectorTable | None = None,
@@ -73,9 +73,9 @@ class IndexFolder:
         self._snapshot: tuple[int, Snapshot] | None = None
         self._opening = Lock()
         self._finalizer = (
-            weakref.finalize(self, _remove_private, self.path, os.getpid(), self.calls, self.journal)
-            if private
-            else None
+            None
+            if temporary is None
+            else weakref.finalize(self, _remove_temporary, temporary, self.calls, self.journal)
         )
 
     @classmethod
@@ -95,7 +95,8 @@ class IndexFolder:
             If it holds an index that cannot be read.
         """
         if path is None:
-            return cls(made_layout(Path(tempfile.mkdtemp(prefix="stratagraph-"))), private=True)
+            temporary = TemporaryFolder(TEMPORARY)
+            return cls(made_layout(temporary.path / "index"), temporary=temporary)
         made = not path.exists()
         folder = cls(made_layout(path), made=made, table=table)
         folder._moving = table is not None
@@ -460,9 +461,9 @@ class IndexFolder:
             raise ClosedIndex(f"index '{self.path}' was closed; open it again with open_index")
 
 
-def _remove_private(path: Path, owner: int, calls: SqliteCalls, journal: Journal) -> None:
-    """Remove a private folder, which nobody else knows; a forked child leaves it to its parent."""
-    if owner == os.getpid():
+def _remove_temporary(folder: TemporaryFolder, calls: SqliteCalls, journal: Journal) -> None:
+    """Remove a temporary folder, which nobody else knows; a forked child leaves it to its parent."""
+    if folder.owner == os.getpid():
         calls.close()
         journal.close()
-        shutil.rmtree(path, ignore_errors=True)
+        folder.close()
