@@ -1,11 +1,11 @@
-"""How well "nothing answers this" is told from questions that are answered, by the words that hits have.
+"""How well answers without a model refuse what a corpus does not speak of.
 
-    python cookbook/benchmarks/unanswerable.py DATA_FOLDER NAME NAME ... [--hashed]
+    python cookbook/benchmarks/unanswerable.py DATA_FOLDER NAME NAME ... [--questions 120]
 
-Each named folder has `corpus.jsonl` and `questions.jsonl`; a question without `supporting_ids` cannot be
-answered from its corpus. Questions of the other folders, 40 of each, are foreign to it. Printed for each:
-the share of its questions that are refused wrongly, and of those that cannot be answered and of foreign ones
-that are not refused; first with the thresholds in force, then with those chosen on the other folders alone.
+NAME is a folder with `corpus.jsonl` and `questions.jsonl`, or `demo`. Questions with gold documents are good;
+`OFF_TOPIC` has 33 that none of the corpora answers but by chance. Printed for each corpus: the share of good
+questions that are refused and the number of off-topic ones; with the settings in force, then with the largest
+threshold at which at most 3.5 % of the good questions of the other corpora are refused on average.
 """
 
 import argparse
@@ -16,78 +16,93 @@ import numpy as np
 
 import stratagraph as sg
 from stratagraph.eval.datasets import load_dataset
-from stratagraph.models.local import HashingEmbedder
-from stratagraph.pipeline import evidence
+from stratagraph.models.local import MiniLMEmbedder
+from stratagraph.pipeline.evidence import ALIKE_NAMED, GENERAL, LEAST_ALIKE
 
-GRID = [
-    (words, names, together)
-    for words in (0.0, 0.15, 0.25, 0.34, 0.4, 0.5)
-    for names in (0.0, 0.34, 0.5, 0.67)
-    for together in (0.0, 0.15, 0.2, 0.25)
-]
-FALSE_REFUSAL = 2  # how much worse it is than an answer from what does not answer
-FOREIGN = 40
-K = 8
-
-# Kind of a question (answerable, unanswerable, foreign), the shares of its words and names in the hits, and
-# of its words in one sentence.
-Row = tuple[str, float, float, float]
-Least = tuple[float, float, float]
+REFUSED = 0.035
+OFF_TOPIC = """
+    What is the capital of France?
+    How do I bake sourdough bread at home?
+    Who won the football world cup in 2014?
+    What is a monad in Haskell?
+    How do I reset my router password?
+    Which planet has the most moons?
+    What is the boiling point of ethanol?
+    How many chromosomes does a human cell have?
+    Who painted the ceiling of the Sistine Chapel?
+    What does the HTTP status code 404 mean?
+    How do I undo the last commit in git?
+    What is the recommended daily dose of vitamin D?
+    When was the Berlin Wall built?
+    How long should I boil an egg?
+    What is the difference between a virus and a bacterium?
+    Which vaccine protects against measles?
+    How do interest rates affect inflation?
+    What causes a lunar eclipse?
+    Who invented the telephone?
+    How do I train a neural network on a GPU?
+    What is the speed of light?
+    Can I deduct my home office from my taxes?
+    How do I change a flat bicycle tyre?
+    What are the rules of offside in soccer?
+    Who discovered penicillin?
+    What is the population of Tokyo?
+    How does photosynthesis work?
+    What is the best way to learn Spanish?
+    How do I remove red wine stains from a carpet?
+    Which element has the atomic number 79?
+    How tall is Mount Kilimanjaro?
+    What is the plot of Hamlet?
+    How do I configure a firewall in Linux?
+"""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="+")
-    parser.add_argument("--hashed", action="store_true", help="by hashed words, which cost less than MiniLM")
+    parser.add_argument("--questions", type=int, default=120)
     given = parser.parse_args()
-    embedder = HashingEmbedder() if given.hashed else None
-    data = {name: load_dataset(given.folder / name) for name in given.names}
-    rows = {name: measured(data, name, embedder) for name in data}
-    for name, own in rows.items():
-        show(name, "in force", own, (evidence.LEAST_WORDS, evidence.LEAST_NAMES, evidence.LEAST_TOGETHER))
-        others = [each for other, each in rows.items() if other != name]
+    scores = {name: measured(given.folder, name, given.questions) for name in given.names}
+    for name, own in scores.items():
+        show(name, "in force", own, LEAST_ALIKE)
+        others = [good for other, (good, _) in scores.items() if other != name]
+        grid = [least for least in np.arange(0, 6, 0.05) if mean_refused(others, least) <= REFUSED]
         if others:
-            show(
-                name, "left out", own, min(GRID, key=lambda least: sum(loss(each, least) for each in others))
-            )
+            show(name, "left out", own, max(grid, default=0.0))
 
 
-def measured(data, name: str, embedder) -> list[Row]:
-    """The shares for the questions of a corpus and for foreign ones."""
-    index = sg.build_index(data[name].documents, "lshtree", embedder=embedder, progress=False)
-    own = [("answerable" if q.supporting_ids else "unanswerable", q.question) for q in data[name].questions]
-    pick = random.Random(0)
-    for other in data:
-        if other != name:
-            questions = [each.question for each in data[other].questions if each.supporting_ids]
-            own += [("foreign", q) for q in pick.sample(questions, min(FOREIGN, len(questions)))]
-    found = []
-    for kind, question in own:
-        hits = index.retrieve(question, k=K, view="chunks").hits
-        texts = [hit.text for hit in hits if hit.score > 0]
-        found.append((kind, *evidence.shares(question, texts), evidence.together(question, texts)))
+def measured(folder: Path, name: str, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """How alike the corpus is to its own questions, and to those that are off topic."""
+    data = load_dataset(name if name == "demo" else folder / name)
+    good = [each.question for each in data.questions if each.supporting_ids]
+    random.Random(0).shuffle(good)
+    embedder = MiniLMEmbedder()
+    index = sg.build_index(data.documents, embedder=embedder, progress=False)
+    reader = index._serve()
+    background = reader.background([embedder.embed_query(each) for each in GENERAL])
+
+    def alike(question: str) -> float:
+        found = index.retrieve(question, view="chunks")
+        sources = [source for hit in found.hits for source in hit.sources]
+        similarity, names = reader.likeness(question, found.vector, sources)
+        return (similarity - background.best) / background.spread + ALIKE_NAMED * min(1.0, names)
+
+    off = [line.strip() for line in OFF_TOPIC.strip().splitlines()]
+    scores = [np.array([alike(each) for each in asked]) for asked in (good[:most], off)]
     index.close()
-    return found
+    return scores[0], scores[1]
 
 
-def refused(rows: list[Row], kind: str, least: Least) -> float:
-    """The share of the questions of a kind that are refused; not a number where there are none."""
-    told = [any(x < y for x, y in zip(shares, least, strict=True)) for own, *shares in rows if own == kind]
-    return float(np.mean(told)) if told else float("nan")
+def mean_refused(good: list[np.ndarray], least: float) -> float:
+    return float(np.mean([np.mean(each < least) for each in good]))
 
 
-def loss(rows: list[Row], least: Least) -> float:
-    return FALSE_REFUSAL * refused(rows, "answerable", least) + 1 - refused(rows, "foreign", least)
-
-
-def show(name: str, how: str, rows: list[Row], least: Least) -> None:
-    wrongly = refused(rows, "answerable", least)
-    passed = [1 - refused(rows, kind, least) for kind in ("unanswerable", "foreign")]
+def show(name: str, how: str, scores: tuple[np.ndarray, np.ndarray], least: float) -> None:
+    good, off = scores
     print(
-        f"{name:20} {how} (words {least[0]:.2f}, names {least[1]:.2f}, together {least[2]:.2f}): "
-        f"refused wrongly {wrongly:.3f}, "
-        f"not refused: unanswerable {passed[0]:.3f}, foreign {passed[1]:.3f}",
+        f"{name:20} {how} (least {least:.2f}): refused {np.mean(good < least):.3f} of {len(good)} good "
+        f"questions, {np.sum(off < least)} of {len(off)} off-topic ones",
         flush=True,
     )
 

@@ -27,6 +27,7 @@ from stratagraph.pipeline.answer import Draft, cited, generate
 from stratagraph.pipeline.answer import stream as stream_answer
 from stratagraph.pipeline.decompose import TracedHits, fused, subquestions
 from stratagraph.pipeline.decompose import decompose as name_entities
+from stratagraph.pipeline.evidence import GENERAL
 from stratagraph.pipeline.extractive import extract_answer
 from stratagraph.pipeline.rerank import Reranker, scored
 from stratagraph.protocols import Vectors
@@ -235,7 +236,7 @@ class Asking:
             if self.gate.has_llm and retrieval.hits:
                 text, citations, extractive = await self._written(retrieval, how)
             else:
-                text, citations = await extract_answer(retrieval, self.gate, length=how.length)
+                text, citations = await self._extracted(retrieval, how)
                 extractive = True
         return self._answered(text, citations, retrieval, extractive=extractive)
 
@@ -258,9 +259,23 @@ class Asking:
                 RuntimeWarning,
                 stacklevel=2,
             )
-            text, citations = await extract_answer(retrieval, self.gate, length=how.length)
-            return text, citations, True
+            return *await self._extracted(retrieval, how), True
         return text, citations, False
+
+    async def _extracted(
+        self, retrieval: Retrieval, how: AnswerArguments
+    ) -> tuple[str, tuple[Citation, ...]]:
+        """Sentences of the hits, or that nothing answers the question."""
+        question = retrieval.query[:LONGEST]
+        vector = retrieval.vector if retrieval.vector is not None else await self._vector(question)
+        alike = None
+        sources = list(dict.fromkeys(source for hit in retrieval.hits for source in hit.sources))
+        if sources and not self.gate.words_only:
+            general = await asyncio.gather(*map(self._vector, GENERAL))
+            background = await asyncio.to_thread(self.reader.background, general)
+            likeness = await asyncio.to_thread(self.reader.likeness, question, vector, sources)
+            alike = None if likeness is None else background.is_alike(*likeness)
+        return await extract_answer(retrieval, vector, self.gate, alike=alike, length=how.length)
 
     async def stream(
         self, question: str | Retrieval, arguments: SearchArguments, *, how: AnswerArguments
@@ -277,7 +292,7 @@ class Asking:
         self, retrieval: Retrieval, how: AnswerArguments
     ) -> AsyncGenerator[str | Answer, None]:
         if not self.gate.has_llm or not retrieval.hits:
-            text, citations = await extract_answer(retrieval, self.gate, length=how.length)
+            text, citations = await self._extracted(retrieval, how)
             yield text
             yield self._answered(text, citations, retrieval, extractive=True)
             return

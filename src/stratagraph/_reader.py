@@ -25,12 +25,14 @@ from stratagraph.methods import get_method
 from stratagraph.methods.base import Description, Opened, Origin, Ranking, Searcher
 from stratagraph.pipeline.checks import Checks, damage
 from stratagraph.pipeline.drift import DRIFT
+from stratagraph.pipeline.evidence import Background
 from stratagraph.pipeline.excerpts import Excerpts
 from stratagraph.pipeline.filters import compile_where
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.nearest import HnswlibConfig, Nearest
 from stratagraph.pipeline.ranking import filled, interleaved, labelled, taken
 from stratagraph.pipeline.walk import SIMILAR_PASSAGES, PassageWalk, Provenance, Similar
+from stratagraph.protocols import Vectors
 from stratagraph.question import Allowed, Mask, Question, Sources, Where
 from stratagraph.records import Chunk, Metadata
 from stratagraph.results import Hit
@@ -41,6 +43,8 @@ PASSAGES = "chunks"
 """Name under which the arrays of `Nearest` over the corpus' vectors are kept."""
 MORE = 3
 """Times as many results are ranked where some of the first repeat others."""
+SAMPLE = 2048
+"""Passages of which the similarities to general questions are taken."""
 SPARE = 4
 """Times as many of a method's nodes as its share are ranked for the default view: some may be passages."""
 
@@ -51,6 +55,7 @@ class Answering(ABC):
     def __init__(self, snapshot: Snapshot | JoinedSnapshot) -> None:
         self.snapshot = snapshot
         self._searchers: dict[str, Searcher] = {}
+        self._background: Background | None = None
         self._lock = Lock()
 
     @property
@@ -170,6 +175,25 @@ class Answering(ABC):
             self, f"similar {size}", lambda: self._nearest.search(question.vector, size, allowed)
         )
         return rows[:k], similarity[:k]
+
+    def background(self, vectors: Sequence[Vectors]) -> Background:
+        """How similar this generation is to the general questions with these vectors; computed once."""
+        if self._background is None:
+            rows = np.unique(np.linspace(0, self.snapshot.size - 1, SAMPLE).astype(np.int64))
+            similarities = self.snapshot.vectors[rows] @ np.stack(vectors, axis=1)
+            best = [float(self._nearest.search(vector, 1)[1][0]) for vector in vectors]
+            self._background = Background(float(np.median(best)), float(similarities.std(axis=0).mean()))
+        return self._background
+
+    def likeness(self, question: str, vector: Vectors, sources: Sequence[str]) -> tuple[float, float] | None:
+        """The best similarity of a question to these chunks, and the mass of its names.
+
+        None if no chunk is in this generation.
+        """
+        rows = np.array(sorted(self.snapshot.row_of(sources).values()), np.int64)
+        if not len(rows):
+            return None
+        return float((self.snapshot.vectors[rows] @ vector).max()), self._walk.named(question)
 
     def describe(self, method: str) -> Description:
         """Counts of a method's index."""

@@ -39,7 +39,9 @@ class ChatModel(Protocol):
 class Embedder(Protocol):
     """Embeds texts. `aembed_documents` and `aembed_query` are preferred where they exist.
 
-    The optional `name` is the embedder's fingerprint; without it, the class and the dimension are.
+    The optional `name` is the embedder's fingerprint; without it, the class and the dimension are. The
+    optional `words_only` is True if texts without common words are never similar: questions are then judged
+    by words, where an answer without a model may be refused.
     """
 
     def embed_documents(self, texts: list[str]) -> Sequence[Sequence[float]]:

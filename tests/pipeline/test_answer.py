@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 import pytest
 
@@ -10,6 +11,7 @@ import stratagraph as sg
 from stratagraph.demo import documents, questions
 from stratagraph.pipeline.evidence import answers, telling
 from stratagraph.pipeline.headings import is_byline, statements, title_line
+from stratagraph.question import Length
 from stratagraph.results import NOTHING_FOUND
 from stratagraph.testing import FakeEmbedder
 
@@ -18,10 +20,10 @@ def said(text: str) -> list[str]:
     return [text[start:end] for start, end in statements(text)]
 
 
-def answer(question: str, *texts: str) -> str:
+def answer(question: str, *texts: str, length: Length | None = None) -> str:
     index = sg.build_index(list(texts), "lshtree", embedder=FakeEmbedder())
-    text = index.answer(question).text
-    assert asyncio.run(index.aanswer(question)).text == text
+    text = index.answer(question, length=length).text
+    assert asyncio.run(index.aanswer(question, length=length)).text == text
     return text
 
 
@@ -109,6 +111,7 @@ def test_a_chain_is_followed_by_the_names_that_each_answer_brings_in() -> None:
         "The light at Crake\nThe lighthouse is old. Its keeper is the daughter of a smith, Hanna Siskin.",
         "Hanna Siskin\nShe was born at Sarn. Her wage is 96 crowns.",
         *[f"Town {n}\nThe smiths of town {n} are poor. The fish are dear." for n in range(6)],
+        length="full",
     )
     assert told.index("Hanna Siskin") < told.index("96 crowns")
 
@@ -153,6 +156,40 @@ def test_a_question_in_another_language_is_not_judged_by_words() -> None:
     assert not answers("Wie heißt die Hauptstadt?", ["Das Brot ist die Speise der Leute, wie man sagt."])
 
 
+def test_an_answer_ends_with_the_sentence_that_answers() -> None:
+    told = answer(
+        "How many steps does the Gull Stair have?",
+        "The Gull Stair has sixty-one steps. It is green with weed. Crake has no harbour. Few land there.",
+        "Begin at the Fish Quay before eight. The selling is loudest there. Gulls are many.",
+    )
+    assert told == "The Gull Stair has sixty-one steps. [1]"
+
+
+def test_questions_unlike_the_index_are_refused_though_they_share_its_words() -> None:
+    index = sg.build_index(documents(), embedder=Meanings(), progress=False)
+    bread = "How do I bake bread for the islands of the council at home?"
+    assert answers(bread, [document.text for document in documents()])
+    assert index.answer(bread).text == NOTHING_FOUND
+    assert index.answer("Why did the bridge break?").text != NOTHING_FOUND
+    found = index.retrieve(bread)
+    assert index.answer(found.with_hits(found.hits[:2])).text == NOTHING_FOUND
+
+
+class Meanings:
+    """An embedder with one topic, which passages and questions about a bridge have."""
+
+    name = "meanings"
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self._at(0.02 * (len(text) % 7)) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return self._at(0.2 if "bridge" in text else 1.4)
+
+    def _at(self, angle: float) -> list[float]:
+        return [math.cos(angle), math.sin(angle)]
+
+
 def test_a_byline_answers_who_asks_for_it() -> None:
     contract = (
         "Alder Works delivers forty trams before May 2031. Penalties are 2 percent of the price for each "
@@ -167,6 +204,7 @@ def test_what_comes_next_is_told_before_what_is_farther_away() -> None:
         "Who finished the telegraph cable?",
         "Bees sleep. Honey is sold at noon. Salt is dear. The telegraph cable was finished. Divers counted "
         "23 miles. Apples ripen late. Wind rose again. Nobody slept.",
+        length="full",
     )
     assert "Divers counted 23 miles." in told
 

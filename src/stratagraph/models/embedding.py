@@ -213,6 +213,11 @@ class Embedder:
         """Whether parts of passages can be embedded (`protocols.SpanEmbedder`)."""
         return offers_spans(self._embedding.embedder)
 
+    @property
+    def words_only(self) -> bool:
+        """See `protocols.Embedder`."""
+        return bool(getattr(self._embedding.embedder, "words_only", False))
+
     def keys(self, passage: Passage) -> list[str]:
         """The journal's keys of a passage and its parts."""
         text = passage.text

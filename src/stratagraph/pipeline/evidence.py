@@ -1,12 +1,15 @@
-"""How many of a question's words texts have, and whether that is enough to answer from them.
+"""Whether an index speaks of what a question asks, and how many of its words texts have.
 
-Words are counted, because similarities of unrelated texts differ from embedder to embedder.
+The best similarity of a question is compared with that of general questions, which an index answers only by
+chance: similarities of unrelated texts differ from embedder to embedder and from corpus to corpus. Where the
+embedder compares words alone, the question's words are counted in the hits instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from math import log
+from typing import NamedTuple
 
 from stratagraph.pipeline.extraction.by_rules import proper_names, question_entities
 from stratagraph.pipeline.headings import statements
@@ -27,9 +30,54 @@ LEAST_TOGETHER = 0.2
 Refuses 0 of 209 answerable questions of four corpora and the demo, and 2 of 60 of multihop_rag_dev, whose
 questions are long; with .25 it refuses a sixth of those.
 """
+GENERAL = (
+    "Who wrote the novel War and Peace?",
+    "How do I renew my passport?",
+    "What time does the supermarket open on Sunday?",
+    "Why is the sky blue?",
+    "How many players are in a basketball team?",
+    "What is the square root of 144?",
+    "How do I install Python on Windows?",
+    "Which ingredients do I need for pancakes?",
+    "What are the symptoms of the flu?",
+    "When did the Second World War end?",
+    "How far is the Moon from the Earth?",
+    "What is the currency of Japan?",
+    "How do I sort a list in Java?",
+    "Who composed the Ninth Symphony?",
+    "What is the capital of Australia?",
+    "How can I lose weight quickly?",
+)
+"""Questions that few corpora answer; one that answers some of them changes their median little."""
+LEAST_ALIKE = 2.5
+"""Least similarity of a question's best hit, above that of general questions, in spreads of similarities."""
+ALIKE_NAMED = 1.6
+"""What a name in the question that one passage has adds to it.
+
+Both measured by `cookbook/benchmarks/unanswerable.py`, with each corpus left out in turn.
+"""
 _LATIN_END = "\u0250"  # the first letter behind those of Latin script
 _ENDINGS = ("ing", "ed", "es", "s")
 _SHORTEST = 4  # letters of a stem
+
+
+class Background(NamedTuple):
+    """How similar an index is to questions that have nothing to do with it.
+
+    `best` is the median over general questions of the similarity of their best passage; `spread` is the
+    standard deviation of their similarities to all passages.
+    """
+
+    best: float
+    spread: float
+
+    def is_alike(self, similarity: float, names: float) -> bool:
+        """Whether a question is more similar to its best hit than unrelated questions are.
+
+        `names` is the restart mass of its names (`pipeline.fusion.Gate`).
+        """
+        above = (similarity - self.best) / max(self.spread, 1e-6)
+        return above + ALIKE_NAMED * min(1.0, names) >= LEAST_ALIKE
 
 
 def answers(question: str, texts: Sequence[str]) -> bool:

@@ -280,9 +280,18 @@ class PassageWalk:
             return self._walked(evidence, linked, asked, seeds or Seeds())
         return self._described(evidence, *_without_a_graph(evidence, rank), rank, None)
 
-    def _walked(self, evidence: _Evidence, linked: Linked, asked: int, seeds: Seeds) -> RankedPassages:
-        names = 1.0 / np.maximum(self._frequency[linked.named], 1)
+    def named(self, question: str) -> float:
+        """The restart mass of the names in a question; see `Gate.names`."""
+        linked = link(question[:LONGEST], self._ground.names, frequency=self._frequency)
+        return float(sum(each.sum() for each in self._names(linked)))
+
+    def _names(self, linked: Linked) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Restart masses of the entities that a question names, and of those that it may mean."""
         near = NEAR_SHARE * linked.weights / np.maximum(self._frequency[linked.near], 1)
+        return 1.0 / np.maximum(self._frequency[linked.named], 1), near
+
+    def _walked(self, evidence: _Evidence, linked: Linked, asked: int, seeds: Seeds) -> RankedPassages:
+        names, near = self._names(linked)
         gate = Gate(float(names.sum() + near.sum()), asked)
         lexical, words = best(*evidence.words, LEXICAL_PASSAGES)
         nodes, weights = _heaviest(
