@@ -58,7 +58,7 @@ def corpus(tmp_path: Path) -> Path:
 
 def measured(corpus: Path, server: ModelServer, *more: str) -> dict[str, dict[str, object]]:
     config = corpus / "config.json"
-    config.write_text(json.dumps({"hirag": {"min_layer": 2, "cluster_size": 2, "max_cluster": 4}}), "utf-8")
+    config.write_text(json.dumps({"hirag": {"cluster_size": 2, "max_cluster": 4}}), "utf-8")
     group = click.Group(commands=[eval_command(command, models_options)])
     model = f"openai:m@{server.openai}"
     given = ("--methods", ",".join(ROWS), "--reference", ROWS[0], "--config", str(config), "--json")

@@ -16,7 +16,7 @@ from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import assert_sound
 from stratagraph.testing.opened import snapshot_of
 
-SMALL = {"cluster_size": 3, "max_cluster": 5, "min_layer": 4, "max_community": 6}
+SMALL = {"cluster_size": 3, "max_cluster": 5, "max_community": 6}
 
 
 def build(docs: Any, config: dict[str, Any] | None = None, **kwargs: Any) -> sg.Index:

@@ -16,7 +16,7 @@ import stratagraph as sg
 from stratagraph.errors import ParseFailed
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.methods.archrag import ArchRAGConfig, ArchRAGOptions
-from stratagraph.methods.archrag.compose import FILTER, fitted
+from stratagraph.methods.archrag.compose import FILTER
 from stratagraph.methods.archrag.index import CHANGES, opened
 from stratagraph.methods.archrag.levels import EntityKeys, WarmStart
 from stratagraph.methods.archrag.ranking import Calibration, calibration_arrays, select
@@ -584,17 +584,6 @@ def test_an_answer_takes_at_most_10_000_tokens(bound: int, levels: int) -> None:
     answer = index.answer("What does topic c2 a meet?")
     assert answer.usage.calls >= 4
     assert answer.usage.input_tokens + answer.usage.output_tokens <= 10_000
-
-
-def test_texts_share_their_room() -> None:
-    def count(text: str) -> int:
-        return len(text.split())
-
-    texts = ["a " * 100, "b " * 3, "c " * 100]
-    cut = fitted(texts, 43, count)
-    assert [count(text) for text in cut] == [20, 3, 20]
-    assert fitted(texts, 1000, count) == texts
-    assert fitted([], 10, count) == []
 
 
 # Updates

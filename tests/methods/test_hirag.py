@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import pytest
 import stratagraph as sg
 from stratagraph.methods.hirag import HiRAGConfig
 from stratagraph.methods.hirag.clusters import Clusters, cluster
-from stratagraph.methods.hirag.layers import _settled
 from stratagraph.methods.hirag.naming import cluster_name, members_named
 from stratagraph.pipeline.drift import Drift
 from stratagraph.pipeline.names.spelling import telling
@@ -37,22 +37,16 @@ def test_a_build_is_sound(index):
     assert details["nodes"]["communities"] > 0
 
 
-def test_layers_end_when_sparsity_does_not_change():
-    changes = {}
-    for bound in (0.0, 1.0):
-        built = build(documents(60), SMALL | {"stop_change": bound})
-        changes[bound] = built.stats()["methods"]["hirag"]["sparsity"]
-    assert len(changes[1.0]) == 2
-    assert changes[0.0][:2] == changes[1.0]
-    assert len(changes[0.0]) >= 2
+def test_layers_go_on_until_one_is_too_small_or_hardly_smaller():
+    details = build(documents(60), SMALL).stats()["methods"]["hirag"]
+    sizes = details["layers"]
+    assert len(sizes) >= 3
+    assert len(details["sparsity"]) == len(sizes)
+    assert all(size >= 2 * SMALL["cluster_size"] for size in sizes)
+    assert all(above <= 0.9 * below for below, above in pairwise(sizes))
+    assert details["summary_entities"][str(len(sizes))] < 2 * SMALL["cluster_size"]
+    assert len(build(documents(60), SMALL | {"max_layers": 1}).stats()["methods"]["hirag"]["layers"]) == 1
     assert len(build(documents(60), SMALL | {"max_layers": 0}).stats()["methods"]["hirag"]["layers"]) == 0
-
-
-def test_the_first_change_of_sparsity_does_not_end_a_hierarchy():
-    assert not _settled([0.999], 0.05)
-    assert not _settled([0.999, 0.99], 0.05)
-    assert _settled([0.999, 0.99, 0.98], 0.05)
-    assert not _settled([0.999, 0.99, 0.80], 0.05)
 
 
 def test_a_summary_entity_with_the_name_of_an_entity_is_that_entity():
@@ -99,8 +93,29 @@ def test_two_clusters_may_call_theirs_the_same():
     check(built, max_cluster=5, max_community=6)
 
 
-@pytest.mark.parametrize("names", [[], [""], ["...", "  "]], ids=["none", "blank", "no names"])
-def test_a_model_that_finds_no_summary_entity(names):
+def test_a_group_with_nothing_in_common_gets_no_summary_entity():
+    def some(prompt: str) -> list[str]:
+        return [f"group {hash_of(prompt)}"] if hash_of(prompt) % 2 else []
+
+    model = Answering(some)
+    index = build(documents(60), SMALL, llm=model)
+    assert index.last_report.failures == ()
+    check(index, max_cluster=5, max_community=6)
+    _, own, _ = stored(index)
+    asked, made = model.asked["SummarySchema"], [node for node in own if node.kind == "summary_entity"]
+    assert 0 < len(made) < asked
+    index.insert(documents(1, start=60))
+    assert model.asked["SummarySchema"] - asked < asked / 3  # a refusal is not asked for again
+    check(index, max_cluster=5, max_community=6)
+    none = build(documents(30), SMALL, llm=Answering(lambda prompt: []))
+    assert none.last_report.failures == ()
+    assert none.stats()["methods"]["hirag"]["nodes"]["summary_entities"] == 0
+    assert len(none.stats()["methods"]["hirag"]["layers"]) == 1
+    check(none, max_cluster=5, max_community=6)
+
+
+@pytest.mark.parametrize("names", [[""], ["...", "  "]], ids=["blank", "no names"])
+def test_a_model_that_names_no_summary_entity(names):
     model = Answering(lambda prompt: names)
     index = sg.build_index(
         documents(30),
@@ -159,7 +174,7 @@ def test_a_group_is_called_by_names_before_phrases_and_by_nothing_twice() -> Non
 
 def test_fewer_entities_than_components():
     for count in (1, 2, 3):
-        built = build(documents(count), {"min_layer": 2})
+        built = build(documents(count), {"cluster_size": 2})
         check(built)
         assert built.retrieve("ferry", k=5).hits
 
@@ -184,7 +199,10 @@ def test_no_entities_at_all():
 
 
 def test_one_community_that_contains_everything():
-    built = build(documents(12), {"max_community": 10_000, "resolution": 1e-6, "community_levels": 1})
+    built = build(
+        documents(12),
+        {"max_community": 10_000, "resolution": 1e-6, "community_levels": 1, "cluster_size": 4},
+    )
     check(built, max_community=10_000)
     assert built.stats()["methods"]["hirag"]["communities"]["0"] < 5
     assert {entry.get("part") for entry in built.retrieve("ferry captain", k=12, view="nodes").trace} >= {

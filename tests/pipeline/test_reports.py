@@ -52,9 +52,43 @@ async def test_what_else_the_model_says_is_left_out() -> None:
     assert report == CommunityReport("Oil", "Ada brings oil.", MODEL)
 
 
-async def test_a_long_summary_is_cut() -> None:
-    (report,) = await reports(answer(summary="word " * 500))
-    assert words(report.summary) <= 40
+async def test_a_summary_that_is_far_too_long_is_cut_where_a_sentence_ends() -> None:
+    (report,) = await reports(answer(summary="Ten words are in this sentence, and it is long. " * 50))
+    assert 0 < words(report.summary) <= 2 * 8 * 20
+    assert report.summary.endswith("it is long.")
+    (endless,) = await reports(answer(summary="word " * 5000))
+    assert 0 < words(endless.summary) <= 2 * 8 * 20
+
+
+async def test_words_grow_with_the_members() -> None:
+    granted = []
+    for count in (3, 30):
+        model = ScriptedChatModel(answer())
+        group = Group("g", [f"Member {n} is here." for n in range(count)], ["c"])
+        await write_reports([group], ModelGate(model, None), prompt=PROMPT, max_tokens=20)
+        granted.append(int(model.prompts[0].split("At most ")[1].split(" words")[0]))
+    assert granted[0] < granted[1]
+    assert granted[1] >= 8 * 30
+
+
+async def test_findings_name_the_members_that_state_them() -> None:
+    said = [
+        {"text": "Ada brought oil.", "members": ["[1]", 2]},
+        {"text": "The lamp burns oil.", "members": "2, 9"},
+        {"text": "", "members": [1]},
+    ]
+    model = ScriptedChatModel(answer(findings=said))
+    group = Group(GROUP.item, GROUP.texts, GROUP.sources, [("ada",), ("ada", "lamp")])
+    (report,) = await write_reports(
+        [group], ModelGate(model, None), prompt=PROMPT, max_tokens=20, form="findings"
+    )
+    assert report.text == "Oil: Ada brings oil.\nAda brought oil.\nThe lamp burns oil."
+    assert report.extra["findings"] == [
+        {"text": "Ada brought oil.", "members": ["ada", "lamp"]},
+        {"text": "The lamp burns oil.", "members": ["ada", "lamp"]},
+    ]
+    assert carried(Node("id", "community", 1, report.text, (0,), report.extra)) == report.extra
+    assert "[1] Ada brought oil to the lamp" in model.prompts[0]
 
 
 async def test_a_failed_report_is_extractive_and_listed() -> None:
@@ -88,14 +122,23 @@ async def test_reports_come_in_order() -> None:
 
 
 def test_members_fit_and_the_first_come_first() -> None:
-    shown = joined_members([f"member{n} " + "word " * 30 for n in range(50)], 200, words)
+    shown, count = joined_members([f"member{n} " + "word " * 30 for n in range(50)], 200, words)
     assert words(shown) <= 200 + 50
+    assert count == shown.count("<member>")
     assert shown.index("member0") < shown.index("member1")
     assert "member40" not in shown
 
 
 def test_one_endless_member_leaves_room_for_others() -> None:
-    assert "second" in joined_members(["first " * 1000, "second"], 100, words)
+    shown, count = joined_members(["first " * 1000, "second"], 100, words)
+    assert ("second" in shown, "first" in shown, count) == (True, False, 1)
+    shown, count = joined_members(["first " * 1000], 100, words)
+    assert (words(shown) <= 100, "first" in shown, count) == (True, True, 1)
+
+
+def test_members_are_cut_where_a_sentence_ends() -> None:
+    shown, _ = joined_members(["One sentence is short. Another one is " + "long " * 50 + "."], 80, words)
+    assert shown == "<member>\nOne sentence is short.\n</member>"
 
 
 async def test_an_estimate_needs_no_model() -> None:

@@ -9,7 +9,7 @@ import pytest
 import stratagraph as sg
 from stratagraph.pipeline import summarize
 from stratagraph.pipeline.headings import is_byline
-from stratagraph.pipeline.summarize import SentenceMemory, extractive_summary
+from stratagraph.pipeline.summarize import SentenceMemory, even_limit, extractive_summary, fitted
 
 
 def words(text: str) -> int:
@@ -93,3 +93,24 @@ def test_no_sentence_is_remembered_after_a_delete_or_a_replacement(monkeypatch: 
         assert remembered()
         index.insert([sg.Document("d9", TEXTS[1])])
         assert not remembered()
+
+
+def test_texts_share_their_room_and_end_with_a_sentence() -> None:
+    texts = ["It is so and so. " * 20, "A short one.", "It is so and so. " * 20]
+    cut = fitted(texts, 43, words)
+    assert [words(text) for text in cut] == [20, 3, 20]
+    assert all(text.endswith(".") for text in cut)
+    assert fitted(texts, 1000, words) == texts
+    assert fitted([], 10, words) == []
+
+
+def test_a_text_without_room_for_a_sentence_is_left_out_unless_it_is_the_only_one() -> None:
+    assert fitted(["endless " * 50, "A short one."], 20, words) == ["", "A short one."]
+    assert fitted(["endless " * 50], 20, words) == [" ".join(["endless"] * 20)]
+
+
+@pytest.mark.parametrize(
+    ("costs", "total", "limit"), [([5, 1, 9], 100, 9), ([5, 1, 9], 9, 4), ([], 7, 0), ([4], -1, 0)]
+)
+def test_costs_share_a_total(costs: list[int], total: int, limit: int) -> None:
+    assert even_limit(costs, total) == limit

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,13 +14,17 @@ from stratagraph.models.structured import plain_text
 from stratagraph.pipeline.extraction.stage import ExtractionConfig
 from stratagraph.pipeline.merge import Entity, Merged, Relation, Unit
 from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.pipeline.summarize import extractive_summaries, extractive_summary
+from stratagraph.pipeline.summarize import (
+    MEMBER_TOKENS,
+    extractive_summaries,
+    first_words,
+    fitted,
+    words_for,
+)
 from stratagraph.protocols import Corpus, Rows, Stored
 from stratagraph.records import MadeLate, Node, content_id
-from stratagraph.results import clip
 
 PROMPT = load_prompt("stratagraph.pipeline", "describe")
-STATEMENT_TOKENS = 8000
 MOST_UNITS = 200
 """Units that stand in for the description of an entity that has none."""
 
@@ -41,96 +45,114 @@ class Description:
         return {"digest": self.digest, "by_model": self.by_model, "failed": self.failed}
 
 
-class Describer:
-    """Makes the descriptions of entities from their fragments."""
+class Said(NamedTuple):
+    """What chunks say of an entity or a relation: the id of its node, its name, the texts, and the chunks."""
 
-    def __init__(self, corpus: Corpus, gate: Gate, config: ExtractionConfig, use_llm: bool) -> None:
+    id: str
+    name: str
+    fragments: Sequence[str]
+    chunks: Sequence[int]
+
+
+class Describer:
+    """Condenses what is said of entities and relations where it is long.
+
+    `by_model` tells whether the model condenses entities, and whether it condenses relations.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        gate: Gate,
+        config: ExtractionConfig,
+        previous: Stored | None,
+        by_model: tuple[bool, bool],
+    ) -> None:
         self._corpus = corpus
         self._gate = gate
         self._limit = config.description_tokens
-        self._use_llm = use_llm
+        self._previous = previous
+        self._by_model = by_model
 
-    async def all(
-        self,
-        entities: Sequence[Entity],
-        fragments: Mapping[str, Sequence[str]],
-        previous: Stored | None,
+    async def entities(
+        self, entities: Sequence[Entity], fragments: Mapping[str, Sequence[str]]
     ) -> dict[str, Description]:
         """A description of every entity, by canonical name, from its fragments."""
         joined = {key: " ".join(texts) for key, texts in fragments.items()}
         long = {key for key, text in joined.items() if self._is_long(text)}
-        digests = {key: content_id(str(self._limit), *fragments[key]) for key in sorted(long)}
-        kept = self._taken_over(previous, digests)
-        todo = [entity for entity in entities if entity.key in long and entity.key not in kept]
-        made = await self._condensed(todo, fragments, digests)
+        said = [
+            Said(each.key, each.name, fragments[each.key], each.chunks)
+            for each in entities
+            if each.key in long
+        ]
         short = {key: Description(text) for key, text in joined.items() if key not in long}
-        return short | kept | made
+        return short | await self._condensed(said, self._by_model[0])
 
-    def directed(self, relation: Relation) -> tuple[str, str]:
-        """The descriptions of a relation and of its opposite direction, which may be empty."""
-        return self._bounded(relation.fragments), self._bounded(relation.opposite)
-
-    def _bounded(self, fragments: Sequence[str]) -> str:
-        """Fragments joined, or their most central sentences if they are long."""
-        joined = " ".join(fragments)
-        if not self._is_long(joined):
-            return joined
-        return extractive_summary(fragments, self._limit, self._gate.count_tokens)
+    async def relations(
+        self, relations: Sequence[Relation], names: Callable[[str], str]
+    ) -> dict[str, Description]:
+        """Condensed descriptions of the relations with long ones, by id; `names` gives shown names."""
+        said = []
+        for each in relations:
+            if self._is_long(" ".join((*each.fragments, *each.opposite))):
+                source, target = names(each.source), names(each.target)
+                turned = [f"{target} - {source}: {text}" for text in each.opposite]
+                fragments = [*each.fragments, *turned]
+                said.append(Said(relation_id(each), f"{source} - {target}", fragments, each.chunks))
+        return await self._condensed(said, self._by_model[1])
 
     def _is_long(self, text: str) -> bool:
         """Whether a text has more tokens than the limit; a text never has more tokens than bytes."""
         return len(text.encode()) > self._limit and self._gate.count_tokens(text) > self._limit
 
-    def _taken_over(self, previous: Stored | None, digests: Mapping[str, str]) -> dict[str, Description]:
-        """What the previous generation condensed from the same fragments, at least as well as now."""
-        if previous is None or not digests:
-            return {}
-        rows = previous.rows(list(digests))
-        kept = {}
-        for node in previous.nodes(list(rows.values())):
-            same = node.extra.get("digest") == digests[node.id]
-            by_model = bool(node.extra.get("by_model"))
-            if same and by_model >= self._use_llm:
-                kept[node.id] = Description(node.extra["description"], digests[node.id], by_model)
-        return kept
-
-    async def _condensed(
-        self, todo: Sequence[Entity], fragments: Mapping[str, Sequence[str]], digests: Mapping[str, str]
-    ) -> dict[str, Description]:
+    async def _condensed(self, said: Sequence[Said], by_model: bool) -> dict[str, Description]:
+        digests = {each.id: content_id(str(self._limit), *each.fragments) for each in said}
+        kept = self._taken_over(digests, by_model)
+        todo = [each for each in said if each.id not in kept]
         answers: list[str | None] = [None] * len(todo)
-        if self._use_llm and todo:
+        if by_model and todo:
             task: Task[str] = Task(
                 name="describe",
                 prompt=PROMPT,
                 parse=plain_text,
                 expected_output_tokens=self._limit // 2,
-                placeholder=lambda values: clip(
-                    values["statements"], self._limit // 2, self._gate.count_tokens
-                ),
+                placeholder=lambda values: first_words(values["statements"], int(values["words"])),
             )
             with self._gate.stage("describe", len(todo)):
-                answered = await self._gate.map(task, [self._item(e, fragments) for e in todo])
-            answers = list(answered)
-        unanswered = [fragments[e.key] for e, answer in zip(todo, answers, strict=True) if not answer]
+                answers = [*await self._gate.map(task, list(map(self._item, todo)))]
+        unanswered = [each.fragments for each, answer in zip(todo, answers, strict=True) if not answer]
         extracts = iter(await extractive_summaries(unanswered, self._limit, self._gate))
-        return {
-            entity.key: Description(
+        return kept | {
+            each.id: Description(
                 answer or next(extracts),
-                digests[entity.key],
+                digests[each.id],
                 by_model=answer is not None,
-                failed=self._use_llm and answer is None,
+                failed=by_model and answer is None,
             )
-            for entity, answer in zip(todo, answers, strict=True)
+            for each, answer in zip(todo, answers, strict=True)
         }
 
-    def _item(self, entity: Entity, fragments: Mapping[str, Sequence[str]]) -> CallItem:
-        statements = "\n".join(f"- {fragment}" for fragment in fragments[entity.key])
+    def _taken_over(self, digests: Mapping[str, str], by_model: bool) -> dict[str, Description]:
+        """What the previous generation condensed from the same fragments, at least as well as now."""
+        if self._previous is None or not digests:
+            return {}
+        rows = self._previous.rows(list(digests))
+        kept = {}
+        for node in self._previous.nodes(list(rows.values())):
+            same = node.extra.get("digest") == digests[node.id]
+            was_by_model = bool(node.extra.get("by_model"))
+            if same and was_by_model >= by_model:
+                kept[node.id] = Description(node.extra["description"], digests[node.id], was_by_model)
+        return kept
+
+    def _item(self, said: Said) -> CallItem:
+        shown = [text for text in fitted(said.fragments, MEMBER_TOKENS, self._gate.count_tokens) if text]
         values = {
-            "name": entity.name,
-            "statements": clip(statements, STATEMENT_TOKENS, self._gate.count_tokens),
-            "words": str(self._limit // 2),
+            "name": said.name,
+            "statements": "\n".join(f"- {text}" for text in shown),
+            "words": str(words_for(self._limit * 2 // 3, len(shown))),
         }
-        return CallItem(values, entity.name, self._corpus.ids(entity.chunks))
+        return CallItem(values, said.name, self._corpus.ids(said.chunks))
 
 
 def fragments_of(merged: Merged) -> dict[str, tuple[str, ...]]:
@@ -144,19 +166,22 @@ def fragments_of(merged: Merged) -> dict[str, tuple[str, ...]]:
 
 
 class MergedNodes(MadeLate):
-    """The nodes of a merged graph: entities, then relations, then units."""
+    """The nodes of a merged graph: entities, then relations, then units.
+
+    `descriptions` are of all entities by canonical name, `condensed` of relations with long ones by id.
+    """
 
     def __init__(
         self,
         merged: Merged,
         rows: Mapping[str, int],
-        describer: Describer,
         descriptions: Mapping[str, Description],
+        condensed: Mapping[str, Description],
     ) -> None:
         self._merged = merged
         self._rows = rows
-        self._describer = describer
         self._descriptions = descriptions
+        self._condensed = condensed
         self._starts = (len(merged.entities), len(merged.entities) + len(merged.relations))
 
     def __len__(self) -> int:
@@ -172,7 +197,7 @@ class MergedNodes(MadeLate):
             relation = merged.relations[row - relations]
             ends = (relation.source, relation.target)
             names = {key: merged.entities[self._rows[key]].name for key in ends}
-            return relation_node(relation, names, self._describer.directed(relation))
+            return relation_node(relation, names, self._condensed.get(relation_id(relation)))
         return unit_node(merged.units[row - units])
 
     def ids(self) -> Iterator[str]:
@@ -221,14 +246,20 @@ def entity_node(entity: Entity, description: Description) -> Node:
     return Node(entity.key, "entity", 0, entity_text(entity, description), entity.chunks, extra)
 
 
-def relation_node(relation: Relation, names: Mapping[str, str], directed: tuple[str, str]) -> Node:
-    """The node of a relation; `names` are the shown names of its ends, by canonical name."""
+def relation_node(relation: Relation, names: Mapping[str, str], condensed: Description | None) -> Node:
+    """The node of a relation; `names` are the shown names of its ends, by canonical name.
+
+    The text has the descriptions of both directions, or the `condensed` description of both.
+    """
     source, target = names[relation.source], names[relation.target]
-    described, opposite = directed
+    extra = {"source": source, "target": target, "weight": relation.weight}
+    described, opposite = " ".join(relation.fragments), " ".join(relation.opposite)
+    if condensed is not None:
+        extra |= {"description": condensed.text, **condensed.extra()}
+        described, opposite = condensed.text, ""
     text = f"{source} - {target}: {described}" if described else f"{source} - {target}"
     if opposite:
         text += f"\n{target} - {source}: {opposite}"
-    extra = {"source": source, "target": target, "weight": relation.weight}
     return Node(relation_id(relation), "relation", 0, text, relation.chunks, extra)
 
 

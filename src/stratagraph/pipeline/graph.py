@@ -6,7 +6,7 @@ Rows of nodes are entities (sorted by canonical name), then relations (by pair),
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -28,6 +28,7 @@ from stratagraph.pipeline.describe import (
     entity_node,
     entity_text,
     fragments_of,
+    relation_id,
     relation_node,
     unit_node,
 )
@@ -85,8 +86,9 @@ async def build_graph(
 ) -> Built:
     """Merge the stored extractions of a corpus, describe the result, and lay it out.
 
-    Long descriptions are condensed by the model, or extractively without one, or taken over from `previous`
-    if their fragments did not change. `embed` says what gets vectors. `rule` decides which similar entities
+    Long descriptions of entities and relations are condensed by the model, or extractively without one or if
+    no method uses them, or taken over from `previous` if their fragments did not change. `embed` says what
+    gets vectors. `rule` decides which similar entities
     are one, if `config.resolve`.
     """
     made = _Maker(corpus, extracted, gate, config, previous, use_llm, kept, embed)
@@ -133,7 +135,7 @@ class _Maker:
         needed += [VECTORS, VECTOR_KEYS, NAME_CODES, NAME_KEYS] if self.embed.entities else []
         if any(name not in before for name in needed):
             return None
-        if self.use_llm and (before[CONDENSED] == _WITHOUT_MODEL).any():  # these are tried again
+        if self.use_llm and self._unfinished(before[CONDENSED], int(before["counts"][0])):  # tried again
             return None
         try:
             change = touched(self.corpus, self.extracted, self.previous, self.kept)
@@ -149,11 +151,19 @@ class _Maker:
     ) -> Built:
         """The graph of `merged`, with the arrays of `searched`, and `state` for the next update."""
         rows = {entity.key: row for row, entity in enumerate(merged.entities)}
-        describer = Describer(self.corpus, self.gate, self.config, self.use_llm)
-        descriptions = await describer.all(merged.entities, fragments_of(merged), self.previous)
-        nodes = MergedNodes(merged, rows, describer, descriptions)
+        describer = self._describer()
+        descriptions = await describer.entities(merged.entities, fragments_of(merged))
+        of_relations = await describer.relations(
+            merged.relations, lambda key: merged.entities[rows[key]].name
+        )
+        nodes = MergedNodes(merged, rows, descriptions, of_relations)
         arrays = _arrays(merged, rows)
-        condensed = np.array([_condensed(descriptions[each.key]) for each in merged.entities], np.uint8)
+        condensed = np.concatenate(
+            [
+                _condensed(descriptions.get(each.key) for each in merged.entities),
+                _condensed(of_relations.get(relation_id(each)) for each in merged.relations),
+            ]
+        )
         if state:
             arrays |= state | {CONDENSED: condensed}
         arrays |= _names(NameIndex.build([entity.key for entity in merged.entities]))
@@ -171,7 +181,7 @@ class _Maker:
             said = await asyncio.to_thread(means, arrays[UNIT_VECTORS], members)
             stated = await asyncio.to_thread(_stated, merged) & said.any(axis=1)
             arrays |= await _entity_vectors(source, merged.entities, texts, said, stated)
-        complete = not (condensed == _WITHOUT_MODEL).any()
+        complete = not self._unfinished(condensed, len(merged.entities))
         carried = Carried(np.full(len(nodes), -1, np.int64), nodes, *nodes.sources())
         return Built(carried, arrays, merged.notes, complete=complete, origins=origins)
 
@@ -180,21 +190,36 @@ class _Maker:
         assert self.previous is not None
         before = self.previous.arrays
         entities, relations, units = change.moved
-        describer = Describer(self.corpus, self.gate, self.config, self.use_llm)
+        describer = self._describer()
         texts = await asyncio.to_thread(laid.unit_texts, MOST_UNITS)
         fragments = {
             entity.key: entity.fragments or tuple(texts[place][:MOST_UNITS])
             for place, entity in enumerate(change.entities)
         }
-        descriptions = await describer.all(change.entities, fragments, self.previous)
+        descriptions = await describer.entities(change.entities, fragments)
+        of_relations = await describer.relations(change.relations, laid.names.__getitem__)
         fresh = [
             *(entity_node(entity, descriptions[entity.key]) for entity in change.entities),
-            *(relation_node(each, laid.names, describer.directed(each)) for each in change.relations),
+            *(
+                relation_node(each, laid.names, of_relations.get(relation_id(each)))
+                for each in change.relations
+            ),
             *map(unit_node, change.units),
         ]
-        condensed = np.array([_condensed(descriptions[each.key]) for each in change.entities], np.uint8)
-        arrays = dict(laid.arrays)
-        arrays[CONDENSED] = entities.spliced(before[CONDENSED], condensed)
+        arrays, count = dict(laid.arrays), len(entities.now)
+        condensed = np.concatenate(
+            [
+                entities.spliced(
+                    before[CONDENSED][:count],
+                    _condensed(descriptions.get(each.key) for each in change.entities),
+                ),
+                relations.spliced(
+                    before[CONDENSED][count:],
+                    _condensed(of_relations.get(relation_id(each)) for each in change.relations),
+                ),
+            ]
+        )
+        arrays[CONDENSED] = condensed
         arrays |= change.tables.arrays() | merge_state.notes_array(change.notes)
         spelt = [merge_state.spelt(each) for each in change.spelt]
         arrays |= merge_state.Spellings(before).spliced(entities.origin, spelt)
@@ -231,8 +256,25 @@ class _Maker:
                 arrays[VECTORS] = cast(Vectors, carried)
                 arrays |= {name: entities.spliced(before[name], each) for name, each in found.items()}
         nodes = Carried(laid.origin, fresh, laid.indptr, laid.indices)
-        complete = not (arrays[CONDENSED] == _WITHOUT_MODEL).any()
+        complete = not self._unfinished(condensed, len(entities.origin))
         return Built(nodes, arrays, change.notes, complete=complete, origins=origins)
+
+    def _describer(self) -> Describer:
+        entities, relations = (self.use_llm and used for used in self._described)
+        return Describer(self.corpus, self.gate, self.config, self.previous, (entities, relations))
+
+    @property
+    def _described(self) -> tuple[bool, bool]:
+        """Whether a method uses the descriptions of entities, and of relations."""
+        return self.embed.entities, self.embed.entities or self.embed.units
+
+    def _unfinished(self, condensed: NDArray[np.uint8], entities: int) -> bool:
+        """Whether a description that a method uses is condensed, but not by a model."""
+        parts = condensed[:entities], condensed[entities:]
+        return any(
+            used and bool((part == _WITHOUT_MODEL).any())
+            for used, part in zip(self._described, parts, strict=True)
+        )
 
     def _source(self) -> Source:
         return Source(self.corpus, self.extracted, self.gate, self.embed.pooled, self.previous)
@@ -267,10 +309,13 @@ class _Maker:
         return {"walk.indptr": matrix.indptr, "walk.indices": matrix.indices, "walk.data": matrix.data}
 
 
-def _condensed(description: Description) -> int:
-    if not description.digest:
-        return 0
-    return 1 if description.by_model else _WITHOUT_MODEL
+def _condensed(descriptions: Iterable[Description | None]) -> NDArray[np.uint8]:
+    """For each description 0 if it is not condensed, 1 if a model condensed it, else `_WITHOUT_MODEL`."""
+    found = (
+        0 if each is None or not each.digest else 1 if each.by_model else _WITHOUT_MODEL
+        for each in descriptions
+    )
+    return np.fromiter(found, np.uint8)
 
 
 def _sources(entities: Sequence[Entity]) -> tuple[Rows, Rows]:
@@ -343,6 +388,7 @@ def _arrays(merged: Merged, rows: Mapping[str, int]) -> dict[str, NDArray[Any]]:
         "counts": np.array([len(merged.entities), len(merged.relations), len(merged.units)], np.int64),
         "relations.ends": np.fromiter(ends, np.int64, 2 * len(merged.relations)).reshape(-1, 2),
         "relations.weights": np.array([relation.weight for relation in merged.relations], np.float32),
+        "relations.described": np.array([relation.described for relation in merged.relations], np.bool_),
         "units.indptr": np.cumsum([0, *map(len, named)], dtype=np.int64),
         "units.indices": np.array([row for names in named for row in names], dtype=np.int64),
     }
@@ -374,8 +420,9 @@ class Graph:
     entities, relations, units
         Their numbers. Entity i is node i, relation i is node `entities + i`, unit i is node
         `entities + relations + i`.
-    ends, weights
-        Entity rows of each relation, shape (relations, 2), and its strength, shape (relations,).
+    ends, weights, described
+        Entity rows of each relation, shape (relations, 2), its strength, and whether its description says
+        more than a semantic unit (`merge.described_apart`), shapes (relations,).
     names, lexical
         Find entities by whole words, and chunks by their words.
     vectors, unit_vectors
@@ -391,6 +438,7 @@ class Graph:
         self.entities, self.relations, self.units = (int(count) for count in arrays["counts"])
         self.ends: Rows = arrays["relations.ends"]
         self.weights: NDArray[np.float32] = arrays["relations.weights"]
+        self.described: NDArray[np.bool_] = arrays["relations.described"]
         self.unit_entities: tuple[Rows, Rows] = arrays["units.indptr"], arrays["units.indices"]
         self.sources: tuple[Rows, Rows] = arrays["sources.indptr"], arrays["sources.indices"]
         self.names = NameIndex(_prefixed(arrays, "names."))

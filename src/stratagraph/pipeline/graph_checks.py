@@ -29,11 +29,12 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int
         checks.csr("sources", chunks, entities + relations + units, ascending=True)
         checks.rows("relations.ends", entities, (relations, 2))
         checks.numbers("relations.weights", np.float32, (relations,), least=0.0)
+        checks.of("relations.described", np.bool_, (relations,))
         checks.csr("units", entities, units)
         checks.walk(chunks + entities)
         _check_words(checks, chunks)
         if any(name.startswith(merge_state.PREFIX) for name in arrays):  # absent if updates merge all anew
-            merge_state.check(checks, entities, chunks)
+            merge_state.check(checks, entities, relations, chunks)
         if "vectors" in arrays:
             checks.of("vectors", np.float32, (entities, dimension))
         if "units.vectors" in arrays:

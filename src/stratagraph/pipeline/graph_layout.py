@@ -81,6 +81,10 @@ class LaidOut:
             "relations.weights": relations.spliced(
                 before["relations.weights"], np.array([each.weight for each in change.relations], np.float32)
             ),
+            "relations.described": relations.spliced(
+                before["relations.described"],
+                np.array([each.described for each in change.relations], np.bool_),
+            ),
             "units.indptr": self._units[0],
             "units.indices": self._units[1],
         }

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from stratagraph.pipeline.names.index import canonical
-from stratagraph.records import Extraction
+from stratagraph.records import Extraction, RelationMention
 
 K = TypeVar("K")
 LONGEST_NAME = 200
@@ -72,13 +72,18 @@ class RelationFragments:
     """What chunks say of one pair, as (chunk, source, target, description, strength).
 
     A list takes a third of the memory of a dictionary and a set; most pairs have one fragment.
+    `described` tells whether a description says more than the units of its chunk (`described_apart`).
     """
 
     said: list[tuple[int, str, str, str, float]] = field(default_factory=list)
+    described: bool = False
 
-    def add(self, chunk: int, source: str, target: str, text: str, strength: float) -> None:
+    def add(
+        self, chunk: int, source: str, target: str, text: str, strength: float, *, described: bool = False
+    ) -> None:
         """Add a fragment; of two equal ones the larger strength holds."""
         self.said.append((chunk, source, target, text, strength))
+        self.described |= described
 
     @property
     def texts(self) -> dict[tuple[int, str, str, str], float]:
@@ -119,7 +124,7 @@ class Merge:
         for entity in extraction.entities:
             self._entity(chunk, entity.name, entity.type, entity.description)
         for relation in extraction.relations:
-            self._relation(chunk, relation.source, relation.target, relation.description, relation.strength)
+            self._relation(chunk, relation, described_apart(relation, extraction))
         for unit in extraction.units:
             keys = tuple(dict.fromkeys(key for name in unit.entities if (key := self._key(name))))
             for name in unit.entities:
@@ -169,6 +174,7 @@ class Merge:
             kept = self.relations.setdefault((first, second), RelationFragments())
             for (chunk, source, end, text), strength in relation.texts.items():
                 kept.add(chunk, target.get(source, source), target.get(end, end), text, strength)
+            kept.described |= relation.described
         for unit in [unit for unit in self.units if not target.keys().isdisjoint(unit[1])]:
             self._named_anew(unit, tuple(dict.fromkeys(target.get(key, key) for key in unit[1])))
 
@@ -200,8 +206,8 @@ class Merge:
             fragments.texts[chunk, description] = None
         return key
 
-    def _relation(self, chunk: int, source: str, target: str, description: str, strength: float) -> None:
-        one, two = self._entity(chunk, source, "", ""), self._entity(chunk, target, "", "")
+    def _relation(self, chunk: int, said: RelationMention, described: bool) -> None:
+        one, two = self._entity(chunk, said.source, "", ""), self._entity(chunk, said.target, "", "")
         if not one or not two:
             self.notes["relations without two names dropped"] += 1
             return
@@ -211,9 +217,19 @@ class Merge:
         pair = (one, two) if one < two else (two, one)
         relation = self.relations.get(pair)
         if relation is None:  # a list that is made of one fragment has no spare room
-            self.relations[pair] = RelationFragments([(chunk, one, two, description, strength)])
+            fragment = (chunk, one, two, said.description, said.strength)
+            self.relations[pair] = RelationFragments([fragment], described)
         else:
-            relation.add(chunk, one, two, description, strength)
+            relation.add(chunk, one, two, said.description, said.strength, described=described)
+
+
+def described_apart(relation: RelationMention, extraction: Extraction) -> bool:
+    """Whether a relation has a description that is not part of a unit of the same chunk.
+
+    A model describes relations in words of its own; rules repeat the sentence, which is a unit.
+    """
+    told = relation.description
+    return bool(told) and not any(told in unit.text for unit in extraction.units)
 
 
 def _append(lists: dict[K, list[int]], key: K, chunk: int) -> None:
@@ -258,7 +274,8 @@ class Relation:
     """A merged relation between two entities, by canonical names.
 
     The direction is that of most fragments; `opposite` holds those of the other direction (ERRATA N10), so
-    that who founded and who was founded are told apart. `weight` is the sum of all strengths.
+    that who founded and who was founded are told apart. `weight` is the sum of all strengths. `described` is
+    that of `RelationFragments`.
     """
 
     source: str
@@ -267,6 +284,7 @@ class Relation:
     opposite: tuple[str, ...]
     weight: float
     chunks: tuple[int, ...]
+    described: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +350,8 @@ def finished_relation(pair: tuple[str, str], fragments: RelationFragments) -> Re
     if len(fragments.said) == 1:  # as of most pairs
         chunk, first, _, text, strength = fragments.said[0]
         source, target = pair if first == pair[0] else pair[::-1]
-        return Relation(source, target, (text,) if text else (), (), max(float(strength), 0.0), (chunk,))
+        told, weight = (text,) if text else (), max(float(strength), 0.0)
+        return Relation(source, target, told, (), weight, (chunk,), fragments.described)
     strengths = fragments.texts
     ordered: Sequence[tuple[int, str, str, str]] = sorted(strengths)
     forward = sum(1 for _, source, _, _ in ordered if source == pair[0])
@@ -341,4 +360,5 @@ def finished_relation(pair: tuple[str, str], fragments: RelationFragments) -> Re
     others = dict.fromkeys(text for _, first, _, text in ordered if text and first != source)
     opposite = tuple(text for text in others if text not in texts)
     weight = sum(strengths[fragment] for fragment in ordered)
-    return Relation(source, target, tuple(texts), opposite, float(weight), tuple(sorted(fragments.chunks)))
+    chunks = tuple(sorted(fragments.chunks))
+    return Relation(source, target, tuple(texts), opposite, float(weight), chunks, fragments.described)

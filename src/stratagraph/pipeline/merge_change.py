@@ -27,7 +27,14 @@ from stratagraph.pipeline.extraction.candidates import (
 )
 from stratagraph.pipeline.extraction.stage import extraction_of
 from stratagraph.pipeline.extraction.uncased import has_uncased
-from stratagraph.pipeline.merge import EntityFragments, Merge, RelationFragments, canonical_name, resolved
+from stratagraph.pipeline.merge import (
+    EntityFragments,
+    Merge,
+    RelationFragments,
+    canonical_name,
+    described_apart,
+    resolved,
+)
 from stratagraph.pipeline.merge_state import Tables, closed, collect, first_of_two, key_of
 from stratagraph.protocols import Rows, Stored
 from stratagraph.records import Extraction, content_keys
@@ -259,7 +266,8 @@ class Change:
                 pair = (one, two) if one < two else (two, one)
                 if pair in pairs:
                     fragments = found.relations.setdefault(pair, RelationFragments())
-                    fragments.add(chunk, one, two, relation.description, relation.strength)
+                    told = (relation.description, relation.strength)
+                    fragments.add(chunk, one, two, *told, described=described_apart(relation, each))
         return found
 
 

@@ -31,7 +31,8 @@ from stratagraph.records import Extraction, content_keys
 
 PREFIX = "merge."
 CONDENSED = f"{PREFIX}condensed"
-"""Of each entity, whether its description is condensed: 0 not, 1 by a model, 2 without one."""
+"""Of each entity, then of each relation, whether its description is condensed: 0 not, 1 by a model, 2 without
+one."""
 DESCRIBING = f"{PREFIX}describing"
 """Of each chunk of each entity, in the order of `sources.indices`, whether it describes it, as bits."""
 WIDER = f"{PREFIX}wider.parts", f"{PREFIX}wider.terms"
@@ -278,7 +279,7 @@ def _read_json(arrays: Mapping[str, NDArray[Any]], name: str) -> Any:
     return json.loads(arrays[name].tobytes().decode("utf-8", "surrogatepass"))
 
 
-def check(checks: Checks, entities: int, chunks: int) -> None:
+def check(checks: Checks, entities: int, relations: int, chunks: int) -> None:
     """Raise `ValueError` unless the arrays for updates fit each other and the graph."""
     for table in _TABLES:
         keys = checks.of(f"{PREFIX}{table}.keys", np.uint64, (None,))
@@ -290,7 +291,7 @@ def check(checks: Checks, entities: int, chunks: int) -> None:
     checks.borders(f"{PREFIX}spellings.starts", len(spelt), entities)
     checks.of(f"{PREFIX}notes", np.uint8, (None,))
     checks.of(ADDRESSED, np.uint8, (None,))
-    checks.of(CONDENSED, np.uint8, (entities,))
+    checks.of(CONDENSED, np.uint8, (entities + relations,))
     parts = checks.of(WIDER[0], np.uint64, (None,))
     check_ascending(parts, WIDER[0])
     checks.of(WIDER[1], np.uint64, parts.shape)

@@ -1,32 +1,51 @@
-"""Reports on communities: a title and a summary for each group of texts.
+"""Reports on communities: a title and a summary for each group of texts, or also findings.
 
 By the model where there is one, with the prompt of HiRAG or ArchRAG; else of the texts' own sentences.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from stratagraph.models.gate import CallItem, Gate, Prompt, Task
 from stratagraph.models.structured import json_as
 from stratagraph.models.task import block
+from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.pipeline.sentences import whole_sentences
 from stratagraph.pipeline.summarize import (
     EXTRACTIVE,
     FAILED,
     MEMBER_TOKENS,
     MODEL,
     Group,
+    bounded,
     extractive_summaries,
+    first_words,
+    words_for,
 )
 from stratagraph.records import Node
 from stratagraph.results import CountTokens, clip
 
+ReportForm = Literal["short", "findings"]
+"""`short`: a title and a summary. `findings`: also five to ten findings with the members that state them."""
+FINDINGS = load_prompt("stratagraph.pipeline", "findings")
+MOST_FINDINGS = 10
+FINDING_WORDS = 50
+"""Words that a finding may take."""
 _LONGEST_TITLE = 200
+_WHOLE = re.compile(r"\d{1,6}")
 _OPEN, _CLOSE = "<member>\n", "\n</member>"
+
+
+def numbers_in(given: object) -> list[int]:
+    """Whole numbers as models write them: `2`, `"2, 5"`, `["[2]"]`."""
+    return [int(number) for number in _WHOLE.findall(str(given))]
 
 
 class ReportSchema(BaseModel):
@@ -38,32 +57,66 @@ class ReportSchema(BaseModel):
     summary: str = Field(min_length=1, description="What the members say, in plain sentences")
 
 
+class FindingSchema(BaseModel):
+    """A finding, and the numbers of the members that support it."""
+
+    model_config = ConfigDict(str_strip_whitespace=True)
+
+    text: str = Field(default="", description="One finding, in one or two sentences")
+    members: list[int] = Field(default_factory=list, description="Numbers of the members that say it")
+
+    @field_validator("members", mode="before")
+    @classmethod
+    def _numbers(cls, given: Any) -> Any:
+        return numbers_in(given)
+
+
+class FindingsSchema(ReportSchema):
+    """What the model is asked for in the longer form."""
+
+    findings: list[FindingSchema] = Field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True)
 class CommunityReport:
-    """What is said of a community, and by whom (`MODEL`, `EXTRACTIVE` or `FAILED` of `summarize`)."""
+    """What is said of a community, and by whom (`MODEL`, `EXTRACTIVE` or `FAILED` of `summarize`).
+
+    `findings` are pairs of a text and the ids of the members that support it.
+    """
 
     title: str
     summary: str
     by: str
+    findings: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def text(self) -> str:
-        """What is embedded, shown and cited: `title: summary`."""
-        return f"{self.title}: {self.summary}" if self.summary else self.title
+        """What is embedded, shown and cited: `title: summary`, and a line for each finding."""
+        head = f"{self.title}: {self.summary}" if self.summary else self.title
+        return "\n".join([head, *(text for text, _ in self.findings)])
 
     @property
     def extra(self) -> dict[str, Any]:
         """What a node keeps of it beside the text."""
-        return {"title": self.title, "by": self.by}
+        found: dict[str, Any] = {"title": self.title, "by": self.by}
+        if self.findings:
+            found["findings"] = [{"text": text, "members": list(ids)} for text, ids in self.findings]
+        return found
 
 
 def carried(node: Node) -> dict[str, Any]:
     """What a node keeps of its report when it is taken over."""
-    return {key: node.extra[key] for key in ("title", "by")}
+    return {key: node.extra[key] for key in ("title", "by", "findings") if key in node.extra}
 
 
 async def write_reports(
-    groups: Sequence[Group], gate: Gate, *, prompt: Prompt, max_tokens: int
+    groups: Sequence[Group],
+    gate: Gate,
+    *,
+    prompt: Prompt,
+    max_tokens: int,
+    form: ReportForm = "short",
+    context_tokens: int = MEMBER_TOKENS,
 ) -> list[CommunityReport]:
     """One report per group, in order.
 
@@ -71,32 +124,34 @@ async def write_reports(
     ----------
     groups
         `item` is what a report is called where no model names it: the names of the most connected members.
-        `texts` are the members' texts, most connected first; what does not fit the prompt any more
-        (`MEMBER_TOKENS` together) is left out from the end.
+        `texts` are the members' texts, most connected first; what does not fit the prompt any more is left
+        out from the end.
     gate
         Without a model each report is extractive: the most central sentences (`extractive_summary`). So is
         that of a group for which the model fails; the failure is in the gate's list.
     prompt
-        Is given `members`, the texts one after the other, each in a `<member>` element, and `words`, the
-        length that a summary aims at. It asks for JSON of `ReportSchema`.
+        Of a short report. It is given `members`, the texts one after the other, each in a `<member>` element,
+        and `words`, the length that a summary aims at. It asks for JSON of `ReportSchema`.
     max_tokens
-        Length of a summary that is aimed at; twice that is cut.
+        Length of a summary that is aimed at; groups of many texts get more (`words_for`), and what is more
+        than twice too long is cut.
+    form
+        See `ReportForm`.
+    context_tokens
+        Tokens of the texts of one group that a prompt shows, at most.
     """
     held = list(groups)
     if not gate.has_llm:
         return await _extractive(held, max_tokens, gate, EXTRACTIVE)
-    answers = await gate.map(report_task(prompt, max_tokens), list(_items(held, max_tokens, gate)))
+    long = form == "findings"
+    task: Task[Any] = findings_task(max_tokens) if long else report_task(prompt, max_tokens)
+    items = list(_items(held, max_tokens, context_tokens, gate, numbered=long))
+    answers = await gate.map(task, items)
     failed = [group for group, answer in zip(held, answers, strict=True) if answer is None]
     extractive = iter(await _extractive(failed, max_tokens, gate, FAILED))
     return [
-        next(extractive)
-        if answer is None
-        else CommunityReport(
-            answer.title[:_LONGEST_TITLE],
-            clip(answer.summary, 2 * max_tokens, gate.count_tokens),
-            MODEL,
-        )
-        for group, answer in zip(held, answers, strict=True)
+        next(extractive) if answer is None else _written(answer, group, int(item.values["words"]), gate)
+        for group, answer, item in zip(held, answers, items, strict=True)
     ]
 
 
@@ -106,10 +161,33 @@ def report_task(prompt: Prompt, max_tokens: int) -> Task[ReportSchema]:
         name=prompt.name,
         prompt=prompt,
         parse=json_as(ReportSchema),
-        placeholder=lambda values: _placeholder(values, max_tokens),
+        placeholder=_placeholder,
         schema=ReportSchema,
         expected_output_tokens=max_tokens + 30,
     )
+
+
+def findings_task(max_tokens: int) -> Task[FindingsSchema]:
+    """The model call that writes one report with findings."""
+    return Task(
+        name=FINDINGS.name,
+        prompt=FINDINGS,
+        parse=json_as(FindingsSchema),
+        placeholder=_long_placeholder,
+        schema=FindingsSchema,
+        expected_output_tokens=max_tokens + 30 + MOST_FINDINGS * FINDING_WORDS,
+    )
+
+
+def _written(answer: ReportSchema, group: Group, words: int, gate: Gate) -> CommunityReport:
+    findings = []
+    for each in answer.findings[:MOST_FINDINGS] if isinstance(answer, FindingsSchema) else ():
+        named = [number - 1 for number in each.members if 0 < number <= len(group.texts)]
+        ids = tuple(dict.fromkeys(chain.from_iterable(group.members[place] for place in named)))
+        if each.text:
+            findings.append((bounded(each.text, FINDING_WORDS, gate.count_tokens), ids))
+    summary = bounded(answer.summary, words, gate.count_tokens)
+    return CommunityReport(answer.title[:_LONGEST_TITLE], summary, MODEL, tuple(findings))
 
 
 async def _extractive(groups: Sequence[Group], max_tokens: int, gate: Gate, by: str) -> list[CommunityReport]:
@@ -117,30 +195,46 @@ async def _extractive(groups: Sequence[Group], max_tokens: int, gate: Gate, by: 
     return [CommunityReport(group.item, text, by) for group, text in zip(groups, texts, strict=True)]
 
 
-def joined_members(texts: Sequence[str], max_tokens: int, count_tokens: CountTokens) -> str:
-    """Texts as `<member>` elements, in order, until the tokens are spent; none takes more than a quarter."""
+def joined_members(
+    texts: Sequence[str], max_tokens: int, count_tokens: CountTokens, *, numbered: bool = False
+) -> tuple[str, int]:
+    """Texts as `<member>` elements, in order, until the tokens are spent, and how many there are.
+
+    A text takes at most a quarter of the tokens. It is cut where a sentence ends, and left out if not even
+    its first sentence fits; if no text is left, the first one is cut at a word. With `numbered`, each begins
+    with its number among all texts, from 1.
+    """
     parts: list[str] = []
-    left = max_tokens
-    for text in texts:
-        shown = clip(text, min(left, max(1, max_tokens // 4)), count_tokens)
-        if not shown:
-            break
-        parts.append(block("member", shown))
-        left -= count_tokens(parts[-1])
+    left, most = max_tokens, max(1, max_tokens // 4)
+    for number, text in enumerate(texts, 1):
         if left < 1:
             break
-    return "\n".join(parts)
+        shown = whole_sentences(text, min(left, most), count_tokens)
+        if shown:
+            parts.append(block("member", f"[{number}] {shown}" if numbered else shown))
+            left -= count_tokens(parts[-1])
+    if not parts and texts:
+        parts.append(block("member", clip(texts[0], most, count_tokens)))
+    return "\n".join(parts), len(parts)
 
 
-def _items(groups: Sequence[Group], max_tokens: int, gate: Gate) -> Iterator[CallItem]:
-    words = str(max(10, max_tokens * 3 // 4))
+def _items(
+    groups: Sequence[Group], max_tokens: int, context_tokens: int, gate: Gate, *, numbered: bool
+) -> Iterator[CallItem]:
     for group in groups:
-        members = joined_members(group.texts, MEMBER_TOKENS, gate.count_tokens)
+        members, shown = joined_members(group.texts, context_tokens, gate.count_tokens, numbered=numbered)
+        words = str(words_for(max_tokens, 0 if numbered else shown))  # findings have room of their own
         yield CallItem({"members": members, "words": words}, group.item, group.sources)
 
 
-def _placeholder(values: Mapping[str, str], max_tokens: int) -> ReportSchema:
+def _placeholder(values: Mapping[str, str]) -> ReportSchema:
     """What an estimate takes a model to say: as many words of the members as were asked for."""
-    words = values["members"].replace(_OPEN, "").replace(_CLOSE, "").split()
-    summary = " ".join(words[: max(1, max_tokens * 3 // 4)]) or "summary"
-    return ReportSchema(title=" ".join(words[:6]) or "title", summary=summary)
+    text = values["members"].replace(_OPEN, "").replace(_CLOSE, "")
+    title, summary = first_words(text, 6), first_words(text, int(values["words"]))
+    return ReportSchema(title=title or "title", summary=summary or "summary")
+
+
+def _long_placeholder(values: Mapping[str, str]) -> FindingsSchema:
+    short = _placeholder(values)
+    finding = FindingSchema(text=first_words(short.summary, FINDING_WORDS // 2), members=[1, 2])
+    return FindingsSchema(title=short.title, summary=short.summary, findings=[finding] * 7)

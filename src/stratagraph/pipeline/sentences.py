@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from stratagraph.results import CountTokens, clip
+
 _STOPS = ".!?\u2026"
 # Ideographic and full-width stops, Arabic question mark and full stop, danda and double danda,
 # Armenian, Ethiopic, Khmer and Burmese full stops.
@@ -68,6 +70,18 @@ def each_sentence(text: str) -> Iterator[tuple[int, int]]:
         if left < right:
             yield left, right
         start = end
+
+
+def whole_sentences(text: str, max_tokens: int, count_tokens: CountTokens) -> str:
+    """The longest beginning of a text that ends with a sentence and has at most `max_tokens`; maybe none."""
+    if count_tokens(text) <= max_tokens:
+        return text
+    longest, found = len(clip(text, max_tokens, count_tokens)), 0
+    for _, end in each_sentence(text):
+        if end > longest:
+            break
+        found = end
+    return text[:found]
 
 
 def stream_sentences(blocks: Iterable[str]) -> Iterator[tuple[int, str, bool]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
@@ -16,6 +16,7 @@ from stratagraph.models.hashing import DIMENSION, HashingEmbedder
 from stratagraph.models.structured import plain_text
 from stratagraph.models.task import block
 from stratagraph.pipeline.headings import is_byline, statements
+from stratagraph.pipeline.sentences import whole_sentences
 from stratagraph.protocols import Rows, Vectors
 from stratagraph.results import CountTokens, clip
 
@@ -24,6 +25,8 @@ MODEL, EXTRACTIVE, FAILED = "model", "extractive", "failed"
 
 MEMBER_TOKENS = 8000
 """Bound on what the members of one group may take of a prompt, shared among them."""
+WORDS_EACH = 8
+"""Words that a summary may take for each text that it is made of, if that is more than it may take anyway."""
 REPEAT = 0.75
 """Cosine similarity from which a sentence is held to repeat one that was chosen."""
 _CANDIDATES = 400
@@ -35,11 +38,15 @@ _AT_ONCE = 32  # groups: some 10 ms of work
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What one summary is made of. `sources` are ids of the chunks below it."""
+    """What one summary is made of.
+
+    `sources` are ids of the chunks below it, `members` the ids of the members that each text is about.
+    """
 
     item: str
     texts: Sequence[str]
     sources: Sequence[str]
+    members: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +64,52 @@ def summary_task(prompt: Prompt, max_tokens: int) -> Task[str]:
         prompt=prompt,
         parse=plain_text,
         expected_output_tokens=max_tokens,
-        placeholder=lambda values: _placeholder(values, max_tokens),
+        placeholder=lambda values: first_words(values["passages"], int(values["words"])) or "summary",
     )
 
 
-def _placeholder(values: Mapping[str, str], max_tokens: int) -> str:
-    words = values["passages"].split()
-    return " ".join(words[: max(1, max_tokens * 3 // 4)]) or "summary"
+def first_words(text: str, most: int) -> str:
+    """The first words of a text: what an estimate takes a model to answer."""
+    return " ".join(text.split()[:most])
+
+
+def words_for(max_tokens: int, texts: int) -> int:
+    """Words that a prompt grants for what is written from some texts, and aims at `max_tokens`."""
+    return max(10, max_tokens * 3 // 4, WORDS_EACH * texts)
+
+
+def bounded(answer: str, words: int, count_tokens: CountTokens) -> str:
+    """A model's answer without the sentences that are more than twice as long as asked for."""
+    most = 8 * words // 3  # a word is some 4/3 of a token
+    return whole_sentences(answer, most, count_tokens) or clip(answer, most, count_tokens)
+
+
+def fitted(texts: Sequence[str], tokens: int, count_tokens: CountTokens) -> list[str]:
+    """Texts cut to fit a number of tokens together: long texts share what short ones leave over.
+
+    A text is cut where a sentence ends; it is empty if not even its first sentence fits. If no text is left,
+    the first one is cut at a word.
+    """
+    costs = [count_tokens(text) for text in texts]
+    limit = even_limit(costs, tokens)
+    found = [
+        text if cost <= limit else whole_sentences(text, limit, count_tokens)
+        for text, cost in zip(texts, costs, strict=True)
+    ]
+    if texts and not any(found):
+        found[0] = clip(texts[0], max(tokens, 0), count_tokens)
+    return found
+
+
+def even_limit(costs: Sequence[int], total: int) -> int:
+    """The largest bound on each cost with which all costs together are at most `total`."""
+    left, limit = max(total, 0), 0
+    for place, cost in enumerate(sorted(costs)):
+        limit = left // (len(costs) - place)
+        if cost > limit:
+            return limit
+        left -= cost
+    return max(costs, default=0)
 
 
 async def summarize(groups: Iterable[Group], gate: Gate, *, prompt: Prompt, max_tokens: int) -> list[Summary]:
@@ -83,8 +129,8 @@ async def summarize(groups: Iterable[Group], gate: Gate, *, prompt: Prompt, max_
     return [
         Summary(next(extracts), FAILED)
         if answer is None
-        else Summary(clip(answer, 2 * max_tokens, gate.count_tokens), MODEL)
-        for answer in answers
+        else Summary(bounded(answer, words_for(max_tokens, len(group.texts)), gate.count_tokens), MODEL)
+        for group, answer in zip(held, answers, strict=True)
     ]
 
 
@@ -127,9 +173,9 @@ def _summaries(
 
 def _items(groups: Sequence[Group], count_tokens: CountTokens, max_tokens: int) -> Iterator[CallItem]:
     for group in groups:
-        share = MEMBER_TOKENS // max(1, len(group.texts))
-        passages = "\n\n".join(block("passage", clip(text, share, count_tokens)) for text in group.texts)
-        values = {"passages": passages, "words": str(max(10, max_tokens * 3 // 4))}
+        shown = [text for text in fitted(group.texts, MEMBER_TOKENS, count_tokens) if text]
+        passages = "\n\n".join(block("passage", text) for text in shown)
+        values = {"passages": passages, "words": str(words_for(max_tokens, len(shown)))}
         yield CallItem(values=values, item=group.item, sources=group.sources)
 
 

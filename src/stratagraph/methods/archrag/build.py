@@ -65,7 +65,7 @@ async def build(
     entities = await asyncio.to_thread(EntityKeys.carried, graph, previous)
     same = previous is not None and not regroup and int(previous.arrays[RECIPE][0]) == recipe.fingerprint
     warm_start = await asyncio.to_thread(WarmStart, entities, previous if same else None)
-    writer = CommunityWriter(corpus, gate, previous, config.summary_tokens)
+    writer = CommunityWriter(corpus, gate, previous, config)
     unchanged = Unchanged(graph, gate, previous, config)
     level, hierarchy = entity_level(graph), _Hierarchy(graph.entities)
     while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:

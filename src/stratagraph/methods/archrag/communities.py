@@ -38,17 +38,26 @@ _BATCH = 512
 
 @dataclass(frozen=True, slots=True)
 class Community:
-    """A community before its report: its members, most connected first, and the relations between them."""
+    """A community before its report: its members, most connected first, and the relations between them.
+
+    A relation is given by the places of the members that it joins, and its text.
+    """
 
     id: str
     members: Sequence[Node]
-    relations: Sequence[str]
+    relations: Sequence[tuple[tuple[int, int], str]]
     sources: Sequence[int]
 
     @property
     def texts(self) -> list[str]:
         """Texts of the members, then of the relations between them."""
-        return [*(member.text for member in self.members), *self.relations]
+        return [*(member.text for member in self.members), *(text for _, text in self.relations)]
+
+    @property
+    def about(self) -> list[tuple[str, ...]]:
+        """The ids of the members that each text is about."""
+        ids = [member.id for member in self.members]
+        return [*((each,) for each in ids), *((ids[one], ids[two]) for (one, two), _ in self.relations)]
 
     @property
     def names(self) -> list[str]:
@@ -89,12 +98,12 @@ class Written(KeptNodes):
 class CommunityWriter:
     """Makes the nodes of communities; reports that the previous index has are taken over."""
 
-    def __init__(self, corpus: Corpus, gate: Gate, previous: Stored | None, summary_tokens: int) -> None:
+    def __init__(self, corpus: Corpus, gate: Gate, previous: Stored | None, config: ArchRAGConfig) -> None:
         self._corpus = corpus
         self._gate = gate
         self._previous = previous
         self._carry = CarryOver(previous, gate)
-        self._tokens = summary_tokens
+        self._config = config
 
     async def write(self, level: Level, partition: Partition, before: Rows) -> Written:
         """A node and a vector for each community of a level, in the order of the labels.
@@ -133,14 +142,17 @@ class CommunityWriter:
         communities = []
         for rows, inner, chunks in zip(members, edges, sources, strict=True):
             own = [next(nodes) for _ in rows]
-            relations = [text for text in [next(texts, "") for _ in inner] if text]
-            communities.append(Community(self._id(level.number + 1, own, relations), own, relations, chunks))
+            places = {row: place for place, row in enumerate(rows.tolist())}
+            joined = ((places[one], places[two]) for one, two in level.ends[inner].tolist())
+            relations = [(ends, text) for ends, text in zip(joined, texts, strict=False) if text]
+            identity = self._id(level.number + 1, own, [text for _, text in relations])
+            communities.append(Community(identity, own, relations, chunks))
         return communities
 
     def _id(self, number: int, members: Sequence[Node], relations: Sequence[str]) -> str:
         """Changes exactly when anything does that the report is made of, but for the order of members."""
         ids, texts = sorted(node.id for node in members), sorted(node.text for node in members)
-        sizes = (str(number), str(self._tokens), str(len(ids)))
+        sizes = map(str, (number, *self._config.report_settings, len(ids)))
         return content_id("archrag", KIND, *sizes, *ids, *texts, *sorted(relations))
 
     async def _nodes(self, level: Level, communities: Sequence[Community]) -> list[Node]:
@@ -150,8 +162,17 @@ class CommunityWriter:
         missing = [each for each in joined if each.id not in known]
         lists = [each.sources if self._gate.has_llm else () for each in missing]  # of what a model is asked
         sources = read_lists(self._corpus.ids, lists)
-        groups = [Group(each.title, each.texts, ids) for each, ids in zip(missing, sources, strict=True)]
-        reports = await write_reports(groups, self._gate, prompt=PROMPT, max_tokens=self._tokens)
+        groups = [
+            Group(each.title, each.texts, ids, each.about) for each, ids in zip(missing, sources, strict=True)
+        ]
+        reports = await write_reports(
+            groups,
+            self._gate,
+            prompt=PROMPT,
+            max_tokens=self._config.summary_tokens,
+            form=self._config.report_form,
+            context_tokens=self._config.context_tokens,
+        )
         written = dict(zip((each.id for each in missing), reports, strict=True))
         nodes = []
         for each in communities:
@@ -187,7 +208,7 @@ class Unchanged:
         self._asks = gate.has_llm
         usable = previous is not None and graph.before is not None
         self._previous = previous if usable else None
-        if self._previous is not None and self._previous.arrays[SETTINGS].tolist() != _settings(config):
+        if self._previous is not None and self._previous.arrays[SETTINGS].tolist() != config.report_settings:
             self._previous = None
 
     def rows(self, level: Level, partition: Partition) -> Rows:
@@ -218,9 +239,5 @@ def unchanged_arrays(by_model: Sequence[NDArray[np.bool_]], config: ArchRAGConfi
     """What the next update reads; `by_model` is of each level's communities."""
     return {
         BY_MODEL: np.concatenate([np.zeros(0, np.bool_), *by_model]),
-        SETTINGS: np.array(_settings(config), np.int64),
+        SETTINGS: np.array(config.report_settings, np.int64),
     }
-
-
-def _settings(config: ArchRAGConfig) -> list[int]:
-    return [config.summary_tokens]

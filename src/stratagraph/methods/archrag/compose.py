@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -17,23 +16,28 @@ from pydantic import (
     field_validator,
 )
 
-from stratagraph.methods.archrag.config import ArchRAGOptions
-from stratagraph.models.gate import CallItem, Gate, Task
+from stratagraph.methods.archrag.config import ArchRAGOptions, Merge
+from stratagraph.models.gate import CallItem, Gate, Prompt, Task
 from stratagraph.models.structured import json_as
 from stratagraph.pipeline.answer import Draft
 from stratagraph.pipeline.answer import compose as compose_directly
 from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.pipeline.reports import numbers_in
+from stratagraph.pipeline.summarize import even_limit, fitted
 from stratagraph.results import Citation, CountTokens, Hit, Retrieval, clip
 
 FILTER_PROMPT = load_prompt("stratagraph.methods.archrag", "filter")
-MERGE_PROMPT = load_prompt("stratagraph.methods.archrag", "merge")
+MERGE_PROMPTS: Mapping[Merge, Prompt] = {
+    "grounded": load_prompt("stratagraph.methods.archrag", "merge"),
+    "paper": load_prompt("stratagraph.methods.archrag", "merge_paper"),
+}
 MOST_POINTS = 6
 """Points that a level's analysis is asked for at most; fewer where there are many levels."""
 ALL_POINTS = 24
 """Points that the analyses of all levels are asked for together; each level is asked for at least two."""
 _LONGEST_POINT = 120
+_NUMBER = 6  # tokens of a hit's number and line break
 _LEAST_TEXT = 40  # tokens per hit; the last hits, and the last levels, are not shown where they have fewer
-_WHOLE = re.compile(r"\d{1,6}")
 
 
 class PointSchema(BaseModel):
@@ -48,8 +52,7 @@ class PointSchema(BaseModel):
     @field_validator("sources", mode="before")
     @classmethod
     def _numbers(cls, given: Any) -> Any:
-        """Numbers as they may be written: `2`, `"2, 5"`, `["[2]"]`."""
-        return [int(number) for number in _WHOLE.findall(str(given))]
+        return numbers_in(given)
 
 
 class AnalysisSchema(BaseModel):
@@ -102,18 +105,19 @@ async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options:
     hits that support each (Eq. 3). The texts in these calls have `max_tokens` together. The points of all
     levels, best first, go into the last prompt until half of `max_tokens` is spent (Eq. 4). Points without a
     score, or without a supporting hit, are left out. If no point is left, if the model cannot write
-    them, and in mode `direct`, the last prompt contains the hits themselves.
+    them, and in mode `direct`, the last prompt contains the hits themselves; but with the paper's prompt
+    (`ArchRAGOptions.merge`) it then contains no point, and the model answers from what it knows.
     """
     if options.mode == "direct":
         return await compose_directly(retrieval, gate, max_tokens=max_tokens, options=options)
     points = await _analysed(retrieval, gate, max_tokens)
     ranked = sorted(points, key=lambda point: (-point.score, point.places))
     lines, cited = _lines(ranked, max(1, max_tokens // 2), gate.count_tokens)
-    if not lines:
+    if not lines and options.merge == "grounded":
         return await compose_directly(retrieval, gate, max_tokens=max_tokens, options=options)
     values = {"points": "\n".join(lines), "question": retrieval.query}
     citations = tuple(Citation.of(place + 1, retrieval.hits[place]) for place in sorted(cited))
-    return Draft(MERGE_PROMPT, values, citations)
+    return Draft(MERGE_PROMPTS[options.merge], values, citations)
 
 
 async def _analysed(retrieval: Retrieval, gate: Gate, max_tokens: int) -> list[Point]:
@@ -121,10 +125,15 @@ async def _analysed(retrieval: Retrieval, gate: Gate, max_tokens: int) -> list[P
     groups = _groups(retrieval)
     room = max(1, max_tokens // _LEAST_TEXT)
     groups = sorted(sorted(groups, key=min)[:room], key=lambda places: _group(retrieval.hits[places[0]]))
-    share = max_tokens // max(1, len(groups))
-    shown = [places[: max(1, share // _LEAST_TEXT)] for places in groups]
+    count = gate.count_tokens
+    costs = [sum(_NUMBER + count(retrieval.hits[place].text) for place in places) for places in groups]
+    limit = even_limit(costs, max_tokens)  # levels share what others leave unused
+    shown = [
+        places[: max(1, limit // _LEAST_TEXT)] if cost > limit else places
+        for places, cost in zip(groups, costs, strict=True)
+    ]
     most = min(MOST_POINTS, max(2, ALL_POINTS // max(1, len(groups))))
-    items = [_item(retrieval, places, share, most, gate.count_tokens) for places in shown]
+    items = [_item(retrieval, places, limit, most, count) for places in shown]
     with gate.stage("filter", len(items)):
         answers = await gate.map(FILTER, items, required=False)
     points = []
@@ -152,27 +161,11 @@ def _item(
     retrieval: Retrieval, places: Sequence[int], tokens: int, most: int, count_tokens: CountTokens
 ) -> CallItem:
     hits = [retrieval.hits[place] for place in places]
-    texts = fitted([hit.text for hit in hits], tokens - 6 * len(hits), count_tokens)
+    texts = fitted([hit.text for hit in hits], tokens - _NUMBER * len(hits), count_tokens)
     shown = "\n".join(f"[{place + 1}] {text}" for place, text in zip(places, texts, strict=True) if text)
     sources = sorted({source for hit in hits for source in hit.sources})
     name = f"level {hits[0].level} of {retrieval.query}"
     return CallItem({"texts": shown, "question": retrieval.query, "most": str(most)}, name, sources)
-
-
-def fitted(texts: Sequence[str], tokens: int, count_tokens: CountTokens) -> list[str]:
-    """Texts cut to fit a number of tokens together: long texts share what short ones leave over."""
-    costs = [count_tokens(text) for text in texts]
-    left, limit = max(tokens, 0), 0
-    for place, cost in enumerate(sorted(costs)):
-        limit = left // (len(costs) - place)
-        if cost > limit:
-            break
-        left -= cost
-        limit = cost
-    return [
-        text if cost <= limit else clip(text, limit, count_tokens) if limit else ""
-        for text, cost in zip(texts, costs, strict=True)
-    ]
 
 
 def _lines(points: Sequence[Point], tokens: int, count_tokens: CountTokens) -> tuple[list[str], set[int]]:

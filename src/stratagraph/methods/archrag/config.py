@@ -9,6 +9,10 @@ from stratagraph.kernels._chnsw_layer import Kind
 from stratagraph.kernels._chnsw_options import Mode
 from stratagraph.methods.archrag.clustering import check_augmentation, check_clustering
 from stratagraph.methods.validation import flag, levels, number, one_of, whole
+from stratagraph.pipeline.reports import ReportForm
+from stratagraph.pipeline.summarize import MEMBER_TOKENS
+
+Merge = Literal["grounded", "paper"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,13 @@ class ArchRAGConfig:
     min_shrink
         A level counts only if it has fewer nodes than the one below by at least this share.
     summary_tokens
-        Length that a report's summary aims at, in tokens.
+        Length that a report's summary aims at, in tokens; those of many members may be longer
+        (`summarize.words_for`).
+    report_form
+        `short` reports have a title and a summary, `findings` also five to ten findings with the members that
+        state them (`reports.ReportForm`).
+    context_tokens
+        Tokens of the members in the prompt of a report, at most.
     links
         Links that a node of C-HNSW sets within its level (the paper's M).
     mode
@@ -67,6 +77,8 @@ class ArchRAGConfig:
     min_communities: int = 10
     min_shrink: float = 0.1
     summary_tokens: int = 160
+    report_form: ReportForm = "short"
+    context_tokens: int = MEMBER_TOKENS
     links: int = 16
     mode: Mode = "fast"
     codes: Kind = "int8"
@@ -83,6 +95,8 @@ class ArchRAGConfig:
         whole("max_levels", self.max_levels, 0, 100)
         whole("min_communities", self.min_communities, 2)
         whole("summary_tokens", self.summary_tokens, 10, 10_000)
+        one_of("report_form", self.report_form, get_args(ReportForm))
+        whole("context_tokens", self.context_tokens, 100)
         whole("links", self.links, 2, 512)
         one_of("mode", self.mode, get_args(Mode))
         one_of("codes", self.codes, get_args(Kind))
@@ -95,6 +109,12 @@ class ArchRAGConfig:
         number("resolution", self.resolution)
         if self.resolution <= 0:
             raise ValueError(f"resolution must be above 0, not {self.resolution!r}")
+
+    @property
+    def report_settings(self) -> list[int]:
+        """The settings that reports depend on."""
+        form = get_args(ReportForm).index(self.report_form)
+        return [self.summary_tokens, form, self.context_tokens]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +131,9 @@ class ArchRAGOptions:
         `k`, as in the paper.
     relations
         Whether the relations among the entities found are results too.
+    merge
+        The prompt that merges the points: `grounded` says only what points support, `paper` also answers from
+        the model's own knowledge where they do not help (Fig. 15; ERRATA M3).
     mode
         Of an answer: `filter` lets the model write scored points for each level first (Eq. 3 and 4),
         `direct` gives what was found to the model as it is (the paper's ablation).
@@ -122,6 +145,7 @@ class ArchRAGOptions:
     levels: tuple[int, ...] | None = None
     k_per_level: int | None = None
     relations: bool = True
+    merge: Merge = "grounded"
     mode: Literal["filter", "direct"] = "filter"
     whole: bool = False
 
@@ -132,7 +156,10 @@ class ArchRAGOptions:
             whole("k_per_level", self.k_per_level, 1, 10_000)
         flag("relations", self.relations)
         flag("whole", self.whole)
+        one_of("merge", self.merge, get_args(Merge))
         one_of("mode", self.mode, ("filter", "direct"))
+        if self.mode == "direct" and self.merge == "paper":
+            raise ValueError("merge='paper' has no effect with mode='direct', which merges no points")
 
     @property
     def narrowed(self) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache, partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.pipeline.before import list_sums, mixed
 from stratagraph.pipeline.carryover import Keys, lookup, needs_reclustering
 from stratagraph.pipeline.drift import Drift, Measures
+from stratagraph.pipeline.reports import ReportForm
 from stratagraph.protocols import Rows, Stored, Vectors
 from stratagraph.records import content_key
 
@@ -34,7 +35,8 @@ IDS, TEXT_SETTINGS = "clusters.ids", "text_settings"
 _COMPARED = 256  # members that are compared with all clusters at a time
 _TOGETHER = 1024  # vectors that fit into a cache
 _SMALLEST = 3  # a cluster of at most so many members is not halved
-_OF_TEXTS = ("meta_types", "summary_tokens", "report_tokens")  # partitions do not depend on these settings
+_OF_TEXTS = ("meta_types", "summary_tokens", "report_tokens", "report_form", "context_tokens")
+"""Settings on which partitions do not depend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,8 @@ class KnownClusters:
 
 def text_settings(config: HiRAGConfig) -> list[int]:
     """The settings that texts depend on."""
-    return [config.summary_tokens, config.report_tokens]
+    form = get_args(ReportForm).index(config.report_form)
+    return [config.summary_tokens, config.report_tokens, form, config.context_tokens]
 
 
 def cluster(

@@ -2,7 +2,8 @@
 
 Summary entities are nodes like any others, so that similar entities come together although no relation joins
 them. The report on a community of the finest level is made from its members, the report on a coarser one from
-the reports on the communities in it. A coarser community that contains a single community shares its report.
+the reports on the communities in it, and both from the described relations between these (ERRATA M1). A
+coarser community that contains a single community shares its report.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ REPORT = load_prompt(PACKAGE, "report")
 _MOST_SPLITS = 12  # levels of splitting before the finest is bounded by cutting
 _NAMED = 3  # members in a title that no model wrote
 _LONGEST_TITLE = 120
+_MOST_RELATIONS = 100  # in a report's input, the strongest
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class Community:
         of finer communities above.
     rows, sources
         Ascending rows of its entities and of their chunks.
+    relations
+        Ids of the members that each relation joins, and its text.
     """
 
     level: int
@@ -74,6 +78,7 @@ class Community:
     texts: list[str]
     rows: Rows
     sources: Sequence[int]
+    relations: Sequence[tuple[tuple[str, str], str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,10 +262,13 @@ class CommunityWriter:
     async def finest(self, labels: Labels) -> Labels:
         """Report on the communities of the finest level."""
         groups = _groups(labels)
-        known = self._rows_before(0, labels, len(groups))
-        made = [rows for rows, row in zip(groups, known.tolist(), strict=True) if row < 0]
-        self._entities.fetch(row for rows in made for row in rows.tolist())
-        numbers = await self._write([self._of_entities(rows) for rows in made], known, groups)
+        inner = self._inner(labels)
+        known = self._rows_before(0, labels, inner, len(groups))
+        made = np.flatnonzero(known < 0).tolist()
+        self._entities.fetch(row for place in made for row in groups[place].tolist())
+        relations = self._relations(inner, made)
+        communities = [self._of_entities(groups[place], relations[place]) for place in made]
+        numbers = await self._write(communities, known, groups)
         return numbers[labels]
 
     async def coarser(self, level: int, finer: Labels, labels: Labels) -> Labels:
@@ -272,28 +280,69 @@ class CommunityWriter:
         several = [place for place, own in enumerate(inside) if len(own) > 1]
         places = np.full(len(groups), -1, np.int64)
         places[several] = np.arange(len(several))
-        known = self._rows_before(level, places[labels], len(several))
+        inner = self._inner(places[labels], finer)
+        known = self._rows_before(level, places[labels], inner, len(several))
         same = np.array(self._before, np.int64) >= 0
         whole = np.array([bool(same[inside[place]].all()) for place in several], np.bool_)
         known = np.where(whole, known, -1)
         made = [place for place, row in zip(several, known.tolist(), strict=True) if row < 0]
         nodes = self._read({number for place in made for number in inside[place].tolist()})
-        made_of = [self._of_communities(level, inside[place], groups[place], nodes) for place in made]
+        relations = self._relations(inner, places[made].tolist())
+        ends = finer[self._context.graph.ends]
+        made_of = []
+        for place in made:
+            joined = [(ends[row].tolist(), text) for row, text in relations[int(places[place])]]
+            made_of.append(self._of_communities(level, inside[place], groups[place], nodes, joined))
         numbers = np.array([own[0] for own in inside], np.int64)
         numbers[several] = await self._write(made_of, known, [groups[place] for place in several])
         return numbers[labels]
 
-    def _rows_before(self, level: int, labels: Labels, count: int) -> Rows:
+    def _inner(self, labels: Labels, finer: Labels | None = None) -> Labels:
+        """The community of a level that each described relation is inside of, or -1, shape (relations,).
+
+        At a coarser level only relations between its `finer` communities count.
+        """
+        graph = self._context.graph
+        return _inner(graph.ends, graph.described, labels, finer)
+
+    def _relations(self, inner: Labels, places: Sequence[int]) -> dict[int, list[tuple[int, str]]]:
+        """Rows and texts of the strongest relations inside some communities, strongest first."""
+        graph = self._context.graph
+        wanted = np.zeros(int(inner.max(initial=-1)) + 2, np.bool_)
+        wanted[[place for place in places if place < len(wanted) - 1]] = True
+        rows = np.flatnonzero(wanted[inner])  # the last one, of label -1, is not wanted
+        rows = rows[np.lexsort((rows, -graph.weights[rows], inner[rows]))]
+        own = inner[rows]
+        rows = rows[np.arange(len(rows)) - np.searchsorted(own, own) < _MOST_RELATIONS]
+        texts = graph.stored.texts((rows + graph.entities).tolist())
+        found: dict[int, list[tuple[int, str]]] = {place: [] for place in places}
+        for row, text in zip(rows.tolist(), texts, strict=True):
+            found[int(inner[row])].append((row, text))
+        return found
+
+    def _rows_before(self, level: int, labels: Labels, inner: Labels, count: int) -> Rows:
         """The previous row of each community of a level if it and its report's input are the same, else -1.
 
         A report without a model does not count if there is a model now. `labels` are -1 outside of all
-        communities, shape (entities,); the rows have shape (count,).
+        communities, shape (entities,), as are those of relations (`_inner`); the rows have shape (count,).
         """
-        found = np.full(count, -1, np.int64)
-        if not self._arrays or level >= len(self._arrays["communities.labels"]):
+        found, seen, entities = np.full(count, -1, np.int64), self._context.graph.before, self._entities
+        if not self._arrays or seen is None or level >= len(self._arrays["communities.labels"]):
             return found
         before = self._arrays["communities.labels"][level].astype(np.int64)
-        same = recognised(labels, self._entities.origin, self._entities.same, before, count)
+        graph, arrays = self._context.graph, seen.stored.arrays
+        finer = self._arrays["communities.labels"][level - 1] if level else None
+        inner_before = _inner(arrays["relations.ends"], arrays["relations.described"], before, finer)
+        relations = slice(graph.entities, graph.entities + graph.relations)
+        origin = seen.origin[relations] - int(arrays["counts"][0])  # relations follow all entities of layers
+        origin = np.where(seen.origin[relations] >= 0, origin + len(before), -1)
+        same = recognised(
+            np.concatenate([labels, inner]),
+            np.concatenate([entities.origin, origin]),
+            np.concatenate([entities.same, seen.same[relations]]),
+            np.concatenate([before, inner_before]),
+            count,
+        )
         kept = np.flatnonzero(same >= 0)
         rows = same[kept] + int(self._arrays["counts"][0])
         written = self._arrays[BY_MODEL][rows]
@@ -308,8 +357,8 @@ class CommunityWriter:
         kept = KeptNodes.of(before[ordered], fresh, self._context.previous, self._context.graph.before)
         return dict(zip(ordered, kept.read(range(len(ordered))), strict=True))
 
-    def _of_entities(self, rows: Rows) -> Community:
-        entities = self._entities
+    def _of_entities(self, rows: Rows, relations: Sequence[tuple[int, str]]) -> Community:
+        entities, ends = self._entities, self._context.graph.ends
         order = rows[np.lexsort((rows, -self._degrees[rows]))].tolist()
         nodes = [entities.node(row) for row in order]
         return Community(
@@ -319,6 +368,10 @@ class CommunityWriter:
             texts=[node.text for node in nodes],
             rows=rows,
             sources=entities.sources_of(order),
+            relations=[
+                ((entities.node(int(ends[row, 0])).id, entities.node(int(ends[row, 1])).id), text)
+                for row, text in relations
+            ],
         )
 
     def _names(self, rows: Iterable[int]) -> Iterator[str]:
@@ -328,7 +381,12 @@ class CommunityWriter:
             yield from members_named(name) if self._entities.named_by_members(row) else [name]
 
     def _of_communities(
-        self, level: int, numbers: Labels, rows: Rows, known: Mapping[int, Node]
+        self,
+        level: int,
+        numbers: Labels,
+        rows: Rows,
+        known: Mapping[int, Node],
+        relations: Sequence[tuple[Sequence[int], str]],
     ) -> Community:
         order = sorted(numbers.tolist(), key=lambda number: (-len(self.members[number]), number))
         nodes = [known[number] for number in order]
@@ -339,12 +397,24 @@ class CommunityWriter:
             texts=[node.text for node in nodes],
             rows=rows,
             sources=sorted({source for node in nodes for source in node.sources}),
+            relations=[((known[one].id, known[two].id), text) for (one, two), text in relations],
         )
 
     async def _write(self, made: Sequence[Community], known: Rows, groups: Sequence[Rows]) -> Labels:
         """Add communities, of which `made` need nodes and the others are `known`; return their numbers."""
-        tokens = str(self._context.config.report_tokens)
-        ids = [derived_id(zip(each.members, each.texts, strict=True), "hirag", KIND, tokens) for each in made]
+        settings = list(map(str, text_settings(self._context.config)))
+        ids = [
+            derived_id(
+                [
+                    *zip(each.members, each.texts, strict=True),
+                    *((" - ".join(ends), text) for ends, text in each.relations),
+                ],
+                "hirag",
+                KIND,
+                *settings,
+            )
+            for each in made
+        ]
         before = self._context.carry.nodes(ids)
         missing = [place for place, identity in enumerate(ids) if identity not in before]
         reports = await self._reports([made[place] for place in missing])
@@ -374,12 +444,38 @@ class CommunityWriter:
     async def _reports(self, communities: Sequence[Community]) -> list[CommunityReport]:
         if not communities:
             return []
-        gate, tokens = self._context.gate, self._context.config.report_tokens
+        gate, config = self._context.gate, self._context.config
         lists = [each.sources if gate.has_llm else () for each in communities]  # of what a model is asked
         sources = read_lists(self._context.corpus.ids, lists)
-        groups = [Group(each.title, each.texts, ids) for each, ids in zip(communities, sources, strict=True)]
+        groups = [
+            Group(
+                each.title,
+                [*each.texts, *(text for _, text in each.relations)],
+                ids,
+                [*((member,) for member in each.members), *(ends for ends, _ in each.relations)],
+            )
+            for each, ids in zip(communities, sources, strict=True)
+        ]
         with gate.stage(f"report communities, level {communities[0].level}", len(groups)):
-            return await write_reports(groups, gate, prompt=REPORT, max_tokens=tokens)
+            return await write_reports(
+                groups,
+                gate,
+                prompt=REPORT,
+                max_tokens=config.report_tokens,
+                form=config.report_form,
+                context_tokens=config.context_tokens,
+            )
+
+
+def _inner(
+    ends: Rows, described: NDArray[np.bool_], labels: Labels, finer: NDArray[np.integer] | None
+) -> Labels:
+    """The label that both ends of a described relation have; -1 if they differ, or have one `finer` label."""
+    own = labels[ends]
+    inside = described & (own[:, 0] == own[:, 1])
+    if finer is not None:
+        inside &= finer[ends[:, 0]] != finer[ends[:, 1]]
+    return np.where(inside, own[:, 0], -1)
 
 
 def _groups(labels: Labels) -> list[Rows]:

@@ -10,6 +10,7 @@ from stratagraph.methods.hirag.naming import PACKAGE
 from stratagraph.models.gate import Gate
 from stratagraph.pipeline.answer import Draft
 from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.pipeline.sentences import whole_sentences
 from stratagraph.records import Metadata
 from stratagraph.results import Citation, Hit, Retrieval, clip
 
@@ -78,7 +79,9 @@ class _ContextWriter:
 
     def cut(self, hit: Hit) -> None:
         """Add the beginning of the best hit, for when no hit fits as a whole."""
-        self.lines.append(clip(f"[1] {hit.text.strip()}", self.left, self._count))
+        text = f"[1] {hit.text.strip()}"
+        whole = whole_sentences(text, self.left, self._count)
+        self.lines.append(whole or clip(text, self.left, self._count))
         self._cite(1, hit)
 
     def _cite(self, number: int, hit: Hit) -> None:

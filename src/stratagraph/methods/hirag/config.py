@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Literal
+from typing import Literal, get_args
+
+from stratagraph.methods.validation import one_of
+from stratagraph.pipeline.reports import ReportForm
+from stratagraph.pipeline.summarize import MEMBER_TOKENS
 
 Mode = Literal["hi", "local", "global", "bridge", "no_bridge"]
 Part = Literal["local", "bridge", "global"]
@@ -34,17 +38,19 @@ class HiRAGConfig:
         Maximum number of clusters of an entity.
     dimensions
         Principal components in which the mixtures are fitted.
-    stop_change
-        The hierarchy ends when the sparsity of a layer's clusters differs by at most this share from the
-        layer below (the paper's epsilon; ERRATA H1), from the second layer of summary entities on.
     max_layers
-        Maximum number of layers of summary entities.
-    min_layer
-        A layer with fewer entities is not clustered.
+        Maximum number of layers of summary entities. Layers end before where a layer has fewer than
+        `2 * cluster_size` entities or shrinks by less than a tenth (ERRATA H1).
     meta_types
         General concepts that guide the summaries (the paper's X); with None the model chooses them.
     summary_tokens, report_tokens
-        Target lengths of the description of a summary entity, and of a report.
+        Target lengths of the description of a summary entity, and of a report. Those of many members may be
+        longer (`summarize.words_for`).
+    report_form
+        `short` reports have a title and a summary, `findings` also five to ten findings with the members that
+        state them (`reports.ReportForm`).
+    context_tokens
+        Tokens of the members in the prompt of a report, at most.
     max_community, community_levels
         Maximum size of a community of the finest level, and maximum number of levels.
     resolution
@@ -58,12 +64,12 @@ class HiRAGConfig:
     threshold: float = 0.1
     memberships: int = 2
     dimensions: int = 10
-    stop_change: float = 0.05
-    max_layers: int = 5
-    min_layer: int = 8
+    max_layers: int = 12
     meta_types: tuple[str, ...] | None = None
     summary_tokens: int = 80
     report_tokens: int = 200
+    report_form: ReportForm = "short"
+    context_tokens: int = MEMBER_TOKENS
     max_community: int = 24
     community_levels: int = 3
     resolution: float = 1.0
@@ -76,8 +82,8 @@ class HiRAGConfig:
             raise ValueError(
                 f"max_cluster must be at least cluster_size = {self.cluster_size}, not {self.max_cluster}"
             )
+        one_of("report_form", self.report_form, get_args(ReportForm))
         _number("threshold", self.threshold, 0.0, 1.0)
-        _number("stop_change", self.stop_change, 0.0, 1.0)
         _number("resolution", self.resolution, 0.0, 1e6)
         if self.threshold == 0 or self.resolution == 0:
             raise ValueError("threshold and resolution must be above 0")
@@ -138,9 +144,9 @@ _LEAST = {
     "memberships": 1,
     "dimensions": 1,
     "max_layers": 0,
-    "min_layer": 2,
     "summary_tokens": 10,
     "report_tokens": 10,
+    "context_tokens": 100,
     "max_community": 2,
     "community_levels": 1,
     "seed": 0,

@@ -56,7 +56,7 @@ class MemberRelations:
     proposals
         The number of its proposal among those of the layer (`summary_entities.Proposed`).
     strengths
-        0 if unknown.
+        0 if unknown, -1 if the model did not list the members of the summary entity.
     """
 
     members: Rows

@@ -1,7 +1,8 @@
 """HiIndex (HiRAG Alg. 1): layers of summary entities over the basic knowledge graph.
 
-For each layer: cluster its entities, stop if the sparsity of the clusters is settled, find the summary
-entities of each cluster and relate them to its members. The summary entities are the next layer.
+For each layer: cluster its entities, find the summary entities of each cluster, and relate them to its
+members. The summary entities, and clusters of one entity, are the next layer. Layers end where a layer has
+fewer entities than two clusters need, or where the next one is hardly smaller (ERRATA H1).
 """
 
 from __future__ import annotations
@@ -42,8 +43,6 @@ from stratagraph.protocols import Rows, Stored, Vectors
 
 LEAST_SHRINKAGE = 0.9
 """A layer that is less than a tenth smaller than the layer below it is the last."""
-LEAST_LAYERS = 2
-"""Layers of summary entities before sparsity may end the hierarchy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class Layers:
 
 
 async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
-    """Alg. 1, with the meta types X; ERRATA H1 says when layers end."""
+    """Alg. 1, with the meta types X."""
     config = context.config
     entities = await asyncio.to_thread(Entities.of, context.graph, context.previous)
     known_clusters = KnownClusters(context.previous, config)
@@ -76,20 +75,19 @@ async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
     ids: list[Keys] = []
     sparsities: list[float] = []
     layer = await asyncio.to_thread(_nonzero_rows, entities.vectors)
-    while len(clusters) < config.max_layers and len(layer) >= config.min_layer:
+    while len(clusters) < config.max_layers and len(layer) >= 2 * config.cluster_size:
         whole = len(layer) == context.graph.entities == int(layer.max(initial=-1)) + 1  # need not be copied
         vectors = context.graph.vectors if whole else entities.vectors[layer]
         keys = entities.keys[layer]
         before = previous.layer(len(clusters), keys)
         found = await asyncio.to_thread(cluster, vectors, keys, before, config, drift, len(clusters))
         sizes = [len(rows) for rows in found.members]
-        now = sparsity(sizes, len(layer))
-        if max(sizes) < 2 or _settled([*sparsities, now], config.stop_change):
+        if max(sizes) < 2:
             break
         first = sum(len(each.members) for each in clusters)
         members.append(layer)
         clusters.append(found)
-        sparsities.append(now)
+        sparsities.append(sparsity(sizes, len(layer)))
         summarizer = _LayerSummarizer(context, entities, known_proposals, len(clusters))
         groups = await asyncio.to_thread(summarizer.groups, layer, found, first, known_clusters)
         all_ids = np.zeros((len(found.members), 2), np.uint64)
@@ -118,17 +116,6 @@ def _drift(previous: Stored | None, entities: Entities) -> Drift:
     before = len(previous.arrays["entities.keys"]) - int(previous.arrays["counts"][0])
     stayed = np.count_nonzero(lookup(entities.keys, previous.arrays["entities.keys"][:before]) >= 0)
     return Drift.since(previous.arrays, len(entities.keys), len(entities.keys) + before - 2 * int(stayed))
-
-
-def _settled(sparsities: Sequence[float], bound: float) -> bool:
-    """Whether the sparsity of the last two layers differs by a share of at most `bound` (ERRATA H1).
-
-    Layers are compared from the second layer of summary entities on. Clusters are bounded in size (ERRATA
-    H3), so the sparsity of a thousand or more entities is near 1 whatever the clusters are, and comparing
-    the first two layers would end every large hierarchy after one layer.
-    """
-    *_, before, now = (np.nan, np.nan, *sparsities)
-    return len(sparsities) > LEAST_LAYERS and abs(now - before) <= bound * before
 
 
 class _LayerSummarizer:

@@ -27,15 +27,15 @@ from stratagraph.pipeline.names.index import canonical, words
 from stratagraph.pipeline.names.spelling import telling
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.reports import joined_members
-from stratagraph.pipeline.summarize import MEMBER_TOKENS, MODEL
+from stratagraph.pipeline.summarize import MEMBER_TOKENS, MODEL, words_for
 from stratagraph.protocols import Vectors
 from stratagraph.records import Metadata
 from stratagraph.results import CountTokens
 
 PACKAGE = "stratagraph.methods.hirag"
 LONGEST_NAME = 200
-MOST_ENTITIES = 2
-"""Summary entities of one cluster at most; more would repeat the members."""
+MOST_ENTITIES = 4
+"""Summary entities of one cluster at most: one for each part that the model sees in it."""
 MOST_TYPES = 12
 _MEMBER_NAME = re.compile(r"^<member(?:-\w+)?>\n([^:\n]+)", re.MULTILINE)
 REASON_WORDS = 10
@@ -79,9 +79,9 @@ class _Entity(BaseModel):
 
 
 class SummarySchema(BaseModel):
-    """Answer with the summary entities of a cluster."""
+    """Answer with the summary entities of a cluster; none if nothing connects its members."""
 
-    entities: list[_Entity] = Field(min_length=1)
+    entities: list[_Entity]
 
 
 class MetaTypesSchema(BaseModel):
@@ -145,7 +145,7 @@ def parse_summary(answer: str) -> SummarySchema:
     Raises
     ------
     ParseFailed
-        If no entity has a name.
+        If there are entities, but none of them has a name.
     """
     found = json_as(SummarySchema)(answer)
     named: dict[str, _Entity] = {}
@@ -153,8 +153,8 @@ def parse_summary(answer: str) -> SummarySchema:
         entity.name = entity.name[:LONGEST_NAME].strip()
         if name := canonical(entity.name):
             named.setdefault(name, entity)
-    if not named:
-        raise ParseFailed("no entity in the answer has a name: give at least one")
+    if found.entities and not named:
+        raise ParseFailed("no entity in the answer has a name: give each a name, or give no entities")
     return SummarySchema(entities=list(named.values())[:MOST_ENTITIES])
 
 
@@ -209,7 +209,7 @@ def _belongings(entity: _Entity, ids: Mapping[str, str]) -> dict[str, Belonging]
     for each in entity.members:
         identity = ids.get(canonical(each.name))
         strength = min(each.strength, 10.0) if each.strength > 0 else 0.0
-        if identity is not None and (each.reason or strength):
+        if identity is not None:
             found.setdefault(identity, Belonging(each.reason[:_LONGEST_REASON], strength))
     return found
 
@@ -218,8 +218,13 @@ def prompt_values(
     texts: Sequence[str], types: Sequence[str], tokens: int, count_tokens: CountTokens
 ) -> dict[str, str]:
     """The values of the prompt for a cluster's members."""
-    members = joined_members(texts, MEMBER_TOKENS, count_tokens)
-    return {"entities": members, "types": ", ".join(types), "words": str(max(10, tokens * 3 // 4))}
+    members, shown = joined_members(texts, MEMBER_TOKENS, count_tokens)
+    return {
+        "entities": members,
+        "types": ", ".join(types),
+        "words": str(words_for(tokens, shown)),
+        "most": str(max(2, min(MOST_ENTITIES, shown // 3))),
+    }
 
 
 def cluster_name(names: Sequence[str], vectors: Vectors) -> str:

@@ -1,7 +1,8 @@
 """Summary entities of a layer's clusters (HiRAG Fig. 9, ERRATA H5).
 
-A cluster proposes one or two summary entities. Proposals with the same name are one entity: the entity of
-the graph that has the name, or else a summary entity. An update reads the proposals of the previous index as
+A cluster proposes summary entities, each for all its members or for those that the model lists, or none if
+nothing connects its members. Proposals with the same name are one entity: the entity of the graph that has
+the name, or else a summary entity. An update reads the proposals of the previous index as
 arrays, so that it reads only the nodes that changed.
 """
 
@@ -32,7 +33,7 @@ CLUSTERS, ENTITIES, PROPOSED, WRITTEN, SAID, STRENGTHS = (
 )
 """Arrays of the proposals, in order of their clusters: the cluster; the summary entity, or -1 for an entity
 of the graph; two keys of its name, as a shown name and as an id; whether a model wrote it. Then, of relations
-whose strength a model wrote: a key of proposal and member, and the strength."""
+with members that a model listed: a key of proposal and member, and the strength, 0 if unknown."""
 _NONE: Mapping[str, NDArray[Any]] = {
     "clusters.levels": np.zeros(0, np.int16),
     "layers.levels": np.zeros(0, np.int16),
@@ -180,16 +181,18 @@ class KnownProposals:
         return lookup(mixed(ids[:, 0]) ^ ids[:, 1], mixed(self._ids[:, 0]) ^ self._ids[:, 1])
 
     def usable(self, clusters: Rows, *, by_model: bool) -> Rows:
-        """The clusters whose proposals are all known, with `by_model` all from a model; -1 for others."""
+        """The clusters whose proposals are all known, with `by_model` all from a model; -1 for others.
+
+        A cluster without proposals is one in which a model found nothing in common.
+        """
         bad = (self.entities < 0) | (by_model & ~self.by_model)
         spoilt = np.zeros(len(self._ids) + 1, np.bool_)
-        spoilt[np.flatnonzero(np.diff(self._starts) == 0)] = True
         spoilt[self.clusters[bad]] = True
         return np.where(spoilt[clusters], -1, clusters)  # -1 stays, whatever is found for it
 
     def strengths(self, proposals: Rows, members: Keys) -> NDArray[np.float64]:
-        """Strengths that a model gave to members' relations, 0 if it gave none."""
-        found = np.zeros(len(proposals), np.float64)
+        """Strengths that a model gave to members' relations, -1 where it did not list the member."""
+        found = np.full(len(proposals), -1.0)
         if len(self._said):
             places = lookup(said_keys(proposals, members), self._said)
             told = (places >= 0) & (proposals >= 0)
@@ -238,7 +241,10 @@ class SummaryWriter:
         return rows
 
     def _relations(self, groups: Groups, proposed: Proposed, rows: Rows) -> MemberRelations:
-        """Relations of members with their summary entity, without self-loops."""
+        """Relations of members with their summary entity, without self-loops.
+
+        Members that a model left out have none, unless it listed no member at all.
+        """
         sizes = np.diff(groups.indptr)[proposed.places]
         members = groups.members[ranges(groups.indptr[proposed.places], sizes)]
         numbers = np.repeat(np.arange(len(rows)), sizes)
@@ -249,9 +255,12 @@ class SummaryWriter:
         self._entities.fetch(members[places].tolist())
         for place in places.tolist():
             said = proposed.fresh[made[place]].members.get(self._entities.node(int(members[place])).id)
-            strengths[place] = said.strength if said else 0.0
+            strengths[place] = said.strength if said else -1.0
         other = members != rows[numbers]
-        return MemberRelations(members[other], rows[numbers[other]], numbers[other], strengths[other])
+        listed, listing = other & (strengths >= 0), np.zeros(len(rows), np.bool_)
+        listing[numbers[listed]] = True
+        kept = listed | (other & ~listing[numbers])
+        return MemberRelations(members[kept], rows[numbers[kept]], numbers[kept], strengths[kept])
 
     async def _create(
         self, groups: Groups, proposed: Proposed, numbers: Rows, counts: Rows, names: Keys
@@ -406,12 +415,12 @@ class SummaryWriter:
         rows = [each - self._entities.graph.entities for _, _, each in self._proposed]
         sizes = np.cumsum([0, *map(len, rows)])
         told = [
-            (each.proposals[each.strengths > 0] + start, each.members[each.strengths > 0])
+            (each.proposals[each.strengths >= 0] + start, each.members[each.strengths >= 0])
             for each, start in zip(self._entities.relations, sizes.tolist(), strict=False)
         ]
         numbers = np.concatenate([none, *(each for each, _ in told)])
         members = np.concatenate([none, *(each for _, each in told)])
-        strengths = [each.strengths[each.strengths > 0] for each in self._entities.relations]
+        strengths = [each.strengths[each.strengths >= 0] for each in self._entities.relations]
         return {
             CLUSTERS: np.concatenate([none, *clusters]).astype(np.int32),
             ENTITIES: np.maximum(np.concatenate([none, *rows]), -1).astype(np.int32),

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.centrality import Centrality, centrality
-from stratagraph.kernels.ranges import distinct
 from stratagraph.methods.base import Stored
 from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.methods.noderag.inputs import BuildInputs
 from stratagraph.models.gate import CallItem, Gate
-from stratagraph.pipeline.carryover import Keys, lookup
+from stratagraph.pipeline.carryover import Keys, derived_id, lookup
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.summarize import (
     EXTRACTIVE,
     FAILED,
-    MEMBER_TOKENS,
     MODEL,
+    bounded,
     extractive_summaries,
+    fitted,
     summary_task,
+    words_for,
 )
 from stratagraph.protocols import Rows
-from stratagraph.records import Node, content_id
-from stratagraph.results import clip
+from stratagraph.records import Node
 
 SLACK = 0.5
 """An important entity stays important while it reaches this share of a threshold.
@@ -126,14 +126,23 @@ def statement_lists(
 ) -> tuple[Rows, Rows]:
     """The rows of the graph that each entity's attribute is made of, the entity first, as compressed rows.
 
-    A relation is left out if a unit names both its ends (`stated`, pairs of relation and unit). Of more than
-    `NodeRAGConfig.statements` rows those of the lowest keys are taken, so that inserts change few.
+    Statements come most important first, and `NodeRAGConfig.statements` of them at most. They take turns by
+    the other entity that they connect the entity with: first the best statement on each of these, the best
+    connected one first; then the second statement on each, and so on. A statement that names no other entity
+    has the first turn. Of statements on the same entity the relation comes first, then what more chunks say.
+    How well an entity is connected is the logarithm of the number of units that name it, rounded down, so
+    that an insert changes few attributes.
     """
-    owner, rows = _statements(inputs, entities, stated)
-    order = np.lexsort((inputs.keys[rows], owner))
-    rank = np.arange(len(order)) - np.searchsorted(owner, owner)  # each owner's places are those it had
-    few = np.zeros(len(order), np.bool_)
-    few[order[rank < config.statements]] = True
+    graph = inputs.graph
+    named = np.bincount(graph.unit_entities[1], minlength=graph.entities)
+    connected = np.frexp(named.astype(np.float64))[1].astype(np.int64)
+    owner, rows, others = _statements(inputs, entities, stated, connected)
+    chunks, keys = np.diff(graph.sources[0])[rows], inputs.keys[rows]
+    turns = _ranked((keys, -chunks, rows >= inputs.first_unit, others, owner), (owner, others))
+    best = np.where(others >= 0, connected[others], np.iinfo(np.int64).max)
+    places = _ranked((keys, -best, turns, owner), (owner,))
+    few = np.flatnonzero(places < config.statements)
+    few = few[np.lexsort((places[few], owner[few]))]
     sizes = 1 + np.bincount(owner[few], minlength=len(entities))
     indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     indices = np.empty(int(indptr[-1]), np.int64)
@@ -143,20 +152,43 @@ def statement_lists(
     return indptr, indices
 
 
-def _statements(inputs: BuildInputs, entities: Rows, stated: Rows) -> tuple[Rows, Rows]:
-    """The units and relations around some entities: places of these and their rows, both ascending."""
+def _ranked(columns: tuple[NDArray[Any], ...], groups: tuple[Rows, ...]) -> Rows:
+    """The place of each row in its group when rows are sorted by `columns`, of which the last come first."""
+    order = np.lexsort(columns)
+    starts = np.ones(len(order), np.bool_)
+    starts[1:] = np.any([np.diff(each[order]) != 0 for each in groups], axis=0)
+    number = np.arange(len(order))
+    found = np.empty(len(order), np.int64)
+    found[order] = number - np.maximum.accumulate(np.where(starts, number, 0))
+    return found
+
+
+def _statements(
+    inputs: BuildInputs, entities: Rows, stated: Rows, connected: Rows
+) -> tuple[Rows, Rows, Rows]:
+    """The statements around some entities: places of these, rows, and the other entity of each, or -1.
+
+    Statements are units, and relations that have a description or that no unit states (`stated`, pairs of
+    relation and unit). The other entity is the best `connected` one that the statement names.
+    """
     graph = inputs.graph
     place = np.full(graph.entities, -1, np.int64)
     place[entities] = np.arange(len(entities))
-    by_unit = np.zeros(graph.relations, np.bool_)
-    by_unit[stated[:, 0]] = True
-    others = np.flatnonzero(~by_unit)
+    bare = np.ones(graph.relations, np.bool_)
+    bare[stated[:, 0]] = False
+    kept = np.flatnonzero(bare | graph.described)
     units = np.repeat(np.arange(graph.units), np.diff(graph.unit_entities[0]))
-    about = [graph.unit_entities[1], graph.ends[others, 0], graph.ends[others, 1]]
-    rows = [inputs.first_unit + units, graph.entities + others, graph.entities + others]
-    owner, row = place[np.concatenate(about)], np.concatenate(rows)
-    pairs = distinct(owner[owner >= 0] * inputs.size + row[owner >= 0])
-    return pairs // max(inputs.size, 1), pairs % max(inputs.size, 1)
+    named = np.concatenate([graph.unit_entities[1], graph.ends[kept, 0], graph.ends[kept, 1]])
+    rows = np.concatenate([inputs.first_unit + units, graph.entities + kept, graph.entities + kept])
+    order = np.lexsort((named, -connected[named], rows))
+    named, rows = named[order], rows[order]
+    starts = np.flatnonzero(np.diff(rows, prepend=-1))
+    counts = np.diff(np.append(starts, len(rows)))
+    first = np.repeat(named[starts], counts)
+    second = np.repeat(np.where(counts > 1, np.append(named, -1)[starts + 1], -1), counts)
+    owner, others = place[named], np.where(named == first, second, first)
+    around = owner >= 0
+    return owner[around], rows[around], others[around]
 
 
 def plan_attributes(inputs: BuildInputs, lists: Sequence[Sequence[int]], config: NodeRAGConfig) -> list[Plan]:
@@ -176,8 +208,8 @@ def _plan(
     config: NodeRAGConfig,
 ) -> Plan:
     members, own = [ids[row] for row in rows], [texts[row] for row in rows]
-    settings = ("noderag", "attribute", str(config.attribute_tokens))
-    identity = content_id(*settings, ids[entity], name, *members, *own)
+    settings = ("noderag", "attribute", *map(str, config.text_settings))
+    identity = derived_id(zip(members, own, strict=True), *settings, ids[entity], name)
     return Plan(identity, ids[entity], name, rows, members, own)
 
 
@@ -199,15 +231,18 @@ async def write_attributes(
             texts[plan.id] = extract or plan.name, by
         for plan, answer in zip(missing, answers, strict=True):
             if answer is not None:
-                texts[plan.id] = clip(answer, 2 * tokens, gate.count_tokens), MODEL
+                words = words_for(tokens, len(plan.texts))
+                texts[plan.id] = bounded(answer, words, gate.count_tokens), MODEL
     return [_node(plan, *texts[plan.id], inputs) for plan in plans]
 
 
 def _item(plan: Plan, inputs: BuildInputs, gate: Gate, config: NodeRAGConfig) -> CallItem:
-    share = max(1, MEMBER_TOKENS // max(1, len(plan.texts)))
-    statements = "\n".join(f"- {clip(text, share, gate.count_tokens)}" for text in plan.texts)
-    words = str(max(10, config.attribute_tokens * 3 // 4))
-    values = {"name": plan.name, "passages": statements, "words": words}
+    shown = [text for text in fitted(plan.texts, config.context_tokens, gate.count_tokens) if text]
+    values = {
+        "name": plan.name,
+        "passages": "\n".join(f"- {text}" for text in shown),
+        "words": str(words_for(config.attribute_tokens, len(shown))),
+    }
     return CallItem(values, plan.name, inputs.chunk_ids(plan.rows))
 
 

@@ -80,11 +80,12 @@ class Community:
     digest
         A hash of all that the elements are made of.
     rows
-        Graph rows of its units, or of its relations if it has no units.
+        Graph rows of its units, then of its relations with a description (M1); of all relations if it has no
+        units.
     attributes
         Places of its attributes among all attributes.
     names
-        Names of the entities that its units mention most.
+        Names of the entities that its `rows` mention most.
     texts, members
         Texts and ids of its attributes, then of its `rows`.
     sources
@@ -117,10 +118,12 @@ def large_communities(
     places: dict[int, list[int]] = {}
     for place in np.flatnonzero(made[own]).tolist():
         places.setdefault(int(own[place]), []).append(place)
+    own_units = {label: sum(row >= inputs.first_unit for row in found) for label, found in rows.items()}
     large = [
         label
         for label in sorted({*rows, *places})
-        if len(rows.get(label, ())) + len(places.get(label, ())) >= config.min_members
+        if (own_units.get(label) or len(rows.get(label, ()))) + len(places.get(label, ()))
+        >= config.min_members
     ]
     named = {label: _most_named(rows.get(label, ()), inputs) for label in large}
     names = inputs.names([row for found in named.values() for row in found])
@@ -143,15 +146,19 @@ def large_communities(
 
 
 def _rows_by_label(labels: Rows, inputs: BuildInputs) -> dict[int, list[int]]:
-    """The units of each community, or its relations where it has no units; none of label -1."""
+    """The units of each community, then its relations: those with a description, or all if it has no units.
+
+    There are none of label -1.
+    """
     found: dict[int, list[int]] = {}
     total, first, entities = inputs.size, inputs.first_unit, inputs.graph.entities
+    described = inputs.graph.described
     for row in (first + np.flatnonzero(labels[first:total] >= 0)).tolist():
         found.setdefault(int(labels[row]), []).append(row)
     with_units = frozenset(found)
     for row in (entities + np.flatnonzero(labels[entities:first] >= 0)).tolist():
         label = int(labels[row])
-        if label not in with_units:
+        if label not in with_units or described[row - entities]:
             found.setdefault(label, []).append(row)
     return found
 
@@ -180,7 +187,7 @@ def _community(
 ) -> Community:
     texts = [*(node.text for _, node in attributes), *(texts_by_row[row] for row in rows)]
     members = [*(node.id for _, node in attributes), *(ids_by_row[row] for row in rows)]
-    settings = ("noderag", "community", str(config.element_tokens), str(config.elements))
+    settings = ("noderag", "community", *map(str, config.text_settings))
     digest = content_id(*settings, *names, "", *members, "", *texts)
     sources = {source for _, node in attributes for source in node.sources}
     return Community(digest, label, rows, [place for place, _ in attributes], names, texts, members, sources)

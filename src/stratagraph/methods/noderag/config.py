@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from stratagraph.methods.validation import flag, number, one_of, whole
 from stratagraph.pipeline.nearest import HnswlibConfig
+from stratagraph.pipeline.summarize import MEMBER_TOKENS
 
 TYPES = "TNRSAHO"
 """The seven node types (paper 001, 2.1): text, entity, relationship, semantic unit, attribute, high-level
@@ -29,10 +30,13 @@ class NodeRAGConfig:
     sources
         Nodes from which shortest paths are sampled for the betweenness (ERRATA N2).
     statements
-        Units and relations that an attribute is made of, at most; a sample that does not depend on what else
-        there is, so that one more statement about an entity which is everywhere changes little.
+        Units and relations that an attribute is made of, at most: the most important ones
+        (`attributes.statement_lists`).
     attribute_tokens, element_tokens
-        Length that an attribute and a high-level element aim at, in tokens.
+        Length that an attribute and a high-level element aim at, in tokens; those that are made of many
+        statements may be longer (`summarize.words_for`).
+    context_tokens
+        Tokens of the statements in the prompt of an attribute or of high-level elements, at most.
     max_community
         Most nodes of a community; so a prompt stays short, and an update rewrites little.
     min_members
@@ -55,6 +59,7 @@ class NodeRAGConfig:
     statements: int = 40
     attribute_tokens: int = 160
     element_tokens: int = 120
+    context_tokens: int = MEMBER_TOKENS
     max_community: int = 40
     min_members: int = 3
     elements: int = 3
@@ -66,7 +71,14 @@ class NodeRAGConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "hnswlib", HnswlibConfig.of(self.hnswlib))
         least = {"sources": 1, "statements": 1, "attribute_tokens": 10, "element_tokens": 10}
-        least |= {"max_community": 2, "min_members": 1, "elements": 1, "links": 0, "seed": 0}
+        least |= {
+            "context_tokens": 100,
+            "max_community": 2,
+            "min_members": 1,
+            "elements": 1,
+            "links": 0,
+            "seed": 0,
+        }
         for name, bound in least.items():
             whole(name, getattr(self, name), bound)
         if self.links == 1:
@@ -74,6 +86,12 @@ class NodeRAGConfig:
         number("resolution", self.resolution)
         if self.resolution <= 0:
             raise ValueError(f"resolution must be above 0, not {self.resolution!r}")
+
+    @property
+    def text_settings(self) -> list[int]:
+        """The settings that texts depend on."""
+        sizes = [self.attribute_tokens, self.element_tokens, self.context_tokens]
+        return [*sizes, self.elements, self.min_members]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,17 @@ from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.structured import json_as
 from stratagraph.pipeline.carryover import CarryOver
 from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.pipeline.summarize import EXTRACTIVE, FAILED, MEMBER_TOKENS, MODEL, extractive_summaries
+from stratagraph.pipeline.summarize import (
+    EXTRACTIVE,
+    FAILED,
+    MODEL,
+    bounded,
+    extractive_summaries,
+    first_words,
+    fitted,
+    words_for,
+)
 from stratagraph.records import Node, content_id
-from stratagraph.results import clip
 
 PROMPT = load_prompt("stratagraph.methods.noderag", "elements")
 STAGE = "high-level elements"
@@ -100,23 +108,22 @@ def _task(config: NodeRAGConfig) -> Task[ElementsSchema]:
         parse=json_as(ElementsSchema),
         schema=ElementsSchema,
         expected_output_tokens=2 * config.element_tokens,
-        placeholder=lambda values: _placeholder(values, config.element_tokens),
+        placeholder=_placeholder,
     )
 
 
-def _placeholder(values: Mapping[str, str], tokens: int) -> ElementsSchema:
-    words = values["passages"].split()
-    text = " ".join(words[: tokens * 3 // 4]) or "element"
+def _placeholder(values: Mapping[str, str]) -> ElementsSchema:
+    text = first_words(values["passages"], int(values["words"])) or "element"
     return ElementsSchema(elements=[ElementSchema(title=values["names"] or "title", text=text)])
 
 
 def _item(each: Community, inputs: BuildInputs, gate: Gate, config: NodeRAGConfig) -> CallItem:
-    share = max(1, MEMBER_TOKENS // len(each.texts))
+    shown = [text for text in fitted(each.texts, config.context_tokens, gate.count_tokens) if text]
     values = {
-        "passages": "\n".join(f"- {clip(text, share, gate.count_tokens)}" for text in each.texts),
+        "passages": "\n".join(f"- {text}" for text in shown),
         "names": ", ".join(each.names),
         "elements": str(config.elements),
-        "words": str(max(10, config.element_tokens * 3 // 4)),
+        "words": str(words_for(config.element_tokens, len(shown))),
     }
     sources = inputs.corpus.ids(_sources(each, inputs))
     return CallItem(values, values["names"] or each.members[0], sources)
@@ -134,7 +141,8 @@ def _written(
     elements = [] if answer is None else [element for element in answer.elements if element.text.strip()]
     for element in elements[: config.elements]:
         own = " ".join(element.title.split())[:LONGEST_TITLE]
-        text = clip(element.text.strip(), 2 * config.element_tokens, gate.count_tokens)
+        words = words_for(config.element_tokens, len(each.texts))
+        text = bounded(element.text.strip(), words, gate.count_tokens)
         yield _Insight(own or ", ".join(each.names), text, MODEL)
 
 

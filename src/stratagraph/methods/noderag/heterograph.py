@@ -148,7 +148,7 @@ def decomposition(graph: Graph, stated: Rows, layout: Layout) -> list[tuple[Kind
 
 
 def stating_units(graph: Graph) -> Rows:
-    """Rows of relations with rows of the units that name both ends, shape (pairs, 2).
+    """Rows of relations with rows of the units of their chunks that name both ends (N11), shape (pairs, 2).
 
     Of each relation only the units that name its rarer end are examined.
     """
@@ -167,7 +167,24 @@ def stating_units(graph: Graph) -> Rows:
     naming_pairs = np.sort(owner * graph.entities + indices)
     wanted = candidates * graph.entities + far[each]
     found = naming_pairs[np.searchsorted(naming_pairs, wanted).clip(max=len(naming_pairs) - 1)] == wanted
-    return np.column_stack([each[found], candidates[found]])
+    return _in_one_chunk(graph, np.column_stack([each[found], candidates[found]]))
+
+
+def _in_one_chunk(graph: Graph, pairs: Rows) -> Rows:
+    """The pairs of relation and unit that come from a common chunk."""
+    indptr, indices = graph.sources
+    relations, units = pairs[:, 0] + graph.entities, pairs[:, 1] + graph.entities + graph.relations
+    span = int(indices.max(initial=0)) + 1
+    rows = np.unique(relations)
+    sizes = indptr[rows + 1] - indptr[rows]
+    stated = np.repeat(rows, sizes) * span + indices[ranges(indptr[rows], sizes)]  # ascending
+    sizes = indptr[units + 1] - indptr[units]
+    wanted = np.repeat(relations, sizes) * span + indices[ranges(indptr[units], sizes)]
+    shared = np.zeros(len(pairs), np.bool_)
+    if len(stated):
+        common = stated[np.searchsorted(stated, wanted).clip(max=len(stated) - 1)] == wanted
+        shared[np.repeat(np.arange(len(pairs)), sizes)[common]] = True
+    return pairs[shared]
 
 
 def text_edges(graph: Graph, layout: Layout) -> Rows:

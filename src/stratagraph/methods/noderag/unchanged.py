@@ -30,7 +30,9 @@ class Unchanged:
         self._graph = graph
         self._asks = gate.has_llm
         usable = previous is not None and graph.before is not None
-        usable = usable and previous is not None and previous.arrays[SETTINGS].tolist() == _settings(config)
+        usable = (
+            usable and previous is not None and previous.arrays[SETTINGS].tolist() == config.text_settings
+        )
         self._previous = previous if usable else None
 
     @property
@@ -111,7 +113,7 @@ def arrays(lists: tuple[Rows, Rows], labels: Labels, config: NodeRAGConfig) -> d
         BORDERS: np.asarray(lists[0], np.int64),
         MEMBERS: np.asarray(lists[1], np.int64),
         ELEMENT_LABELS: np.asarray(labels, np.int64),
-        SETTINGS: np.array(_settings(config), np.int64),
+        SETTINGS: np.array(config.text_settings, np.int64),
     }
 
 
@@ -119,7 +121,3 @@ def rows_of_lists(lists: tuple[Rows, Rows], places: Rows) -> list[list[int]]:
     """Some lists, from borders and rows."""
     indptr, indices = lists
     return [indices[indptr[place] : indptr[place + 1]].tolist() for place in places.tolist()]
-
-
-def _settings(config: NodeRAGConfig) -> list[int]:
-    return [config.attribute_tokens, config.element_tokens, config.elements, config.min_members]

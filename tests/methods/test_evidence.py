@@ -1,0 +1,286 @@
+"""What a model extracted reaches the prompts of what a model writes (ERRATA M1, M2, N11)."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stratagraph as sg
+from stratagraph.methods.hirag.communities import CommunityWriter
+from stratagraph.methods.noderag.attributes import statement_lists
+from stratagraph.methods.noderag.config import NodeRAGConfig
+from stratagraph.methods.noderag.heterograph import stating_units
+from stratagraph.methods.noderag.inputs import BuildInputs
+from stratagraph.pipeline.graph import Graph
+from stratagraph.records import EntityMention, Extraction, RelationMention, SemanticUnit
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import assert_equal_states, state
+from stratagraph.testing.opened import snapshot_of
+
+Given = tuple[list[sg.Document], dict[str, Extraction]]
+TOWNS = ("Sarn", "Vell", "Orrin", "Crake", "Perrow")
+
+
+def voyages(count: int, start: int = 0) -> Given:
+    """Documents on ships, whose relations are described in other words than their units."""
+    documents, given = [], {}
+    for number in range(start, start + count):
+        ship, master = f"Ship {number % 31}", f"Master {number % 43}"
+        town, other = TOWNS[number % 5], TOWNS[(number + 1 + number // 5) % 5]
+        units = (
+            SemanticUnit(f"{master} took {ship} to {town} on day {number}.", (master, ship, town)),
+            SemanticUnit(f"{ship} was seen at {other} on day {number}.", (ship, other)),
+        )
+        relations = (
+            RelationMention(master, ship, f"{master} commands {ship}, voyage {number}.", 7.0),
+            RelationMention(ship, other, f"{ship} calls at {other}, voyage {number}.", 4.0),
+        )
+        names = tuple(EntityMention(name, "", f"{name} is known.") for name in (ship, master, town, other))
+        documents.append(sg.Document(f"day-{number:03}", " ".join(unit.text for unit in units)))
+        given[f"day-{number:03}"] = Extraction(units, names, relations)
+    return documents, given
+
+
+class Scripted:
+    """A chat model that answers by schema and keeps what it is asked, by the kind of prompt."""
+
+    name = "scripted"
+
+    def __init__(self) -> None:
+        self.prompts: dict[str, list[str]] = {}
+
+    async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
+        kind = schema.__name__ if schema else "describe" if "Description:" in prompt else "attribute"
+        own = self.prompts.setdefault(kind, [])
+        own.append(prompt)
+        number = sum(map(len, self.prompts.values()))
+        if kind == "SummarySchema":
+            names = re.findall(r"^<member>\n([^:\n]+)", prompt, re.MULTILINE)
+            members = [{"name": name, "reason": "It is one.", "strength": 5} for name in names[1:]]
+            return json.dumps({"entities": [{"name": f"group {number}", "members": members}]})
+        answers = {
+            "MetaTypesSchema": {"types": ["ship"]},
+            "ReportSchema": {"title": f"Title {number}", "summary": "A summary."},
+            "FindingsSchema": {
+                "title": f"Title {number}",
+                "summary": "A summary.",
+                "findings": [{"text": f"Finding {number}.", "members": [1, 2]}],
+            },
+            "ElementsSchema": {"elements": [{"title": f"Theme {number}", "text": "A text."}]},
+        }
+        return json.dumps(answers[kind]) if kind in answers else f"Text {number}."
+
+    def with_relations(self, kind: str) -> tuple[int, int]:
+        """The number of prompts of a kind, and of those that hold a relation's description."""
+        prompts = self.prompts.get(kind, [])
+        return len(prompts), sum("commands" in each or "calls at" in each for each in prompts)
+
+
+def built(method: str, given: Given, llm: Any = None, **config: Any) -> sg.Index:
+    documents, extraction = given
+    return sg.build_index(
+        documents,
+        method,
+        None,
+        llm,
+        FakeEmbedder(),
+        config,
+        progress=False,
+        extraction=extraction,
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "least"),
+    [
+        ("hirag", "ReportSchema", 0.7),
+        ("noderag", "ElementsSchema", 0.9),
+        ("noderag", "attribute", 0.9),
+    ],
+)
+def test_descriptions_of_relations_are_in_the_prompts(method: str, kind: str, least: float) -> None:
+    model = Scripted()
+    built(method, voyages(60), model)
+    asked, holding = model.with_relations(kind)
+    assert asked >= 4
+    assert holding >= least * asked
+
+
+def test_a_relation_that_repeats_a_sentence_is_not_described() -> None:
+    documents, given = voyages(12)
+    for key, each in given.items():
+        first = RelationMention(*each.units[0].entities[:2], each.units[0].text)
+        given[key] = Extraction(each.units, each.entities, (first, each.relations[1]))
+    graph = Graph(snapshot_of(built("noderag", (documents, given))).part("graph"))
+    texts = graph.stored.texts(range(graph.entities, graph.entities + graph.relations))
+    assert graph.described.tolist() == ["calls at" in text for text in texts]
+    assert 0 < graph.described.sum() < graph.relations
+
+
+def test_relations_that_are_described_stay_so_through_updates() -> None:
+    documents, given = voyages(40)
+    index = built("hirag", (documents[:30], {key: given[key] for key in list(given)[:30]}))
+    index.insert(documents[30:], extraction={key: given[key] for key in list(given)[30:]})
+    index.delete([documents[3].id])
+    left = [each for each in documents if each.id != documents[3].id]
+    anew = built("hirag", (left, {each.id: given[each.id] for each in left}))
+    found, expected = (snapshot_of(each).part("graph").arrays for each in (index, anew))
+    for name in ("relations.described", "merge.condensed", "relations.weights"):
+        assert found[name].tolist() == expected[name].tolist()
+
+
+def test_reports_that_an_update_keeps_unread_are_those_it_would_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def changed() -> tuple[dict[str, Any], int]:
+        model = Scripted()
+        index = built("hirag", voyages(60), model)
+        asked = len(model.prompts["ReportSchema"])
+        documents, given = voyages(2, start=60)
+        index.insert(documents, extraction=given)
+        return state(index, "hirag"), len(model.prompts["ReportSchema"]) - asked
+
+    kept, asked = changed()
+    monkeypatch.setattr(
+        CommunityWriter,
+        "_rows_before",
+        lambda self, level, labels, inner, count: np.full(count, -1, np.int64),
+    )
+    read, asked_again = changed()
+    assert_equal_states(kept, read)
+    assert asked == asked_again
+
+
+def test_members_that_the_model_leaves_out_are_not_related() -> None:
+    model = Scripted()
+    index = built("hirag", voyages(60), model, hirag={"cluster_size": 4, "max_cluster": 8})
+    own = snapshot_of(index).part("hirag")
+    nodes = own.nodes(range(own.size))
+    summaries = {node.id: node for node in nodes if node.kind == "summary_entity"}
+    assert summaries
+    graph = snapshot_of(index).part("graph")
+    ids = [*graph.ids(range(int(graph.arrays["counts"][0]))), *summaries]
+    rows = {identity: row for row, identity in enumerate(ids)}
+    indptr, indices = own.arrays["layered.indptr"], own.arrays["layered.indices"]
+    left_out = 0
+    for node in summaries.values():
+        row = rows[node.id]
+        near = {ids[other] for other in indices[indptr[row] : indptr[row + 1]].tolist()}
+        listed = {member for each in node.extra["summaries"] for member in each["members"]}
+        assert near & set(node.extra["members"]) == listed
+        left_out += len(set(node.extra["members"]) - listed)
+    assert left_out >= len(summaries)
+
+
+def test_units_state_the_relations_of_their_own_chunks_alone() -> None:
+    documents, given = voyages(12)
+    later = SemanticUnit("Master 0 sold Ship 0.", ("Master 0", "Ship 0"))
+    documents.append(sg.Document("sale", later.text))
+    given["sale"] = Extraction((later,), (), ())
+    graph = Graph(snapshot_of(built("noderag", (documents, given))).part("graph"))
+    pairs = stating_units(graph)
+    indptr, indices = graph.sources
+    first = graph.entities + graph.relations
+    for relation, unit in pairs.tolist():
+        chunks = [
+            set(indices[indptr[row] : indptr[row + 1]].tolist())
+            for row in (graph.entities + relation, first + unit)
+        ]
+        assert chunks[0] & chunks[1]
+    texts = graph.stored.texts([first + unit for unit in np.unique(pairs[:, 1]).tolist()])
+    assert "Master 0 took Ship 0 to Sarn on day 0." in texts
+    assert later.text not in texts
+
+
+def hub(guests: int) -> Given:
+    """Ada meets many guests once and her friends often; friends meet each other too."""
+    documents, given = [], {}
+    for number in range(guests):
+        friend, other = f"Friend {number % 4}", f"Friend {(number + 1) % 4}"
+        units = [SemanticUnit(f"Ada met Guest {number}.", ("Ada", f"Guest {number}"))]
+        units += [SemanticUnit(f"Ada and {friend} dined, day {number}.", ("Ada", friend))]
+        units += [SemanticUnit(f"{friend} wrote to {other}, day {number}.", (friend, other))]
+        relation = RelationMention("Ada", friend, f"Ada is a friend of {friend}.")
+        documents.append(sg.Document(f"d{number:03}", " ".join(unit.text for unit in units)))
+        given[f"d{number:03}"] = Extraction(tuple(units), (), (relation,))
+    documents.append(sg.Document("alone", "Ada was born in May."))
+    given["alone"] = Extraction((SemanticUnit("Ada was born in May.", ("Ada",)),), (), ())
+    return documents, given
+
+
+def statements_on_ada(given: Given, most: int) -> list[str]:
+    snapshot = snapshot_of(built("noderag", given))
+    graph = Graph(snapshot.part("graph"))
+    inputs = BuildInputs.read(snapshot, graph, None)
+    (ada,) = graph.stored.rows(["ada"]).values()
+    lists = statement_lists(inputs, np.array([ada]), stating_units(graph), NodeRAGConfig(statements=most))
+    return [inputs.texts([row])[row] for row in lists[1][1:].tolist()]
+
+
+def test_an_attribute_is_made_of_the_most_important_statements() -> None:
+    found = statements_on_ada(hub(40), 9)
+    assert found[0] == "Ada was born in May."
+    assert [text.startswith(("Ada - Friend", "Friend")) for text in found[1:5]] == [True] * 4
+    assert len({text.split(":")[0] for text in found[1:5]}) == 4
+    assert len(found) == 9
+
+
+def test_the_statements_of_an_attribute_stay_when_others_come() -> None:
+    before, after = (set(statements_on_ada(hub(count), 9)) for count in (40, 42))
+    assert len(before & after) >= 6
+
+
+def told_often(count: int) -> Given:
+    """One pair and its entities, described at length by each of many documents."""
+    documents, given = [], {}
+    for number in range(count):
+        text = f"On day {number} the ferry Amberbell crossed the Narrow with {number} passengers and no post."
+        relation = RelationMention("Amberbell", "Narrow", f"The Amberbell crosses the Narrow: {text}")
+        entity = EntityMention("Amberbell", "ship", f"The Amberbell is a ferry. {text}")
+        documents.append(sg.Document(f"d{number}", text))
+        unit = SemanticUnit(text, ("Amberbell", "Narrow"))
+        given[f"d{number}"] = Extraction((unit,), (entity,), (relation,))
+    return documents, given
+
+
+@pytest.mark.parametrize(("method", "names"), [("noderag", 0), ("archrag", 1)])
+def test_long_descriptions_are_condensed_by_the_model_where_a_method_uses_them(
+    method: str, names: int
+) -> None:
+    model = Scripted()
+    index = built(method, told_often(40), model)
+    prompts = model.prompts["describe"]
+    assert sum("<name>\nAmberbell - Narrow\n</name>" in prompt for prompt in prompts) == 1
+    assert sum("<name>\nAmberbell\n</name>" in prompt for prompt in prompts) == names
+    (relation,) = index.relations()
+    assert re.fullmatch(r"Amberbell - Narrow: Text \d+\.", relation.text)
+    assert snapshot_of(index).manifest.complete["graph"]
+    documents, given = told_often(42)
+    index.insert(documents[40:41], extraction={"d40": given["d40"]})
+    assert sum("<name>\nAmberbell - Narrow\n</name>" in prompt for prompt in prompts) == 2
+    index.insert([sg.Document("other", "Nothing of it.")], extraction={"other": Extraction()})
+    assert len(prompts) == 2 * (1 + names)
+    assert snapshot_of(index).manifest.complete["graph"]
+
+
+@pytest.mark.parametrize("method", ["archrag", "hirag"])
+def test_reports_with_findings(method: str) -> None:
+    model = Scripted()
+    index = built(method, voyages(60), model, **{method: {"report_form": "findings"}})
+    assert "ReportSchema" not in model.prompts
+    part = snapshot_of(index).part(method)
+    nodes = [node for node in part.nodes(range(part.size)) if "findings" in node.extra]
+    assert len(nodes) == len(model.prompts["FindingsSchema"])
+    for node in nodes:
+        assert node.text.endswith(node.extra["findings"][0]["text"])
+        members = node.extra["findings"][0]["members"]
+        assert 0 < len(members) <= 2
+        assert set(members) <= set(node.extra["members"])
+    asked = len(model.prompts["FindingsSchema"])
+    documents, given = voyages(1, start=60)
+    index.insert(documents, extraction=given)
+    assert len(model.prompts["FindingsSchema"]) - asked < asked
