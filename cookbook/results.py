@@ -145,6 +145,13 @@ SECTIONS = (
         *("chunk_size.py", "--sizes", "200,400,800,1400", "DATA/lihua_world", "--cache", "CACHE"),
     ),
     script(
+        "groups",
+        "The LSH tree's groups: similarity of members, gold documents gathered",
+        *("groups.py", "DATA/musique_train100", "DATA/hotpotqa_train100", "DATA/2wiki_dev164"),
+        *("--bits", "128", "256", "384", "512", "1024", "--cache", "CACHE"),
+        small=("--seeds", "1"),
+    ),
+    script(
         "chnsw",
         "C-HNSW against Base-HNSW (ArchRAG, Figures 6 and 9)",
         *("chnsw.py", "--leaves", "90000", "--texts", "DATA", "--cache", "CACHE", "--data", "real"),

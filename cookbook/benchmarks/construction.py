@@ -32,9 +32,12 @@ from kept import kept_embedder
 
 from stratagraph.eval import load_dataset
 from stratagraph.eval.baselines.raptor import SHARED, clusters, halves
-from stratagraph.kernels.lsh import bits_for, group, hash_codes, hyperplanes
+from stratagraph.kernels.buckets import group
+from stratagraph.kernels.knn import knn_graph
+from stratagraph.kernels.lsh import hash_codes, hyperplanes
+from stratagraph.methods.lshtree.build import NEIGHBOURS
 
-MINIMUM, MAXIMUM, FEWEST, LEVELS = 4, 12, 8, 5
+MINIMUM, MAXIMUM, FEWEST, LEVELS, BITS = 4, 12, 8, 5, 512
 COMPONENTS, DIMENSIONS = 50, 10
 SIZES = (2_000, 20_000, 100_000)
 PAPER = {
@@ -47,11 +50,10 @@ Groups = list[np.ndarray]
 
 
 def by_lsh(vectors: np.ndarray) -> Groups:
-    planes = hyperplanes(bits_for(len(vectors), MAXIMUM), vectors.shape[1], seed=0)
+    codes = hash_codes(vectors, hyperplanes(BITS, vectors.shape[1], seed=0))
     ties = np.arange(len(vectors), dtype=np.uint64)
-    labels = group(hash_codes(vectors, planes), minimum=MINIMUM, maximum=MAXIMUM, ties=ties)
-    order = np.argsort(labels, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
+    neighbours, _ = knn_graph(vectors, NEIGHBOURS)
+    return group(codes, neighbours, minimum=MINIMUM, maximum=MAXIMUM, ties=ties).members
 
 
 def by_halving(vectors: np.ndarray) -> Groups:

@@ -210,8 +210,9 @@ class Index:
     ) -> BuildReport:
         """Add or update documents. Unchanged documents are ignored, blank ones are skipped and reported.
 
-        The result equals a build over all documents. Unchanged summaries are kept. A file owns the documents
-        that were read from it: `insert(read_documents("prices.csv"))` deletes rows that the file has no more.
+        The graph equals that of a build over all documents. Unchanged summaries are kept. A file owns the
+        documents that were read from it: `insert(read_documents("prices.csv"))` deletes rows that the file
+        has no more.
 
         Parameters
         ----------

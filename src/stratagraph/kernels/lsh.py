@@ -1,4 +1,4 @@
-"""Random-hyperplane hashing and grouping by it (paper 004, 4.1 and 4.2; ERRATA L1 to L5)."""
+"""Random-hyperplane hashing (paper 004, 4.1; ERRATA L1)."""
 
 from __future__ import annotations
 
@@ -9,30 +9,10 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels._blas import one_thread
 from stratagraph.kernels.hamming import WORD, Codes, pack
-from stratagraph.kernels.trie import group
-
-__all__ = ["bits_for", "group", "hash_codes", "hyperplanes"]
 
 Matrix = NDArray[np.float32]
 
 _NEAR_ZERO = 1e-4
-
-
-def bits_for(size: int, maximum: int) -> int:
-    """Length of the codes for a layer of `size` vectors in groups of at most `maximum` (ERRATA L2).
-
-    Three times the log2(size / maximum) bits of an even split, since real vectors split unevenly, rounded up
-    to words of 64 bits: the length, on which all comparisons depend, is 64 up to two million groups.
-
-    Raises
-    ------
-    ValueError
-        If `size` is negative or `maximum` below 1.
-    """
-    if size < 0 or maximum < 1:
-        raise ValueError(f"size must be at least 0 and maximum at least 1, not {size} and {maximum}")
-    even = math.ceil(math.log2(max(size / maximum, 2)))
-    return WORD * math.ceil(3 * even / WORD)
 
 
 def hyperplanes(bits: int, dimension: int, seed: int) -> Matrix:

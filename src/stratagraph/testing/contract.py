@@ -170,16 +170,12 @@ def _differences(found: Any, expected: Any, path: str) -> Iterator[str]:
 def state_after_update(index: sg.Index, method: str) -> dict[str, Any]:
     """The state that an updated index shares with a new build.
 
-    For methods that keep communities across updates, the partition is left out and must be sound.
+    Groups stay where they are under updates, as far as they can, so that they are left out and must be sound.
     """
-    if method in PARTITIONED:
-        assert_sound(index, method)
-        return {"corpus": _corpus(index), "graph": _table(index, "graph")}
-    return state(index, method)
+    assert_sound(index, method)
+    return {"corpus": _corpus(index), "graph": _table(index, "graph")}
 
 
-PARTITIONED = ("archrag", "noderag", "hirag")
-"""Methods whose groups stay where they are under updates, as far as they can."""
 GROUPED = {"lshtree": "summary", "archrag": "community", "hirag": "community"}
 """The kind of node whose members are the groups of a level, of methods whose nodes are groups."""
 _WHOLE = ("lshtree", "archrag")  # every member of a level is in a group of the next; HiRAG lifts lone ones

@@ -1,13 +1,13 @@
 """LSH tree: Scalable Graph-based RAG via Locality-Sensitive Hashing (with ERRATA L1-L5).
 
-===========================  ==========================================================
+===========================  ====================================================================
 paper                        here
-===========================  ==========================================================
+===========================  ====================================================================
 4.1 hyperplanes, hash        `kernels.lsh.hyperplanes`, `kernels.lsh.hash_codes`
-4.2 rearranging, grouping    `kernels.lsh.group`
+4.2 rearranging, grouping    `kernels.buckets.group`; under updates `kernels.buckets.place`
 4.2 multi-phased building    `build.build`: hash, group, summarise, embed, repeat
 4.2 parallel retrieving      `search.TreeSearcher`: top-k over all levels, or per level
-===========================  ==========================================================
+===========================  ====================================================================
 """
 
 from __future__ import annotations

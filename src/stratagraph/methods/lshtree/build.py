@@ -1,17 +1,26 @@
-"""Building the tree: hash, group, summarise, embed, and again on the summaries (paper 004, 4.2)."""
+"""Building the tree: hash, group, summarise, embed, and again on the summaries (paper 004, 4.2).
+
+An update keeps the groups of the previous tree. A new chunk joins the nearest group, and the bounds on sizes
+are restored; on the levels above, the summary of a changed group stays in the group where it was. When more
+than `REGROUP_SHARE` of the chunks came since the groups were made, all groups are made anew.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph._sync import in_thread
-from stratagraph.kernels.lsh import bits_for, group, hash_codes, hyperplanes
+from stratagraph.kernels.buckets import Groups, group, place
+from stratagraph.kernels.hamming import WORD, Codes
+from stratagraph.kernels.knn import knn_graph
+from stratagraph.kernels.lsh import hash_codes, hyperplanes
 from stratagraph.kernels.ranges import split
 from stratagraph.methods.base import Built, Corpus, Stored
 from stratagraph.methods.lshtree.config import LSHTreeConfig
@@ -25,6 +34,7 @@ from stratagraph.pipeline.carryover import (
     Labels,
     derived_id,
 )
+from stratagraph.pipeline.drift import DRIFT
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined, stored_vectors
 from stratagraph.pipeline.nearest import Nearest
@@ -34,8 +44,15 @@ from stratagraph.pipeline.summarize import Group, summarize
 from stratagraph.protocols import Rows, Vectors
 from stratagraph.records import Node, content_id
 
-TIES, CHUNK_TIES, SETTINGS = "ties", "chunks.ties", "summary_settings"
-"""Arrays: what orders nodes of equal codes, and chunks; the settings that summaries depend on."""
+TIES, CHUNK_TIES, CODES = "ties", "chunks.ties", "codes"
+"""Arrays: what orders nodes of equal codes, and chunks; the representative code of each node's group."""
+SETTINGS, GROUP_SETTINGS = "summary_settings", "group_settings"
+"""Arrays: the settings that summaries depend on, and those that groups do."""
+NEIGHBOURS = 8
+"""Nearest vectors whose groups a small group may join. Mean pairwise cosine of groups of 19,000 texts: .419
+with 8, 16 and 32, and .413 if all are compared."""
+REGROUP_SHARE = 0.3
+"""Groups are made anew when more than this share of the chunks came since, which the array `DRIFT` counts."""
 
 
 class Unchanged:
@@ -52,21 +69,22 @@ class Unchanged:
         """The previous row of each group's summary, or -1; `labels` and `before` are those of members."""
         if not self._arrays:
             return np.full(count, -1, np.int64)
-        found = recognised(labels, before, before >= 0, self._parents(level), count)
+        found = recognised(labels, before, before >= 0, parents(self._arrays, level), count)
         if self._asks:
             found[found >= 0] = np.where(self._arrays[BY_MODEL][found[found >= 0]], found[found >= 0], -1)
         return found
 
-    def _parents(self, level: int) -> Labels:
-        """The summary of each chunk (level 0) or node that there was, or -1."""
-        rows = np.flatnonzero(self._arrays["levels"] == level + 1)
-        indptr, indices = self._arrays["children.indptr"], self._arrays["children.indices"]
-        size = len(self._arrays[CHUNK_TIES]) if level == 0 else len(self._arrays["levels"])
-        found = np.full(size, -1, np.int64)
-        if len(rows):  # those of a level lie together
-            own = slice(int(indptr[rows[0]]), int(indptr[rows[-1] + 1]))
-            found[indices[own]] = np.repeat(rows, np.diff(indptr)[rows])
-        return found
+
+def parents(arrays: Mapping[str, NDArray[Any]], level: int) -> Labels:
+    """The summary of each chunk (level 0) or node of a stored tree, or -1."""
+    rows = np.flatnonzero(arrays["levels"] == level + 1)
+    indptr, indices = arrays["children.indptr"], arrays["children.indices"]
+    size = len(arrays[CHUNK_TIES]) if level == 0 else len(arrays["levels"])
+    found = np.full(size, -1, np.int64)
+    if len(rows):  # those of a level lie together
+        own = slice(int(indptr[rows[0]]), int(indptr[rows[-1] + 1]))
+        found[indices[own]] = np.repeat(rows, np.diff(indptr)[rows])
+    return found
 
 
 PROMPT = load_prompt("stratagraph.methods.lshtree", "summarize")
@@ -86,13 +104,15 @@ class Member:
 class Layer:
     """One level of the tree: the chunks (level 0), or the summaries of the level below.
 
-    `ties` order members of equal codes, `before` are previous rows or -1, `read` gives the members at rows.
+    `ties` order members of equal codes, `before` are previous rows of unchanged members or -1, `origin` those
+    of members that may have changed, `read` gives the members at rows.
     """
 
     level: int
     vectors: Vectors
     ties: Keys
     before: Rows
+    origin: Rows
     read: Callable[[Sequence[int]], list[Member]]
 
     @property
@@ -111,10 +131,11 @@ class Summaries(KeptNodes):
         """What orders those of equal codes."""
         return self.column(TIES, _ties([node.id for node in self.fresh]))
 
-    def layer(self, level: int) -> Layer:
-        """These summaries as the members of the next groups."""
+    def layer(self, level: int, origin: Rows) -> Layer:
+        """These summaries as the members of the next groups; `origin` is that of their groups."""
         vectors = self.vectors(VECTORS, self.fresh_vectors)
-        return Layer(level, vectors, self.ties(), self.before, self._members)
+        origin = np.where(self.before >= 0, self.before, origin)
+        return Layer(level, vectors, self.ties(), self.before, origin, self._members)
 
     def _members(self, rows: Sequence[int]) -> list[Member]:
         return [Member(node.id, node.text, node.sources) for node in self.read(rows)]
@@ -129,22 +150,33 @@ async def build(
     previous: Stored | None,
     regroup: bool = False,
 ) -> Built:
-    """Build the tree over a corpus; summaries of unchanged groups are taken over from `previous`.
+    """Build the tree over a corpus; groups, and summaries of unchanged groups, are kept from `previous`.
 
-    Groups depend on the chunks alone, so there is nothing to `regroup`. The graph only tells which chunks are
+    With `regroup`, or after many insertions, groups are made anew. The graph only tells which chunks are
     known.
     """
     layer = await asyncio.to_thread(_chunks, corpus, graph, previous)
-    chunk_ties, children, summaries = layer.ties, list[list[Rows]](), list[Summaries]()
+    settings = np.array([config.min_cluster, config.max_cluster, config.bits, config.seed], np.int64)
+    arrived, kept = int(np.count_nonzero(layer.before < 0)), None
+    if previous is not None and graph.before is not None and not regroup:
+        arrived += int(previous.arrays[DRIFT][0])
+        same = np.array_equal(previous.arrays[GROUP_SETTINGS], settings)
+        kept = previous.arrays if same and arrived <= REGROUP_SHARE * layer.size else None
+    arrays = {
+        CHUNK_TIES: layer.ties,
+        SETTINGS: np.array([config.summary_tokens], np.int64),
+        GROUP_SETTINGS: settings,
+        DRIFT: np.array([0 if kept is None else arrived], np.int64),
+    }
+    partitions, summaries = list[Groups](), list[Summaries]()
     writer = SummaryWriter(corpus, graph, gate, previous, config.summary_tokens)
-    while len(children) < config.max_levels and layer.size >= config.min_level:
-        labels, groups = await asyncio.to_thread(partition, layer, config)
-        with gate.stage(f"summarize level {layer.level + 1}", len(groups)):
-            summaries.append(await writer.write(layer, labels, groups))
-        children.append(groups)
-        layer = summaries[-1].layer(layer.level + 1)
-    arrays = {CHUNK_TIES: chunk_ties, SETTINGS: np.array([config.summary_tokens], np.int64)}
-    return _assemble(summaries, children, arrays, previous, int(corpus.vectors.shape[1]))
+    while len(partitions) < config.max_levels and layer.size >= config.min_level:
+        groups = await asyncio.to_thread(partition, layer, config, kept)
+        with gate.stage(f"summarize level {layer.level + 1}", len(groups.members)):
+            summaries.append(await writer.write(layer, groups.members))
+        partitions.append(groups)
+        layer = summaries[-1].layer(layer.level + 1, groups.origin)
+    return _assemble(summaries, partitions, arrays, previous, config, int(corpus.vectors.shape[1]))
 
 
 def _chunks(corpus: Corpus, graph: Graph, previous: Stored | None) -> Layer:
@@ -158,26 +190,46 @@ def _chunks(corpus: Corpus, graph: Graph, previous: Stored | None) -> Layer:
         return [Member(identity, text, [row]) for identity, text, row in found]
 
     ties = carried_keys(known, before, lambda rows: _ties(corpus.ids(rows)))
-    return Layer(0, corpus.vectors, ties, before, read)
+    return Layer(0, corpus.vectors, ties, before, before, read)
 
 
 def _ties(ids: Sequence[str]) -> Keys:
     return np.fromiter((int(identity[:16], 16) for identity in ids), np.uint64, len(ids))
 
 
-def partition(layer: Layer, config: LSHTreeConfig) -> tuple[Labels, list[Rows]]:
-    """The groups of a layer: of each member its group, and of each group its members (paper 4.1 and 4.2)."""
-    bits = config.bits or bits_for(layer.size, config.max_cluster)
-    planes = hyperplanes(bits, layer.vectors.shape[1], config.seed)
-    found = group(
-        hash_codes(layer.vectors, planes),
+def partition(layer: Layer, config: LSHTreeConfig, kept: Mapping[str, NDArray[Any]] | None) -> Groups:
+    """The groups of a layer (paper 4.1 and 4.2): new ones, or those in the arrays `kept`, brought up to date.
+
+    `Groups.origin` holds rows of the previous tree.
+    """
+    planes = hyperplanes(config.bits, layer.vectors.shape[1], config.seed)
+
+    def hashed(rows: Rows) -> Codes:
+        return hash_codes(np.asarray(layer.vectors[rows]), planes)
+
+    homes = np.full(layer.size, -1, np.int64)
+    above = None if kept is None else parents(kept, layer.level)
+    if above is not None:
+        homes[layer.origin >= 0] = above[layer.origin[layer.origin >= 0]]
+    if kept is None or above is None or (homes < 0).all():
+        neighbours, _ = knn_graph(layer.vectors, NEIGHBOURS)
+        codes = hash_codes(layer.vectors, planes)
+        bounds = {"minimum": config.min_cluster, "maximum": config.max_cluster}
+        return group(codes, neighbours, ties=layer.ties, **bounds)
+    order = np.argsort(homes, kind="stable")[np.count_nonzero(homes < 0) :]
+    rows, sizes = np.unique(homes[order], return_counts=True)
+    unchanged = np.add.reduceat(layer.before[order] >= 0, np.cumsum(sizes) - sizes)
+    new = np.flatnonzero(homes < 0)
+    found = place(
+        split(order, sizes),
+        kept[CODES][rows],
+        new[np.argsort(layer.ties[new])],
+        hashed,
+        changed=np.flatnonzero(unchanged < np.diff(kept["children.indptr"])[rows]).tolist(),
         minimum=config.min_cluster,
         maximum=config.max_cluster,
-        ties=layer.ties,
     )
-    labels = np.unique(found, return_inverse=True)[1].astype(np.int64)
-    order = np.argsort(labels, kind="stable")
-    return labels, split(order.astype(np.int64), np.bincount(labels))
+    return replace(found, origin=np.where(found.origin >= 0, rows[found.origin], -1))
 
 
 class SummaryWriter:
@@ -194,8 +246,10 @@ class SummaryWriter:
         self._unchanged = Unchanged(graph, gate, previous, summary_tokens)
         self._tokens = summary_tokens
 
-    async def write(self, layer: Layer, labels: Labels, groups: Sequence[Rows]) -> Summaries:
+    async def write(self, layer: Layer, groups: Sequence[Rows]) -> Summaries:
         """The summaries of the groups of a layer; nothing is read of those that are as they were."""
+        labels = np.empty(layer.size, np.int64)
+        labels[np.concatenate(groups)] = np.repeat(np.arange(len(groups)), [len(rows) for rows in groups])
         before = await asyncio.to_thread(self._unchanged.rows, layer.level, labels, layer.before, len(groups))
         made = np.flatnonzero(before < 0).tolist()
         nodes: list[Node] = []
@@ -252,23 +306,26 @@ def _sources(members: Sequence[Member]) -> list[int]:
 
 def _assemble(
     levels: Sequence[Summaries],
-    children: Sequence[Sequence[Rows]],
+    partitions: Sequence[Groups],
     arrays: dict[str, NDArray[Any]],
     previous: Stored | None,
+    config: LSHTreeConfig,
     dimension: int,
 ) -> Built:
     """Number the nodes level by level; level 1 points to chunk rows, higher levels to node rows."""
     lists: list[Rows] = []
     sizes = [len(each) for each in levels]
-    for level, groups in enumerate(children):
+    for level, groups in enumerate(partitions):
         below = sum(sizes[: level - 1]) if level else 0
-        lists += [members + below for members in groups]
+        lists += [members + below for members in groups.members]
     vectors = [each.vectors(VECTORS, each.fresh_vectors) for each in levels]
     none = np.zeros(0, np.uint64)
+    no_codes = np.zeros((0, ceil(config.bits / WORD)), np.uint64)
     arrays |= {
         VECTORS: np.concatenate([np.zeros((0, dimension), np.float32), *vectors]),
         VECTOR_KEYS: np.concatenate([none, *(each.text_keys() for each in levels)]),
         TIES: np.concatenate([none, *(each.ties() for each in levels)]),
+        CODES: np.concatenate([no_codes, *(groups.representatives for groups in partitions)]),
         BY_MODEL: np.concatenate([np.zeros(0, np.bool_), *(each.by_model() for each in levels)]),
         "levels": np.repeat(np.arange(1, len(sizes) + 1), sizes).astype(np.int16),
         "children.indptr": np.cumsum([0, *map(len, lists)], dtype=np.int64),

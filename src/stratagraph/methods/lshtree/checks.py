@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.methods.lshtree.build import CHUNK_TIES, SETTINGS, TIES
+from stratagraph.kernels.hamming import WORD
+from stratagraph.methods.lshtree.build import CHUNK_TIES, CODES, GROUP_SETTINGS, SETTINGS, TIES
 from stratagraph.pipeline.checks import Checks, damage
+from stratagraph.pipeline.drift import DRIFT
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.kept_nodes import BY_MODEL
 
@@ -35,4 +38,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks.of(TIES, np.uint64, (nodes,))
         checks.of(BY_MODEL, np.bool_, (nodes,))
         checks.of(SETTINGS, np.int64, (1,))
+        bits = int(checks.of(GROUP_SETTINGS, np.int64, (4,))[2])
+        checks.of(CODES, np.uint64, (nodes, ceil(bits / WORD)))
+        checks.rows(DRIFT, 2**62, (1,))
         checks.nearest("nodes", nodes, dimension)

@@ -17,7 +17,9 @@ class LSHTreeConfig:
     min_cluster, max_cluster
         Bounds on the members of a summary; `max_cluster >= 2 * min_cluster - 1` (ERRATA L3).
     bits
-        Length of the hash codes; None derives it from the number of chunks (ERRATA L2).
+        Length of the hash codes (ERRATA L2). Of 128 to 1,024, 512 puts most gold passages into the five
+        groups nearest to a question, whichever one of three corpora is left out
+        (`cookbook/benchmarks/groups.py`).
     max_levels
         Most levels of summaries above the chunks (the paper's L).
     min_level
@@ -30,7 +32,7 @@ class LSHTreeConfig:
 
     min_cluster: int = 4
     max_cluster: int = 12
-    bits: int | None = None
+    bits: int = 512
     max_levels: int = 5
     min_level: int = 8
     summary_tokens: int = 160
@@ -43,8 +45,7 @@ class LSHTreeConfig:
         whole("min_level", self.min_level, 2)
         whole("summary_tokens", self.summary_tokens, 10)
         whole("seed", self.seed, 0)
-        if self.bits is not None:
-            whole("bits", self.bits, 1, 1024)
+        whole("bits", self.bits, 1, 1024)
         if self.max_cluster < 2 * self.min_cluster - 1:
             raise ValueError(
                 f"max_cluster must be at least 2 * min_cluster - 1 = {2 * self.min_cluster - 1}, "
