@@ -302,7 +302,8 @@ class _Update:
         """Book under a name the seconds that no inner stage books; not for estimates."""
         ledger = self._gate.ledger
         began, told = time.perf_counter(), ledger.total.seconds
-        yield
+        with self._gate.underway(name):
+            yield
         if self._target.publish:
             seconds = time.perf_counter() - began - (ledger.total.seconds - told)
             ledger.add(name, Usage(seconds=max(0.0, seconds)))

@@ -61,8 +61,8 @@ class _Stage:
 class LineProgress:
     """Shows the stage, its share, rate and remaining time on one line, which a terminal overwrites.
 
-    Without a terminal, it writes a line when a stage ends, and one every ten seconds. Stages without items
-    are not shown.
+    Without a terminal, it writes a line when a stage ends, and one every ten seconds. Of a stage whose items
+    are not counted, it shows the name, and without a terminal the time if it took ten seconds.
 
     Parameters
     ----------
@@ -86,6 +86,8 @@ class LineProgress:
         now = time.monotonic()
         with self._lock:
             self._stages[stage] = _Stage(total, now, now)
+            if total is None and self._is_terminal:
+                self._write(f"{stage} ...", over=True)
 
     def advance(self, stage: str, count: int = 1) -> None:
         """See `Progress`."""
@@ -102,9 +104,13 @@ class LineProgress:
         """See `Progress`."""
         with self._lock:
             state = self._stages.pop(stage, None)
-            if state is not None and state.done:
-                seconds = time.monotonic() - state.began
+            if state is None:
+                return
+            seconds = time.monotonic() - state.began
+            if state.done:
                 self._write(f"{stage}: {state.done:,} in {_time(seconds)}", over=False)
+            elif seconds >= SELDOM and not self._is_terminal:
+                self._write(f"{stage}: {_time(seconds)}", over=False)
 
     @property
     def _out(self) -> TextIO:

@@ -47,8 +47,9 @@ def test_a_terminal_gets_one_line_that_is_written_over(monkeypatch: pytest.Monke
     shown = out.getvalue().split("\r")
     assert shown[1].strip() == "extract: 2,000 of 4,000 (50 %), 200/s, 10 s left"
     assert shown[2].strip() == "extract: 3,000 of 4,000 (75 %), 150/s, 6.7 s left"
-    assert shown[3].strip() == "embed: 7, 1.4/s"
-    assert shown[4].endswith("\n")
+    assert shown[3].strip() == "embed ..."
+    assert shown[4].strip() == "embed: 7, 1.4/s"
+    assert shown[5].endswith("\n")
     assert out.getvalue().count("\n") == 2
     assert all(len(part.rstrip("\n")) < 80 for part in shown)
 
@@ -92,3 +93,15 @@ def test_the_ledger_sums_by_stage() -> None:
     assert list(ledger.stages) == ["b", "a"]
     assert ledger.stages["b"] == Usage(calls=3, input_tokens=7, seconds=0.5)
     assert ledger.total == Usage(calls=3, cached_calls=2, input_tokens=7, seconds=0.5)
+
+
+def test_a_build_without_a_model_shows_what_it_works_at() -> None:
+    import stratagraph as sg
+
+    out = Terminal()
+    documents = [f"Ada Lund wrote letter {number} to Bremen." for number in range(40)]
+    with sg.build_index(documents, embedder=sg.HashingEmbedder(), progress=LineProgress(out)):
+        pass
+    shown = [part.strip() for part in out.getvalue().split("\r")]
+    assert {"merge ...", "graph ...", "store ...", "publish ..."} <= set(shown)
+    assert any(part.startswith("extract: 40 in ") for part in shown)

@@ -217,12 +217,32 @@ class ModelGate:
     ) -> list[R]:
         """Apply a pure function to items in batches of at least `batch`, on the mapper; results in order.
 
-        Raises `MapperError` if workers keep dying over a batch, or cannot be given their work.
+        The open stage advances by each item, up to its total. Raises `MapperError` if workers keep dying over
+        a batch, or cannot be given their work.
         """
         batches = growing(items, batch, self._mapper.workers)
         with stoppable() as stop:
             results = in_order(self._mapper, function, batches, stop)
-            return await in_thread(lambda: [one for found in results for one in found])
+            return await in_thread(self._collected, results, _scope.get())
+
+    def _collected(self, batches: Iterable[list[R]], scope: Scope | None) -> list[R]:
+        found: list[R] = []
+        for batch in batches:
+            found += batch
+            if scope is not None and scope.total is not None:
+                self._advance(scope, min(len(batch), scope.total - scope.done))
+        return found
+
+    @contextmanager
+    def underway(self, name: str) -> Iterator[None]:
+        """Show that work without items is under way; its seconds are booked by the caller."""
+        if self._progress is not None:
+            self._progress.start(name, None)
+        try:
+            yield
+        finally:
+            if self._progress is not None:
+                self._progress.finish(name)
 
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[None]:

@@ -27,7 +27,7 @@ from stratagraph.pipeline.merge import (
     shown,
 )
 from stratagraph.pipeline.merge import Unit as MergedUnit
-from stratagraph.pipeline.merge_change import Change, Pair, Side, Unit
+from stratagraph.pipeline.merge_change import Change, Pair, Side, Unit, is_large
 from stratagraph.pipeline.merge_state import Spellings, Tables, collect, read_describing, read_notes
 from stratagraph.protocols import Corpus, Rows, Stored
 from stratagraph.records import content_id
@@ -130,6 +130,8 @@ def touched(corpus: Corpus, extracted: Stored, previous: Stored, kept: Kept) -> 
     if tables is None or kept.extracted is None or (np.diff(kept.before) <= 0).any():
         return None
     rows, gone, came = _changed(corpus.size, extracted, kept)
+    if is_large(len(gone) + len(came), corpus.size):
+        return None
     fresh = Tables.of(collect(Side(tables, extracted, corpus.size).read(came)))
     before = Side(tables, kept.extracted, len(rows))
     now = Side(tables.updated(rows, fresh, corpus.size), extracted, corpus.size)

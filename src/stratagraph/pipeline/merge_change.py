@@ -41,8 +41,14 @@ from stratagraph.records import Extraction, content_keys
 
 MOST_SHARE = 0.1
 """With a larger share of touched chunks, merging everything anew costs no more."""
+_FEW = 16  # touched chunks that are never too many
 Unit = tuple[str, tuple[str, ...]]
 Pair = tuple[str, str]
+
+
+def is_large(touched: int, chunks: int) -> bool:
+    """Whether a change touches so many of the chunks that all is better merged anew."""
+    return touched > max(_FEW, MOST_SHARE * chunks)
 
 
 @dataclass
@@ -200,7 +206,7 @@ class Change:
             if before.rows_of_term(term) and before.chosen(term) != now.chosen(term):
                 flipped.update(now.rows_of_term(term))
         flipped -= set(came)
-        if len(flipped) + len(came) + len(gone) > max(16, MOST_SHARE * now.chunks):
+        if is_large(len(flipped) + len(came) + len(gone), now.chunks):
             return None
         back = np.full(now.chunks, -1, np.int64)
         back[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
