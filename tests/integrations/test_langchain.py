@@ -236,10 +236,11 @@ def test_document_ids() -> None:
 async def test_adding_and_deleting(tmp_path: Any) -> None:
     documents = make_documents()
     retriever = build(documents[:20], path=tmp_path / "idx")
-    report = retriever.add_documents(documents[18:])
+    assert retriever.add_documents(iter(documents[18:])) == [each.id for each in documents[18:]]
+    report = retriever.index.last_report
+    assert report is not None
     assert (len(report.added), len(report.unchanged)) == (4, 2)
-    report = await retriever.aadd_documents([Document("A new bell.", id="foundry-3")])
-    assert report.updated == ("foundry-3",)
+    assert await retriever.aadd_documents([Document("A new bell.", id="foundry-3")]) == ["foundry-3"]
     assert retriever.invoke("new bell", k=1)[0].page_content == "A new bell."
     assert retriever.delete("foundry-3").deleted == ("foundry-3",)
     await retriever.adelete(["foundry-2", "foundry-1"])
@@ -334,8 +335,20 @@ async def test_chat_models_write_summaries_and_callbacks_hear_of_it(twin: bool) 
     assert summaries[0].page_content == "A summary of the town and its trades."
     calls = log.events.count("chat")
     assert calls == log.events.count("answer") > 0
-    report = retriever.add_documents([Document("A lone whale.", id="whale")], callbacks=[log])
+    retriever.add_documents([Document("A lone whale.", id="whale")], callbacks=[log])
+    report = retriever.index.last_report
+    assert report is not None
     assert log.events.count("chat") - calls == report.usage.calls > 0
+
+
+async def test_added_texts_are_deleted_by_the_ids_returned() -> None:
+    retriever = build()
+    given = [{"source": "logbook"}, {"source": "logbook"}, {}]
+    ids = retriever.add_texts(["A lone whale.", "A second whale.", "A third whale."], given)
+    assert ids[:2] == ["logbook", "logbook"]
+    assert await retriever.aadd_texts(["A fourth whale."], ids=["whale-4"]) == ["whale-4"]
+    retriever.delete([*ids, "whale-4"])
+    assert "whale" not in str(retriever.invoke("whale", k=100))
 
 
 async def test_retrieval_callbacks(retriever: TreeRetriever, ask: Any) -> None:

@@ -16,7 +16,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from langchain_stratagraph._convert import IdKey, of_texts, to_chunks, to_documents
+from langchain_stratagraph._convert import IdKey, document_id, of_texts, to_chunks, to_documents
 from langchain_stratagraph._models import use_callbacks
 from langchain_stratagraph._pieces import joined
 from stratagraph import BuildReport, Index, search_options
@@ -187,8 +187,8 @@ class IndexRetriever(BaseRetriever):
 
     async def aadd_documents(
         self, documents: Iterable[Document], *, replace: bool = False, callbacks: Callbacks = None
-    ) -> BuildReport:
-        """Add documents to the index, in one change.
+    ) -> list[str]:
+        """Add documents to the index, in one change, and return the id by which each is deleted (`id_key`).
 
         Pieces of a document that the index holds are added to its pieces. A new piece replaces the piece with
         the same `Document.id`, else the one with the same metadata and `start_index` (as text splitters set
@@ -203,10 +203,16 @@ class IndexRetriever(BaseRetriever):
             pieces of a document in one call.
         callbacks
             Callbacks for the model calls.
+
+        Notes
+        -----
+        What the change did and cost is in `retriever.index.last_report`.
         """
-        chunks = await in_thread(to_chunks, documents, self.id_key)
+        given = documents if isinstance(documents, Document) else await in_thread(list, documents)
+        chunks = to_chunks(given, self.id_key)
         with use_callbacks(callbacks):
-            return await self.index.ainsert(chunks if replace else joined(self.index, chunks))
+            await self.index.ainsert(chunks if replace else joined(self.index, chunks))
+        return [document_id(document, self.id_key)[0] for document in given]
 
     add_documents = blocking(aadd_documents)
 
@@ -217,8 +223,8 @@ class IndexRetriever(BaseRetriever):
         *,
         ids: Sequence[str] | None = None,
         **arguments: Any,
-    ) -> BuildReport:
-        """Add texts. Keyword arguments are those of `add_documents`."""
+    ) -> list[str]:
+        """Add texts and return their ids. Keyword arguments are those of `add_documents`."""
         return await self.aadd_documents(of_texts(texts, metadatas, ids), **arguments)
 
     add_texts = blocking(aadd_texts)
