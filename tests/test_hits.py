@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import stratagraph as sg
 from stratagraph._hits import grouped
-from stratagraph.results import Hit
+from stratagraph.methods import NAMES
+from stratagraph.results import NOTHING_FOUND, Hit
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import documents
 
@@ -81,3 +84,30 @@ def test_repeats_are_merged_with_their_sources_and_replaced(index: sg.Index) -> 
     for found, told in zip(whole.hits, whole.trace, strict=True):
         assert set(found.sources) <= chunks
         assert found.id not in told.get("repeats", [])
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_min_score_compares_the_cosine_in_every_view(method: str, tmp_path: Path) -> None:
+    embedder = sg.HashingEmbedder()
+    given: Any = {"method": method, "embedder": embedder, "progress": False}
+    opened = [sg.build_index(documents(30), **given)]
+    opened.append(sg.build_shards(documents(30), tmp_path / "idx", 2, **given))
+    question = "Who keeps the lamp of the harbour?"
+    vector = np.asarray(embedder.embed_query(question), np.float32)
+    for index in opened:
+        for view in (None, "nodes", "chunks"):
+            found = index.retrieve(question, 8, view=view)
+            texts = np.asarray(embedder.embed_documents([hit.text for hit in found]), np.float32)
+            cosines = texts @ vector
+            least = float(np.median(cosines)) + 0.002  # vectors are stored as float16
+            near = index.retrieve(question, 8, view=view, min_score=least)
+            expected = [hit for hit, cosine in zip(found, cosines, strict=True) if cosine >= least]
+            assert list(near) == expected
+            assert all(trace["cosine"] >= least for trace in near.trace)
+        assert index.answer(question, min_score=1).text == NOTHING_FOUND
+        assert len(index.retrieve(question, 8, min_score=1)) == 0
+        with pytest.raises(ValueError, match="from -1 to 1, not 2"):
+            index.retrieve(question, min_score=2)
+        with pytest.raises(TypeError, match="from -1 to 1, not 'high'"):
+            index.retrieve(question, min_score="high")  # type: ignore[arg-type]
+        index.close()

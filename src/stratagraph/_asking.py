@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 
@@ -44,7 +44,8 @@ from stratagraph.question import (
     View,
     Where,
 )
-from stratagraph.results import Answer, Citation, CountTokens, Retrieval
+from stratagraph.records import Metadata
+from stratagraph.results import Answer, Citation, CountTokens, Hit, Retrieval
 
 DEFAULT_K = 10
 CANDIDATES = 4
@@ -70,6 +71,7 @@ class SearchArguments:
     fill: bool = True
     rank: Rank = "walk"
     rerank: Reranker | str | None = None
+    min_score: float | None = None
     options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -85,6 +87,11 @@ class SearchArguments:
             raise ValueError(f"rank must be one of {', '.join(RANKS)}, not {self.rank!r}")
         if self.rank != "walk" and self.view == "nodes":
             raise ValueError(f'rank={self.rank!r} orders passages alone: leave view="nodes" out')
+        if self.min_score is not None:
+            if isinstance(self.min_score, bool) or not isinstance(self.min_score, SupportsFloat):
+                raise TypeError(f"min_score must be a cosine, from -1 to 1, not {self.min_score!r}")
+            if not -1 <= float(self.min_score) <= 1:
+                raise ValueError(f"min_score must be a cosine, from -1 to 1, not {self.min_score}")
         if isinstance(self.rerank, str):
             package_and_model(self.rerank)
         elif self.rerank is not None and not isinstance(self.rerank, Reranker):
@@ -150,6 +157,8 @@ class Asking:
             for step, vector in zip(texts[1:], vectors[1:], strict=True)
         ]
         hits, trace = await asyncio.to_thread(self._searched, question, steps, arguments.rerank)
+        if arguments.min_score is not None:
+            hits, trace = await self._similar(question.vector, arguments.min_score, hits, trace)
         spent = self.gate.ledger.total - before
         return Retrieval(
             text,
@@ -164,6 +173,28 @@ class Asking:
             SubgraphPainter(self.reader.snapshot, partial(self.reader.allowed_parts, question)),
             self.gate.cost,
         )
+
+    async def _similar(
+        self, vector: Vectors, least: float, hits: tuple[Hit, ...], traces: tuple[Metadata, ...]
+    ) -> TracedHits:
+        """The hits whose cosine with the question is at least `least`, told in the trace.
+
+        Of a passage it is that of its stored vector; the texts of other hits are embedded.
+        """
+        snapshot = self.reader.snapshot
+        passages = [place for place, hit in enumerate(hits) if hit.kind == "chunk"]
+        others = [place for place, hit in enumerate(hits) if hit.kind != "chunk"]
+        rows = snapshot.row_of([hits[place].id for place in passages])
+        vectors = np.zeros((len(hits), len(vector)), np.float32)
+        if passages:
+            found = np.array([rows[hits[place].id] for place in passages], np.int64)
+            vectors[passages] = await asyncio.to_thread(lambda: snapshot.vectors[found])
+        if others:
+            vectors[others] = await self.gate.embed("retrieve", [hits[place].text for place in others])
+        cosines = (vectors @ vector).tolist()
+        kept = [place for place, cosine in enumerate(cosines) if cosine >= least]
+        told = tuple({**traces[place], "cosine": cosines[place]} for place in kept)
+        return tuple(hits[place] for place in kept), told
 
     async def _decomposed(
         self, text: str, decompose: Decompose
@@ -383,5 +414,6 @@ def _searching(arguments: SearchArguments) -> list[str]:
         "fill": not arguments.fill,
         "rank": arguments.rank != "walk",
         "rerank": arguments.rerank is not None,
+        "min_score": arguments.min_score is not None,
     }
     return [*named, *(name for name, given in switches.items() if given)]

@@ -248,6 +248,11 @@ def _cost_of_rebuild(documents: Any, path: str, models: dict[str, Any], method: 
     "sentence-transformers:NAME or MODULE:NAME.",
 )
 @click.option(
+    "--min-score",
+    type=click.FloatRange(-1, 1),
+    help="Leave out hits whose embedding has a lower cosine with the question.",
+)
+@click.option(
     "--option",
     "pairs",
     multiple=True,
@@ -277,6 +282,7 @@ def query(
     decompose: str | None,
     rank: Rank,
     rerank: str | None,
+    min_score: float | None,
     pairs: Sequence[str],
     answer: bool,
     length: Length | None,
@@ -289,7 +295,7 @@ def query(
     """Ask INDEX a QUESTION and print hits and an answer with citations."""
     options = load_search_options(pairs)
     options |= {"method": method, "where": load_where(where), "rank": rank, "decompose": decompose or False}
-    options |= {} if rerank is None else {"rerank": load_reranker(rerank)}
+    options |= {"min_score": min_score} | ({} if rerank is None else {"rerank": load_reranker(rerank)})
     options |= {} if view is None else {"view": view}
     with sg.open_index(index, **models, partial=partial, cache_dir=cache_dir) as opened:
         if only_estimate:

@@ -330,6 +330,7 @@ class Index:
         fill: bool = True,
         rank: Rank = "walk",
         rerank: Reranker | str | None = None,
+        min_score: float | None = None,
         **options: Any,
     ) -> Retrieval:
         """Search the index.
@@ -362,6 +363,9 @@ class Index:
         rerank
             Reorders four times as many hits: an object with `rerank(question, texts) -> scores`, or the name
             of a model of fastembed, FlashRank or sentence-transformers (see `models.rerankers`).
+        min_score
+            Leave out hits whose embedding has a lower cosine with the question, in every view. The texts of
+            hits other than passages are embedded for it. `Hit.score` stays that of the ranking.
         **options
             Search options of the method; `stratagraph.search_options(method)` lists them.
 
@@ -375,7 +379,7 @@ class Index:
             If the embedder returns no vector of the index's dimension.
         """
         arguments = SearchArguments(
-            positive("k", k), view, where, method, decompose, fill, rank, rerank, options
+            positive("k", k), view, where, method, decompose, fill, rank, rerank, min_score, options
         )
         return await self._asking().retrieve(q, arguments)
 
@@ -486,7 +490,7 @@ class Index:
         """
         gate = self._models.counting_gate(self._folder, self._config)
         asking = Asking(self._serve(), gate, self._models.count_tokens, RecentVectors())
-        arguments = replace(_arguments(k, options), rerank=None)
+        arguments = replace(_arguments(k, options), rerank=None, min_score=None)
         if answer:
             await asking.answer(q, arguments, how=AnswerArguments(max_tokens, length))
         else:

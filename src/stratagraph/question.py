@@ -22,7 +22,7 @@ Rank = Literal["walk", "bm25", "dense", "hybrid"]
 RANKS: tuple[Rank, ...] = get_args(Rank)
 Decompose = bool | Literal["names", "questions"]
 DECOMPOSITIONS: tuple[Decompose, ...] = (False, True, "names", "questions")
-SHARED_OPTIONS = ("decompose", "fill", "rank", "rerank")
+SHARED_OPTIONS = ("decompose", "fill", "min_score", "rank", "rerank")
 """How to search, with every method; a method's own options come beside these."""
 SEARCH_ARGUMENTS = ("view", "where", "method", *SHARED_OPTIONS)
 """All that a search takes beside the question, `k` and the method's own options."""

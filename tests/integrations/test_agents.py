@@ -36,6 +36,7 @@ from langchain_stratagraph import (
 )
 from llama_index_stratagraph import LSHTreeIndex
 from stratagraph import demo
+from stratagraph.results import NOTHING_FOUND
 from tests.integrations.corpus import QUESTION, passages
 
 RETRIEVERS = [BridgeRetriever, DualSearchRetriever, HierarchicalRetriever, PPRRetriever, TreeRetriever]
@@ -234,3 +235,17 @@ async def test_tools_of_an_agent_of_llama_index(index: sg.Index) -> None:
             said = str(await agent.run("Go on."))
             assert expected in said
             assert "'sources'" not in said
+
+
+async def test_min_score_in_both_frameworks(index: sg.Index) -> None:
+    for least in (0.2, 1.0):
+        texts = [hit.text for hit in index.retrieve(QUESTION, 4, min_score=least).hits]
+        retriever = TreeRetriever(index=index, min_score=least)
+        assert [each.page_content for each in retriever.invoke(QUESTION)] == texts
+        once = await TreeRetriever(index=index).ainvoke(QUESTION, min_score=least)
+        assert [each.page_content for each in once] == texts
+        nodes = LSHTreeIndex(core=index, llm=False).as_retriever(similarity_top_k=4, min_score=least)
+        assert [each.text for each in await nodes.aretrieve(QUESTION)] == [
+            hit.text for hit in index.retrieve(QUESTION, 4, min_score=least).hits
+        ]
+    assert retriever.as_answer_runnable().invoke(QUESTION) == NOTHING_FOUND

@@ -59,6 +59,8 @@ class IndexRetriever(BaseRetriever):
     where
         Metadata filter: a mapping of keys to values, lists or `$` operators, or a function of the metadata.
         `filter`, the name LangChain's vector stores use, is accepted as well.
+    min_score
+        Leave out hits whose embedding has a lower cosine with the question.
     id_key
         Metadata key, or function of a document, that gives the id by which a document is updated and
         deleted. None uses `Document.id`, then `metadata["source"]`, then a hash of the text.
@@ -80,6 +82,7 @@ class IndexRetriever(BaseRetriever):
     k: int = Field(default=4, ge=1)
     view: View | None = None
     where: Where | None = None
+    min_score: float | None = Field(default=None, ge=-1, le=1)
     id_key: IdKey | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -162,6 +165,7 @@ class IndexRetriever(BaseRetriever):
             "view": view or self.view,
             "where": self.where if where is None else where,
             "method": self.method,
+            "min_score": self.min_score,
             **shared,
             **self.fixed,
             **{name: options.get(name, getattr(self, name)) for name in self.options},
