@@ -68,13 +68,14 @@ def test_build_tells_what_it_skipped_from_what_it_read_with_faults(notes: str) -
 
 
 def test_strict_reads_all_or_nothing(notes: str) -> None:
+    Path(NOTES, "paper.pdf").write_bytes(b"%PDF-1.7 damaged")
     Path(NOTES, "data.bin").write_bytes(b"\0" * 100)
     result = run("build", notes, "-o", "idx", "--strict", *HASHING)
     assert result.exit_code == 1
-    assert f"{NOTES}/data.bin: binary" in result.stderr
+    assert f"{NOTES}/paper.pdf: PDF" in result.stderr
     assert "--strict" in result.stderr
     assert run("build", notes, "-o", "idx", *HASHING).exit_code == 3
-    Path(NOTES, "data.bin").unlink()
+    Path(NOTES, "paper.pdf").unlink()
     assert run("build", notes, "-o", "idx", "--strict", *HASHING).exit_code == 0
 
 

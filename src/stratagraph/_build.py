@@ -115,7 +115,7 @@ class Change:
             return True
         if self.prune and self.operation == "insert":
             return bool(file) and read is not None and read.vanished(file)
-        if read is not None and read.failed(file):
+        if read is not None and read.is_unread(file):
             return False
         return self.prune(identity) if callable(self.prune) else self.prune
 

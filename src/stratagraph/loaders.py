@@ -16,6 +16,7 @@ from typing import Any
 
 from stratagraph._files import (
     READERS,
+    Binary,
     Kind,
     Made,
     Unreadable,
@@ -69,8 +70,8 @@ def read_documents(
     """Read the documents in files and folders, in a stable order.
 
     Folders are read recursively, sorted by name. Left out are hidden files, linked folders, index folders,
-    `node_modules`, style sheets and scripts, pictures, sound, videos, fonts and programs. A path that is
-    given by itself is always read. The content decides the file type, and for text the name:
+    `node_modules`, style sheets and scripts, pictures, sound, videos, fonts, programs and other binary files.
+    A path that is given by itself is always read. The content decides the file type, and for text the name:
 
     - PDF, DOCX, PPTX, XLSX, HTML, EPUB (extra `files`), ODT, Markdown and reStructuredText become one
       document each. Their chunks have `page`, `slide`, `sheet` or `headings` in their metadata; front matter,
@@ -95,7 +96,7 @@ def read_documents(
         Files and folders.
     on_skip
         Called with a name and a reason for everything left out, but for what is hidden or excluded. None
-        warns (`UserWarning`) of files that cannot be read.
+        warns (`UserWarning`), but not of what a name tells, such as pictures.
     on_warning
         Called with a name and the fault of a file that is read although it is not UTF-8. None warns.
     include
@@ -137,6 +138,8 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
         Names of the files that were read to their end.
     unread
         Names of files and folders that could not be read, or not to their end.
+    left_out
+        Names of those that were left out by a rule, or because they are binary; that is no failure.
     """
 
     def __init__(
@@ -150,6 +153,7 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
     ) -> None:
         self.files: set[str] = set()
         self.unread: set[str] = set()
+        self.left_out: set[str] = set()
         self._given = given
         self._skipped: list[str] = []
         self._on_skip = on_skip
@@ -160,7 +164,7 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
     def __next__(self) -> Document | StreamedDocument:
         return next(self._documents)
 
-    def failed(self, file: str) -> bool:
+    def is_unread(self, file: str) -> bool:
         """Whether a file, or a folder above it, could not be read."""
         return file in self.unread or any(file.startswith(f"{name}/") for name in self.unread)
 
@@ -171,16 +175,20 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
             file == root or file.startswith(f"{root}/") or (root == "." and not file.startswith(("/", "../")))
             for root in roots
         )
-        return below and not self.failed(file) and not os.path.lexists(file)
+        return below and not self.is_unread(file) and not os.path.lexists(file)
 
     def _skip(self, name: str, reason: str) -> None:
         """Note what could not be read, and say why."""
         self.unread.add(name)
         if self._on_skip is None:
             _warn(f"skipped {name}", reason)
-        self._leave_out(name, reason)
+        self._tell(name, reason)
 
     def _leave_out(self, name: str, reason: str) -> None:
+        self.left_out.add(name)
+        self._tell(name, reason)
+
+    def _tell(self, name: str, reason: str) -> None:
         self._skipped.append(f"{name} ({reason})")
         if self._on_skip is not None:
             self._on_skip(name, reason)
@@ -216,20 +224,24 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
                     yield from self._read_here(file)
                 else:
                     contents = next(read)
-                    self._tell(file, contents)
+                    self._note(file, contents)
                     yield from contents.documents
 
     def _read_here(self, file: Found) -> Iterator[Document | StreamedDocument]:
         contents = _Contents()
         yield from _or_skipped(file, contents)
-        self._tell(file, contents)
+        self._note(file, contents)
 
-    def _tell(self, file: Found, contents: _Contents) -> None:
+    def _note(self, file: Found, contents: _Contents) -> None:
         for each in contents.skipped:
             self._skip(*each)
+        if contents.binary:
+            if self._on_skip is None:
+                _warn(f"skipped {file.name}", contents.binary)
+            self._leave_out(file.name, contents.binary)
         for each in contents.warned:
             self._warn(*each)
-        (self.unread if contents.skipped else self.files).add(file.name)
+        (self.unread if contents.skipped or contents.binary else self.files).add(file.name)
 
 
 def _listed(paths: StrPath | Iterable[StrPath]) -> Iterable[StrPath]:
@@ -255,6 +267,7 @@ class _Contents:
     documents: list[Document | StreamedDocument] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     warned: list[tuple[str, str]] = field(default_factory=list)
+    binary: str = ""
 
     def skip(self, name: str, reason: str) -> None:
         """Leave something out, and say why."""
@@ -267,6 +280,9 @@ def _or_skipped(file: Found, contents: _Contents) -> Iterator[Document | Streame
         for document in _documents(file, contents):
             yield replace(document, file=file.name)
     except (Unreadable, OSError) as error:
+        if isinstance(error, Binary) and not file.named:
+            contents.binary = str(error)
+            return
         contents.skip(file.name, getattr(error, "strerror", None) or str(error))
 
 
@@ -384,7 +400,7 @@ def _encoding(path: Path, head: bytes) -> _Encoding:
     name = next((name for bom, name in _BOMS if head.startswith(bom)), "utf-8")
     start = codecs.getincrementaldecoder(name)("replace").decode(head)
     if "\0" in start:
-        raise Unreadable(f"binary; {_CONVERT}")
+        raise Binary(f"binary; {_CONVERT}")
     try:
         for _ in _blocks(path, name, errors="strict"):
             pass
@@ -400,7 +416,7 @@ def _legacy(path: Path) -> _Encoding:
     with path.open("rb") as file:
         sample = file.read(_SAMPLE)
     if len(_CONTROLS.findall(sample)) * 50 > len(sample):
-        raise Unreadable(f"binary; {_CONVERT}")
+        raise Binary(f"binary; {_CONVERT}")
     beyond = len(sample) - len(sample.decode("ascii", "ignore"))
     valid = sum(map(len, _MULTIBYTE.findall(sample)))
     if 2 * valid > beyond:
@@ -416,7 +432,7 @@ def _looks_like(sample: bytes) -> str:
         raise Unreadable(f"text of an encoding that is not known; telling which needs {_EXTRA}") from None
     best = from_bytes(sample, cp_isolation=list(_ENCODINGS)).best()
     if best is None:
-        raise Unreadable(f"binary, or text of an unknown encoding; {_CONVERT}")
+        raise Binary(f"binary, or text of an unknown encoding; {_CONVERT}")
     return str(best.encoding)
 
 

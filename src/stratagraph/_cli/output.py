@@ -74,7 +74,7 @@ class Output:
             raise ValueError(f"{name}: {reason}; --strict reads all or nothing")
 
     def _failed(self, name: str) -> bool:
-        return self.documents is not None and self.documents.failed(name)
+        return self.documents is None or name not in self.documents.left_out
 
     def warn(self, name: str, reason: str) -> None:
         """Record a file that was read although something is wrong with it."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from stratagraph._files.books import from_epub, from_odt
 from stratagraph._files.kinds import Kind, kind_of
-from stratagraph._files.made import Made, Unreadable
+from stratagraph._files.made import Binary, Made, Unreadable
 from stratagraph._files.mail import from_mail, from_notebook, mailbox_rows
 from stratagraph._files.markup import from_html, from_markdown
 from stratagraph._files.office import from_docx, from_pptx, from_xlsx
@@ -27,6 +27,7 @@ from stratagraph._files.rows import bounded_lines, csv_rows, json_rows
 
 __all__ = [
     "READERS",
+    "Binary",
     "Kind",
     "Made",
     "Unreadable",

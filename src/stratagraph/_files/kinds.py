@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from stratagraph._files.made import ENTRIES, LARGEST, MARKUP, Unreadable
+from stratagraph._files.made import ENTRIES, LARGEST, MARKUP, Binary, Unreadable
 
 Kind = Literal[
     "PDF", "DOCX", "PPTX", "XLSX", "ODT", "EPUB", "HTML", "Markdown", "reStructuredText", "CSV", "JSON",
@@ -60,7 +60,7 @@ def kind_of(path: Path, head: bytes) -> Kind:
     if start.startswith((b"<!doctype html", b"<html")):
         return "HTML"
     if _SVG.match(start):
-        raise Unreadable("a picture (SVG)")
+        raise Binary("a picture (SVG)")
     return _SUFFIXES.get(path.suffix.lower(), "text")
 
 

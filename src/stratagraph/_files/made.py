@@ -38,6 +38,10 @@ class Unreadable(Exception):
     """A file that is left out; the message is the reason."""
 
 
+class Binary(Unreadable):
+    """A file that holds no text, and need not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """A file's text, its metadata, and its sections."""

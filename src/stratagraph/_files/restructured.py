@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from stratagraph._files.made import Headings, Made, Writer
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1+ *$")
+_BORDER = re.compile(r" *(?:\+(?:[-=]+\+)+|=+(?: +=+)+) *$")
 _FIELD = re.compile(r":([A-Za-z][\w -]{0,40}):[ \t]+(.{1,500})$")
 _MARKUP = re.compile(r"( *)\.\.(?: +(.*))?$")
 _DIRECTIVE = re.compile(r"(?:\|[^|]{1,100}\| +)?([\w:.+-]{1,60}):: *(.*)$")
@@ -50,7 +51,7 @@ def from_rst(text: str) -> Made:
         elif not lines[place].strip():
             writer.add("\n".join(block))
             block = []
-        elif not (_ADORNMENT.match(lines[place]) and not block):  # a line across the page
+        elif not _is_ruled(lines[place], after_blank=not block):
             block.append(_plain(lines[place]))
             at_start = False
         place += taken
@@ -69,6 +70,11 @@ def _heading(lines: list[str], *, after_blank: bool) -> tuple[str, str, int]:
     if first[0] != " " and _ADORNMENT.match(second) and _spans(second, first):
         return _plain(first), second[0], 2
     return "", "", 1
+
+
+def _is_ruled(line: str, *, after_blank: bool) -> bool:
+    """Whether a line is the border of a table, or goes across the page."""
+    return bool(_BORDER.match(line)) or (after_blank and bool(_ADORNMENT.match(line)))
 
 
 def _spans(adornment: str, title: str) -> bool:
@@ -109,4 +115,6 @@ def _without_directives(lines: Iterable[str]) -> Iterator[str]:
 def _plain(line: str) -> str:
     if line.rstrip().endswith("::"):
         line = line.rstrip()[:-1].rstrip(":") + ":" if line.strip() != "::" else ""
+    if line.startswith("|") and line.rstrip().endswith("|"):  # a row of a table
+        line = " | ".join(cell.strip() for cell in line.strip()[1:-1].split("|"))
     return _STRONG.sub(r"\1", _ROLE.sub(r"\1", _LITERAL.sub(r"\1", line)))

@@ -37,11 +37,12 @@ def printable(path: PurePath) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file to read."""
+    """A file to read; `named` if it was given by itself, and not in a folder."""
 
     path: Path
     name: str
     size: int
+    named: bool
 
 
 class Walk:
@@ -67,7 +68,7 @@ class Walk:
     def files(self, given: Sequence[Path]) -> Iterator[Found]:
         """Every file below the paths once."""
         seen: set[tuple[int, int]] = set()
-        for path in (path for root in given for path in self._below(root)):
+        for root, path in ((above, each) for above in given for each in self._below(above)):
             name = printable(path)
             try:
                 status = path.stat()
@@ -78,7 +79,7 @@ class Walk:
                 self._leave_out(name, "the same file as one before")
                 continue
             seen.add((status.st_dev, status.st_ino))
-            yield Found(path, name, status.st_size)
+            yield Found(path, name, status.st_size, path is root)
 
     def _below(self, root: Path) -> Iterator[Path]:
         if not root.is_dir():
