@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     from stratagraph.results import AnswerStream as AnswerStream
     from stratagraph.results import Citation as Citation
     from stratagraph.results import Context as Context
+    from stratagraph.results import Guidance as Guidance
+    from stratagraph.results import GuidedStep as GuidedStep
     from stratagraph.results import Hit as Hit
     from stratagraph.results import Picture as Picture
     from stratagraph.results import Retrieval as Retrieval
@@ -100,7 +102,7 @@ _HOMES = {
         "BuildReport Chunk Document EntityMention Extraction Failure GraphEntity GraphRelation GraphUnit "
         "Level Listed Listing MethodNode RelationMention Section SemanticUnit StreamedDocument Usage"
     ),
-    "stratagraph.results": "Answer AnswerStream Citation Context Hit Picture Retrieval",
+    "stratagraph.results": "Answer AnswerStream Citation Context Guidance GuidedStep Hit Picture Retrieval",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 

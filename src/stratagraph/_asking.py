@@ -19,7 +19,7 @@ from stratagraph._reader import Answering
 from stratagraph._search_options import check_search_options
 from stratagraph._shards.listing import SubgraphPainter
 from stratagraph.errors import CallFailed
-from stratagraph.methods import get_method
+from stratagraph.methods import WALK, get_way
 from stratagraph.models.gate import Gate
 from stratagraph.models.rerankers import EXAMPLES, named_reranker, package_and_model
 from stratagraph.models.tracing import span
@@ -29,15 +29,18 @@ from stratagraph.pipeline.decompose import TracedHits, fused, subquestions
 from stratagraph.pipeline.decompose import decompose as name_entities
 from stratagraph.pipeline.evidence import GENERAL
 from stratagraph.pipeline.extractive import extract_answer
+from stratagraph.pipeline.guided import SHOWN, STEPS, Found, guided
 from stratagraph.pipeline.rerank import Reranker, scored
 from stratagraph.protocols import Vectors
 from stratagraph.question import (
     DECOMPOSITIONS,
+    GUIDED,
     LENGTHS,
     LONGEST,
     RANKS,
     VIEWS,
     Decompose,
+    Guided,
     Length,
     Question,
     Rank,
@@ -45,22 +48,21 @@ from stratagraph.question import (
     Where,
 )
 from stratagraph.records import Metadata
-from stratagraph.results import Answer, Citation, CountTokens, Hit, Retrieval
+from stratagraph.results import Answer, Citation, CountTokens, Guidance, Hit, Retrieval
 
 DEFAULT_K = 10
 CANDIDATES = 4
 """Hits for each one that is wanted which a reranker is shown."""
 OnRetrieved = Callable[[Retrieval], Awaitable[None]]
-MIXED = "mixed"
-"""`Retrieval.view` where passages and the method's nodes take turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchArguments:
     """The checked arguments of a search, without the question; see `Index.retrieve`.
 
-    If `k` is None, a search takes `DEFAULT_K` and an answer the method's default. If `view` is None, `_view`
-    chooses it for a search; an answer takes nodes with a model, else passages.
+    If `k` is None, a search takes `DEFAULT_K` and an answer the default of `Way.answer_k`. `view="chunks"` is
+    another word for `method="walk"`. If `guided` is None, an answer of the walk is guided where there is a
+    model.
     """
 
     k: int | None = None
@@ -72,26 +74,29 @@ class SearchArguments:
     rank: Rank = "walk"
     rerank: Reranker | str | None = None
     min_score: float | None = None
+    guided: Guided | None = None
+    guided_steps: int = STEPS
     options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.k is not None:
             object.__setattr__(self, "k", positive("k", self.k))
         if self.view is not None and self.view not in VIEWS:
-            raise ValueError(f"view must be one of {', '.join(VIEWS)}, or None, not {self.view!r}")
+            raise ValueError(f'view must be "chunks" or None, not {self.view!r}')
         if not any(self.decompose is each or self.decompose == each for each in DECOMPOSITIONS):
             raise ValueError(f'decompose must be False, True, "names" or "questions", not {self.decompose!r}')
         if not isinstance(self.fill, bool):
             raise TypeError(f"fill must be True or False, not {self.fill!r}")
         if self.rank not in RANKS:
             raise ValueError(f"rank must be one of {', '.join(RANKS)}, not {self.rank!r}")
-        if self.rank != "walk" and self.view == "nodes":
-            raise ValueError(f'rank={self.rank!r} orders passages alone: leave view="nodes" out')
         if self.min_score is not None:
             if isinstance(self.min_score, bool) or not isinstance(self.min_score, SupportsFloat):
                 raise TypeError(f"min_score must be a cosine, from -1 to 1, not {self.min_score!r}")
             if not -1 <= float(self.min_score) <= 1:
                 raise ValueError(f"min_score must be a cosine, from -1 to 1, not {self.min_score}")
+        if self.guided is not None and not any(self.guided is each or self.guided == each for each in GUIDED):
+            raise ValueError(f'guided must be False, True, "choice" or "overview", not {self.guided!r}')
+        positive("guided_steps", self.guided_steps)
         if isinstance(self.rerank, str):
             package_and_model(self.rerank)
         elif self.rerank is not None and not isinstance(self.rerank, Reranker):
@@ -135,7 +140,7 @@ class Asking:
         check_question(text)
         began = time.perf_counter()
         before = self.gate.ledger.total
-        method = self.reader.method_name(arguments.method)
+        method = self._method(arguments)
         options = check_search_options(method, arguments.options or {})
         with self.gate.stage("retrieve"):
             entities, texts = await self._decomposed(text, arguments.decompose)
@@ -144,7 +149,6 @@ class Asking:
             text[:LONGEST],
             vectors[0],
             arguments.k or DEFAULT_K,
-            _view(arguments, method, options),
             method,
             options,
             arguments.where,
@@ -156,14 +160,18 @@ class Asking:
             replace(question, text=step[:LONGEST], vector=vector)
             for step, vector in zip(texts[1:], vectors[1:], strict=True)
         ]
-        hits, trace = await asyncio.to_thread(self._searched, question, steps, arguments.rerank)
+        guidance = None
+        if arguments.guided:
+            hits, trace, guidance = await self._guided(question, steps, arguments)
+        else:
+            hits, trace = await asyncio.to_thread(self._searched, question, steps, arguments.rerank)
         if arguments.min_score is not None:
             hits, trace = await self._similar(question.vector, arguments.min_score, hits, trace)
+            guidance = None if guidance is None else guidance.among(hits)
         spent = self.gate.ledger.total - before
         return Retrieval(
             text,
             method,
-            question.view or MIXED,
             hits,
             trace,
             replace(spent, seconds=time.perf_counter() - began),
@@ -172,6 +180,7 @@ class Asking:
             self.count_tokens,
             SubgraphPainter(self.reader.snapshot, partial(self.reader.allowed_parts, question)),
             self.gate.cost,
+            guidance,
         )
 
     async def _similar(
@@ -196,6 +205,40 @@ class Asking:
         told = tuple({**traces[place], "cosine": cosines[place]} for place in kept)
         return tuple(hits[place] for place in kept), told
 
+    async def _guided(
+        self, question: Question, steps: Sequence[Question], arguments: SearchArguments
+    ) -> tuple[tuple[Hit, ...], tuple[Metadata, ...], Guidance]:
+        """The `k` best hits of a guided search, their traces, and what the model decided."""
+        if not self.gate.has_llm:
+            raise ValueError(
+                "guided retrieval asks a chat model which hits are needed together, and there is none: open "
+                "the index with llm=..., or leave guided out"
+            )
+        wide = replace(question, k=max(question.k, SHOWN))
+
+        async def searched(asked: Question, steps: Sequence[Question] = ()) -> Found:
+            hits, traces = await asyncio.to_thread(self._searched, asked, steps, arguments.rerank)
+            return list(zip(hits, traces, strict=True))
+
+        async def search(queries: Sequence[str]) -> Sequence[Found]:
+            vectors = await asyncio.gather(*map(self._vector, queries))
+            asked = [
+                replace(wide, text=query[:LONGEST], vector=vector)
+                for query, vector in zip(queries, vectors, strict=True)
+            ]
+            return await asyncio.gather(*map(searched, asked))
+
+        first = await searched(wide, [replace(step, k=wide.k) for step in steps])
+        with self.gate.stage("guide"):
+            found, guidance = await guided(
+                question.text, first, search, self.gate, arguments.guided or False, arguments.guided_steps
+            )
+        hits, traces = (
+            tuple(hit for hit, _ in found[: question.k]),
+            tuple(told for _, told in found[: question.k]),
+        )
+        return hits, traces, guidance.among(hits)
+
     async def _decomposed(
         self, text: str, decompose: Decompose
     ) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
@@ -213,24 +256,15 @@ class Asking:
     def _searched(
         self, question: Question, steps: Sequence[Question], reranker: Reranker | str | None
     ) -> TracedHits:
-        """Hits and traces. A reranker reorders more candidates; other hits fill what it leaves empty."""
+        """Hits and traces; a reranker reorders more candidates than are wanted."""
         if reranker is None:
             return self._found(question, steps)
         model: Reranker = named_reranker(reranker) if isinstance(reranker, str) else reranker
-        hits, traces = self._found(question, steps, k=CANDIDATES * question.k, fill=False)
+        hits, traces = self._found(question, steps, k=CANDIDATES * question.k)
         scores = scored(model, question.text, [hit.text for hit in hits])
         order = np.argsort(-scores, kind="stable")[: question.k].tolist()
         best = tuple(replace(hits[at], score=float(scores[at])) for at in order)
-        traces_kept = tuple({**traces[at], "reranked_from": at + 1} for at in order)
-        if len(best) == question.k or not question.fill:
-            return best, traces_kept
-        known, lowest = {hit.id for hit in best}, min((hit.score for hit in best), default=0.0)
-        rest = [
-            (replace(hit, score=lowest), trace)
-            for hit, trace in zip(*self._found(question, steps), strict=True)
-            if hit.id not in known
-        ][: question.k - len(best)]
-        return (*best, *(hit for hit, _ in rest)), (*traces_kept, *(trace for _, trace in rest))
+        return best, tuple({**traces[at], "reranked_from": at + 1} for at in order)
 
     async def _vector(self, text: str) -> Vectors:
         """The vector of a question's beginning; a model would take minutes for a megabyte."""
@@ -245,9 +279,9 @@ class Asking:
         """Search once with each method, so that all is loaded and compiled."""
         vector = np.zeros(self.reader.snapshot.vectors.shape[1], np.float32)
         vector[0] = 1.0
-        for method in self.reader.methods:
+        for method in (WALK, *self.reader.methods):
             options = check_search_options(method, {})
-            self.reader.search(Question("What is there?", vector, DEFAULT_K, None, method, options))
+            self.reader.search(Question("What is there?", vector, DEFAULT_K, method, options))
 
     async def answer(
         self, question: str | Retrieval, arguments: SearchArguments, *, how: AnswerArguments
@@ -310,11 +344,12 @@ class Asking:
 
     async def stream(
         self, question: str | Retrieval, arguments: SearchArguments, *, how: AnswerArguments
-    ) -> AsyncGenerator[str | Answer, None]:
-        """The answer in pieces as the model writes it, or in one piece; last, the `Answer`."""
+    ) -> AsyncGenerator[str | Retrieval | Answer, None]:
+        """What was found, the answer in pieces as the model writes it, or in one; last, the `Answer`."""
         with span("stratagraph stream", {"stratagraph.k": arguments.k}, nested=False) as recorded:
             retrieval = await self._retrieved(question, arguments, how)
             recorded.set({"stratagraph.method": retrieval.method, "stratagraph.hits": len(retrieval)})
+            yield retrieval
             async with aclosing(self._streamed(retrieval, how)) as pieces:
                 async for piece in pieces:
                     yield piece
@@ -343,14 +378,27 @@ class Asking:
         """The given retrieval, or a new one for a question."""
         if isinstance(question, Retrieval):
             return self._checked(question, arguments)
-        method = get_method(self.reader.method_name(arguments.method))
-        ranked = arguments.rank != "walk"
-        view = arguments.view or ("nodes" if self.gate.has_llm and not ranked else "chunks")
-        k = arguments.k or method.answer_k
-        retrieval = await self.retrieve(question, replace(arguments, k=k, view=view))
+        method = self._method(arguments)
+        guided = arguments.guided
+        if guided is None:
+            guided = method == WALK and self.gate.has_llm
+        k = arguments.k or get_way(method).answer_k
+        retrieval = (await self.retrieve(question, replace(arguments, k=k, guided=guided))).chosen()
         if how.on_retrieved is not None:
             await how.on_retrieved(retrieval)
         return retrieval
+
+    def _method(self, arguments: SearchArguments) -> str:
+        """The way of searching that is meant; `ValueError` for an argument that it ignores."""
+        method = WALK if arguments.view == "chunks" else self.reader.method_name(arguments.method)
+        if method != WALK and arguments.rank != "walk":
+            raise ValueError(
+                f"rank={arguments.rank!r} orders passages, and {method} ranks its own nodes: pass "
+                'view="chunks" for passages alone'
+            )
+        if method == WALK and not arguments.fill:
+            raise ValueError("fill=False leaves passages out, and the walk finds nothing else: name a method")
+        return method
 
     def _checked(self, given: Retrieval, arguments: SearchArguments) -> Retrieval:
         """A given retrieval, with the options of this answer."""
@@ -368,11 +416,9 @@ class Asking:
         return replace(given, vector=vector, count_tokens=self.count_tokens)
 
     async def _draft(self, retrieval: Retrieval, how: AnswerArguments) -> Draft:
-        method = get_method(retrieval.method)
-        draft = await method.compose(
-            retrieval, self.gate, max_tokens=how.max_tokens, options=retrieval.options
-        )
-        return draft.as_long_as(how.length or method.answer_length)
+        way = get_way(retrieval.method)
+        draft = await way.compose(retrieval, self.gate, max_tokens=how.max_tokens, options=retrieval.options)
+        return draft.as_long_as(how.length or way.answer_length)
 
 
 def check_question(text: object) -> None:
@@ -393,18 +439,6 @@ def positive(name: str, value: int) -> int:
     return operator.index(value)
 
 
-def _view(arguments: SearchArguments, method: str, options: Any) -> View | None:
-    """The view of a search: passages for other ranks, nodes for other options, else the method's default."""
-    if arguments.view is not None:
-        return arguments.view
-    if arguments.rank != "walk":
-        return "chunks"
-    if options != type(options)() or not arguments.fill:
-        return "nodes"
-    share = get_method(method).node_share
-    return None if 0 < share < 1 else "nodes" if share else "chunks"
-
-
 def _searching(arguments: SearchArguments) -> list[str]:
     """Names of the given arguments that apply to a search only."""
     given = {"k": arguments.k, "view": arguments.view, "where": arguments.where}
@@ -415,5 +449,6 @@ def _searching(arguments: SearchArguments) -> list[str]:
         "rank": arguments.rank != "walk",
         "rerank": arguments.rerank is not None,
         "min_score": arguments.min_score is not None,
+        "guided": bool(arguments.guided),
     }
     return [*named, *(name for name, given in switches.items() if given)]

@@ -133,7 +133,7 @@ class Target:
 def settings_of(manifest: Manifest, running: Config) -> Config:
     """The recorded settings, with those of `running` that say how models are called."""
     where = f"manifest.json of generation {manifest.generation}"
-    if not manifest.methods or set(manifest.methods) - set(NAMES):
+    if set(manifest.methods) - set(NAMES):
         known = ", ".join(NAMES)
         raise Damaged(f"{where}: its methods are {list(manifest.methods)}; this version knows {known}")
     try:
@@ -551,7 +551,7 @@ class _Update:
     def _note_unasked(self) -> None:
         """Note that a build had no use for its model, which nobody would notice otherwise."""
         used = self._gate.ledger.total
-        new = self._change.operation in ("build", REBUILD, "add method")
+        new = self._change.operation in ("build", REBUILD, "add method") and bool(self._methods)
         if new and self._gate.has_llm and not used.calls and not used.cached_calls:
             self._notes[NOT_ASKED] = self._staging.size
 

@@ -98,9 +98,9 @@ class SnapshotItems:
 def grouped(items: Sequence[Item] | Sequence[Hit], without: Collection[int] = ()) -> list[list[int]]:
     """Group the places of items that repeat each other, the best group first.
 
-    An item joins another if its words are part of that one's words, or if both have one id, as an entity of
-    two shards. The containing item comes first in its group, of equal ones the better. A group ranks as its
-    best member. Places `without` are in no group.
+    An item joins another, but no passage, if its words are part of that one's words, or if both have one id,
+    as an entity of two shards. The containing item comes first in its group, of equal ones the better. A
+    group ranks as its best member. Places `without` are in no group.
     """
     places = [place for place in range(len(items)) if place not in without]
     never_merged = all(items[place].kind in _NEVER_MERGED for place in places)
@@ -112,7 +112,8 @@ def grouped(items: Sequence[Item] | Sequence[Hit], without: Collection[int] = ()
         same = (other for other in groups if items[other].id == items[place].id)
         holder = next(same, place)
         if items[place].kind not in _NEVER_MERGED and holder == place:
-            holder = next((other for other in groups if texts[place] in texts[other]), place)
+            holders = (other for other in groups if items[other].kind != "chunk")
+            holder = next((other for other in holders if texts[place] in texts[other]), place)
         groups.setdefault(holder, []).append(place)
     return sorted(groups.values(), key=min)
 

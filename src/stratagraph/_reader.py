@@ -6,7 +6,6 @@ Filters, the walk from seeds to passages, and filling up short rankings are shar
 from __future__ import annotations
 
 import json
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -21,8 +20,8 @@ from stratagraph._hits import HitMaker, ItemReader, SnapshotItems, grouped
 from stratagraph._locks import Lock, cached_property
 from stratagraph.errors import Damaged, MethodMissing
 from stratagraph.kernels.topk import TopK
-from stratagraph.methods import get_method
-from stratagraph.methods.base import Description, Opened, Origin, Ranking, Searcher
+from stratagraph.methods import NAMES, WALK, get_method, get_way
+from stratagraph.methods.base import Description, Opened, Ranking, Searcher
 from stratagraph.pipeline.checks import Checks, damage
 from stratagraph.pipeline.drift import DRIFT
 from stratagraph.pipeline.evidence import Background
@@ -30,7 +29,7 @@ from stratagraph.pipeline.excerpts import Excerpts
 from stratagraph.pipeline.filters import compile_where
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.nearest import HnswlibConfig, Nearest
-from stratagraph.pipeline.ranking import filled, interleaved, labelled, taken
+from stratagraph.pipeline.ranking import interleaved, labelled
 from stratagraph.pipeline.walk import SIMILAR_PASSAGES, PassageWalk, Provenance, Similar
 from stratagraph.protocols import Vectors
 from stratagraph.question import Allowed, Mask, Question, Sources, Where
@@ -45,8 +44,6 @@ MORE = 3
 """Times as many results are ranked where some of the first repeat others."""
 SAMPLE = 2048
 """Passages of which the similarities to general questions are taken."""
-SPARE = 4
-"""Times as many of a method's nodes as its share are ranked for the default view: some may be passages."""
 
 
 class Answering(ABC):
@@ -94,16 +91,30 @@ class Answering(ABC):
         return tuple(self.snapshot.manifest.methods)
 
     def method_name(self, name: str | None) -> str:
-        """The method meant by `name`, by default the first; `MethodMissing` if the folder lacks it."""
+        """The method meant by `name`, by default the first, or the walk where there is none.
+
+        `MethodMissing` if the folder lacks it.
+        """
         if name is None:
-            return self.methods[0]
-        get_method(name)
-        if name not in self.methods:
+            return next(iter(self.methods), WALK)
+        get_way(name)
+        if name not in (*self.methods, WALK):
+            held = ", ".join(self.methods) or "no method"
             raise MethodMissing(
-                f"index {str(self.snapshot.path)!r} holds {', '.join(self.methods)}, not {name}; "
+                f"index {str(self.snapshot.path)!r} holds {held}, not {name}; "
                 f"add it with index.add_method({name!r})"
             )
         return name
+
+    def built_method(self, name: str | None) -> str:
+        """The method meant by `name`, by default the first; `MethodMissing` if the folder lacks it."""
+        found = self.method_name(name)
+        if found == WALK:
+            raise MethodMissing(
+                f"index {str(self.snapshot.path)!r} has no method whose nodes could be shown or grouped; add "
+                f"one with index.add_method(), of {', '.join(NAMES)}"
+            )
+        return found
 
     def search(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
         """Hits and traces, best first.
@@ -118,50 +129,40 @@ class Answering(ABC):
             raise
 
     def _searched(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
-        searcher = self._searcher(question.method)
         question = replace(question, allowed=self._allowed_by(question))
         reader = self._item_reader(question)
-        found = reader.read(self._ranked(searcher, question))
-        if question.view == "chunks" or not question.fill:
+        found = reader.read(self._ranked(question))
+        if question.method == WALK or not question.fill:
             return self._hits.all_of(found)
         groups = grouped(found.items, found.redundant)
         if len(groups) < question.k <= len(found):  # some repeat others: once more, with room for these
-            found = reader.read(self._ranked(searcher, replace(question, k=MORE * question.k)))
+            found = reader.read(self._ranked(replace(question, k=MORE * question.k)))
             groups = grouped(found.items, found.redundant)
         return self._hits.of_groups(found, groups, question.k)
 
-    def _ranked(self, searcher: Searcher, question: Question) -> Ranking:
-        if question.view == "nodes":
-            return self._completed(searcher.nodes(question), question)
-        passages = self._passages_by_walk(searcher, question)
-        return passages if question.view == "chunks" else self._mixed(passages, searcher, question)
+    def _ranked(self, question: Question) -> Ranking:
+        """The walk's passages; with a method its own nodes, among which passages have a share."""
+        if question.method == WALK:
+            return self._passages(question)
+        found = self._searcher(question.method).nodes(question)
+        if not question.mixed:
+            return found
+        written, extractive = get_method(question.method).passages
+        share = written if self._written(question.method) else extractive
+        parts = labelled(self._passages(question), "passages"), labelled(found, question.method)
+        return interleaved(parts, [share, 1 - share], question.k)
 
-    def _mixed(self, passages: Ranking, searcher: Searcher, question: Question) -> Ranking:
-        """Passages and the method's nodes in turn, by the method's share; the trace says which."""
-        share, k = get_method(question.method).node_share, question.k
-        few = min(k, math.ceil(SPARE * share * k)) if len(passages) == k else k
-        nodes = searcher.nodes(replace(question, k=few))
-        own = np.flatnonzero(nodes.origin != Origin.CHUNK)
-        parts = [labelled(passages, "chunks"), labelled(taken(nodes, own), "nodes")]
-        return interleaved(parts, [1 - share, share], k)
+    def _written(self, method: str) -> bool:
+        """Whether a model wrote nodes of a method."""
+        return any(name.startswith(f"{method}/") for name in self.snapshot.manifest.prompts)
 
-    def _completed(self, ranking: Ranking, question: Question) -> Ranking:
-        """The ranking, filled up with similar passages if that is wanted."""
-        if len(ranking) >= question.k or not question.fill or question.options.narrowed:
-            return ranking
-        allowed = None if question.allowed is None else question.allowed.chunks
-        passages = self._nearest.search(question.vector, question.k, allowed)
-        return filled(ranking, Ranking.of(Origin.CHUNK, *passages), question.k)
-
-    def _passages_by_walk(self, searcher: Searcher, question: Question) -> Ranking:
-        seeds = searcher.seeds(question) if question.rank == "walk" else None
+    def _passages(self, question: Question) -> Ranking:
         ranked = self._walk.rank(
             question.text,
             question.vector,
             question.k,
             allowed=None if question.allowed is None else question.allowed.chunks,
             entities=question.entities,
-            seeds=seeds,
             similar=self._similar(question, max(SIMILAR_PASSAGES, question.k)),
             rank=question.rank,
         )
@@ -309,8 +310,10 @@ class Reader(Answering):
         return None if allowed is None else [allowed]
 
     def _evaluated(self, where: Where, method: str) -> Allowed:
-        own = self.snapshot.part(method).arrays
-        sources: Sources = own["sources.indptr"], own["sources.indices"]
+        sources: Sources = np.zeros(1, np.int64), np.zeros(0, np.int64)
+        if method != WALK:
+            own = self.snapshot.part(method).arrays
+            sources = own["sources.indptr"], own["sources.indices"]
         return Allowed(self._admitted(where), self._graph.sources, sources)
 
     def _admitted(self, where: Where) -> Mask:

@@ -13,7 +13,7 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Any, get_type_hints
 
-from stratagraph.methods import get_method
+from stratagraph.methods import get_way
 from stratagraph.question import SEARCH_ARGUMENTS
 
 _NAMES = re.compile(r"^(\w+(?:, \w+)*)$")
@@ -50,7 +50,7 @@ def search_options(method: str) -> tuple[SearchOption, ...]:
     ValueError
         If the method is unknown; the message lists the methods.
     """
-    kind = get_method(method).options_type
+    kind = get_way(method).options_type
     types, described = get_type_hints(kind), _described(kind)
     return tuple(
         SearchOption(item.name, types[item.name], _default(item), described[item.name])
@@ -72,7 +72,7 @@ def check_search_options(method: str, options: Mapping[str, Any]) -> Any:
             f"a search has no argument {unknown[0]!r}: it takes k, {', '.join(SEARCH_ARGUMENTS)}, and with "
             f"{method} {', '.join(known)}"
         )
-    return get_method(method).options_type(**options)
+    return get_way(method).options_type(**options)
 
 
 def _default(item: Any) -> Any:

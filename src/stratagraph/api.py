@@ -63,7 +63,8 @@ async def abuild_index(
         Strings, `Document`s, or `Chunk`s, which are not split again.
     method
         A method's name, or several to build over one extraction. The first is the default of `retrieve`.
-        None means the methods of the index in the folder, and `"lshtree"` for a new one.
+        None means the methods of the index in the folder. A new one then has names, links and vectors, which
+        is all that the walk needs; no chat model is called.
     path
         The index folder. None uses a temporary folder that is removed when the index is closed.
     llm
@@ -243,7 +244,7 @@ async def _built(
         recorded = folder.snapshot().manifest if folder.generation else None
         base = None if recorded is None else settings_of(recorded, Config())
         settings = as_config(config, base)
-        present = ("lshtree",) if recorded is None else tuple(recorded.methods)
+        present = () if recorded is None else tuple(recorded.methods)
         methods = methods or present
         if change.operation == REBUILD:
             methods = tuple(dict.fromkeys([*methods, *present]))
@@ -441,7 +442,7 @@ async def aestimate(
     change = Change(
         "estimate",
         documents,
-        methods=method_names(method or "lshtree"),
+        methods=() if method is None else method_names(method),
         config=settings,
         extraction=extraction,
     )

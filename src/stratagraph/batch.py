@@ -157,7 +157,7 @@ async def awrite(
         `OpenAIChatModel`, or a mapping of these by stage. Answers are kept under its name, server and
         settings, so that `build_index` with the same model finds them.
     method
-        As for `build_index`; None means `"lshtree"`, or the methods of the index that is there.
+        As for `build_index`; None means the methods of the index that is there.
     documents, embedder, config, cache, extraction
         As for `build_index`.
 
@@ -252,7 +252,7 @@ def _begun(
         )
     return Begun(
         operation="insert" if folder.generation else "build",
-        methods=methods or tuple(present) or method_names("lshtree"),
+        methods=methods or tuple(present),
         config=config.to_dict(),
         max_failures=config.max_failures,
         llm=_name_of(llm),

@@ -42,7 +42,7 @@ from stratagraph.errors import SettingsConflict
 from stratagraph.methods import NAMES as METHODS
 from stratagraph.models.budget import money
 from stratagraph.protocols import Mapper
-from stratagraph.question import LENGTHS, RANKS, Length, Rank
+from stratagraph.question import LENGTHS, RANKS, VIEWS, Length, Rank, View
 
 __all__ = ["command", "main", "models_options"]
 
@@ -221,11 +221,10 @@ def _cost_of_rebuild(documents: Any, path: str, models: dict[str, Any], method: 
     help=f"Number of hits. Default: {LISTED}; for an answer, the method's default.",
 )
 @click.option(
-    "--view",
-    type=click.Choice(["nodes", "chunks"]),
-    help="The method's own ranking, or passages only. Default: both; passages for an extractive answer.",
+    "--method", help="How to search: a method of the index, or walk. Default: the first method, or walk."
 )
-@click.option("--method", help="Method to search with. Default: the first of the index.")
+@click.option("--view", type=click.Choice(VIEWS), help="Search by the walk, whatever the method.")
+@click.option("--no-fill", is_flag=True, help="The method's own results, without passages of the walk.")
 @click.option("--where", metavar="JSON", help='Metadata filter, such as \'{"year": {"$gte": 1990}}\'.')
 @click.option(
     "--decompose",
@@ -238,8 +237,7 @@ def _cost_of_rebuild(documents: Any, path: str, models: dict[str, Any], method: 
     type=click.Choice(RANKS),
     default="walk",
     show_default=True,
-    help="How passages are ranked: by the walk over the graph, by words, by similarity, or by both fused. "
-    "All but walk return passages only.",
+    help="How the walk ranks passages, or what takes its place: words, similarity, or both fused.",
 )
 @click.option(
     "--rerank",
@@ -251,6 +249,12 @@ def _cost_of_rebuild(documents: Any, path: str, models: dict[str, Any], method: 
     "--min-score",
     type=click.FloatRange(-1, 1),
     help="Leave out hits whose embedding has a lower cosine with the question.",
+)
+@click.option(
+    "--guided/--no-guided",
+    default=None,
+    help="Let the model choose the hits that are needed together, or spread the search for an overview. "
+    "Default: for answers of the walk, if there is a model.",
 )
 @click.option(
     "--option",
@@ -276,13 +280,15 @@ def query(
     index: str,
     question: str,
     k: int | None,
-    view: str | None,
     method: str | None,
+    view: View | None,
+    no_fill: bool,
     where: str | None,
     decompose: str | None,
     rank: Rank,
     rerank: str | None,
     min_score: float | None,
+    guided: bool | None,
     pairs: Sequence[str],
     answer: bool,
     length: Length | None,
@@ -297,6 +303,8 @@ def query(
     options |= {"method": method, "where": load_where(where), "rank": rank, "decompose": decompose or False}
     options |= {"min_score": min_score} | ({} if rerank is None else {"rerank": load_reranker(rerank)})
     options |= {} if view is None else {"view": view}
+    options |= {"fill": False} if no_fill else {}
+    options |= {} if guided is None else {"guided": guided}
     with sg.open_index(index, **models, partial=partial, cache_dir=cache_dir) as opened:
         if only_estimate:
             most = k or (None if answer else LISTED)
@@ -380,18 +388,21 @@ def verify(index: str, output: Output) -> None:
 def demo(path: str | None, in_browser: bool, llm: Any, embedder: Any, output: Output) -> None:
     """Index the built-in corpus and show answers that plain vectors miss, with the way to them."""
     from stratagraph import demo as world
-    from stratagraph.demo.comparison import shown
+    from stratagraph.demo.comparison import Told, own_nodes, shown
 
     output.resumes = path is not None
-    began = time.perf_counter()
     documents = world.documents()
-    with sg.build_index(
-        documents, list(METHODS), path=path, llm=llm, embedder=embedder, progress=not output.as_json
-    ) as index:
-        seconds = time.perf_counter() - began
-        found = list(shown(index))
-        kept = None if path is None else Path(path)
-        output.show(found, lambda: demo_lines(len(documents), seconds, found, kept))
+    given: dict[str, Any] = {"llm": llm, "embedder": embedder, "progress": not output.as_json}
+    began = time.perf_counter()
+    with sg.build_index(documents, path=path, **given) as index:
+        walk = time.perf_counter() - began
+        for method in METHODS:
+            index.add_method(method)
+        methods = time.perf_counter() - began - walk
+        asked = next(each.question for each in world.questions() if each.type == "theme")
+        own = tuple(own_nodes(index, asked))
+        told = Told(len(documents), walk, methods, tuple(shown(index)), asked, own)
+        output.show(told, lambda: demo_lines(told, None if path is None else Path(path)))
         if in_browser:
             click.get_current_context().invoke(
                 serve, index=str(index.path), read_only=True, browse=True, llm=llm, embedder=embedder

@@ -29,13 +29,14 @@ from stratagraph._sync import blocking, blocking_iterator
 from stratagraph.config import Config
 from stratagraph.errors import StratagraphError
 from stratagraph.export import export, to_networkx
-from stratagraph.methods import NAMES, get_method
+from stratagraph.methods import NAMES, WALK, WAYS, get_method, get_way
 from stratagraph.models.budget import Prices
 from stratagraph.models.estimate import Estimate
 from stratagraph.models.tracing import span
 from stratagraph.pipeline.extraction.stage import Given
+from stratagraph.pipeline.guided import STEPS
 from stratagraph.pipeline.rerank import Reranker
-from stratagraph.question import SEARCH_ARGUMENTS, Decompose, Length, Rank, View, Where
+from stratagraph.question import SEARCH_ARGUMENTS, Decompose, Guided, Length, Rank, View, Where
 from stratagraph.records import (
     BuildReport,
     Chunk,
@@ -59,13 +60,16 @@ StrPath = str | os.PathLike[str]
 
 
 def method_names(method: str | Sequence[str]) -> tuple[str, ...]:
-    """The method names in one name or several, checked and without duplicates."""
+    """The methods to build that one name or several mean, checked and without duplicates.
+
+    None for `"walk"`, which every index has.
+    """
     if not isinstance(method, Iterable):
-        raise TypeError(f"method must be a name or a list of names of {', '.join(NAMES)}, not {method!r}")
+        raise TypeError(f"method must be a name or a list of names of {', '.join(WAYS)}, not {method!r}")
     names = (method,) if isinstance(method, str) else tuple(dict.fromkeys(method))
     if not names:
-        raise ValueError(f"name at least one method of {', '.join(NAMES)}")
-    return tuple(get_method(name).name for name in names)
+        raise ValueError(f"name at least one method of {', '.join(NAMES)}; None builds what the walk needs")
+    return () if names == (WALK,) else tuple(get_method(name).name for name in names)
 
 
 class Index:
@@ -266,7 +270,7 @@ class Index:
         config
             The method's settings; None uses the defaults.
         """
-        (name,) = method_names(method)
+        name = get_method(method).name
         own = {name: config} if config is not None else {}
         settings = replace(self._config, methods={**self._config.methods, **own})
         return await self._update(Change("add method", methods=(name,), config=settings))
@@ -289,7 +293,7 @@ class Index:
         MethodMissing
             If the folder holds no index of that method.
         """
-        names = self.methods if method is None else (self._serve().method_name(method),)
+        names = self.methods if method is None else (self._serve().built_method(method),)
         return await self._update(Change("regroup", methods=names, config=self._config))
 
     regroup = blocking(aregroup)
@@ -323,14 +327,16 @@ class Index:
         self,
         q: str,
         k: int = DEFAULT_K,
+        method: str | None = None,
         view: View | None = None,
         where: Where | None = None,
-        method: str | None = None,
         decompose: Decompose = False,
         fill: bool = True,
         rank: Rank = "walk",
         rerank: Reranker | str | None = None,
         min_score: float | None = None,
+        guided: Guided = False,
+        guided_steps: int = STEPS,
         **options: Any,
     ) -> Retrieval:
         """Search the index.
@@ -341,45 +347,64 @@ class Index:
             The question.
         k
             Number of hits. Fewer are returned only if the index has fewer or `fill` is False.
+        method
+            How to search: a method of the index, whose own nodes are returned among passages
+            (`Method.passages`), or `"walk"` for passages by a walk over names and links, in any index. None
+            means the first method, or the walk if the index has none.
         view
-            `"nodes"`: the method's own ranking of nodes and passages, as in its paper. `"chunks"`: passages
-            only. None: passages mixed with the method's nodes (`Method.node_share`), or the method's own
-            ranking if other options or `fill=False` are given.
+            `"chunks"` searches by the walk, whatever the method.
         where
             Metadata filter; see `pipeline.filters.compile_where`. A summary passes only if all of its
             passages do.
-        method
-            Which method; None means the first of the folder.
         decompose
             True or `"names"`: ask the model for the names in the question (one call). `"questions"`: ask it
             for up to four simpler questions (one call), search for each, and fuse the results by reciprocal
             rank.
         fill
-            Add passages by similarity if the method finds fewer than `k` hits. Options that select levels or
-            types switch it off.
+            False returns what the method's paper does: its own ranking, without passages of the walk. So do
+            options that select levels or types.
         rank
-            How passages are ranked: `"walk"`, `"bm25"` (only passages with a word of the question), `"dense"`
-            (similarity) or `"hybrid"` (both fused). All but `"walk"` return passages only.
+            How the walk's place is taken in a search for passages: `"bm25"` (only passages with a word of the
+            question), `"dense"` (similarity) or `"hybrid"` (both fused).
         rerank
             Reorders four times as many hits: an object with `rerank(question, texts) -> scores`, or the name
             of a model of fastembed, FlashRank or sentence-transformers (see `models.rerankers`).
         min_score
             Leave out hits whose embedding has a lower cosine with the question, in every view. The texts of
             hits other than passages are embedded for it. `Hit.score` stays that of the ranking.
+        guided
+            True asks the model which hits are needed together, and what else to search for; for an overview
+            it writes several queries. `"choice"` and `"overview"` say which of the two is wanted. It takes
+            two calls of under 2,000 input tokens each. If one fails, what was found before it stands
+            (`Retrieval.guidance`).
+        guided_steps
+            Searches of a guided question at most.
         **options
             Search options of the method; `stratagraph.search_options(method)` lists them.
 
         Raises
         ------
         ValueError
-            If the question is blank, `k < 1`, or a filter, view or option is invalid.
+            If the question is blank, `k < 1`, `guided` is set without a chat model, or a filter, view or
+            option is invalid or would be ignored.
         MethodMissing
             If the folder holds no index of that method.
         EmbedderError
             If the embedder returns no vector of the index's dimension.
         """
         arguments = SearchArguments(
-            positive("k", k), view, where, method, decompose, fill, rank, rerank, min_score, options
+            positive("k", k),
+            view,
+            where,
+            method,
+            decompose,
+            fill,
+            rank,
+            rerank,
+            min_score,
+            guided,
+            guided_steps,
+            options,
         )
         return await self._asking().retrieve(q, arguments)
 
@@ -435,7 +460,8 @@ class Index:
             Async function that is awaited with the `Retrieval` between search and answer, for example to show
             the sources first. It is not called for a given `Retrieval`.
         **options
-            As for `retrieve`. An extractive answer searches passages (`view="chunks"`) by default.
+            As for `retrieve`. `guided` is on by default for the walk where there is a model; the answer then
+            rests on the chosen hits alone.
         """
         how = AnswerArguments(max_tokens, length, on_retrieved)
         return await self._asking(llm).answer(q, _arguments(k, options), how=how)
@@ -500,8 +526,8 @@ class Index:
     estimate_question = blocking(aestimate_question)
 
     def answer_k(self, method: str | None = None) -> int:
-        """The default number of hits for an answer of this method (None: the first method)."""
-        return get_method(self._serve().method_name(method)).answer_k
+        """The default number of hits for an answer of this method; None as for `retrieve`."""
+        return get_way(self._serve().method_name(method)).answer_k
 
     def _asking(self, llm: Any = None) -> Asking:
         """One operation with its own gate, on the current generation."""
@@ -574,7 +600,7 @@ class Index:
             If the folder holds no index of that method.
         """
         reader = self._serve()
-        return listing.method_nodes(reader.snapshot, reader.method_name(method))
+        return listing.method_nodes(reader.snapshot, reader.built_method(method))
 
     def extractions(self) -> Iterator[tuple[str, Extraction]]:
         """Chunk ids with what was extracted from each chunk, in corpus order.
@@ -585,7 +611,7 @@ class Index:
 
     def levels(self, method: str | None = None) -> tuple[Level, ...]:
         """Number of nodes of each kind and level of a method (None: the first), from the top level down."""
-        return self._browse().levels(self._serve().method_name(method))
+        return self._browse().levels(self._serve().built_method(method))
 
     def browse(
         self,
@@ -631,7 +657,7 @@ class Index:
             raise ValueError(
                 f"offset must be at least 0 and limit between 1 and {MOST}, not {offset} and {limit}"
             )
-        name = table if table in TABLES else self._serve().method_name(table)
+        name = table if table in TABLES else self._serve().built_method(table)
         return self._browse().page(PageRequest(name, level, kind, within, text, around, offset, limit))
 
     def _browse(self) -> listing.JoinedBrowser:
@@ -687,7 +713,7 @@ class Index:
         MissingExtra
             If networkx is not installed.
         """
-        names = self.methods if method is None else (self._serve().method_name(method),)
+        names = self.methods if method is None else (self._serve().built_method(method),)
         return to_networkx(self, names)
 
     def show(self, method: str | None = None, *, most: int = viz.MOST_SHOWN) -> Picture:
@@ -698,7 +724,7 @@ class Index:
         most
             Maximum number of nodes; of a larger hierarchy the largest nodes are shown.
         """
-        return viz.hierarchy(self, self._serve().method_name(method), most=most)
+        return viz.hierarchy(self, self._serve().built_method(method), most=most)
 
     def show_report(self) -> Picture:
         """Draw tokens and seconds per stage of the last build or update through this object.

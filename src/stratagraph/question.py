@@ -14,7 +14,7 @@ from stratagraph.protocols import Vectors
 from stratagraph.records import Metadata
 
 T = TypeVar("T")
-View = Literal["nodes", "chunks"]
+View = Literal["chunks"]
 LONGEST = 8_000
 """Characters of a question that are searched for: its names, its words and its vector are of these."""
 VIEWS: tuple[View, ...] = get_args(View)
@@ -22,7 +22,9 @@ Rank = Literal["walk", "bm25", "dense", "hybrid"]
 RANKS: tuple[Rank, ...] = get_args(Rank)
 Decompose = bool | Literal["names", "questions"]
 DECOMPOSITIONS: tuple[Decompose, ...] = (False, True, "names", "questions")
-SHARED_OPTIONS = ("decompose", "fill", "min_score", "rank", "rerank")
+Guided = bool | Literal["choice", "overview"]
+GUIDED: tuple[Guided, ...] = (False, True, "choice", "overview")
+SHARED_OPTIONS = ("decompose", "fill", "guided", "guided_steps", "min_score", "rank", "rerank")
 """How to search, with every method; a method's own options come beside these."""
 SEARCH_ARGUMENTS = ("view", "where", "method", *SHARED_OPTIONS)
 """All that a search takes beside the question, `k` and the method's own options."""
@@ -90,10 +92,8 @@ class Question:
         Its unit vector, shape (dimension,).
     k
         Number of results.
-    view
-        `"nodes"`, `"chunks"`, or None for both in the method's shares (`Method.node_share`).
     method
-        Name of the method.
+        Name of the method, or `"walk"`.
     options
         The method's search options, validated.
     where
@@ -101,7 +101,7 @@ class Question:
     entities
         Names in the question, if a model found them; None leaves that to the rules.
     fill
-        Whether passages by similarity follow if the method has fewer than `k` results.
+        Whether passages of the walk have a share in a method's results.
     rank
         How passages are ranked.
     allowed
@@ -111,7 +111,6 @@ class Question:
     text: str
     vector: Vectors
     k: int
-    view: View | None
     method: str
     options: Any
     where: Where | None = None
@@ -120,6 +119,11 @@ class Question:
     rank: Rank = "walk"
     allowed: Allowed | None = None
     _found: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether passages of the walk have a share, in which case a method leaves out those of its own."""
+        return self.fill and not self.options.narrowed
 
     def once(self, finder: object, name: str, find: Callable[[], T]) -> T:
         """Compute something once for this question and its copies with another `k`.

@@ -138,6 +138,42 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
+class GuidedStep:
+    """What a guiding call decided: the ids of the chosen hits, and what to search for next."""
+
+    chosen: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Guidance:
+    """How a model guided a search.
+
+    Parameters
+    ----------
+    kind
+        `choice`: the first `chosen` hits were chosen as needed together. `overview`: the hits are those of
+        several queries in turn. `none`: the hits are those of the question, because no call was of use.
+    chosen
+        How many of the first hits were chosen.
+    steps
+        The decisions of each call.
+    failed
+        Why the last call was of no use; empty if it was.
+    """
+
+    kind: str
+    chosen: int = 0
+    steps: tuple[GuidedStep, ...] = ()
+    failed: str = ""
+
+    def among(self, hits: Sequence[Hit]) -> Guidance:
+        """The guidance of some of the hits: `chosen` counts those of the last choice that are there."""
+        last = {*self.steps[-1].chosen} if self.steps else set()
+        return replace(self, chosen=sum(hit.id in last for hit in hits) if self.chosen else 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Retrieval:
     """The result of a search: hits, best first, with their traces and the cost.
 
@@ -145,8 +181,8 @@ class Retrieval:
 
     Parameters
     ----------
-    query, method, view
-        The question, the method, and `nodes`, `chunks` or `mixed`.
+    query, method
+        The question, and the method, or `walk`.
     hits
         The hits. Citations count their places from 1.
     trace
@@ -161,11 +197,12 @@ class Retrieval:
         Counts tokens as the index does.
     picture
         Draws the retrieval; set by the index.
+    guidance
+        How a model guided the search; None if it was not asked to.
     """
 
     query: str
     method: str
-    view: str
     hits: tuple[Hit, ...]
     trace: tuple[Metadata, ...] = ()
     usage: Usage = field(default_factory=Usage)
@@ -174,6 +211,7 @@ class Retrieval:
     count_tokens: CountTokens = field(default=len, repr=False, compare=False)
     picture: Callable[[Retrieval], Picture] | None = field(default=None, repr=False, compare=False)
     cost: float | None = 0.0
+    guidance: Guidance | None = None
 
     def __post_init__(self) -> None:
         if not self.trace:
@@ -194,6 +232,11 @@ class Retrieval:
         """The same retrieval with other or reordered hits; each keeps its trace."""
         traces = {hit.id: trace for hit, trace in zip(self.hits, self.trace, strict=True)}
         return replace(self, hits=tuple(hits), trace=tuple(traces.get(hit.id, {}) for hit in hits))
+
+    def chosen(self) -> Retrieval:
+        """The retrieval with the hits that a model chose, or with all where it chose none."""
+        count = 0 if self.guidance is None else self.guidance.chosen
+        return self.with_hits(self.hits[:count]) if count else self
 
     def context(self, max_tokens: int = 4000) -> Context:
         """Join the hits to a text of at most `max_tokens`, each with its number in `hits`.
@@ -245,18 +288,30 @@ class AnswerStream:
 
     Attributes
     ----------
+    retrieval
+        What the answer is made of, once a piece was read or `searched` awaited; None before.
     answer
         The complete answer, with citations and usage, after the last piece; None before.
     """
 
-    def __init__(self, source: AsyncGenerator[str | Answer, None]) -> None:
+    def __init__(self, source: AsyncGenerator[str | Retrieval | Answer, None]) -> None:
         self._source = source
+        self.retrieval: Retrieval | None = None
         self.answer: Answer | None = None
 
     def __aiter__(self) -> AnswerStream:
         return self
 
+    async def searched(self) -> Retrieval:
+        """Wait for the search, before the model begins to write; returns what was found."""
+        if self.retrieval is None:
+            found = await anext(self._source)
+            assert isinstance(found, Retrieval)
+            self.retrieval = found
+        return self.retrieval
+
     async def __anext__(self) -> str:
+        await self.searched()
         item = await anext(self._source)
         if isinstance(item, Answer):
             self.answer = item

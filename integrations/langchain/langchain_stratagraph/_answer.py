@@ -133,7 +133,7 @@ class AnswerRunnable(Runnable[Any, Any]):
             raise TypeError(f"an answer is asked with {_FORM}, not {asked!r}") from error
         if others := [each for each in documents if not isinstance(each, Document)]:
             raise TypeError(f"documents must be LangChain Documents, not {type(others[0]).__name__}")
-        own = {name: arguments[name] for name in (*retriever.options, *retriever.fixed)}
+        own = {name: arguments[name] for name in retriever.options if name in arguments}
         # Options of the call go along, so that the core refuses those of a search: nothing is searched.
         return to_retrieval(question, retriever.method, documents), {**own, **options, **self._arguments}
 

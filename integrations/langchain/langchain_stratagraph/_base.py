@@ -22,7 +22,8 @@ from langchain_stratagraph._pieces import joined
 from stratagraph import BuildReport, Index, search_options
 from stratagraph._sync import blocking, in_thread
 from stratagraph.errors import MethodMissing
-from stratagraph.question import SHARED_OPTIONS, View, Where
+from stratagraph.methods import WALK
+from stratagraph.question import SHARED_OPTIONS, Guided, View, Where
 
 
 class BlankQuestion(ToolException, ValueError):
@@ -54,13 +55,15 @@ class IndexRetriever(BaseRetriever):
     k
         Number of documents to return. Fewer are returned only if the index holds fewer.
     view
-        `"nodes"` returns the method's own results, passages and summaries. `"chunks"` returns source
-        passages only. None returns nodes for a search, and what suits the method for an answer.
+        `"chunks"` returns the walk's passages. None returns the method's own nodes among passages.
     where
         Metadata filter: a mapping of keys to values, lists or `$` operators, or a function of the metadata.
         `filter`, the name LangChain's vector stores use, is accepted as well.
     min_score
         Leave out hits whose embedding has a lower cosine with the question.
+    guided
+        True lets the index's chat model choose the documents that are needed together, or spread the search
+        for an overview (`"choice"` and `"overview"` say which). None guides answers of the walk.
     id_key
         Metadata key, or function of a document, that gives the id by which a document is updated and
         deleted. None uses `Document.id`, then `metadata["source"]`, then a hash of the text.
@@ -75,14 +78,13 @@ class IndexRetriever(BaseRetriever):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
     method: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ()
-    fixed: ClassVar[Mapping[str, Any]] = {}
-    left_out: ClassVar[frozenset[str]] = frozenset()
 
     index: Index
     k: int = Field(default=4, ge=1)
     view: View | None = None
     where: Where | None = None
     min_score: float | None = Field(default=None, ge=-1, le=1)
+    guided: Guided | None = None
     id_key: IdKey | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -90,8 +92,7 @@ class IndexRetriever(BaseRetriever):
         super().__init_subclass__(**kwargs)
         if "method" not in cls.__dict__:
             return  # a user's subclass inherits the fields of its base
-        hidden = {*cls.fixed, *cls.left_out}
-        options = [option for option in search_options(cls.method) if option.name not in hidden]
+        options = search_options(cls.method)
         cls.options = tuple(option.name for option in options)
         cls.__annotations__ = {**inspect.get_annotations(cls)}
         for option in options:
@@ -99,7 +100,9 @@ class IndexRetriever(BaseRetriever):
             setattr(cls, option.name, Field(default=option.default, description=option.description))
         lines = [f"{option.name}\n    {option.description}" for option in options]
         text = inspect.cleandoc(cls.__doc__ or "")
-        cls.__doc__ = "\n\n".join([text, "Search options, as fields or for one call:", *lines])
+        if lines:
+            text = "\n\n".join([text, "Search options, as fields or for one call:", *lines])
+        cls.__doc__ = text
 
     @model_validator(mode="before")
     @classmethod
@@ -110,11 +113,11 @@ class IndexRetriever(BaseRetriever):
     @classmethod
     def _holds_the_method(cls, index: Index) -> Index:
         held = index.methods
-        if cls.method in held:
+        if cls.method in (*held, WALK):
             return index
         raise MethodMissing(
             f"{cls.__name__} needs the method {cls.method}, and index {str(index.path)!r} "
-            f"holds {', '.join(held)}; add it with index.add_method({cls.method!r})"
+            f"holds {', '.join(held) or 'no method'}; add it with index.add_method({cls.method!r})"
         )
 
     # Searching
@@ -157,9 +160,13 @@ class IndexRetriever(BaseRetriever):
         options = with_where({"where": where, **options})
         where = options.pop("where")
         shared: dict[str, Any] = {name: options.pop(name) for name in SHARED_OPTIONS if name in options}
+        if self.guided is not None:
+            shared.setdefault("guided", self.guided)
         if unknown := sorted(set(options) - set(self.options)):
             known = ", ".join(["k", "view", "where", "filter", *SHARED_OPTIONS, *self.options])
             raise TypeError(f"{type(self).__name__} has no option {unknown[0]!r}; it has {known}")
+        own = {name: options.get(name, getattr(self, name)) for name in self.options}
+        defaults = type(self).model_fields
         return {
             "k": self.k if k is None else k,
             "view": view or self.view,
@@ -167,8 +174,7 @@ class IndexRetriever(BaseRetriever):
             "method": self.method,
             "min_score": self.min_score,
             **shared,
-            **self.fixed,
-            **{name: options.get(name, getattr(self, name)) for name in self.options},
+            **{name: value for name, value in own.items() if value != defaults[name].default},
         }
 
     def as_tool(

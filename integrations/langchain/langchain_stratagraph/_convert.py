@@ -141,4 +141,4 @@ def to_retrieval(question: str, method: str, documents: Sequence[Document]) -> R
             )
         )
         traces.append(known.get("trace", {}))
-    return Retrieval(question, method, "nodes", tuple(hits), tuple(traces))
+    return Retrieval(question, method, tuple(hits), tuple(traces))

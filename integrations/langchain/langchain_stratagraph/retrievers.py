@@ -31,6 +31,7 @@ from stratagraph import (
 from stratagraph._sync import blocking_constructor, in_thread
 from stratagraph.config import as_config
 from stratagraph.errors import NotAnIndex
+from stratagraph.methods import WALK
 from stratagraph.protocols import ChatModel, Embedder
 from stratagraph.question import Length
 
@@ -289,7 +290,7 @@ class MethodRetriever(IndexRetriever):
         for name, value in settings.items():
             cls.__pydantic_validator__.validate_assignment(blank, name, value)
         own = {name: value for name, value in settings.items() if name in cls.options}
-        check_search_options(cls.method, {**cls.fixed, **own})
+        check_search_options(cls.method, own)
 
     @classmethod
     def _over(cls, index: Index, settings: Mapping[str, Any]) -> Self:
@@ -313,7 +314,7 @@ class TreeRetriever(MethodRetriever):
 
 
 class HierarchicalRetriever(MethodRetriever):
-    """Retrieve entities, relations and communities of every level of ArchRAG's hierarchy.
+    """Retrieve entities, relations and communities of every level of ArchRAG's hierarchy, among passages.
 
     Examples
     --------
@@ -325,37 +326,37 @@ class HierarchicalRetriever(MethodRetriever):
 
 
 class PPRRetriever(MethodRetriever):
-    """Retrieve by NodeRAG: dual search finds entry points, shallow personalised PageRank spreads from them.
+    """Retrieve passages by personalised PageRank over names, passages and their links, in any index.
+
+    The walk starts at the names in the question and at passages with its words. Building an index for it
+    calls no chat model.
 
     Examples
     --------
-    >>> retriever = PPRRetriever.from_documents(docs, path="idx", k=8, steps=3)  # doctest: +SKIP
+    >>> retriever = PPRRetriever.from_documents(docs, path="idx", k=8)  # doctest: +SKIP
     >>> retriever.invoke("Who built the lighthouse where the storm was first seen?")  # doctest: +SKIP
     """
 
-    method = "noderag"
-    fixed = {"mode": "ppr"}  # noqa: RUF012 - a ClassVar in the base
+    method = WALK
 
 
 class DualSearchRetriever(MethodRetriever):
-    """Retrieve NodeRAG's entry points only, by dual search.
+    """Retrieve semantic units, attributes, high-level elements and relations by NodeRAG, among passages.
 
-    Entities are found by their names in the question, matched as whole words. Semantic units, attributes and
-    high-level elements are found by similarity.
+    Dual search finds entry points: entities by their names in the question, matched as whole words, and nodes
+    with much to say by similarity. A shallow personalised PageRank spreads from them.
 
     Examples
     --------
-    >>> retriever = DualSearchRetriever.load("idx", k=8)  # doctest: +SKIP
-    >>> retriever.invoke("Who built the lighthouse?")  # doctest: +SKIP
+    >>> retriever = DualSearchRetriever.from_documents(docs, llm=chat_model, path="idx")  # doctest: +SKIP
+    >>> retriever.invoke("Who built the lighthouse?", steps=3)  # doctest: +SKIP
     """
 
     method = "noderag"
-    fixed = {"mode": "entry"}  # noqa: RUF012 - a ClassVar in the base
-    left_out = frozenset({"restart", "steps", "limits", "semantic_edges"})
 
 
 class BridgeRetriever(MethodRetriever):
-    """Retrieve HiRAG's local entities, the bridge relations between them, and community reports.
+    """Retrieve HiRAG's local entities, bridge relations and community reports, among passages.
 
     Examples
     --------

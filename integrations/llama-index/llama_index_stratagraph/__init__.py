@@ -1,4 +1,4 @@
-"""stratagraph for LlamaIndex: an index class for each method, over stratagraph's index folders."""
+"""stratagraph for LlamaIndex: an index class for each way of searching, over stratagraph's index folders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from stratagraph.errors import MissingExtra
 
 try:
     from llama_index_stratagraph._export import to_property_graph
-    from llama_index_stratagraph.indices import ArchRAGIndex, HiRAGIndex, LSHTreeIndex, NodeRAGIndex
+    from llama_index_stratagraph.indices import (
+        ArchRAGIndex,
+        HiRAGIndex,
+        LSHTreeIndex,
+        NodeRAGIndex,
+        WalkIndex,
+    )
     from llama_index_stratagraph.retriever import StrataRetriever
     from llama_index_stratagraph.synthesizer import CoreSynthesizer
 except ModuleNotFoundError as error:
@@ -21,5 +27,6 @@ __all__ = [
     "LSHTreeIndex",
     "NodeRAGIndex",
     "StrataRetriever",
+    "WalkIndex",
     "to_property_graph",
 ]

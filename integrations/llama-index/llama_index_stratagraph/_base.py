@@ -28,6 +28,7 @@ from llama_index_stratagraph.synthesizer import CoreSynthesizer
 from stratagraph import Chunk, Estimate, Index, Prices, estimate, search_options
 from stratagraph._sync import blocking_constructor, either, run_here
 from stratagraph.errors import MethodMissing
+from stratagraph.methods import WALK
 from stratagraph.question import SHARED_OPTIONS, Length
 
 _RETRIEVER = ("similarity_top_k", "view", "where", "filters", "callback_manager", "object_map", "verbose")
@@ -240,9 +241,9 @@ class StrataIndex(UpdatingIndex):
         return self._struct()
 
     def _checked(self, core: Index) -> Index:
-        if self.method in core.methods:
+        if self.method in (*core.methods, WALK):
             return core
-        held = ", ".join(core.methods)
+        held = ", ".join(core.methods) or "no method"
         path = str(core.path)
         core.close()
         raise MethodMissing(
@@ -298,7 +299,7 @@ class StrataIndex(UpdatingIndex):
         if asked_for and given:
             names = " and ".join(given)
             raise ValueError(f"{names}: only for the core's own answers; {asked_for.pop()} asks for others")
-        retriever = self._answering_retriever(extractive=model is None and not self.core.has_llm, **kwargs)
+        retriever = self._answering_retriever(**kwargs)
         if model is not None and asked_for:
             return RetrieverQueryEngine.from_args(retriever, llm=model, **kwargs)
         return RetrieverQueryEngine(
@@ -315,14 +316,14 @@ class StrataIndex(UpdatingIndex):
             callback_manager=self._callback_manager,
         )
 
-    def _answering_retriever(self, *, extractive: bool, **kwargs: Any) -> StrataRetriever:
-        """A retriever with the number and kind of results that the core's answers use."""
-        passages = extractive or kwargs.get("rank", "walk") != "walk"
-        suited = {
-            "similarity_top_k": self.core.answer_k(self.method),
-            "view": "chunks" if passages else "nodes",
-        }
-        return self.as_retriever(**{**suited, **kwargs})
+    def _answering_retriever(self, **kwargs: Any) -> StrataRetriever:
+        """A retriever of what the core's answers rest on."""
+        suited: dict[str, Any] = {"similarity_top_k": self.core.answer_k(self.method)}
+        if self.method == WALK and self.core.has_llm:
+            suited["guided"] = True
+        retriever = self.as_retriever(**{**suited, **kwargs})
+        retriever.chosen_only = True
+        return retriever
 
     def as_chat_engine(
         self, chat_mode: ChatMode = ChatMode.BEST, llm: LLMType | None = None, **kwargs: Any

@@ -112,7 +112,7 @@ def to_retrieval(question: str, method: str, nodes: Sequence[NodeWithScore]) -> 
             )
         )
         traces.append(known.get("trace", {}))
-    return Retrieval(question, method, "nodes", tuple(hits), tuple(traces))
+    return Retrieval(question, method, tuple(hits), tuple(traces))
 
 
 def to_where(where: Where | None, filters: MetadataFilters | None) -> Where | None:

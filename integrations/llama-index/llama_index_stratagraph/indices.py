@@ -1,9 +1,26 @@
-"""An index class for each method."""
+"""An index class for each way of searching."""
 
 from __future__ import annotations
 
 from llama_index_stratagraph._base import StrataIndex
 from llama_index_stratagraph._persist import register, struct_class
+from stratagraph.methods import WALK
+
+
+@register
+class WalkIndex(StrataIndex):
+    """Index of passages and the names in them, searched by personalised PageRank over their links.
+
+    Building it calls no chat model.
+
+    Examples
+    --------
+    >>> index = WalkIndex.from_documents(documents)  # doctest: +SKIP
+    >>> index.as_query_engine().query("Who built the lighthouse in the storm?")  # doctest: +SKIP
+    """
+
+    method = WALK
+    index_struct_cls = struct_class(WALK)
 
 
 @register

@@ -34,8 +34,8 @@ class StrataRetriever(BaseRetriever):
     similarity_top_k
         Number of nodes to return. Fewer are returned only if the index holds fewer.
     view
-        `"nodes"`, the default, returns the method's own results, passages and summaries. `"chunks"` returns
-        source passages only.
+        None, the default, returns the method's own nodes among passages. `"chunks"` returns the walk's
+        passages.
     where
         Metadata filter of stratagraph: a mapping or a function of the metadata.
     filters
@@ -44,6 +44,11 @@ class StrataRetriever(BaseRetriever):
         Search options of the method; see `stratagraph.search_options`.
     search
         Search options that all methods share, such as `rerank`; see `stratagraph.Index.retrieve`.
+
+    Attributes
+    ----------
+    chosen_only
+        Whether of a guided search only the nodes are returned that the model chose, as query engines do.
 
     Examples
     --------
@@ -79,6 +84,7 @@ class StrataRetriever(BaseRetriever):
             **(search or {}),
             **self.options,
         }
+        self.chosen_only = False
         super().__init__(callback_manager=callback_manager, object_map=object_map, verbose=verbose)
 
     @property
@@ -96,15 +102,18 @@ class StrataRetriever(BaseRetriever):
         """Arguments of `Index.retrieve`."""
         return {"k": self.similarity_top_k, **self._request}
 
+    def _shown(self, retrieval: Retrieval) -> Retrieval:
+        return retrieval.chosen() if self.chosen_only else retrieval
+
     @dispatcher.span
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        retrieval = self.core.retrieve(_question(query_bundle), **self.request)
+        retrieval = self._shown(self.core.retrieve(_question(query_bundle), **self.request))
         held = self._index.docstore.get_nodes(_refs(retrieval), raise_error=False)
         return _nodes(retrieval, held)
 
     @dispatcher.span
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        retrieval = await self.core.aretrieve(_question(query_bundle), **self.request)
+        retrieval = self._shown(await self.core.aretrieve(_question(query_bundle), **self.request))
         held = await self._index.docstore.aget_nodes(_refs(retrieval), raise_error=False)
         return _nodes(retrieval, held)
 

@@ -135,7 +135,7 @@ class CoreSynthesizer(BaseSynthesizer):
 
     def _of_texts(self, question: str, texts: Sequence[str]) -> Retrieval:
         hits = (Hit(f"text-{place}", "chunk", 0, text, 1.0, (), ()) for place, text in enumerate(texts, 1))
-        return Retrieval(question, self._retriever.method, "nodes", tuple(hits))
+        return Retrieval(question, self._retriever.method, tuple(hits))
 
     def _get_metadata_for_response(self, nodes: list[BaseNode]) -> dict[str, Any]:
         known = super()._get_metadata_for_response(nodes) or {}

@@ -48,7 +48,7 @@ def batch() -> None:
     "--method",
     "methods",
     multiple=True,
-    help="A method; may be repeated. Default: lshtree, or the methods of the index.",
+    help="A method; may be repeated. Default: the methods of the index.",
 )
 @models_options
 @config_options

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 import stratagraph as sg
-from stratagraph.demo.comparison import HITS, Shown, Way
+from stratagraph.demo.comparison import HITS, Shown, Told, Way
 from stratagraph.models.budget import money
 from stratagraph.pipeline.evidence import telling
 
@@ -20,39 +20,40 @@ _WIDTH = 80
 _QUOTED = 220  # characters of a sentence that the demo shows
 
 
-def demo_lines(documents: int, seconds: float, shown: Sequence[Shown], path: Path | None) -> Iterator[str]:
+def demo_lines(told: Told, path: Path | None) -> Iterator[str]:
     """The demo: for each question who found what, and the way that led there; then what to type next."""
     yield from _wrapped(
-        f"{documents} letters, minutes and newspaper pieces of islands that do not exist, indexed by four "
-        f"methods in {seconds:.0f} s. Three questions, chosen because similar vectors alone miss a document "
-        f"that the answer needs. For each: how many of these documents are among the first {HITS} hits, what "
-        "leads from one to the next, and the answer, which comes with the corpus.",
+        f"{told.documents} letters, minutes and newspaper pieces of islands that do not exist, indexed for "
+        f"the walk in {told.walk:.0f} s. Three questions, chosen because similar vectors alone miss a "
+        f"document that the answer needs. For each: how many of these documents are among the first {HITS} "
+        "hits, what leads from one to the next, and the answer, which comes with the corpus.",
         "",
     )
-    for number, each in enumerate(shown, 1):
+    for number, each in enumerate(told.questions, 1):
         yield ""
         yield from _wrapped(f"{number}. {each.question.question}", "   ", bold=True)
-        yield f"   {'plain vectors':34}{_count(each.plain, each)}"
-        for found in sorted({*each.found.values()}):
-            names = ", ".join(name for name, count in each.found.items() if count == found)
-            yield f"   {names:34}{_count(found, each)}"
+        yield f"   {'plain vectors':16}{_count(each.plain, each)}"
+        yield f"   {'the walk':16}{_count(each.walked, each)}"
         yield from _way_lines(each)
-    won = sum(each.won for each in shown)
     yield ""
-    if won == len(shown):
-        yield "Plain vectors missed a document each time; all four methods found them all."
-    else:
-        yield f"In {won} of {len(shown)}, all four methods found what plain vectors missed."
+    won = sum(each.won for each in told.questions)
+    yield f"In {won} of {len(told.questions)}, the walk found what plain vectors missed."
+    yield ""
+    yield from _wrapped(
+        f"Four methods were added to the same index in {told.methods:.0f} s. Each returns nodes of its own "
+        f"among the passages. The first ones for: {told.asked}",
+        "",
+    )
+    for own in told.own:
+        text = own.text if len(own.text) <= _QUOTED else f"{own.text[:_QUOTED]}..."
+        of = "1 document" if own.documents == 1 else f"{own.documents} documents"
+        yield from _wrapped(f"{own.method}, {own.kind} of {of}: {text}", "   ")
     yield ""
     yield click.style("Now with a folder of yours:", bold=True)
     yield "   stratagraph build my-folder --out idx"
     yield '   stratagraph query idx "your question"'
-    yield "   pip install 'stratagraph[server]'   for the page in a browser:"
-    yield "   stratagraph serve idx --open        the same in a browser"
-    if path is not None:
-        yield f"   stratagraph serve {path} --open        this demo in a browser"
-    else:
-        yield "   stratagraph demo --serve            this demo in a browser"
+    yield "   pip install 'stratagraph[server]'"
+    yield f"   stratagraph serve {path or 'idx'} --open"
 
 
 def _count(found: int, each: Shown) -> str:

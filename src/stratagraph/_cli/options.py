@@ -58,7 +58,7 @@ method_option = click.option(
         name.strip() for each in given for name in each.split(",")
     ),
     help="A method, or several separated by commas; may be repeated. Default: those of the index "
-    "that is there, or lshtree.",
+    "that is there; a new one is searched by the walk, which needs none.",
 )
 cache_option = click.option(
     "--cache", type=click.Path(dir_okay=False), help="File of model answers to share among indexes."

@@ -19,20 +19,17 @@ from stratagraph._hits import ItemReader, RankedItems
 from stratagraph._locks import cached_property
 from stratagraph._reader import Answering, Reader
 from stratagraph.errors import Damaged
-from stratagraph.methods import get_method
-from stratagraph.methods.base import Description, Origin, Question, Ranking, Searcher, Seeds
+from stratagraph.methods import WALK, get_method
+from stratagraph.methods.base import Description, Origin, Question, Ranking, Searcher
 from stratagraph.pipeline.graph import NAME as GRAPH
 from stratagraph.pipeline.joined import JoinedGround, JoinedNearest, admitted
 from stratagraph.pipeline.ranking import concatenate, taken
-from stratagraph.pipeline.walk import SIMILAR_POWER, PassageWalk
+from stratagraph.pipeline.walk import PassageWalk
 from stratagraph.protocols import Rows
 from stratagraph.question import Allowed
 from stratagraph.records import Item, Metadata
 from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.snapshot import Snapshot
-
-LEAST = 0.1
-"""A shard adds nothing to the restart of a walk where its seeds would count less than this."""
 
 
 class JoinedAllowed(Allowed):
@@ -94,10 +91,10 @@ class JoinedItems:
         self._reader = reader
         self._question = question
         self._parts: dict[int, ItemReader] = {}
-        tables = (Origin.NODE, question.method), (Origin.GRAPH, GRAPH)
         snapshot = reader.snapshot
-        self._rows_of = {Origin.CHUNK: snapshot.rows_of}
-        self._rows_of |= {origin: snapshot.part(name).rows_of for origin, name in tables}
+        self._rows_of = {Origin.CHUNK: snapshot.rows_of, Origin.GRAPH: snapshot.part(GRAPH).rows_of}
+        if question.method != WALK:
+            self._rows_of[Origin.NODE] = snapshot.part(question.method).rows_of
 
     def read(self, ranking: Ranking) -> RankedItems:
         """See `_hits.ItemReader`."""
@@ -175,27 +172,6 @@ class FanOut:
             return not asked.near
         scores = np.concatenate([each.scores for each in found])
         return bool(np.partition(scores, -k)[-k] >= np.float32(asked.strength))
-
-    def seeds(self, question: Question) -> Seeds:
-        """The shards' seeds of the walk, weighted by the shards' strengths."""
-        chunks, chunk_weights = [np.zeros(0, np.int64)], [np.zeros(0)]
-        entities, entity_weights = [np.zeros(0, np.int64)], [np.zeros(0)]
-        ground, rows_of = self._reader._ground, self._reader.snapshot.rows_of
-        for asked in self._asked(question):
-            strength = asked.strength**SIMILAR_POWER
-            if not asked.near or strength < LEAST:
-                break
-            own = self._searcher(asked.part).seeds(asked.question)
-            chunks.append(own.chunks + rows_of.starts[asked.part])
-            chunk_weights.append(own.chunk_weights * strength)
-            entities.append(ground.names.numbers[asked.part][own.entities].astype(np.int64))
-            entity_weights.append(own.entity_weights * strength)
-        return Seeds(
-            np.concatenate(chunks),
-            np.concatenate(chunk_weights),
-            np.concatenate(entities),
-            np.concatenate(entity_weights),
-        )
 
     def describe(self) -> Description:
         """The sums over the shards."""

@@ -1,4 +1,4 @@
-"""Questions of the demo corpus that plain vectors miss and the methods answer."""
+"""Questions of the demo corpus whose documents plain vectors miss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stratagraph.records import GraphEntity
 from stratagraph.results import Retrieval
 
 HITS = 5
-"""Hits that are looked at, for the methods as for plain vectors."""
+"""Hits that are looked at, of the walk as of plain vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +43,46 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A question, the titles of its documents, and how many of them each method found.
+    """A question, the titles of its documents, and how many of them plain vectors and the walk found.
 
-    `way` is None unless the index finds a document that plain vectors miss.
+    `way` is None unless the walk finds a document that plain vectors miss.
     """
 
     question: demo.Question
     needed: tuple[str, ...]
     plain: int
-    found: Mapping[str, int]
+    walked: int
     way: Way | None
 
     @property
     def won(self) -> bool:
-        """Whether every method found all documents, and plain vectors did not."""
-        return self.plain < len(self.needed) <= min(self.found.values())
+        """Whether the walk found all documents, and plain vectors did not."""
+        return self.plain < len(self.needed) <= self.walked
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNode:
+    """The best of a method's own nodes for a question: its kind, its number of documents, and its text."""
+
+    method: str
+    kind: str
+    documents: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the demo tells: the seconds that the walk and the four methods took, and what they found.
+
+    `own` are the methods' first own nodes for the question `asked`.
+    """
+
+    documents: int
+    walk: float
+    methods: float
+    questions: tuple[Shown, ...]
+    asked: str
+    own: tuple[OwnNode, ...]
 
 
 def shown(index: Index) -> Iterator[Shown]:
@@ -66,21 +91,26 @@ def shown(index: Index) -> Iterator[Shown]:
     entities = list(index.entities())
     for question in demo.showcase():
         gold = question.supporting_ids
-        plain = _documents(index.retrieve(question.question, HITS, rank="dense"))
-        found = {
-            method: _documents(index.retrieve(question.question, HITS, method=method))
-            for method in index.methods
-        }
-        reached = {name for each in found.values() for name in each}
-        missed = {*gold} & reached - {*plain}
+        plain = _documents(index.retrieve(question.question, HITS, method="walk", rank="dense"))
+        walked = _documents(index.retrieve(question.question, HITS, method="walk"))
+        missed = {*gold} & {*walked} - {*plain}
         way = _way(index, entities, question, titles, missed) if missed else None
         yield Shown(
             question,
             tuple(titles[name] for name in gold),
             len({*gold} & {*plain}),
-            {method: len({*gold} & {*each}) for method, each in found.items()},
+            len({*gold} & {*walked}),
             way,
         )
+
+
+def own_nodes(index: Index, question: str) -> Iterator[OwnNode]:
+    """What each method of an index adds to the passages of the walk."""
+    for method in index.methods:
+        hits = index.retrieve(question, 2 * HITS, method=method).hits
+        best = next((hit for hit in hits if hit.kind != "chunk"), None)
+        if best is not None:
+            yield OwnNode(method, best.kind.replace("_", " "), len(best.documents), best.text)
 
 
 def _documents(retrieval: Retrieval) -> list[str]:

@@ -14,11 +14,11 @@ from stratagraph.eval.baselines import BASELINES, checked
 from stratagraph.eval.methods import settings_of
 from stratagraph.eval.names import BUILD, RowName
 from stratagraph.kernels.leiden_quality import Quality
-from stratagraph.methods import NAMES
+from stratagraph.methods import NAMES, WALK, WAYS
 from stratagraph.pipeline.filters import compile_where
 from stratagraph.question import SHARED_OPTIONS
 
-KNOWN = (*NAMES, *BASELINES)
+KNOWN = (*WAYS, *BASELINES)
 _SAID_ELSEWHERE = {
     "k": "cutoffs are those of the run (--k)",
     "method": "the name begins with it",
@@ -37,7 +37,7 @@ def check_rows(rows: Sequence[str], view: str, config: Config) -> None:
         if wanted.ranker not in KNOWN:
             raise ValueError(f"there is no method or baseline {name!r}; choose from {', '.join(KNOWN)}")
         try:
-            if wanted.ranker in NAMES:
+            if wanted.ranker in WAYS:
                 _check_method(wanted, config)
             else:
                 _check_baseline(wanted)
@@ -50,11 +50,13 @@ def _check_method(wanted: RowName, config: Config) -> None:
         if key in wanted.options:
             raise ValueError(f"{key!r} is no option of a row: {instead}")
     shared = {key: wanted.options[key] for key in SHARED_OPTIONS if key in wanted.options}
-    SearchArguments(view=wanted.asked_view, **shared)
+    SearchArguments(**shared)
     own = {key: value for key, value in wanted.options.items() if key not in (*SHARED_OPTIONS, "where")}
     check_search_options(wanted.ranker, own)
     if "where" in wanted.options:
         compile_where(wanted.options["where"])
+    if wanted.ranker == WALK and wanted.build:
+        raise ValueError(f"nothing is built for the walk, so that it has no settings {BUILD}...")
     settings_of(wanted, config)
 
 

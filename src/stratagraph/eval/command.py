@@ -72,7 +72,7 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
         "--budgets", default="1000,2000,5000", show_default=True, callback=_numbers, help="In tokens."
     )
     @click.option(
-        "--view", type=click.Choice(["chunks", "nodes", "default"]), default="chunks", show_default=True
+        "--view", type=click.Choice(["default", "chunks", "nodes"]), default="default", show_default=True
     )
     @click.option(
         "--reference", default="dense", show_default=True, help="Row that the others are compared with."

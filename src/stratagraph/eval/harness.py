@@ -22,13 +22,13 @@ from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.eval.kept import Kept, KeptRows, identity_of_run
 from stratagraph.eval.methods import MethodIndex
 from stratagraph.eval.metrics import has_wordnet
-from stratagraph.eval.names import EVAL_VIEWS, RowName
+from stratagraph.eval.names import DEFAULT_VIEW, EVAL_VIEWS, RowName
 from stratagraph.eval.rankers import Ranker, Workbench
 from stratagraph.eval.report import Evaluation
 from stratagraph.eval.results import Row
 from stratagraph.eval.running import Run, Settings, compared
 from stratagraph.eval.scoring import Cutoffs
-from stratagraph.methods import NAMES
+from stratagraph.methods import WAYS
 from stratagraph.models.budget import Budget
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.identity import is_named
@@ -41,7 +41,7 @@ from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.files import Directory
 from stratagraph.store.journal import Journal
 
-DEFAULT = (*NAMES, "dense", "bm25", "hybrid")
+DEFAULT = (*WAYS, "dense", "bm25", "hybrid")
 """All methods and the baselines without a model, measured if nothing is named."""
 REFERENCE = "dense"
 
@@ -56,7 +56,7 @@ def evaluate(
     *,
     k: Sequence[int] = (2, 5, 10),
     budgets: Sequence[int] = (1000, 2000, 5000),
-    view: str = "chunks",
+    view: str = DEFAULT_VIEW,
     reference: str = REFERENCE,
     split: bool = True,
     llm: Any = None,
@@ -91,8 +91,9 @@ def evaluate(
     budgets
         Cutoffs in tokens of context.
     view
-        `chunks` ranks passages. `nodes` ranks the methods' own results, also summaries, where recall says
-        little and answers in the context say more. `default` is the view of a retrieval without one.
+        `default`: what a retrieval returns by default, and passages of baselines. `chunks`: passages, which
+        for all methods are those of the walk. `nodes`: the methods' own rankings (`fill=False`), also
+        summaries, where recall says little and answers in the context say more.
     reference
         Row that the others are compared with; measured even if it is not in `methods`.
     split

@@ -15,6 +15,7 @@ from stratagraph.eval.names import RowName
 from stratagraph.eval.rankers import Passage, Ranker, Workbench
 from stratagraph.eval.results import Indexing
 from stratagraph.index import Index
+from stratagraph.methods import WALK
 from stratagraph.models.budget import Budget
 from stratagraph.question import Length
 from stratagraph.records import Failure, Usage
@@ -46,7 +47,7 @@ class MethodRanker:
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
         """At most `k` hits, best first."""
-        retrieval = self._index.retrieve(question, k, **self._search)
+        retrieval = self._index.retrieve(question, k, **self._wanted.search)
         self._asked.setdefault(question, retrieval.usage)
         return [Passage(hit.text, hit.documents) for hit in retrieval.hits]
 
@@ -57,16 +58,13 @@ class MethodRanker:
 
     async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
         """The method's answer by its own prompts, and its usage; `AnswerFailed` if it would be extractive."""
-        found = await self._index.aanswer(question, max_tokens=max_tokens, length=length, **self._search)
+        found = await self._index.aanswer(
+            question, max_tokens=max_tokens, length=length, **self._wanted.search
+        )
         if found.extractive and found.retrieval.hits:
             fault = "the model could not answer, and sentences of the sources would stand for it"
             raise AnswerFailed(fault, found.usage)
         return found.text, found.usage
-
-    @property
-    def _search(self) -> dict[str, Any]:
-        wanted = self._wanted
-        return {"view": wanted.asked_view, "method": wanted.ranker, **wanted.options}
 
 
 @dataclass
@@ -102,7 +100,7 @@ class MethodIndex:
                 built = self._built[key] = _Built(
                     self._build(method, settings_of(wanted, self._bench.config))
                 )
-            else:
+            elif method != WALK:
                 built.index.add_method(method)
         built.made.add(method)
         report = built.index.last_report

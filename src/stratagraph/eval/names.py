@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stratagraph.question import VIEWS, View
-
 DEFAULT_VIEW = "default"
-"""The view of a retrieval that asks for none."""
-EVAL_VIEWS = (*VIEWS, DEFAULT_VIEW)
+EVAL_VIEWS = (DEFAULT_VIEW, "chunks", "nodes")
+"""What rows return: of this package's methods what they return by default, the walk's passages, or the
+method's own ranking (`fill=False`); of baselines passages, unless it says `nodes`."""
 OWN_PROMPT = "own_prompt"
 """Option of a row that answers by the method's own prompts instead of the prompt for all."""
 BUILD = "build."
@@ -71,9 +70,10 @@ class RowName:
         return cls(ranker, own or ("nodes" if own_prompt else view), options, own_prompt, build)
 
     @property
-    def asked_view(self) -> View | None:
-        """The view as `Index.retrieve` takes it."""
-        return next((view for view in VIEWS if view == self.view), None)
+    def search(self) -> Mapping[str, Any]:
+        """Arguments of `Index.retrieve`."""
+        shown: dict[str, dict[str, Any]] = {"chunks": {"view": "chunks"}, "nodes": {"fill": False}}
+        return {"method": self.ranker, **shown.get(self.view, {}), **self.options}
 
 
 def split_names(text: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 from stratagraph.eval.bootstrap import Difference, paired_difference
 from stratagraph.eval.report import Evaluation, difference, number, titled
 from stratagraph.eval.results import mean
-from stratagraph.methods import NAMES
+from stratagraph.methods import WAYS
 
 PLAIN = ("bm25", "dense", "hybrid")
 """Rankings without a graph."""
@@ -64,7 +64,7 @@ class Overview:
     def methods(self) -> tuple[str, ...]:
         """The package's methods that were measured on every corpus, also in views of their own."""
         named = [row.name for row in self.evaluations[0].rows]
-        return tuple(name for name in named if name.partition("/")[0] in NAMES and self._is_everywhere(name))
+        return tuple(name for name in named if name.partition("/")[0] in WAYS and self._is_everywhere(name))
 
     @property
     def plain(self) -> tuple[str, ...]:

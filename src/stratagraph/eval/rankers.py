@@ -67,7 +67,7 @@ class Workbench:
         config: Config,
         gate: Gate,
         count_tokens: CountTokens,
-        view: str = "chunks",
+        view: str = "default",
         judge_gates: Sequence[Gate] = (),
     ) -> None:
         self.dataset = dataset

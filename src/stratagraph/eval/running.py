@@ -26,7 +26,7 @@ from stratagraph.eval.names import RowName
 from stratagraph.eval.rankers import Ranker, Workbench
 from stratagraph.eval.results import Indexing, Row
 from stratagraph.eval.scoring import Asked, Cutoffs, ask_all
-from stratagraph.methods import NAMES
+from stratagraph.methods import WAYS
 from stratagraph.models.gate import Gate
 from stratagraph.protocols import Progress
 from stratagraph.records import Failure, Usage
@@ -131,12 +131,12 @@ class Run:
         if not isinstance(wanted, str):
             return Ready(wanted)
         name = RowName.of(wanted, self.bench.view)
-        if name.ranker in NAMES:
+        if name.ranker in WAYS:
             self._catch_up()
             return Ready(*self.index.add(wanted, name))
         if self._graph_due:
             self.bench.catch_up()
-        bench = self.bench.apart(name.asked_view or "chunks")
+        bench = self.bench.apart("nodes" if name.view == "nodes" else "chunks")
         with Meter() as meter:
             ranker = make(name.ranker, bench, name.options, own_prompt=name.own_prompt)
         stages = bench.gate.ledger.stages
@@ -147,7 +147,7 @@ class Run:
         """Build the methods of kept rows, in their order."""
         while self._due:
             name = RowName.of(self._due[0], self.bench.view)
-            if name.ranker in NAMES:
+            if name.ranker in WAYS:
                 self.index.add(name.ranker, name)
             del self._due[0]
 

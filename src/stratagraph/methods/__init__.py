@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 
-from stratagraph.methods.base import Method
+from stratagraph.methods.base import Method, Way
 
 NAMES = ("lshtree", "archrag", "noderag", "hirag")
+WALK = "walk"
+"""The way of searching that every index has: passages by a walk over names and links (`pipeline.walk`)."""
+WAYS = (WALK, *NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class WalkOptions:
+    """The walk has no options of its own."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether hits show all of their text."""
+        return True
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether only a part of the results is asked for."""
+        return False
+
+
+_WALK = Way(WALK, WalkOptions)
 
 
 def get_method(name: str) -> Method:
@@ -18,6 +40,14 @@ def get_method(name: str) -> Method:
         If there is none; the message lists those there are.
     """
     if name not in NAMES:
-        raise ValueError(f"there is no method {name!r}; choose from {', '.join(NAMES)}")
+        walk = "; every index can be searched by the walk, for which nothing is built" if name == WALK else ""
+        raise ValueError(f"there is no method {name!r}; choose from {', '.join(NAMES)}{walk}")
     method: Method = import_module(f"stratagraph.methods.{name}").METHOD
     return method
+
+
+def get_way(name: str) -> Way:
+    """The walk, or the method of that name; `ValueError` if there is none."""
+    if name not in WAYS:
+        raise ValueError(f"there is no method {name!r}; choose from {', '.join(WAYS)}")
+    return _WALK if name == WALK else get_method(name)

@@ -18,13 +18,11 @@ from stratagraph.pipeline.answer import Compose, compose
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.nearest import HnswlibConfig, Nearest
 from stratagraph.pipeline.ranking import Origin, Ranking
-from stratagraph.pipeline.walk import Seeds
 from stratagraph.protocols import Corpus, Stored, Vectors
 from stratagraph.question import Length, Question, Sources
 from stratagraph.records import Built, Metadata
 
 __all__ = [
-    "NODE_SHARE",
     "Build",
     "Built",
     "Check",
@@ -38,19 +36,8 @@ __all__ = [
     "Question",
     "Ranking",
     "Searcher",
-    "Seeds",
     "Stored",
 ]
-
-
-NODE_SHARE = 0.1
-"""Share of a method's own nodes in its default view.
-
-Without a model, whose nodes only quote passages, no share gains answers. Over musique_train100 (with given
-triples and without), hotpotqa_train100, 2wiki_dev164, lihua_world and multihop_rag_dev, in 1,000 and 2,000
-tokens, a tenth finds up to .004 less than none, whichever method, and up to .01 on one data set, all of it
-noise; from a quarter on answers are lost. A tenth is kept for what a model writes, which was not measured.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +85,14 @@ class Description:
 class Searcher(Protocol):
     """An opened index of a method: arrays are memory-mapped, texts are not loaded.
 
-    The reader does what all methods share: filters (`Question.allowed`), the walk from seeds to passages, and
-    filling up a ranking with passages.
+    The reader does what all methods share: filters (`Question.allowed`), and the passages of the walk.
     """
 
     def nodes(self, question: Question) -> Ranking:
-        """The method's own ranking, of nodes and chunks.
+        """The method's own ranking, of nodes and chunks; without chunks if `question.mixed`.
 
         At most `question.k` results, unless the options ask for a number per level without `Question.fill`.
         """
-        ...
-
-    def seeds(self, question: Question) -> Seeds:
-        """Where the walk to passages starts beside the names in the question and the similar passages."""
         ...
 
     def describe(self) -> Description:
@@ -146,30 +128,38 @@ It raises `Damaged` if they do not.
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
-    """One of the methods: its name, its settings, and its verbs.
+class Way:
+    """A way of searching: the walk, or a method.
 
-    `build` depends on nothing but its arguments and the model's answers. `check` looks at the arrays of a
-    stored index, and `open` makes it searchable without reading any text. `compose` turns what was retrieved
-    into the last prompt of an answer; `answer_k` is how much is retrieved for one and `answer_length` how
-    long it is, where a caller does not say. `needs_graph`: entities and relations are worth asking a model
-    for; `needs_vectors`: the entities have vectors (`Graph.vectors`); `needs_units`: the semantic units have
-    (`Graph.unit_vectors`). `node_share`: the part of its own nodes in the default view, from 0 to 1, where
-    passages by the walk are the others. `cosines`: the scores of its ranking are similarities to the
-    question, and so compare between indexes.
+    `compose` turns what was retrieved into the last prompt of an answer; `answer_k` is how much is retrieved
+    for one, and `answer_length` how long it is, where a caller does not say.
     """
 
     name: str
-    config_type: type[Any]
     options_type: type[Any]
+    compose: Compose = compose
+    answer_k: int = 20
+    answer_length: Length = "brief"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method(Way):
+    """One of the methods: its name, its settings, and its verbs.
+
+    `build` depends on nothing but its arguments and the model's answers. `check` looks at the arrays of a
+    stored index, and `open` makes it searchable without reading any text. `needs_graph`: entities and
+    relations are worth asking a model for; `needs_vectors`: the entities have vectors (`Graph.vectors`);
+    `needs_units`: the semantic units have (`Graph.unit_vectors`). `cosines`: the scores of its ranking are
+    similarities to the question, and so compare between indexes. `passages`: the share of the walk's passages
+    in its results, where a model wrote its nodes and where none did.
+    """
+
+    config_type: type[Any]
     build: Build
     check: Check
     open: Callable[[Opened], Searcher]
-    compose: Compose = compose
-    answer_k: int = 10
-    answer_length: Length = "brief"
     needs_graph: bool = True
     needs_vectors: bool = False
     needs_units: bool = False
-    node_share: float = 1.0
     cosines: bool = False
+    passages: tuple[float, float] = (0.5, 0.75)

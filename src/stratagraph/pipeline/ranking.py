@@ -97,24 +97,6 @@ def first(found: Ranking, k: int) -> Ranking:
     return found if len(found) <= k else taken(found, np.arange(k))
 
 
-def filled(found: Ranking, rest: Ranking, k: int) -> Ranking:
-    """The first `k` of a ranking; a shorter one is followed by others of `rest`, with lowered scores."""
-    if len(found) >= k:
-        return first(found, k)
-    there = set(zip(found.origin.tolist(), found.rows.tolist(), strict=True))
-    new = [
-        i
-        for i, key in enumerate(zip(rest.origin.tolist(), rest.rows.tolist(), strict=True))
-        if key not in there
-    ]
-    extra = taken(rest, np.array(new[: k - len(found)], np.int64))
-    least = found.scores.min(initial=np.inf)
-    if len(extra) and extra.scores[0] > least:
-        lowered = np.minimum(extra.scores - (extra.scores[0] - least), least)
-        extra = Ranking(extra.rows, lowered, extra.origin, extra.trace)
-    return concatenate([found, extra])
-
-
 def taken(found: Ranking, order: NDArray[np.integer]) -> Ranking:
     """The results at some places, in their order."""
     trace = [found.trace[place] for place in order.tolist()]

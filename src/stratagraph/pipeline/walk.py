@@ -9,7 +9,7 @@ the entities that the question names, at the passages most similar to it, at tho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -63,16 +63,6 @@ leads it nowhere: what is only alike does not outweigh what is named.
 _MEASURES = {"walk": "mass", "bm25": "score", "dense": "score", "hybrid": "reciprocal_ranks"}
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 _NO_WEIGHTS: NDArray[np.float64] = np.zeros(0)
-
-
-@dataclass(frozen=True, slots=True)
-class Seeds:
-    """What a method adds to the restart: rows of chunks and of entities, with weights above 0."""
-
-    chunks: Rows = field(default_factory=lambda: _NO_ROWS)
-    chunk_weights: NDArray[np.float64] = field(default_factory=lambda: _NO_WEIGHTS)
-    entities: Rows = field(default_factory=lambda: _NO_ROWS)
-    entity_weights: NDArray[np.float64] = field(default_factory=lambda: _NO_WEIGHTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +221,6 @@ class PassageWalk:
         *,
         allowed: NDArray[np.bool_] | None = None,
         entities: Sequence[str] | None = None,
-        seeds: Seeds | None = None,
         similar: tuple[Rows, NDArray[np.float32]] | None = None,
         rank: str = "walk",
     ) -> RankedPassages:
@@ -249,8 +238,6 @@ class PassageWalk:
             The chunks that a filter admits, shape (corpus size,); None admits all.
         entities
             The names in the question, if they are known better than by `pipeline.names.linking`.
-        seeds
-            Where the walk restarts besides.
         similar
             The `max(SIMILAR_PASSAGES, k)` most similar admitted passages, if they are known.
         rank
@@ -277,7 +264,7 @@ class PassageWalk:
         if rank == "walk":
             linked = link(question, self._ground.names, entities, frequency=self._frequency)
             asked = len(content_words(question, self._ground.lexical.language))
-            return self._walked(evidence, linked, asked, seeds or Seeds())
+            return self._walked(evidence, linked, asked)
         return self._described(evidence, *_without_a_graph(evidence, rank), rank, None)
 
     def named(self, question: str) -> float:
@@ -290,7 +277,7 @@ class PassageWalk:
         near = NEAR_SHARE * linked.weights / np.maximum(self._frequency[linked.near], 1)
         return 1.0 / np.maximum(self._frequency[linked.named], 1), near
 
-    def _walked(self, evidence: _Evidence, linked: Linked, asked: int, seeds: Seeds) -> RankedPassages:
+    def _walked(self, evidence: _Evidence, linked: Linked, asked: int) -> RankedPassages:
         names, near = self._names(linked)
         gate = Gate(float(names.sum() + near.sum()), asked)
         lexical, words = best(*evidence.words, LEXICAL_PASSAGES)
@@ -300,8 +287,6 @@ class PassageWalk:
                 (self._corpus.size + linked.near, near),
                 (evidence.similar, SIMILAR_SHARE * _relative(evidence.similarity) ** SIMILAR_POWER),
                 (lexical, gate.share * _relative(words) ** LEXICAL_POWER),
-                (seeds.chunks, seeds.chunk_weights),
-                (self._corpus.size + seeds.entities, seeds.entity_weights),
             ]
         )
         rows, mass = self._reached(nodes, weights, evidence.allowed)
@@ -363,7 +348,7 @@ def _heaviest(parts: Sequence[tuple[Rows, NDArray[np.float64]]]) -> tuple[Rows, 
     """The seeds of largest weight; of equals the lower nodes. What weighs nothing is none."""
     nodes = np.concatenate([each for each, _ in parts])
     weights = np.concatenate([each for _, each in parts])
-    if len(nodes) > MOST_SEEDS:  # a community may have come with all passages
+    if len(nodes) > MOST_SEEDS:  # a name may mean very many entities
         heavy = weights >= kth_largest(weights, MOST_SEEDS)
         nodes, weights = nodes[heavy], weights[heavy]
     order = np.lexsort((nodes, -weights))[:MOST_SEEDS]

@@ -15,9 +15,9 @@ from pydantic import BaseModel
 
 import stratagraph as sg
 from stratagraph.server.state import State, state_of
-from stratagraph.server.views import Answered, AnsweredWithHits, Asked, Drawing, Found
+from stratagraph.server.views import Answered, AnsweredWithHits, Asked, Drawing, Found, Guided
 
-ANSWERS = ("/api/ask", "/api/answer")
+ANSWERS = ("/api/ask", "/api/answer", "/api/guided")
 """Paths that may call a model to write an answer."""
 DRAWN = 12
 """Hits in the graph."""
@@ -32,6 +32,14 @@ async def search(asked: Asked, server: Server) -> Found:
     return Found.of(await _retrieved(index, asked, server), index.generation)
 
 
+@router.post("/guided")
+async def guided(asked: Guided, server: Server) -> Found:
+    """Search, guided by the model; counts as an answer."""
+    index = await server.library.current()
+    guiding = asked if asked.guided else asked.model_copy(update={"guided": True})
+    return Found.of(await _retrieved(index, guiding, server), index.generation)
+
+
 @router.post("/graph")
 async def graph(asked: Asked, server: Server) -> Drawing:
     """The graph around a question: its names, the hits, and the relations and paths among them."""
@@ -40,7 +48,7 @@ async def graph(asked: Asked, server: Server) -> Drawing:
 
 
 @router.post("/answer")
-async def answer(asked: Asked, server: Server) -> AnsweredWithHits:
+async def answer(asked: Guided, server: Server) -> AnsweredWithHits:
     """Answer a question, with citations."""
     index = await server.library.current()
     answered = await index.aanswer(asked.question, **asked.arguments(index))
@@ -55,22 +63,26 @@ async def answer(asked: Asked, server: Server) -> AnsweredWithHits:
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {}}, "description": "Events, as they come."}},
 )
-async def ask(asked: Asked, server: Server) -> StreamingResponse:
+async def ask(asked: Guided, server: Server) -> StreamingResponse:
     """Answer a question as server-sent events.
 
     `hits` (as `/api/search`), `piece` (text of the answer), `answer` (as `answer` of `/api/answer`), `graph`
     (as `/api/graph`); or `error` if no model could answer: hits and graph are sent in that case too.
     """
     index = await server.library.current()
-    found = await _retrieved(index, asked, server, for_answer=True)
-    return StreamingResponse(_events(index, found, server), media_type="text/event-stream")
+    stream = index.astream(asked.question, **asked.arguments(index))
+    return StreamingResponse(
+        _events(index, stream, await stream.searched(), server), media_type="text/event-stream"
+    )
 
 
-async def _events(index: sg.Index, found: sg.Retrieval, server: State) -> AsyncIterator[str]:
+async def _events(
+    index: sg.Index, stream: sg.AnswerStream, found: sg.Retrieval, server: State
+) -> AsyncIterator[str]:
     yield _event("hits", Found.of(found, index.generation))
     drawing = asyncio.create_task(asyncio.to_thread(_drawn, found))
     try:
-        async with aclosing(index.astream(found)) as stream:
+        async with aclosing(stream):
             async for piece in stream:
                 yield _event("piece", {"text": piece})
         if stream.answer is not None:
@@ -86,13 +98,8 @@ def _event(name: str, value: BaseModel | dict[str, Any]) -> str:
     return f"event: {name}\ndata: {data}\n\n"
 
 
-async def _retrieved(
-    index: sg.Index, asked: Asked, server: State, *, for_answer: bool = False
-) -> sg.Retrieval:
-    arguments = asked.arguments(index)
-    if for_answer:
-        arguments.setdefault("k", index.answer_k(asked.method))
-    found = await index.aretrieve(asked.question, **arguments)
+async def _retrieved(index: sg.Index, asked: Asked, server: State) -> sg.Retrieval:
+    found = await index.aretrieve(asked.question, **asked.arguments(index))
     server.costs.add("search", found.usage, found.cost)
     return found
 

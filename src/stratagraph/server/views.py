@@ -49,7 +49,7 @@ class Asked(BaseModel):
 
     question: str = Field(min_length=1, max_length=20_000)
     k: int | None = Field(None, ge=1, le=200, description="Number of hits.")
-    view: Literal["nodes", "chunks"] | None = None
+    view: Literal["chunks"] | None = Field(None, description="chunks searches by the walk.")
     method: str | None = Field(None, max_length=100)
     where: Where | None = Field(None, description="A filter on metadata.")
     rank: Literal["walk", "bm25", "dense", "hybrid"] = "walk"
@@ -63,7 +63,7 @@ class Asked(BaseModel):
         ValueError
             If an option is not one of the method's.
         """
-        method = self.method or index.methods[0]
+        method = "walk" if self.view else self.method or next(iter(index.methods), "walk")
         names = {option.name for option in sg.search_options(method)}
         if unknown := sorted(self.options.keys() - names):
             raise ValueError(
@@ -72,6 +72,20 @@ class Asked(BaseModel):
         given = {"k": self.k, "view": self.view, "method": self.method, "where": self.where}
         arguments = {name: value for name, value in given.items() if value is not None}
         return {**arguments, "rank": self.rank, **self.options}
+
+
+class Guided(Asked):
+    """A question whose search the model may guide."""
+
+    guided: bool | Literal["choice", "overview"] | None = Field(
+        None,
+        description="Whether the model chooses hits that are needed together, or spreads the search for an "
+        "overview; by default for answers of the walk.",
+    )
+
+    def arguments(self, index: sg.Index) -> dict[str, Any]:
+        """As of `Asked`."""
+        return {**super().arguments(index), **({} if self.guided is None else {"guided": self.guided})}
 
 
 class GivenDocument(BaseModel):
@@ -126,13 +140,16 @@ class HitView(BaseModel):
 
 
 class Found(BaseModel):
-    """The hits of a search. `seconds` is the search's own time; `cost` is null if a price is unknown."""
+    """The hits of a search, and how a model guided it.
+
+    `seconds` is the search's own time; `cost` is null if a price is unknown.
+    """
 
     question: str
     method: str
-    view: str
     generation: int
     hits: list[HitView]
+    guidance: sg.Guidance | None
     seconds: float
     usage: sg.Usage
     cost: float | None
@@ -144,12 +161,12 @@ class Found(BaseModel):
         return cls(
             question=found.query,
             method=found.method,
-            view=found.view,
             generation=generation,
             hits=[
                 HitView.of(number, hit, trace)
                 for number, (hit, trace) in enumerate(zip(found.hits, traces, strict=True), 1)
             ],
+            guidance=found.guidance,
             seconds=found.usage.seconds,
             usage=found.usage,
             cost=found.cost,

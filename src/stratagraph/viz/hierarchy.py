@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
+from stratagraph.methods import WALK
 from stratagraph.records import Chunk, GraphEntity, MethodNode
 from stratagraph.results import Picture
 from stratagraph.viz.page import counted, page, shortened
@@ -70,7 +71,7 @@ def hierarchy(index: Readable, method: str | None = None, *, most: int = MOST_SH
     """
     if most < 1:
         raise ValueError(f"most must be at least 1, not {most}")
-    name = method or index.methods[0]
+    name = method or next(iter(index.methods), WALK)
     root, total = tree_of(index.nodes(name), name)
     if not root.children:
         # the corpus is so small that the method made no nodes above chunks

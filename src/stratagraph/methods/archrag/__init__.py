@@ -25,20 +25,19 @@ from stratagraph.methods.archrag.clustering import register_augmentation, regist
 from stratagraph.methods.archrag.compose import compose
 from stratagraph.methods.archrag.config import ArchRAGConfig, ArchRAGOptions
 from stratagraph.methods.archrag.search import HierarchySearcher
-from stratagraph.methods.base import NODE_SHARE, Method
+from stratagraph.methods.base import Method
 
 METHOD = Method(
     "archrag",
-    ArchRAGConfig,
     ArchRAGOptions,
-    build,
-    check_arrays,
-    HierarchySearcher,
+    config_type=ArchRAGConfig,
+    build=build,
+    check=check_arrays,
+    open=HierarchySearcher,
     compose=compose,
     answer_k=30,
     answer_length="full",
     needs_vectors=True,
-    node_share=NODE_SHARE,
 )
 
 __all__ = ["METHOD", "ArchRAGConfig", "ArchRAGOptions", "register_augmentation", "register_clustering"]

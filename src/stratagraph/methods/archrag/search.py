@@ -15,25 +15,15 @@ from stratagraph.methods.archrag.build import layer_vectors
 from stratagraph.methods.archrag.config import ArchRAGOptions
 from stratagraph.methods.archrag.index import opened
 from stratagraph.methods.archrag.ranking import Calibration, select
-from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking, Seeds
+from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
 from stratagraph.pipeline.ranking import concatenate, taken
 from stratagraph.protocols import Rows, Vectors
 from stratagraph.question import Allowed
 
 FEWEST = 5
 """Results taken from each level at least, the paper's k."""
-SEEDED = 5
-"""Nodes of each level at which the walk restarts (view `chunks`)."""
-ENTITY_SHARE = 0.005
-COMMUNITY_SHARE = 0.005
-"""Restart mass of the most similar entity, and of the most similar community of a level, shared among its
-passages; an entity that the question names has 1. On musique_train100 R@5 is .785 up to this value and .77 at
-four times as much."""
 SPARE = 2
 """Times as many as are wanted are taken from C-HNSW, which knows codes alone, and scored by their vectors."""
-SHARPNESS = 8
-"""Power of a node's similarity relative to the best of its level."""
-
 
 _PAIRED = 128  # entities up to which all pairs are looked up; of more, all relations are scanned
 
@@ -213,32 +203,3 @@ class HierarchySearcher:
             found, weaker = found[kept], weaker[kept]
         trace = [{"level": 0, "between": "entities found"} for _ in range(len(found))]
         return Ranking.of(Origin.GRAPH, self._graph.entities + found, weaker, trace)
-
-    def seeds(self, question: Question) -> Seeds:
-        """Where the walk restarts: at the entities found, and at the passages of the communities found."""
-        options: ArchRAGOptions = question.options
-        levels = self._searched_levels(options)
-        entities, entity_weights = np.zeros(0, np.int64), np.zeros(0)
-        chunks, shares = [np.zeros(0, np.int64)], [np.zeros(0)]
-        best = self._best(question, levels, options.k_per_level or SEEDED)
-        for level, (rows, similarities) in zip(levels, best, strict=True):
-            strength = _relative(similarities)
-            if level == 0:
-                frequency = np.diff(self._graph.sources[0])[rows]
-                entities, entity_weights = rows, ENTITY_SHARE * strength / np.maximum(frequency, 1)
-                continue
-            indptr, indices = self._sources
-            for row, share in zip(
-                (self._layers[level].start + rows).tolist(), strength.tolist(), strict=True
-            ):
-                behind = indices[indptr[row] : indptr[row + 1]]
-                chunks.append(behind)
-                shares.append(np.full(len(behind), COMMUNITY_SHARE * share / max(len(behind), 1)))
-        return Seeds(np.concatenate(chunks), np.concatenate(shares), entities, entity_weights)
-
-
-def _relative(similarities: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Similarities as parts of the best one, sharpened; what points away counts nothing."""
-    positive = np.maximum(similarities.astype(np.float64), 0.0)
-    best = positive.max(initial=0.0)
-    return np.asarray((positive / best) ** SHARPNESS) if best else positive

@@ -17,7 +17,7 @@ paper                                  here
 
 from __future__ import annotations
 
-from stratagraph.methods.base import NODE_SHARE, Method
+from stratagraph.methods.base import Method
 from stratagraph.methods.hirag.build import build
 from stratagraph.methods.hirag.checks import check_arrays
 from stratagraph.methods.hirag.compose import compose
@@ -26,15 +26,14 @@ from stratagraph.methods.hirag.search import BridgeSearcher
 
 METHOD = Method(
     "hirag",
-    HiRAGConfig,
     HiRAGOptions,
-    build,
-    check_arrays,
-    BridgeSearcher,
+    config_type=HiRAGConfig,
+    build=build,
+    check=check_arrays,
+    open=BridgeSearcher,
     compose=compose,
     answer_k=40,
     answer_length="full",
-    node_share=NODE_SHARE,
     needs_vectors=True,
 )
 

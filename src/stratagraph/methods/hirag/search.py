@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking, Seeds
+from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
 from stratagraph.methods.hirag.bridge import SIMILAR, Bridge, LayeredGraph
 from stratagraph.methods.hirag.config import MODES, PARTS, HiRAGOptions, Part
 from stratagraph.methods.hirag.naming import Summary
@@ -22,10 +22,6 @@ Csr = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 FOCUSED = 3
 """A hit with more passages behind it only mentions what they say: it does not count as repeating them."""
-LOCAL_SHARE = 0.0005
-"""Restart mass of an entity of the local part in view `chunks`; an entity named in the question has 1."""
-BRIDGE_SHARE = 0.003
-"""The same for an entity on the bridge, tuned on one corpus."""
 _REPORTED = 5  # pairs without a path that the trace names
 
 
@@ -196,28 +192,6 @@ class BridgeSearcher:
         low, high = sorted(row for row in rows if row < base), sorted(row for row in rows if row >= base)
         read = [*self._graph.stored.nodes(low), *self._stored.nodes([row - base for row in high])]
         return dict(zip([*low, *high], read, strict=True))
-
-    def seeds(self, question: Question) -> Seeds:
-        """The entities of the parts, each with a small weight shared among its passages."""
-        options: HiRAGOptions = question.options
-        known = self._found(question, options)
-        parts = MODES[options.mode]
-        rows: list[Rows] = []
-        weights: list[NDArray[np.float64]] = []
-        if "local" in parts:
-            rows.append(known.entities)
-            weights.append(LOCAL_SHARE * np.maximum(known.similarity.astype(np.float64), 0.0))
-        if "bridge" in parts and len(known.bridge.paths):
-            on_path = known.bridge.entities
-            rows.append(on_path)
-            similar = self._layered.similarity(on_path, question.vector).astype(np.float64)
-            weights.append(BRIDGE_SHARE * np.maximum(similar, 0.0))
-        if not rows:
-            return Seeds()
-        entities, shares = np.concatenate(rows), np.concatenate(weights)
-        kept = (entities < self._layered.base) & (shares > 0)
-        entities, shares = entities[kept], shares[kept]
-        return Seeds(entities=entities, entity_weights=shares / np.maximum(self._frequency[entities], 1))
 
 
 def _belonging(summary: Node, members: Sequence[Node]) -> list[Metadata]:

@@ -12,7 +12,7 @@ paper                        here
 
 from __future__ import annotations
 
-from stratagraph.methods.base import NODE_SHARE, Method
+from stratagraph.methods.base import Method
 from stratagraph.methods.lshtree.build import build
 from stratagraph.methods.lshtree.checks import check_arrays
 from stratagraph.methods.lshtree.config import LSHTreeConfig, LSHTreeOptions
@@ -20,13 +20,12 @@ from stratagraph.methods.lshtree.search import TreeSearcher
 
 METHOD = Method(
     "lshtree",
-    LSHTreeConfig,
     LSHTreeOptions,
-    build,
-    check_arrays,
-    TreeSearcher,
+    config_type=LSHTreeConfig,
+    build=build,
+    check=check_arrays,
+    open=TreeSearcher,
     needs_graph=False,
-    node_share=NODE_SHARE,
     cosines=True,
 )
 

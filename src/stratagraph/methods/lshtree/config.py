@@ -75,6 +75,8 @@ class LSHTreeOptions:
 
     def __post_init__(self) -> None:
         one_of("mode", self.mode, ("collapsed", "per_level"))
+        if self.k_per_level is not None and self.mode == "collapsed":
+            raise ValueError('k_per_level is for mode="per_level", and the mode is "collapsed"')
         if self.k_per_level is not None:
             whole("k_per_level", self.k_per_level, 1)
         if self.levels is not None:

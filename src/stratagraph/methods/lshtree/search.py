@@ -5,14 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking, Seeds
+from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
 from stratagraph.methods.lshtree.config import LSHTreeOptions
 from stratagraph.pipeline.ranking import interleaved, merged
-
-SUMMARIES = 5
-"""Summaries whose passages a walk restarts at (view `chunks`)."""
-SUMMARY_SHARE = 0.02
-"""Restart mass of a summary, where an entity that the question names has 1."""
 
 
 class TreeSearcher:
@@ -33,24 +28,12 @@ class TreeSearcher:
         `k_per_level` and without `fill` the results are exactly so many of each level.
         """
         options: LSHTreeOptions = question.options
-        levels = self._searched(options)
+        levels = tuple(level for level in self._searched(options) if level or not question.mixed)
         if options.mode == "collapsed":
             return self._nearest(question, levels, question.k)
         found = [self._nearest(question, (level,), options.k_per_level or question.k) for level in levels]
         exact = options.k_per_level is not None and not question.fill
         return interleaved(found, [1.0] * len(found), sum(map(len, found)) if exact else question.k)
-
-    def seeds(self, question: Question) -> Seeds:
-        """The passages below the nearest summaries; each summary shares its weight among them."""
-        allowed = None if question.allowed is None else question.allowed.nodes
-        rows, similarity = self._summaries.search(question.vector, SUMMARIES, allowed)
-        counts = self._indptr[rows + 1] - self._indptr[rows]
-        passages = [self._indices[self._indptr[row] : self._indptr[row + 1]] for row in rows]
-        weights = SUMMARY_SHARE * np.maximum(similarity, 0.0) / np.maximum(counts, 1)
-        return Seeds(
-            chunks=np.concatenate([np.zeros(0, np.int64), *passages]),
-            chunk_weights=np.repeat(weights.astype(np.float64), counts),
-        )
 
     def describe(self) -> Description:
         """Nodes per level."""

@@ -21,7 +21,7 @@ paper                           here
 
 from __future__ import annotations
 
-from stratagraph.methods.base import NODE_SHARE, Method
+from stratagraph.methods.base import Method
 from stratagraph.methods.noderag.build import build
 from stratagraph.methods.noderag.checks import check_arrays
 from stratagraph.methods.noderag.compose import compose
@@ -30,15 +30,14 @@ from stratagraph.methods.noderag.search import HeterographSearcher
 
 METHOD = Method(
     "noderag",
-    NodeRAGConfig,
     NodeRAGOptions,
-    build,
-    check_arrays,
-    HeterographSearcher,
+    config_type=NodeRAGConfig,
+    build=build,
+    check=check_arrays,
+    open=HeterographSearcher,
     compose=compose,
     answer_k=30,
     needs_units=True,
-    node_share=NODE_SHARE,
 )
 
 __all__ = ["METHOD", "NodeRAGConfig", "NodeRAGOptions"]

@@ -114,7 +114,7 @@ class NodeRAGOptions:
     limits
         Maximum number of cross nodes of each type. Types that you leave out keep their default.
     types
-        Types that are returned; None means T, S, A, H and R, and in mode `entry` every entry point.
+        Types that are returned, of T, S, A, H and R; None means all. Bare names are never results (N9).
     semantic_edges
         Whether the walk uses the edges of similarity. False gives the paper's ablation without HNSW.
     """
@@ -135,8 +135,7 @@ class NodeRAGOptions:
         flag("semantic_edges", self.semantic_edges)
         object.__setattr__(self, "entry_types", _types("entry_types", self.entry_types, EMBEDDED))
         if self.types is not None:
-            known = RETRIEVABLE if self.mode == "ppr" else TYPES
-            object.__setattr__(self, "types", _types("types", self.types, known))
+            object.__setattr__(self, "types", _types("types", self.types, RETRIEVABLE))
             if not self.types:
                 raise ValueError("types is empty; None returns all types that have text")
         whole("similar", self.similar, 0)

@@ -155,19 +155,6 @@ class Support:
         found[places, column] = True
         return found
 
-    def passages(self, nodes: Rows, mass: NDArray[np.float32]) -> tuple[Rows, NDArray[np.float64]]:
-        """Passages, ascending, with their own mass and equal shares of that of the nodes they are behind."""
-        kept = (nodes < self._layout.first("N")) | (
-            (nodes >= self._layout.first("R")) & (nodes < self._layout.first("O"))
-        )
-        nodes, held = nodes[kept], mass[kept].astype(np.float64)
-        if len(nodes) > MOST_NODES:
-            best = np.lexsort((nodes, -held))[:MOST_NODES]
-            nodes, held = nodes[best], held[best]
-        places, passages, counts = self._behind(nodes)
-        found, column = np.unique(passages, return_inverse=True)
-        return found, np.bincount(column, held[places] / counts, len(found)).astype(np.float64)
-
     def _behind(self, nodes: Rows) -> tuple[Rows, Rows, Rows]:
         """The passages behind some nodes: the place of the node, the passage, and how many that node has."""
         texts, own = self._layout.first("N"), self._layout.first("A")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.ppr import shallow_pagerank
-from stratagraph.methods.base import Description, Opened, Question, Ranking, Seeds
+from stratagraph.methods.base import Description, Opened, Question, Ranking
 from stratagraph.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGOptions
 from stratagraph.methods.noderag.heterograph import Heterograph, Layout
 from stratagraph.methods.noderag.ranking import SHARES, Similarity, Support, best, blended, diverse, received
@@ -22,12 +22,6 @@ from stratagraph.pipeline.walk import NEAR_SHARE
 from stratagraph.protocols import Rows
 from stratagraph.question import Allowed, Mask
 from stratagraph.records import Metadata
-
-PASSAGE_SHARE = 0.01
-"""Restart mass that the heterograph adds to the walk over passages (view `chunks`), where an entity that the
-question names has 1."""
-PASSAGES = 10
-"""Passages that share it."""
 
 _Mass = NDArray[np.float32]
 
@@ -156,20 +150,6 @@ class HeterographSearcher:
             return first(self._entry_points(question, options), question.k)
         return self._retrieval(question, options)
 
-    def seeds(self, question: Question) -> Seeds:
-        """The passages that hold most mass of the heterograph, their own and that of what they support."""
-        options: NodeRAGOptions = question.options
-        entries = question.once(self, "entries", lambda: self._entries.search(question, options))
-        if not len(entries.nodes):
-            return Seeds()
-        reached = question.once(self, "walk", lambda: self._walk(entries, options))
-        passages, mass = self._support.passages(*reached)
-        best = np.argsort(-mass, kind="stable")[:PASSAGES]
-        best = best[mass[best] > 0]
-        if not len(best):
-            return Seeds()
-        return Seeds(chunks=passages[best], chunk_weights=PASSAGE_SHARE * mass[best] / mass[best].sum())
-
     def describe(self) -> Description:
         """The paper's Table 4: nodes by type, edges of similarity and others."""
         return Description(self._heterograph.counts(), self._heterograph.edge_counts())
@@ -180,7 +160,8 @@ class HeterographSearcher:
         if not len(entries.nodes):
             return concatenate([])
         found = question.once(self, "candidates", lambda: self._candidates(entries, question, options))
-        shares = {TYPES.index(kind): SHARES[kind] for kind in options.types or RETRIEVABLE}
+        wanted = [kind for kind in options.types or RETRIEVABLE if kind != "T" or not question.mixed]
+        shares = {TYPES.index(kind): SHARES[kind] for kind in wanted}
         order = diverse(found.scores, found.kinds, shares, found.rests, question.k)
         measured = zip(found.mass[order].tolist(), found.gained[order].tolist(), strict=True)
         told = [{"mass": mass, "received": gained} for mass, gained in measured]
@@ -206,7 +187,8 @@ class HeterographSearcher:
         enough = replace(options, similar=max(options.similar, question.k))
         entries = self._entries.search(question, enough)
         scores = np.where(np.isnan(entries.similarity), entries.weights + 1, entries.similarity)
-        wanted = _of(self._layout.types(entries.nodes), options.types or TYPES)
+        kinds = [kind for kind in options.types or RETRIEVABLE if kind != "T" or not question.mixed]
+        wanted = _of(self._layout.types(entries.nodes), "".join(kinds))
         kept = wanted & self._passing(entries.nodes, question.allowed)
         nodes, scores = entries.nodes[kept], scores[kept].astype(np.float32)
         order = np.lexsort((nodes, -scores))

@@ -13,11 +13,11 @@ export function start(section, context) {
   root = section;
   field = h("input", { type: "search", id: "question", placeholder: "Ask a question", autocomplete: "off",
     dir: "auto", maxlength: 20000, "aria-label": "Question" });
-  settings = { method: select("Method", []), view: select("What", [["", "best of both"], ["chunks", "passages"], ["nodes", "the method's own"]]),
+  settings = { method: select("Search by", []),
     k: h("input", { type: "number", min: 1, max: 200, placeholder: "auto", "aria-label": "Number of hits" }),
     where: h("input", { type: "text", placeholder: '{"year": {"$gte": 1990}}', "aria-label": "Filter", dir: "ltr" }) };
   const more = h("details", { class: "settings" }, h("summary", {}, "Options"),
-    h("div", {}, label("Method", settings.method), label("Find", settings.view), label("Hits", settings.k), label("Filter", settings.where)));
+    h("div", {}, label("Search by", settings.method), label("Hits", settings.k), label("Filter", settings.where)));
   const form = h("form", { class: "question", on: { submit: (event) => { event.preventDefault(); ask(field.value); } } },
     h("div", { class: "line" }, field, h("button", { class: "primary" }, "Ask")), more);
   output = h("div", { class: "result" });
@@ -31,7 +31,7 @@ export function start(section, context) {
 export function changed(index) {
   if (!settings) return;
   const chosen = settings.method.value;
-  settings.method.replaceChildren(...index.methods.map((name) => h("option", { value: name, selected: name === chosen }, name)));
+  settings.method.replaceChildren(...[...index.methods, "walk"].map((name) => h("option", { value: name, selected: name === chosen }, name)));
   suggest(index);
 }
 
@@ -55,7 +55,6 @@ const label = (text, control) => h("label", {}, h("span", {}, text), control);
 function asked(question) {
   const body = { question };
   if (settings.method.value) body.method = settings.method.value;
-  if (settings.view.value) body.view = settings.view.value;
   if (settings.k.value) body.k = Number(settings.k.value);
   if (settings.where.value.trim()) {
     try {

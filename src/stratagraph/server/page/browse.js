@@ -28,11 +28,12 @@ export async function changed(index) {
     ...index.methods.map((name) => h("option", { value: name }, name)));
   if (index.methods.includes(method)) picker.value = method;
   method = picker.value;
+  picker.hidden = !method;
   await levels(picker);
 }
 
 async function levels(picker) {
-  const known = await api.get("api/levels", { method });
+  const known = method ? await api.get("api/levels", { method }) : [];
   const chips = [...known.map((each) => [`level ${each.level}: ${count(each.count, kind(each.kind), plural(each.kind))}`, { table: method, level: each.level, kind: each.kind }]),
     ...TABLES.map(([table, name]) => [name, { table }])].map(([name, list]) => {
     const chip = button(name, () => { for (const each of chips) each.setAttribute("aria-pressed", String(each === chip)); filter.value = ""; open(list); }, { class: "chip", "aria-pressed": "false" });
