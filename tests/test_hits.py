@@ -53,10 +53,10 @@ def index(request: Any) -> sg.Index:
 def test_where_nothing_else_is_left_repeats_stay() -> None:
     text = "Ada sailed to Bela in the spring of that year. Bela wrote to Carl about the long winter."
     index = sg.build_index([sg.Document("d", text)], "noderag", embedder=FakeEmbedder(), progress=False)
-    exact = index.retrieve("Where did Ada sail?", k=50, view="nodes", fill=False)
-    whole = index.retrieve("Where did Ada sail?", k=50, view="nodes")
+    exact = index.retrieve("Where did Ada sail?", k=50, fill=False)
+    whole = index.retrieve("Where did Ada sail?", k=50, fill=False)
     assert {found.id for found in whole} == {found.id for found in exact}
-    few = index.retrieve("Where did Ada sail?", k=2, view="nodes")
+    few = index.retrieve("Where did Ada sail?", k=2, fill=False)
     assert len(few) == 2
     scores = [found.score for found in whole]
     assert scores == sorted(scores, reverse=True)
@@ -65,7 +65,7 @@ def test_where_nothing_else_is_left_repeats_stay() -> None:
 def test_a_hit_names_the_source_that_all_its_documents_have(index: sg.Index) -> None:
     named = index.documents()
     told = 0
-    for found in index.retrieve("the ferry captain and the apple blossom", k=40, view="nodes"):
+    for found in index.retrieve("the ferry captain and the apple blossom", k=40, fill=False):
         sources = {named[document]["source"] for document in found.documents}
         if found.kind == "relation":
             assert len(found.metadata["ends"]) == 2
@@ -76,7 +76,7 @@ def test_a_hit_names_the_source_that_all_its_documents_have(index: sg.Index) -> 
 
 def test_repeats_are_merged_with_their_sources_and_replaced(index: sg.Index) -> None:
     question = "the ferry captain and the apple blossom"
-    whole = index.retrieve(question, k=12, view="nodes")
+    whole = index.retrieve(question, k=12, fill=False)
     assert len(whole) == 12
     assert all(len(group) == 1 for group in grouped(whole.hits))
     assert len({found.id for found in whole}) == 12

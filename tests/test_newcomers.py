@@ -25,7 +25,7 @@ DOCUMENTS = [
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sg.Index]:
     path = tmp_path_factory.mktemp("newcomer") / "idx"
-    with sg.build_index(DOCUMENTS, path=path, embedder=FakeEmbedder(), progress=False) as index:
+    with sg.build_index(DOCUMENTS, "lshtree", path, embedder=FakeEmbedder(), progress=False) as index:
         yield index
 
 
@@ -66,7 +66,7 @@ def test_metadata_that_is_no_json(metadata: Any) -> None:
 
 @pytest.mark.parametrize("method", [7, 7.5])
 def test_no_name_of_a_method(method: Any) -> None:
-    with pytest.raises(TypeError, match="a name or a list of names of lshtree, archrag, noderag, hirag"):
+    with pytest.raises(TypeError, match="a name or a list of names of walk, lshtree, archrag, noderag, hirag"):
         build(DOCUMENTS, method)
     with pytest.raises(ValueError, match="at least one method of lshtree"):
         build(DOCUMENTS, [])
@@ -76,7 +76,7 @@ def test_no_name_of_a_method(method: Any) -> None:
 def test_an_argument_by_another_librarys_name(index: sg.Index, option: str) -> None:
     for call in (index.retrieve, index.answer):
         with pytest.raises(
-            TypeError, match=f"no argument '{option}': it takes k, view, where, .*k_per_level"
+            TypeError, match=f"no argument '{option}': it takes k, method, view, where, .*k_per_level"
         ):
             call("When does the ferry leave?", **{option: 3})
 

@@ -27,6 +27,7 @@ QUESTIONS = {
     "a megabyte": MEGABYTE,
     "a megabyte of one word": "ferry" * 210_000,
 }
+WAYS: tuple[dict[str, Any], ...] = ({}, {"fill": False}, {"method": "walk"})
 
 
 @pytest.fixture(scope="module", params=["lshtree", "archrag", "noderag", "hirag"])
@@ -50,10 +51,12 @@ def asked(index: sg.Index, asynchronous: bool, question: str, **options: Any) ->
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-@pytest.mark.parametrize("view", [None, "nodes", "chunks"])
+@pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("kind", sorted(QUESTIONS))
-def test_every_question_is_searched_for(index: sg.Index, kind: str, view: Any, asynchronous: bool) -> None:
-    check(asked(index, asynchronous, QUESTIONS[kind], view=view), 5)
+def test_every_question_is_searched_for(
+    index: sg.Index, kind: str, way: dict[str, Any], asynchronous: bool
+) -> None:
+    check(asked(index, asynchronous, QUESTIONS[kind], **way), 5)
 
 
 @pytest.mark.parametrize("kind", sorted(QUESTIONS))
@@ -65,19 +68,19 @@ def test_every_question_is_answered_or_refused(index: sg.Index, kind: str) -> No
 
 def test_one_rare_word_finds_its_passage(index: sg.Index) -> None:
     for rank in ("walk", "bm25", "dense", "hybrid"):
-        assert index.retrieve("quokka", 1, view="chunks", rank=rank).hits[0].documents == ("rare",)
+        assert index.retrieve("quokka", 1, method="walk", rank=rank).hits[0].documents == ("rare",)
     assert index.retrieve("quokka", 3).hits[0].documents == ("rare",)
-    assert len(index.retrieve("quokka", 9, view="chunks", rank="bm25").hits) == 1
+    assert len(index.retrieve("quokka", 9, method="walk", rank="bm25").hits) == 1
 
 
 def test_what_a_script_does_not_share_no_word_finds(index: sg.Index) -> None:
-    assert len(index.retrieve("灯台はどこ", 5, view="chunks", rank="bm25").hits) == 0
-    check(index.retrieve("灯台はどこ", 5, view="chunks", rank="hybrid"), 5)
+    assert len(index.retrieve("灯台はどこ", 5, method="walk", rank="bm25").hits) == 0
+    check(index.retrieve("灯台はどこ", 5, method="walk", rank="hybrid"), 5)
 
 
 def test_of_a_megabyte_names_and_words_of_the_beginning_count(index: sg.Index) -> None:
-    found = index.retrieve("Where is the quokka? " + MEGABYTE, 5, view="chunks", rank="bm25")
-    other = index.retrieve("Where is the quokka? " + MEGABYTE[:30_000], 5, view="chunks", rank="bm25")
+    found = index.retrieve("Where is the quokka? " + MEGABYTE, 5, method="walk", rank="bm25")
+    other = index.retrieve("Where is the quokka? " + MEGABYTE[:30_000], 5, method="walk", rank="bm25")
     assert [hit.id for hit in found] == [hit.id for hit in other]
     assert "rare" in [hit.documents[0] for hit in found]
 
@@ -91,8 +94,8 @@ def test_of_a_megabyte_the_beginning_is_embedded_once(index: sg.Index) -> None:
             return super().embed_query(text)
 
     with sg.open_index(index.path, embedder=Counting()) as opened:
-        for view in (None, "nodes", "chunks"):
-            opened.retrieve(MEGABYTE, 5, view=view)
+        for way in WAYS:
+            opened.retrieve(MEGABYTE, 5, **way)
         opened.answer(MEGABYTE)
     assert asked == [LONGEST]
 

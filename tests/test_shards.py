@@ -38,6 +38,7 @@ from stratagraph.testing.contract import Caller, CountingModel, documents
 EMBEDDER = sg.HashingEmbedder(128)
 DOCS = documents(24)
 QUESTION = "What does the lantern of note 3 have to do with the keeper?"
+WAYS: tuple[dict[str, Any], ...] = ({}, {"fill": False}, {"view": "chunks"})
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -112,9 +113,9 @@ def test_a_walk_goes_from_a_shard_to_another_by_a_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", NAMES)
-@pytest.mark.parametrize("view", ["nodes", "chunks", None])
-def test_methods_find_k_things_in_order(index: sg.Index, method: str, view: Any) -> None:
-    found = index.retrieve(QUESTION, 6, view=view, method=method)
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_methods_find_k_things_in_order(index: sg.Index, method: str, way: dict[str, Any]) -> None:
+    found = index.retrieve(QUESTION, 6, method=method, **way)
     ranked = [hit.score for hit in found.hits]
     known = {chunk.id for chunks in index.chunks().values() for chunk in chunks}
     assert len(found) == 6
@@ -126,8 +127,8 @@ def test_methods_find_k_things_in_order(index: sg.Index, method: str, view: Any)
 @pytest.mark.parametrize("method", NAMES)
 def test_a_filter_admits_what_it_says_in_all_shards(index: sg.Index, method: str) -> None:
     wanted = {doc.id for doc in DOCS if doc.metadata["topic"] == "railway"}
-    for view in ("nodes", "chunks", None):
-        found = index.retrieve(QUESTION, 30, view=view, method=method, where={"topic": "railway"})
+    for way in WAYS:
+        found = index.retrieve(QUESTION, 30, method=method, where={"topic": "railway"}, **way)
         assert {name for hit in found.hits for name in hit.documents} == wanted
 
 
@@ -135,15 +136,15 @@ def test_a_level_that_only_some_shards_have(tmp_path: Path) -> None:
     docs = [*documents(20), sg.Document("alone", "One note alone.", {"topic": "none", "number": 0})]
     docs = [sg.Document(d.id, d.text, {"half": str(d.metadata["topic"] == "none")}) for d in docs]
     with build(tmp_path / "root", docs, by="half") as index:
-        found = index.retrieve(QUESTION, 3, view="nodes", levels=(1,))
+        found = index.retrieve(QUESTION, 3, levels=(1,))
         assert {hit.level for hit in found.hits} == {1}
         with pytest.raises(ValueError, match="level 9 is not in this tree"):
-            index.retrieve(QUESTION, 3, view="nodes", levels=(9,))
+            index.retrieve(QUESTION, 3, levels=(9,))
 
 
 def test_so_many_of_each_level(index: sg.Index) -> None:
     given = {"mode": "per_level", "k_per_level": 2, "fill": False}
-    found = index.retrieve(QUESTION, 10, view="nodes", **given)
+    found = index.retrieve(QUESTION, 10, **given)
     levels = [hit.level for hit in found.hits]
     assert levels.count(0) == 2
     assert levels.count(1) == 2
@@ -156,7 +157,7 @@ def test_each_tenant_has_its_own_hierarchy(tmp_path: Path) -> None:
         with sg.build_index(alone, "archrag", embedder=EMBEDDER, progress=False) as own:
             expected = {node.text for node in own.nodes()}
             named = index.retrieve(
-                QUESTION, 50, view="nodes", where={"topic": "railway"}, relations=False, whole=True
+                QUESTION, 50, fill=False, where={"topic": "railway"}, relations=False, whole=True
             )
             assert expected
             assert {node.text for node in index.nodes()} > expected
@@ -166,7 +167,7 @@ def test_each_tenant_has_its_own_hierarchy(tmp_path: Path) -> None:
 def test_nodes_of_shards_show_what_bears_on_the_question(index: sg.Index) -> None:
     full = {node.id: node.text for method in ("archrag", "hirag") for node in index.nodes(method)}
     for method in ("archrag", "hirag"):
-        found = index.retrieve(QUESTION, 30, view="nodes", method=method)
+        found = index.retrieve(QUESTION, 30, fill=False, method=method)
         groups = [hit for hit in found if hit.kind == "community"]
         assert any(hit.text != full[hit.id] for hit in groups)
         texts = {chunk.id: chunk.text for own in index.chunks().values() for chunk in own}

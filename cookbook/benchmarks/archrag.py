@@ -211,7 +211,7 @@ def searched(searcher: Any, asked: np.ndarray, k: int) -> list[float]:
     """Seconds of each question, the first few left out."""
     spent = []
     for vector in asked:
-        query = Question("how are they joined?", vector, k, "nodes", "archrag", ArchRAGOptions())
+        query = Question("how are they joined?", vector, k, "archrag", ArchRAGOptions())
         began = time.perf_counter()
         searcher.nodes(query)
         spent.append(time.perf_counter() - began)

@@ -46,12 +46,12 @@ def measured(dataset: Dataset, methods: Sequence[str], size: int, embedder: Any,
 def line(found: Evaluation, name: str, size: int) -> str:
     row = found.row(name)
     if row.error:
-        return f"{size:>6} {name:10} failed: {row.error}"
+        return f"{size:>6} {name:14} failed: {row.error}"
     cells = [found.mean(name, f"{metric}") for metric in metrics()]
     shown = " ".join("     -" if cell is None else f"{cell:6.3f}" for cell in cells)
     made = row.indexing
     spent = f"{made.seconds:8.1f} {made.cpu_seconds:8.1f}" if made else ""
-    return f"{size:>6} {name:10} {found.settings['passages']:>7,} {shown} {spent}"
+    return f"{size:>6} {name:14} {found.settings['passages']:>7,} {shown} {spent}"
 
 
 def metrics() -> list[str]:
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("--sizes", default="100,200,400,600,800,1000,1200,1400")
     parser.add_argument("--pack", type=int, default=1)
-    parser.add_argument("--methods", default="lshtree,dense")
+    parser.add_argument("--methods", default="lshtree/chunks,dense")
     parser.add_argument("--extraction", help="entities and triples of the passages")
     parser.add_argument("--questions", type=int, help="the first so many")
     parser.add_argument("--embedder", choices=("minilm", "hashing"), default="minilm")

@@ -1,4 +1,4 @@
-"""What passages, nodes and the default view are worth in a context of so many tokens.
+"""What passages, a method's nodes and both together are worth in a context of so many tokens.
 
     python cookbook/benchmarks/default_view.py DATA_FOLDER NAME[:FILE] ... --indexes FOLDER [--questions 120]
 
@@ -7,7 +7,7 @@ triples (`musique_train100:openie.jsonl`) or none. Indexes of all methods are bu
 after that; scores are kept there too, so that data sets can be measured one by one (`--again` measures anew).
 
 Printed for each: answer-in-context and gold coverage of dense, BM25, their fusion, the walk, the method's own
-nodes, and both taking turns with several shares of nodes. Gold coverage is the part of the gold documents
+ranking, and its own nodes among several shares of passages. Gold coverage is the part of the gold documents
 that some hit in the context rests on; a hit of more than three passages covers none. Then, for each method,
 the share that is best on the other data sets, with what it gives on the one left out; and the default's
 margins over the three plain rankings, with 95 % intervals.
@@ -30,7 +30,8 @@ from stratagraph.methods import NAMES, get_method
 from stratagraph.pipeline.tokens import choose
 
 BUDGETS = (1000, 2000)
-SHARES = (0.0, 0.05, 0.1, 0.15, 0.25, 0.35, 0.5)
+SHARES = (0.25, 0.35, 0.5, 0.65, 0.75)
+"""Of passages, such that four hits hold one of them and one node of the method."""
 PLAIN = ("dense", "bm25", "hybrid")
 DEEP = 60
 FOCUSED = 3
@@ -62,23 +63,21 @@ class Asked:
 
 
 def turns(passages: list[sg.Hit], nodes: list[sg.Hit], share: float) -> list[sg.Hit]:
-    """Both by shares, as the default view has them; what only repeats another hit becomes part of it."""
-    places = [((1 + at) / (1 - share), 0, at) for at in range(len(passages))]
-    places += [((1 + at) / share, 1, at) for at in range(len(nodes))] if share else []
+    """Both by the share of passages, as by default; what only repeats another hit becomes part of it."""
+    places = [((1 + at) / share, 0, at) for at in range(len(passages))]
+    places += [((1 + at) / (1 - share), 1, at) for at in range(len(nodes))]
     hits = [(passages, nodes)[which][at] for _, which, at in sorted(places)]
     return [hits[group[0]] for group in grouped(hits)]
 
 
 def asked(index: sg.Index, question) -> Asked:
     ask = partial(index.retrieve, question.question, DEEP)
-    rankings = {name: list(ask(view="chunks", rank=name)) for name in PLAIN}
+    rankings = {name: list(ask(method="walk", rank=name)) for name in (*PLAIN, "walk")}
     for name in NAMES:
-        retrieve = partial(ask, method=name)
-        rankings[f"{name} walk"] = list(retrieve(view="chunks"))
-        rankings[f"{name} nodes"] = list(retrieve(view="nodes"))
-        own = [hit for hit in retrieve(view="nodes", fill=False) if hit.kind != "chunk"]
+        rankings[f"{name} nodes"] = list(ask(method=name, fill=False))
+        own = [hit for hit in rankings[f"{name} nodes"] if hit.kind != "chunk"]
         for share in SHARES:
-            rankings[f"{name} {share:g}"] = turns(rankings[f"{name} walk"], own, share)
+            rankings[f"{name} {share:g}"] = turns(rankings["walk"], own, share)
     return Asked(tuple(question.answers), frozenset(question.supporting_ids), rankings)
 
 
@@ -162,7 +161,7 @@ def main() -> None:
     print("\n| default of | on | over |", " | ".join(MEASURES), "|")
     print("|---" * (3 + len(MEASURES)) + "|")
     for method in NAMES:
-        share = get_method(method).node_share
+        _, share = get_method(method).passages
         for name, table in tables.items():
             ours = table.get(f"{method} {share:g}")
             for plain in PLAIN if ours is not None else ():

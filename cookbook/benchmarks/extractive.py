@@ -2,7 +2,7 @@
 
     python cookbook/benchmarks/extractive.py DATA_FOLDER NAME NAME ... [--questions 60] [--indexes FOLDER]
 
-NAME is a folder with `corpus.jsonl` and `questions.jsonl`, or `demo`. Each is built as an LSH tree, by the
+NAME is a folder with `corpus.jsonl` and `questions.jsonl`, or `demo`. Each is indexed for the walk, by the
 local embedder, or opened where FOLDER holds it already. Questions whose answer is yes or no, and themes, are
 left out. Printed: the share of answers that hold the gold answer, that share of what the hits hold, words of
 an answer, and the share of questions without gold documents that are refused.
@@ -36,7 +36,7 @@ def main() -> None:
 def opened(data, place: Path | None) -> sg.Index:
     if place is not None and place.exists():
         return sg.open_index(place)
-    return sg.build_index(data.documents, "lshtree", path=place, progress=False)
+    return sg.build_index(data.documents, path=place, progress=False)
 
 
 def show(name: str, index: sg.Index, questions, most: int) -> None:
@@ -44,7 +44,7 @@ def show(name: str, index: sg.Index, questions, most: int) -> None:
     told = [q for q in shuffled if q.supporting_ids and q.answers and not is_yes_no(q.answers)]
     rows = [answered(index, q) for q in told if q.type != "theme"][:most]
     unknown = [q.question for q in shuffled if not q.supporting_ids][:most]
-    refused = [index.answer(each, method="lshtree").text == NOTHING_FOUND for each in unknown]
+    refused = [index.answer(each, method="walk").text == NOTHING_FOUND for each in unknown]
     held, there, words = np.mean(rows, axis=0)
     share = np.mean(refused) if refused else float("nan")
     print(
@@ -55,7 +55,7 @@ def show(name: str, index: sg.Index, questions, most: int) -> None:
 
 
 def answered(index: sg.Index, question) -> tuple[bool, bool, int]:
-    answer = index.answer(question.question, method="lshtree")
+    answer = index.answer(question.question, method="walk")
     hits = " ".join(hit.text for hit in answer.retrieval)
     return (
         contains_answer(answer.text, question.answers),

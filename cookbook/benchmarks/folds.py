@@ -27,7 +27,6 @@ import stratagraph as sg
 from stratagraph.eval import load_dataset, paired_difference
 from stratagraph.eval.datasets import Question as Asked
 from stratagraph.pipeline import fusion, walk
-from stratagraph.question import Question
 
 Settings = Mapping[str, float]
 PLAIN = ("bm25", "dense", "hybrid")
@@ -56,22 +55,20 @@ class Corpus:
     family: str
     walk: walk.PassageWalk
     documents: NDArray[np.int32]
-    asked: Sequence[tuple[str, NDArray[np.float32], walk.Seeds, frozenset[int]]]
+    asked: Sequence[tuple[str, NDArray[np.float32], frozenset[int]]]
 
     def recalls(self, rank: str = "walk") -> NDArray[np.float64]:
         """Recall@5 of each question."""
         return np.array([self._recall(rank, *each) for each in self.asked])
 
-    def _recall(
-        self, rank: str, text: str, vector: NDArray[np.float32], seeds: walk.Seeds, gold: frozenset[int]
-    ) -> float:
-        rows = self.walk.rank(text, vector, DEPTH, seeds=seeds, rank=rank).rows
+    def _recall(self, rank: str, text: str, vector: NDArray[np.float32], gold: frozenset[int]) -> float:
+        rows = self.walk.rank(text, vector, DEPTH, rank=rank).rows
         found = list(dict.fromkeys(self.documents[rows].tolist()))[:K]
         return len(gold.intersection(found)) / len(gold)
 
 
 def opened(given: str, work: Path) -> Corpus:
-    """The corpus of a folder, indexed by the LSH tree, whose seeds are those of the default method."""
+    """The corpus of a folder, indexed for the walk."""
     folder, _, tokens = given.partition(":")
     data = load_dataset(folder)
     name = data.name + (f"-{tokens}" if tokens else "")
@@ -80,18 +77,16 @@ def opened(given: str, work: Path) -> Corpus:
         index = sg.open_index(path)
     else:
         config = {"chunking": {"size": int(tokens), "overlap": int(tokens) // 6}} if tokens else None
-        index = sg.build_index(data.documents, "lshtree", path=path, config=config)
+        index = sg.build_index(data.documents, path=path, config=config)
     reader = index._reader  # the parts have no public names
-    snapshot, searcher = reader.snapshot, reader._searcher("lshtree")
+    snapshot = reader.snapshot
     places = {name: at for at, name in enumerate(snapshot.document_ids(range(snapshot.document_count)))}
-    options = sg.methods.get_method("lshtree").options_type()
     embedder = index._models.embedder
 
-    def prepared(asked: Asked) -> tuple[str, NDArray[np.float32], walk.Seeds, frozenset[int]]:
+    def prepared(asked: Asked) -> tuple[str, NDArray[np.float32], frozenset[int]]:
         vector = np.asarray(embedder.embed_query(asked.question), np.float32)
-        seeds = searcher.seeds(Question(asked.question, vector, K, "chunks", "lshtree", options))
         gold = frozenset(places.get(each, -1 - at) for at, each in enumerate(asked.supporting_ids))
-        return asked.question, vector, seeds, gold
+        return asked.question, vector, gold
 
     questions = [prepared(each) for each in data.questions if each.supporting_ids]
     return Corpus(name, data.name, reader._walk, snapshot.chunk_documents(), questions)

@@ -94,7 +94,7 @@ def coverage(index: sg.Index, questions: Sequence[Any]) -> None:
     for question in questions:
         texts = {}
         for mode in ("local", "global", "bridge"):
-            found = index.retrieve(question.question, 30, view="nodes", mode=mode)
+            found = index.retrieve(question.question, 30, fill=False, mode=mode)
             pairs = zip(found.hits, found.trace, strict=True)
             texts[mode] = [hit.text for hit, entry in pairs if entry.get("part") == mode]
         drawn = chance.sample(relations, min(len(texts["bridge"]), len(relations)))
@@ -132,20 +132,18 @@ def shortcut(graph: Any, own: Any) -> None:
 
 def evidence(index: sg.Index, questions: Sequence[Any]) -> None:
     """What the parts of 20 hits and 1,500 tokens hold of the gold passages and of the answer."""
-    print("mode; gold passages among the nodes' sources, all of them, answer in context; chunks R@5")
+    print("mode; gold passages among the nodes' sources, all of them, answer in context")
     for mode in ("local", "global", "bridge", "no_bridge", "hi"):
-        covered, whole, answered, recall = [], [], [], []
+        covered, whole, answered = [], [], []
         for question in questions:
             gold = set(question.supporting_ids)
-            found = index.retrieve(question.question, 20, view="nodes", mode=mode)
+            found = index.retrieve(question.question, 20, fill=False, mode=mode)
             sources = {name for hit in found.hits if len(hit.documents) <= 3 for name in hit.documents}
             covered.append(len(gold & sources) / max(len(gold), 1))
             whole.append(gold <= sources)
             text = " ".join(words(found.context(1500).text))
             answered.append(any(" ".join(words(answer)) in text for answer in question.answers))
-            passages = index.retrieve(question.question, 5, view="chunks", mode=mode)
-            recall.append(len(gold & {hit.documents[0] for hit in passages}) / max(len(gold), 1))
-        values = "  ".join(f"{statistics.fmean(each):.3f}" for each in (covered, whole, answered, recall))
+        values = "  ".join(f"{statistics.fmean(each):.3f}" for each in (covered, whole, answered))
         print(f"  {mode:<10} {values}")
 
 
@@ -261,14 +259,14 @@ def searched(index: sg.Index, embedder: Synthetic, entities: int) -> None:
             text = f"t{number * 7 % (entities // 60)} t{number * 13 % (entities // 60)}"
             vector = embedder.embed_query(text)
             vector /= np.linalg.norm(vector)
-            asked = Question(text, vector, 10, "nodes", "hirag", HiRAGOptions(mode=mode))
+            asked = Question(text, vector, 10, "hirag", HiRAGOptions(mode=mode))
             began = time.perf_counter()
             found = searcher.nodes(asked)
             spent.append(1000 * (time.perf_counter() - began))
             paths.append(found.trace[0].get("bridge", {}).get("paths", 0))
         late = sorted(spent)[94]
         print(
-            f"view nodes, mode {mode}, {entities} entities: p50 {statistics.median(spent):.2f} ms, "
+            f"nodes, mode {mode}, {entities} entities: p50 {statistics.median(spent):.2f} ms, "
             f"p95 {late:.2f} ms, {statistics.fmean(paths):.0f} paths each"
         )
 

@@ -92,7 +92,7 @@ def insert_cost(chunks: int) -> None:
         with (
             tempfile.TemporaryDirectory() as folder,
             sg.build_index(
-                corpus(range(documents)), path=folder, llm=model, embedder=Synthetic(), progress=False
+                corpus(range(documents)), "lshtree", folder, model, Synthetic(), progress=False
             ) as index,
         ):
             built, model.calls = model.calls, 0
@@ -111,6 +111,7 @@ def serving(chunks: int, questions: int) -> None:
         began = time.perf_counter()
         sg.build_index(
             corpus(range(chunks // PER_DOCUMENT)),
+            "lshtree",
             path=folder,
             llm=Counter(),
             embedder=Synthetic(),
@@ -128,15 +129,15 @@ def serving(chunks: int, questions: int) -> None:
         nodes = chunks + _summaries(folder)
         print(f"open of {nodes} nodes: {_ms(opened)}; with the first question: {_ms(first)}")
         with sg.open_index(folder, embedder=Synthetic()) as index:
-            for view in ("nodes", "chunks"):
+            for name, way in {"nodes": {"fill": False}, "walk": {"method": "walk"}}.items():
                 spent = []
                 for number in range(questions):
                     began = time.perf_counter()
-                    index.retrieve(f"chunk {number * 37 % (chunks // PER_DOCUMENT)} 99", k=10, view=view)
+                    index.retrieve(f"chunk {number * 37 % (chunks // PER_DOCUMENT)} 99", k=10, **way)
                     spent.append(time.perf_counter() - began)
                 p95 = sorted(spent)[int(0.95 * len(spent))]
                 shape = f"{nodes} nodes x {DIMENSION}"
-                print(f"retrieve, view {view}, {shape}: {_ms(spent)}, p95 {1000 * p95:.2f} ms")
+                print(f"retrieve, {name}, {shape}: {_ms(spent)}, p95 {1000 * p95:.2f} ms")
 
 
 def _summaries(folder: str) -> int:

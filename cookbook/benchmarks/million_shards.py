@@ -102,7 +102,7 @@ def asked(index: sg.Index, passages: int) -> None:
         words = rng.choice(sentences(number, passages)).rstrip(".").split()
         question = "What of " + " ".join(words[: len(words) // 2]) + "?"
         began, worked = time.perf_counter(), time.process_time()
-        hits = index.retrieve(question, k=10, view="chunks").hits
+        hits = index.retrieve(question, k=10, method="walk").hits
         if at >= 5:
             milliseconds.append(1000 * (time.perf_counter() - began))
             cpu.append(1000 * (time.process_time() - worked))

@@ -93,8 +93,8 @@ def ablations(index: sg.Index, questions: Any, default: int) -> None:
 def _ask(index: sg.Index, question: str, options: dict[str, Any], k: int | None, default: int) -> Any:
     if k is not None and k < 0:  # a walk of no steps over no names: passages by similarity
         own = {"mode": "entry", "names": False, "entry_types": ("T",), "types": ("T",)}
-        return index.retrieve(question, -k, view="nodes", **own)
-    return index.retrieve(question, default if k is None else k, view="nodes", **options)
+        return index.retrieve(question, -k, fill=False, **own)
+    return index.retrieve(question, default if k is None else k, fill=False, **options)
 
 
 # Speed
@@ -178,11 +178,11 @@ def _questions(searcher: Any, entities: int, count: int) -> None:
     rows = rng.integers(0, entities, (count, 2)).tolist()
     texts = [f"Where did Name{a} Of{a % 97} meet Name{b} Of{b % 97}?" for a, b in rows]
     vectors = [np.asarray(embedder.embed_query(text)) for text in texts]
+    options = NodeRAGOptions()
     queries = [
-        Question(text, (v / np.linalg.norm(v)).astype(np.float32), 30, "nodes", "noderag", NodeRAGOptions())
+        Question(text, (v / np.linalg.norm(v)).astype(np.float32), 30, "noderag", options)
         for text, v in zip(texts, vectors, strict=True)
     ]
-    options = NodeRAGOptions()
     entries = [searcher._entries.search(query, options) for query in queries]
     matrix = searcher._heterograph.matrix()
     starts = [each.nodes for each in entries]
@@ -191,8 +191,7 @@ def _questions(searcher: Any, entities: int, count: int) -> None:
     for threads in (1, 2):
         name = f"PPR, 100 questions in a batch, {threads} thread(s)"
         _timed(name, lambda _, n=threads: shallow_pagerank_many(matrix, starts[:100], threads=n), 7)
-    _timed("retrieval, view nodes", lambda i: searcher.nodes(queries[i]), count)
-    _timed("seeds of the walk, view chunks", lambda i: searcher.seeds(queries[i]), count)
+    _timed("retrieval of nodes", lambda i: searcher.nodes(queries[i]), count)
 
 
 def _timed(name: str, run: Callable[[int], Any], count: int) -> None:

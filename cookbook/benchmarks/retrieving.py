@@ -1,12 +1,12 @@
-"""What a retrieval costs beside the model: CPU by method and view.
+"""What a retrieval costs beside the model: CPU of the walk, and of each method with and without passages.
 
     python cookbook/benchmarks/retrieving.py FOLDER [FOLDER ...] [--passages 20000] [--index FOLDER]
-        [--questions 100] [--k 10] [--methods lshtree,archrag,noderag,hirag] [--views nodes,chunks,default]
+        [--questions 100] [--k 10] [--methods lshtree,archrag,noderag,hirag]
 
 FOLDER is a corpus with questions (see `stratagraph.eval.load_dataset`); its documents are cut into passages
 of about 500 characters, each a document of its own, as in `updates.py`. An index without a model, over hashed
 vectors of 384 dimensions, is built in `--index` once and opened after that. Each question is embedded before,
-and asked three times in each view; the least CPU of the asking thread counts, so that other work on the
+and asked three times in each way; the least CPU of the asking thread counts, so that other work on the
 machine shows as little as it can. Printed are the median and the 95th percentile in milliseconds.
 """
 
@@ -24,7 +24,7 @@ import stratagraph as sg
 from stratagraph._reader import Answering
 from stratagraph._search_options import check_search_options
 from stratagraph.eval import load_dataset
-from stratagraph.methods import NAMES
+from stratagraph.methods import NAMES, WALK
 from stratagraph.question import Question
 
 WARM, ROUNDS = 10, 3
@@ -55,7 +55,7 @@ def measured(reader: Answering, asked: Sequence[Question]) -> list[float]:
 
 
 def main() -> None:
-    """Print a line for each method and view."""
+    """Print a line for the walk, and two for each method: what it returns by default, and its own ranking."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -65,7 +65,6 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=100)
     parser.add_argument("--k", type=int, default=10)
     parser.add_argument("--methods", default=",".join(NAMES))
-    parser.add_argument("--views", default="nodes,chunks,default")
     given = parser.parse_args()
     everything = [each.question for folder in given.folders for each in load_dataset(folder).questions]
     questions = everything[:: max(1, len(everything) // given.questions)][: given.questions]
@@ -75,16 +74,17 @@ def main() -> None:
         embedder = sg.HashingEmbedder(384)
         vectors = np.asarray([embedder.embed_query(each) for each in questions], np.float32)
         print(f"{index.stats()['chunks']:,} passages, {len(questions)} questions, k = {given.k}")
-        for view in given.views.split(","):
-            for method in methods:
-                options, how = check_search_options(method, {}), None if view == "default" else view
-                asked = [
-                    Question(text, vector, given.k, how, method, options)
-                    for text, vector in zip(questions, vectors, strict=True)
-                ]
-                spent = measured(index._reader, asked)
-                median, high = np.percentile(spent, [50, 95])
-                print(f"{view:8} {method:8} p50 {median:6.2f}  p95 {high:6.2f} ms", flush=True)
+        ways = [(WALK, True), *((method, fill) for method in methods for fill in (True, False))]
+        for way, fill in ways:
+            options = check_search_options(way, {})
+            asked = [
+                Question(text, vector, given.k, way, options, fill=fill)
+                for text, vector in zip(questions, vectors, strict=True)
+            ]
+            spent = measured(index._reader, asked)
+            median, high = np.percentile(spent, [50, 95])
+            name = way if fill else f"{way}, fill=False"
+            print(f"{name:20} p50 {median:6.2f}  p95 {high:6.2f} ms", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ import numpy as np
 import stratagraph as sg
 from stratagraph.models.named import as_embedder
 
-VIEWS = ("chunks", "nodes", None)
 WARM = 10
 FOCUSED = 3
 
@@ -63,7 +62,8 @@ def compare(indexes: dict[int, sg.Index], questions: list[dict[str, Any]], **sea
         f"(+{np.median(np.subtract(spent[shards], spent[1])):.1f})"
         for shards in indexes
     ]
-    print(f"{search['method']:8} {search['view'] or 'default':8} {'; '.join(told)}", flush=True)
+    name = search["method"] if search["fill"] else f"{search['method']}, fill=False"
+    print(f"{name:20} {'; '.join(told)}", flush=True)
 
 
 def main() -> None:
@@ -88,9 +88,10 @@ def main() -> None:
             f"{shards} shards: {counts['chunks']} passages, {time.process_time() - began:.0f} CPU-s",
             flush=True,
         )
+    compare(indexes, questions, method="walk", fill=True)
     for method in indexes[1].methods:
-        for view in VIEWS:
-            compare(indexes, questions, method=method, view=view)
+        for fill in (True, False):
+            compare(indexes, questions, method=method, fill=fill)
 
 
 if __name__ == "__main__":

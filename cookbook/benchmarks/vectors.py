@@ -5,8 +5,8 @@
         [--stores simple,in_memory,lc_qdrant,li_qdrant,lc_chroma,li_chroma,lc_pgvector]
         [--postgres postgresql://USER@HOST:PORT/DATABASE]
 
-DATA_FOLDER holds `corpus.jsonl` and `questions.jsonl`. Of each question and method both views are compared,
-10 hits each: how many have the same ids in the same order. Times are CPU of the process, which with local
+DATA_FOLDER holds `corpus.jsonl` and `questions.jsonl`. Of each question the walk's passages and each method's own
+nodes are compared, 10 hits each: how many have the same ids in the same order. Times are CPU of the process, which with local
 stores has their part in it; `first` is a question that was not asked before, `again` the same one later.
 """
 
@@ -112,10 +112,11 @@ def read(folder: Path, passages: int, questions: int) -> tuple[list[sg.Document]
 
 def compare(plain: sg.Index, other: sg.Index, questions: list[str]) -> str:
     same, spent = 0, {"plain": [], "first": [], "again": []}
-    asked = [(q, method, view) for q in questions for method in METHODS for view in ("nodes", "chunks")]
-    for question, method, view in asked:
+    ways = [{"method": "walk"}, *({"method": method, "fill": False} for method in METHODS)]
+    asked = [(question, way) for question in questions for way in ways]
+    for question, way in asked:
         for name, index in (("plain", plain), ("first", other), ("again", other)):
-            found, seconds = timed(partial(index.retrieve, question, 10, view, method=method))
+            found, seconds = timed(partial(index.retrieve, question, 10, **way))
             spent[name].append(1e3 * seconds)
             ids = [hit.id for hit in found.hits]
             if name == "plain":

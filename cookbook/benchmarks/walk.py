@@ -60,9 +60,7 @@ def real(folders: list[str], sizes: list[int]) -> None:
         )
         with tempfile.TemporaryDirectory() as folder:
             chunks = list(islice(pieces, size))
-            index = sg.build_index(
-                chunks, "lshtree", path=Path(folder) / "idx", embedder=HashingEmbedder(384)
-            )
+            index = sg.build_index(chunks, path=Path(folder) / "idx", embedder=HashingEmbedder(384))
             report(index, questions[:QUESTIONS], len(chunks))
             index.close()
 

@@ -299,7 +299,7 @@ def through_llama_index(model: LlamaIndexModel, corpus: Sequence[sg.Document], t
 
 def by_name(name: str, corpus: Sequence[sg.Document], table: Table) -> None:
     with table.row("by name: build") as failures:
-        index = sg.build_index(corpus[:-1], llm=name, config=CONFIG, progress=False)
+        index = sg.build_index(corpus[:-1], "lshtree", llm=name, config=CONFIG, progress=False)
         failures += _failures(index)
     with table.row("by name: insert one") as failures:
         failures += index.insert(corpus[-1:]).failures

@@ -390,14 +390,9 @@ class Asking:
 
     def _method(self, arguments: SearchArguments) -> str:
         """The way of searching that is meant; `ValueError` for an argument that it ignores."""
-        method = WALK if arguments.view == "chunks" else self.reader.method_name(arguments.method)
-        if method != WALK and arguments.rank != "walk":
-            raise ValueError(
-                f"rank={arguments.rank!r} orders passages, and {method} ranks its own nodes: pass "
-                'view="chunks" for passages alone'
-            )
-        if method == WALK and not arguments.fill:
-            raise ValueError("fill=False leaves passages out, and the walk finds nothing else: name a method")
+        named = self.reader.method_name(arguments.method)
+        method = WALK if arguments.view == "chunks" else named
+        check_used(method, arguments)
         return method
 
     def _checked(self, given: Retrieval, arguments: SearchArguments) -> Retrieval:
@@ -428,6 +423,17 @@ def check_question(text: object) -> None:
         raise TypeError(f"the question must be a string, not {type(text).__name__}{hint}")
     if not text.strip():
         raise ValueError(f"the question is blank: {text!r}; give the words to search for")
+
+
+def check_used(method: str, arguments: SearchArguments) -> None:
+    """Raise `ValueError` for an argument that this way of searching ignores."""
+    if method != WALK and arguments.rank != "walk":
+        raise ValueError(
+            f"rank={arguments.rank!r} orders passages, and {method} ranks its own nodes: pass "
+            'view="chunks" for passages alone'
+        )
+    if method == WALK and not arguments.fill:
+        raise ValueError("fill=False leaves passages out, and the walk finds nothing else: name a method")
 
 
 def positive(name: str, value: int) -> int:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,10 @@ from stratagraph._reader import Reader
 from stratagraph._search_options import check_search_options
 from stratagraph.config import Config
 from stratagraph.errors import StratagraphError
+from stratagraph.methods import WALK
 from stratagraph.pipeline.extraction.stage import NAME as EXTRACTION
 from stratagraph.pipeline.graph import NAME as GRAPH
-from stratagraph.question import Question, View
+from stratagraph.question import Question
 from stratagraph.store import verify
 from stratagraph.store.node_records import FOLDER as NODES
 from stratagraph.store.shards import is_sharded, verify_shards
@@ -49,6 +50,7 @@ def inspected(snapshot: Snapshot) -> Iterator[str]:
     for listing in (_listing.entities, _listing.relations, _listing.units):
         yield from _tried(f"{NODES}/{GRAPH}", partial(_read, listing, snapshot))
     reader = Reader(snapshot)
+    yield from _tried(_part(GRAPH), partial(_asked, reader, WALK))
     for method in reader.methods:
         unsound = list(_tried(_part(method), partial(_asked, reader, method)))
         yield from unsound or _tried(
@@ -78,5 +80,5 @@ def _asked(reader: Reader, method: str) -> None:
     corpus = reader.snapshot
     text = corpus.texts([0])[0][:_LONGEST] if corpus.size else "nothing"
     vector = np.array(corpus.vectors[0]) if corpus.size else np.ones(corpus.manifest.dimension, np.float32)
-    for view in get_args(View):
-        reader.search(Question(text, vector, 1, view, method, check_search_options(method, {})))
+    options = check_search_options(method, {})
+    reader.search(Question(text, vector, 1, method, options, fill=method == WALK))

@@ -70,7 +70,7 @@ def check_search_options(method: str, options: Mapping[str, Any]) -> Any:
     if unknown := sorted(set(options) - set(known)):
         raise TypeError(
             f"a search has no argument {unknown[0]!r}: it takes k, {', '.join(SEARCH_ARGUMENTS)}, and with "
-            f"{method} {', '.join(known)}"
+            f"{method} {', '.join(known) or 'no more'}"
         )
     return get_way(method).options_type(**options)
 

@@ -26,7 +26,7 @@ Guided = bool | Literal["choice", "overview"]
 GUIDED: tuple[Guided, ...] = (False, True, "choice", "overview")
 SHARED_OPTIONS = ("decompose", "fill", "guided", "guided_steps", "min_score", "rank", "rerank")
 """How to search, with every method; a method's own options come beside these."""
-SEARCH_ARGUMENTS = ("view", "where", "method", *SHARED_OPTIONS)
+SEARCH_ARGUMENTS = ("method", "view", "where", *SHARED_OPTIONS)
 """All that a search takes beside the question, `k` and the method's own options."""
 Length = Literal["brief", "full"]
 LENGTHS: tuple[Length, ...] = get_args(Length)

@@ -5,7 +5,7 @@
 An index is built with all four methods, small, but with the sketches and links that large ones have. Every
 alteration gets a process of its own, with bounds on its CPU time and memory. There an array of an opened
 generation is replaced in memory (so that no checksum is in the way), and questions are asked of all methods
-that read it, in both views, with and without a filter; if they are answered, a document is put into a copy
+that read it and of the walk, with and without a filter; if they are answered, a document is put into a copy
 that nobody asked before. The outcomes, from bad to good:
 
 crash      the process ended by a signal

@@ -38,7 +38,7 @@ def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
     def ask() -> None:
         while not stop.is_set():
             index.retrieve("Who steers the Aurora?", k=3)
-            index.retrieve("Who steers the Aurora?", k=3, view="nodes", where=lambda metadata: True)
+            index.retrieve("Who steers the Aurora?", k=3, fill=False, where=lambda metadata: True)
 
     def open_and_ask() -> None:
         while not stop.is_set():
@@ -66,6 +66,6 @@ def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
 
 def _asked(index: sg.Index, kind: str) -> Any:
     if kind == "ask":
-        index.retrieve("Who steers the Aurora?", k=3, view="nodes", where=lambda metadata: True)
+        index.retrieve("Who steers the Aurora?", k=3, fill=False, where=lambda metadata: True)
         return answers(index)
     return index.insert(documents(os.getpid() % 500, os.getpid() % 500 + 1)).documents

@@ -132,7 +132,7 @@ def life(folder: Path, kind: str, seed: int) -> None:
         _change(index, count, chance)
     with sg.open_index(folder, llm=Answering(), embedder=FakeEmbedder()) as index:
         _change(index, count + 10, chance)
-        assert index.retrieve("ferry captain", k=8, view="nodes").hits
+        assert index.retrieve("ferry captain", k=8, fill=False).hits
 
 
 def _change(index: sg.Index, start: int, chance: random.Random) -> None:

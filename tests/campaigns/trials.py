@@ -61,9 +61,9 @@ def answers(index: sg.Index) -> str:
     """A digest of what the index answers and lists."""
     found: list[Any] = [sorted(index.documents().items(), key=str)]
     for method in index.methods:
-        for view in ("nodes", "chunks"):
+        for way in ({}, {"fill": False}, {"view": "chunks"}):
             for question in QUESTIONS:
-                for hit in index.retrieve(question, k=5, method=method, view=view).hits:
+                for hit in index.retrieve(question, k=5, method=method, **way).hits:
                     found.append([hit.id, round(hit.score, 4), hit.text, list(hit.sources)])
         found.append([[node.id, node.text, list(node.sources)] for node in index.nodes(method)])
     found.append([[each.id, each.description, list(each.sources)] for each in index.entities()])

@@ -50,7 +50,13 @@ class Untouched:
         ("archrag?build.clustering=none", "no clustering 'none'"),
         ("noderag?steps=2.5", "steps must be a whole number, not 2.5"),
         ("noderag?decompose=7", "decompose must be False"),
-        ("noderag/nodes?rank=bm25", 'leave view="nodes" out'),
+        ("noderag?rank=bm25", "rank='bm25' orders passages, and noderag ranks its own nodes"),
+        ("noderag/nodes?rank=bm25", "rank='bm25' orders passages"),
+        ("walk?fill=false", "the walk finds nothing else"),
+        ("lshtree/chunks?fill=false", "the walk finds nothing else"),
+        ("lshtree/chunks?mode=per_level", "no argument 'mode'"),
+        ("walk?mode=hi", "no argument 'mode'"),
+        ("walk?build.size=1", "nothing is built for the walk"),
         ("lshtree?where=x", "a filter must be a mapping"),
         ('lshtree?where={"$x":1}', r"unknown operator '\$x'"),
         ("lshtree?levels=1.5", "whole number"),
@@ -71,7 +77,7 @@ def test_what_is_allowed_passes() -> None:
 
     names = [
         'noderag?mode=entry&names=false&types=["S","A","H"]&own_prompt=true',
-        'lshtree/chunks?rank=hybrid&fill=false&where={"year": {"$gte": 1901}}',
+        'walk?rank=hybrid&where={"year": {"$gte": 1901}}',
         "archrag?build.clustering=spectral&build.augmentation=none&own_prompt=true",
         "hipporag2?recognition=null&passage_weight=0",
         "hipporag?synonymy=2&damping=0.1",

@@ -16,7 +16,11 @@ def test_a_name_holds_a_view_and_options() -> None:
     assert wanted == RowName(
         "archrag", "nodes", {"levels": [0, 1], "mode": "direct", "relations": False}, own_prompt=True
     )
-    assert RowName.of("hirag/default", "chunks").asked_view is None
+    assert RowName.of("hirag/default", "chunks").search == {"method": "hirag"}
+    assert RowName.of("hirag?rank=bm25", "chunks").search == {"method": "walk", "rank": "bm25"}
+    assert RowName.of("hirag", "nodes").search == {"method": "hirag", "fill": False}
+    for view in ("default", "chunks", "nodes"):
+        assert RowName.of("walk", view).search == {"method": "walk"}, "it has passages and nothing else"
     assert RowName.of("hirag?own_prompt=true", "chunks").view == "nodes", "its own way, unless said otherwise"
     assert RowName.of("hirag/chunks?own_prompt=true", "nodes").view == "chunks"
     names = 'dense, archrag?levels=[0,1] ,noderag?limits={"T": 1, "S": 2},bm25'
@@ -40,7 +44,7 @@ def test_methods_are_measured_with_their_own_options() -> None:
     rows = [
         "lshtree/nodes",
         "lshtree/nodes?mode=per_level",
-        "lshtree/nodes?mode=per_level&k_per_level=1&fill=false",
+        "lshtree/nodes?mode=per_level&k_per_level=1",
         "lshtree/default",
     ]
     found = evaluate("demo", rows, k=(2, 5), budgets=(), embedder=FakeEmbedder(), reference="lshtree/nodes")

@@ -268,7 +268,7 @@ def test_passages_are_ranked_as_asked(index: sg.Index, rank: str) -> None:
             for each in (index, asked):
                 assert {one["rank"] for one in each.answer(QUESTION, 5, rank=rank).retrieval.trace} == {rank}
         with pytest.raises(ValueError, match=f"rank='{rank}' orders passages alone"):
-            index.retrieve(QUESTION, view="nodes", rank=rank)
+            index.retrieve(QUESTION, fill=False, rank=rank)
     with pytest.raises(ValueError, match="rank must be one of walk, bm25, dense, hybrid"):
         index.retrieve(QUESTION, rank="best")
     with pytest.raises(TypeError, match=r"rerank must have rerank\(question, texts\)"):
@@ -279,7 +279,7 @@ def test_langchain_hands_the_parts_of_hirag_on(embedder: CountingEmbedder) -> No
     from langchain_stratagraph import BridgeRetriever
 
     with sg.build_index(documents(30), "hirag", embedder=embedder, progress=False) as core:
-        retriever, model = BridgeRetriever(index=core, k=12, view="nodes"), Writer()
+        retriever, model = BridgeRetriever(index=core, k=12, fill=False), Writer()
         found = retriever.invoke(QUESTION)
         retriever.as_answer_runnable(llm=model).invoke({"question": QUESTION, "documents": found})
         assert "## Local knowledge" in model.prompts[-1]

@@ -67,16 +67,16 @@ def opened(index: sg.Index, embedder: CountingEmbedder, model: Any, **options: A
     return sg.open_index(index.path, llm=model, embedder=embedder, **options)
 
 
-@pytest.mark.parametrize("view", [None, "nodes", "chunks"])
+@pytest.mark.parametrize("way", [{}, {"fill": False}, {"method": "walk"}], ids=str)
 def test_each_step_is_searched_for_and_the_rankings_are_fused(
-    index: sg.Index, embedder: CountingEmbedder, view: Any
+    index: sg.Index, embedder: CountingEmbedder, way: dict[str, Any]
 ) -> None:
     with opened(index, embedder, splitting()) as asked:
         before = embedder.questions
-        found = asked.retrieve(QUESTION, k=6, view=view, decompose="questions")
+        found = asked.retrieve(QUESTION, k=6, **way, decompose="questions")
         assert embedder.questions - before == 3
-        alone = [asked.retrieve(text, k=6, view=view) for text in (QUESTION, *STEPS)]
-        later = asyncio.run(asked.aretrieve(QUESTION, k=6, view=view, decompose="questions"))
+        alone = [asked.retrieve(text, k=6, **way) for text in (QUESTION, *STEPS)]
+        later = asyncio.run(asked.aretrieve(QUESTION, k=6, **way, decompose="questions"))
     assert [hit.id for hit in found] == [hit.id for hit in later]
     assert len(found.hits) == 6
     assert len({hit.id for hit in found}) == 6
@@ -92,7 +92,7 @@ def test_each_step_is_searched_for_and_the_rankings_are_fused(
 
 def test_what_only_a_step_asks_for_is_found(index: sg.Index, embedder: CountingEmbedder) -> None:
     with opened(index, embedder, splitting(["newest pier Elmworth"])) as asked:
-        found = asked.retrieve("Who paints boats?", k=3, view="chunks", decompose="questions")
+        found = asked.retrieve("Who paints boats?", k=3, method="walk", decompose="questions")
     assert "buried" in [hit.documents[0] for hit in found]
 
 
@@ -106,7 +106,7 @@ def test_a_question_of_one_step_is_searched_for_as_it_is(index: sg.Index, embedd
 def test_no_more_steps_than_stated(index: sg.Index, embedder: CountingEmbedder) -> None:
     before = embedder.questions
     with opened(index, embedder, splitting([f"Where is pier {n}?" for n in range(20)])) as asked:
-        found = asked.retrieve(QUESTION, view="chunks", decompose="questions")
+        found = asked.retrieve(QUESTION, method="walk", decompose="questions")
     assert (found.usage.calls, embedder.questions - before) == (1, 1 + MOST)
 
 
@@ -146,9 +146,9 @@ class Reversed:
 
 def test_a_reranker_sees_what_all_steps_found(index: sg.Index, embedder: CountingEmbedder) -> None:
     with opened(index, embedder, splitting()) as asked:
-        options: dict[str, Any] = {"view": "chunks", "decompose": "questions"}
+        options: dict[str, Any] = {"method": "walk", "decompose": "questions"}
         found = asked.retrieve(QUESTION, k=4, rerank=Reversed(), **options)
-        candidates = asked.retrieve(QUESTION, k=16, fill=False, **options)
+        candidates = asked.retrieve(QUESTION, k=16, **options)
     assert [hit.id for hit in found] == [hit.id for hit in candidates.hits[::-1][:4]]
 
 

@@ -138,13 +138,13 @@ GRAPHS = {
 def test_strange_graphs_and_vectors(name: str, spoil: Any) -> None:
     index = built(GRAPHS[name], embedder=FakeEmbedder() if spoil is None else _Embedder(spoil))
     assert_hierarchy(index)
-    for view in ("nodes", "chunks"):
-        found = index.retrieve("Who does thing a0 meet?", k=4, view=view)
+    for way in ({}, {"fill": False}, {"method": "walk"}):
+        found = index.retrieve("Who does thing a0 meet?", k=4, **way)
         assert all(np.isfinite(hit.score) for hit in found)
         assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
         if spoil is None:
-            known = len(tables(index)[1]) + len(GRAPHS[name]["documents"])
-            assert len(found) >= (min(4, known) if view == "nodes" else 1)
+            known = len(tables(index)[1]) + (0 if "fill" in way else len(GRAPHS[name]["documents"]))
+            assert len(found) >= (1 if "method" in way else min(4, known))
 
 
 def test_no_entities_leaves_passages() -> None:
@@ -290,7 +290,7 @@ def test_a_community_of_one_costs_no_call_and_is_not_found_twice() -> None:
 def test_every_level_is_found_and_can_be_chosen() -> None:
     index = built(clustered(40, 6))
     assert len(levels_of(index)) >= 2
-    found = index.retrieve("topic c2 a", k=12, view="nodes")
+    found = index.retrieve("topic c2 a", k=12, fill=False)
     assert {hit.level for hit in found} == set(range(1 + len(levels_of(index))))
     for level in range(1 + len(levels_of(index))):
         hits = index.retrieve("topic c2 a", k=5, levels=(level,)).hits
@@ -356,8 +356,8 @@ def test_settings_of_the_index_hold_through_updates(settings: dict[str, Any]) ->
 
     def agrees() -> bool:
         question = documents(8)[7].text
-        scanned = index.retrieve(question, k=5, view="nodes", where=lambda metadata: True)
-        return index.retrieve(question, k=5, view="nodes").hits[0].id == scanned.hits[0].id
+        scanned = index.retrieve(question, k=5, fill=False, where=lambda metadata: True)
+        return index.retrieve(question, k=5, fill=False).hits[0].id == scanned.hits[0].id
 
     for change in (
         lambda: None,
@@ -640,8 +640,8 @@ def test_the_index_is_brought_up_to_date_and_finds_what_a_scan_finds() -> None:
     index.delete([documents(8)[7].id])
     assert 0 < after_insert < changes()
     for question in [document.text for document in documents(82)[::9]]:
-        fast = index.retrieve(question, k=15, view="nodes")
-        scanned = index.retrieve(question, k=15, view="nodes", where=lambda metadata: True)
+        fast = index.retrieve(question, k=15, fill=False)
+        scanned = index.retrieve(question, k=15, fill=False, where=lambda metadata: True)
         assert [hit.id for hit in fast] == [hit.id for hit in scanned]
     index.delete([document.id for document in documents(70)[10:]])
     assert changes() == 0

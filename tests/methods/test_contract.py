@@ -336,10 +336,10 @@ def test_nothing_of_a_deleted_document_stays(call: Caller, method: str, tmp_path
     assert traces_of(tmp_path / "idx", "secret-id") == []
 
 
-@pytest.mark.parametrize("view", ["nodes", "chunks"])
-def test_a_filter_never_leaks_through_a_summary(call: Caller, method: str, view: str) -> None:
+@pytest.mark.parametrize("way", [{}, {"fill": False}, {"method": "walk"}], ids=str)
+def test_a_filter_never_leaks_through_a_summary(call: Caller, method: str, way: dict[str, Any]) -> None:
     index = call.build(documents(60), method=method, llm=CountingModel())
-    found = call(index, "retrieve", "ferry captain rope", k=40, view=view, where={"topic": "orchard"})
+    found = call(index, "retrieve", "ferry captain rope", k=40, where={"topic": "orchard"}, **way)
     allowed = {document.id for document in documents(60) if document.metadata["topic"] == "orchard"}
     assert found.hits
     for hit in found:

@@ -45,7 +45,7 @@ def test_options_speak_of_the_methods_own_ranking(index: sg.Index) -> None:
         "archrag": {"relations": False},
         "lshtree": {"mode": "per_level"},
     }[index.methods[0]]
-    ids = [hit.id for hit in index.retrieve(QUESTION, k=9, view="nodes", **option)]
+    ids = [hit.id for hit in index.retrieve(QUESTION, k=9, fill=False, **option)]
     assert [hit.id for hit in index.retrieve(QUESTION, k=9, **option)] == ids
     bare = index.retrieve(QUESTION, k=9, fill=False)
     assert bare.view == "nodes"

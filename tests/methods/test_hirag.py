@@ -205,7 +205,7 @@ def test_one_community_that_contains_everything():
     )
     check(built, max_community=10_000)
     assert built.stats()["methods"]["hirag"]["communities"]["0"] < 5
-    assert {entry.get("part") for entry in built.retrieve("ferry captain", k=12, view="nodes").trace} >= {
+    assert {entry.get("part") for entry in built.retrieve("ferry captain", k=12, fill=False).trace} >= {
         "local",
         "global",
     }
@@ -214,7 +214,7 @@ def test_one_community_that_contains_everything():
 def test_key_entities_that_cannot_be_reached():
     apart = ["Aldo met Berta. " * 3, "Carlo met Dora. " * 3]
     built = build(apart, {"max_layers": 0})
-    found = built.retrieve("Aldo Berta Carlo Dora", k=6, view="nodes")
+    found = built.retrieve("Aldo Berta Carlo Dora", k=6, fill=False)
     told = found.trace[0]["bridge"]
     assert told["unreachable"] >= 1
     assert all(

@@ -32,7 +32,7 @@ def test_parts_and_modes(index):
         "global": {"global"},
         "bridge": {"bridge"},
     }.items():
-        found = index.retrieve(question, k=10, view="nodes", mode=mode)
+        found = index.retrieve(question, k=10, fill=False, mode=mode)
         assert len(found) == 10
         scores = [hit.score for hit in found]
         assert scores == sorted(scores, reverse=True)
@@ -62,8 +62,8 @@ def test_quotas_share_out_k(index):
     found = index.retrieve(question, k=10, quotas=[1, 0, 1])
     parts = [entry["part"] for entry in found.trace]
     assert parts.count("local") == parts.count("global") == 5
-    everything = index.retrieve(question, k=20, view="nodes")
-    assert [hit.id for hit in index.retrieve(question, k=7, view="nodes")] == [
+    everything = index.retrieve(question, k=20, fill=False)
+    assert [hit.id for hit in index.retrieve(question, k=7, fill=False)] == [
         hit.id for hit in everything.hits[:7]
     ]
     assert [entry["part"] for entry in everything.trace[:5]] == [
@@ -118,7 +118,7 @@ def test_the_best_triple_of_the_bridge_is_always_a_result(index):
         alone = index.retrieve(question, k=40, mode="bridge", fill=False)
         best = next(hit.id for hit in alone if hit.kind == "relation")
         for k in (2, 4, 10, 40):
-            assert best in {hit.id for hit in index.retrieve(question, k=k, view="nodes")}
+            assert best in {hit.id for hit in index.retrieve(question, k=k, fill=False)}
 
 
 @pytest.mark.parametrize(

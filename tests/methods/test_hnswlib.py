@@ -59,9 +59,9 @@ def test_it_finds_what_our_search_finds(tmp_path: Any) -> None:
 def test_the_nodes_of_methods_are_searched_through_it() -> None:
     with built(SETTINGS, METHODS) as index, built(None, "lshtree") as ours:
         for method in METHODS:
-            assert len(index.retrieve(QUESTION, method=method, view="nodes", k=7)) == 7
-        found = hits(index, method="lshtree", view="nodes", k=5)
-        assert found == hits(ours, method="lshtree", view="nodes", k=5)
+            assert len(index.retrieve(QUESTION, method=method, fill=False, k=7)) == 7
+        found = hits(index, method="lshtree", fill=False, k=5)
+        assert found == hits(ours, method="lshtree", fill=False, k=5)
 
 
 def test_without_the_package_a_build_names_the_pip_line(without_hnswlib: None) -> None:

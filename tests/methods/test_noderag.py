@@ -307,8 +307,8 @@ def test_the_full_method_returns_retrievable_types_within_their_limits(index: sg
 def test_cross_nodes_have_their_places(index: sg.Index) -> None:
     """ERRATA N9: the types take turns, and what the walk found is among the first results."""
     question = "Where did Ada meet Guest 3?"
-    whole = index.retrieve(question, k=30, view="nodes", fill=False)
-    first = index.retrieve(question, k=10, view="nodes", fill=False)
+    whole = index.retrieve(question, k=30, fill=False)
+    first = index.retrieve(question, k=10, fill=False)
     assert [hit.id for hit in whole.hits[:10]] == [hit.id for hit in first]
     assert sum("entry" not in told for told in first.trace) >= 4
     assert all(told["received"] <= told["mass"] + 1e-6 for told in first.trace)
@@ -360,8 +360,8 @@ def test_entry_points_alone_are_in_no_walk(index: sg.Index) -> None:
     ids=str,
 )
 def test_ablations(index: sg.Index, options: dict[str, Any]) -> None:
-    for view in ("nodes", "chunks"):
-        assert len(index.retrieve("Where did Ada meet Guest 3?", k=10, view=view, **options)) == 10
+    for fill in (True, False):
+        assert len(index.retrieve("Where did Ada meet Guest 3?", k=10, fill=fill, **options)) == 10
 
 
 def test_types_that_are_asked_for_are_all_that_comes(index: sg.Index) -> None:
@@ -495,8 +495,7 @@ def _attributes(index: sg.Index) -> list[Any]:
 
 def test_a_question_with_no_known_entity_and_no_close_vector(index: sg.Index) -> None:
     for text in ("Zzyzx?", "?!"):
-        for view in ("nodes", "chunks"):
-            assert len(index.retrieve(text, k=5, view=view, similar=0)) in (0, 5)
+        assert len(index.retrieve(text, k=5, similar=0, fill=False)) in (0, 5)
     assert len(index.retrieve("Zzyzx qwfp?", k=5)) == 5
 
 
@@ -525,15 +524,15 @@ def test_a_graph_without_relations_communities_or_attributes() -> None:
     assert nodes["R"] == nodes["A"] == nodes["H"] == nodes["O"] == 0
     for options in ({}, {"mode": "entry"}, {"entry_types": ("A", "H")}, {"semantic_edges": False}):
         assert len(index.retrieve("Where is Thing3?", k=6, **options)) == 6
-    assert index.retrieve("Where is Thing3?", k=1, view="chunks").hits[0].documents == ("d3",)
+    assert index.retrieve("Where is Thing3?", k=1, method="walk").hits[0].documents == ("d3",)
 
 
 def test_no_entities_at_all() -> None:
     documents = [sg.Document(f"d{n}", f"lower case words only {n}") for n in range(3)]
     index = plain(documents, {document.id: Extraction() for document in documents})
     assert index.stats()["methods"]["noderag"]["nodes"]["N"] == 0
-    for view in ("nodes", "chunks"):
-        assert len(index.retrieve("words", k=3, view=view)) == 3
+    for way in ({}, {"fill": False}, {"method": "walk"}):
+        assert len(index.retrieve("words", k=3, **way)) == 3
 
 
 def test_self_relations_and_parallel_relations() -> None:

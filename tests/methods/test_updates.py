@@ -44,7 +44,7 @@ def test_an_insert_embeds_only_new_texts(method: str, with_model: bool, tmp_path
     ).close()
     embedder = RecordingEmbedder()
     with sg.open_index(path, llm=llm, embedder=embedder) as index:
-        before = {hit.text for hit in index.retrieve("ferry rope tide", k=10_000, view="nodes").hits}
+        before = {hit.text for hit in index.retrieve("ferry rope tide", k=10_000, fill=False).hits}
         index.insert(documents(3, start=60))
     assert embedder.given
     assert not before & set(embedder.given)

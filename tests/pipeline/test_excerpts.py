@@ -31,7 +31,7 @@ def test_a_statement_is_shown_once_and_its_passages_are_the_sources(
     index: sg.Index, method: str, question: str
 ) -> None:
     texts = {chunk.id: " ".join(chunk.text.split()) for each in index.chunks().values() for chunk in each}
-    found = index.retrieve(question, k=12, method=method, view="nodes")
+    found = index.retrieve(question, k=12, method=method, fill=False)
     assert len(found) == 12
     shown = []
     for hit in found:
@@ -68,11 +68,11 @@ def test_statements_end_before_the_next_begins() -> None:
 
 def test_all_of_a_text_can_be_had(index: sg.Index) -> None:
     texts = {node.id: node.text for node in index.nodes("archrag")}
-    found = index.retrieve(QUESTIONS[0], k=20, method="archrag", view="nodes", whole=True)
+    found = index.retrieve(QUESTIONS[0], k=20, method="archrag", fill=False, whole=True)
     reports = [hit for hit in found if hit.kind == "community"]
     assert reports
     assert all(hit.text == texts[hit.id] for hit in reports)
-    focused = index.retrieve(QUESTIONS[0], k=20, method="archrag", view="nodes")
+    focused = index.retrieve(QUESTIONS[0], k=20, method="archrag", fill=False)
     assert any(hit.text != texts[hit.id] for hit in focused if hit.kind == "community")
     with pytest.raises(TypeError, match="whole must be True or False"):
         index.retrieve(QUESTIONS[0], method="hirag", whole="yes")
@@ -82,7 +82,7 @@ def test_what_a_model_wrote_is_shown_as_it_is() -> None:
     given, model = contract.documents(40), contract.CountingModel()
     with sg.build_index(given, "archrag", llm=model, embedder="hashing", progress=False) as written:
         texts = {node.id: node.text for node in written.nodes()}
-        found = written.retrieve("the ferry captain and the apple blossom", k=20, view="nodes")
+        found = written.retrieve("the ferry captain and the apple blossom", k=20, fill=False)
         reports = [hit for hit in found if hit.id in texts]
         assert reports
         assert all(hit.text == texts[hit.id] for hit in reports)

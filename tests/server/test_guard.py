@@ -234,9 +234,7 @@ def test_only_options_of_the_method_pass(client: Client, path: str, options: dic
     assert refused.status_code == 422
     assert refused.json()["error"] in ("ValueError", "WrongRequest")
     assert model.calls == 0
-    accepted = server.post(
-        "/api/search", json={**QUESTION, "view": "nodes", "options": {"mode": "collapsed"}}
-    )
+    accepted = server.post("/api/search", json={**QUESTION, "options": {"mode": "collapsed"}})
     assert accepted.status_code == 200
 
 

@@ -45,12 +45,12 @@ def built(path: Path, vectors: Any = None, method: Any = METHODS, towns: int = 4
 
 
 def found(index: sg.Index, where: Any = None, k: int = 10) -> list[tuple[str, ...]]:
-    """The ids that each question, method and view finds, in order."""
+    """The ids that each question and way of searching finds, in order."""
+    own = [{"method": method, "fill": fill} for method in index.methods for fill in (True, False)]
     return [
-        tuple(hit.id for hit in index.retrieve(question, k, view, where, method).hits)
+        tuple(hit.id for hit in index.retrieve(question, k, where=where, **way).hits)
         for question in QUESTIONS
-        for method in index.methods
-        for view in ("nodes", "chunks", None)
+        for way in [{"method": "walk"}, *own]
     ]
 
 

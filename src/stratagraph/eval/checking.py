@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import NamedTuple, get_args
 
-from stratagraph._asking import SearchArguments
+from stratagraph._asking import SearchArguments, check_used
 from stratagraph._search_options import check_search_options
 from stratagraph.config import Config
 from stratagraph.errors import MissingExtra
@@ -49,12 +49,13 @@ def _check_method(wanted: RowName, config: Config) -> None:
     for key, instead in _SAID_ELSEWHERE.items():
         if key in wanted.options:
             raise ValueError(f"{key!r} is no option of a row: {instead}")
-    shared = {key: wanted.options[key] for key in SHARED_OPTIONS if key in wanted.options}
-    SearchArguments(**shared)
-    own = {key: value for key, value in wanted.options.items() if key not in (*SHARED_OPTIONS, "where")}
-    check_search_options(wanted.ranker, own)
-    if "where" in wanted.options:
-        compile_where(wanted.options["where"])
+    search = dict(wanted.search)
+    method, where = search.pop("method"), search.pop("where", None)
+    shared = {key: search.pop(key) for key in SHARED_OPTIONS if key in search}
+    check_used(method, SearchArguments(**shared))
+    check_search_options(method, search)
+    if where is not None:
+        compile_where(where)
     if wanted.ranker == WALK and wanted.build:
         raise ValueError(f"nothing is built for the walk, so that it has no settings {BUILD}...")
     settings_of(wanted, config)

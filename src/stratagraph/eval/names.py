@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stratagraph.methods import WALK
+
 DEFAULT_VIEW = "default"
 EVAL_VIEWS = (DEFAULT_VIEW, "chunks", "nodes")
-"""What rows return: of this package's methods what they return by default, the walk's passages, or the
-method's own ranking (`fill=False`); of baselines passages, unless it says `nodes`."""
+"""What rows of a method return: what it returns by default, the walk's passages, or its own ranking
+(`fill=False`). The walk has passages alone, and so do baselines, unless it says `nodes`."""
 OWN_PROMPT = "own_prompt"
 """Option of a row that answers by the method's own prompts instead of the prompt for all."""
 BUILD = "build."
@@ -72,8 +74,9 @@ class RowName:
     @property
     def search(self) -> Mapping[str, Any]:
         """Arguments of `Index.retrieve`."""
-        shown: dict[str, dict[str, Any]] = {"chunks": {"view": "chunks"}, "nodes": {"fill": False}}
-        return {"method": self.ranker, **shown.get(self.view, {}), **self.options}
+        method = WALK if self.view == "chunks" else self.ranker
+        own = {"fill": False} if self.view == "nodes" and method != WALK else {}
+        return {"method": method, **own, **self.options}
 
 
 def split_names(text: str) -> tuple[str, ...]:
