@@ -16,12 +16,12 @@ import numpy as np
 from cachetools import LRUCache
 
 from stratagraph._checks import UNNAMED, blamed, check_method, checked_graph
-from stratagraph._hits import HitMaker, ItemReader, SnapshotItems, grouped
+from stratagraph._hits import HitMaker, ItemReader, RankedItems, SnapshotItems, grouped
 from stratagraph._locks import Lock, cached_property
 from stratagraph.errors import Damaged, MethodMissing
 from stratagraph.kernels.topk import TopK
 from stratagraph.methods import NAMES, WALK, get_method, get_way
-from stratagraph.methods.base import Description, Opened, Ranking, Searcher
+from stratagraph.methods.base import Description, Opened, Origin, Ranking, Searcher
 from stratagraph.pipeline.checks import Checks, damage
 from stratagraph.pipeline.drift import DRIFT
 from stratagraph.pipeline.evidence import Background
@@ -29,7 +29,7 @@ from stratagraph.pipeline.excerpts import Excerpts
 from stratagraph.pipeline.filters import compile_where
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.nearest import HnswlibConfig, Nearest
-from stratagraph.pipeline.ranking import interleaved, labelled
+from stratagraph.pipeline.ranking import interleaved, labelled, taken
 from stratagraph.pipeline.walk import SIMILAR_PASSAGES, PassageWalk, Provenance, Similar
 from stratagraph.protocols import Vectors
 from stratagraph.question import Allowed, Mask, Question, Sources, Where
@@ -41,7 +41,7 @@ from stratagraph.store.snapshot import Snapshot
 PASSAGES = "chunks"
 """Name under which the arrays of `Nearest` over the corpus' vectors are kept."""
 MORE = 3
-"""Times as many results are ranked where some of the first repeat others."""
+"""Times as many nodes are ranked where some of the first repeat others."""
 SAMPLE = 2048
 """Passages of which the similarities to general questions are taken."""
 
@@ -135,22 +135,36 @@ class Answering(ABC):
         if question.method == WALK or not question.fill:
             return self._hits.all_of(found)
         groups = grouped(found.items, found.redundant)
-        if len(groups) < question.k <= len(found):  # some repeat others: once more, with room for these
-            found = reader.read(self._ranked(replace(question, k=MORE * question.k)))
-            groups = grouped(found.items, found.redundant)
+        if len(groups) < question.k <= len(found):  # some repeat others: once more, with others for these
+            found = reader.read(self._ranked(question, MORE))
+            groups = grouped(found.items, self._dropped(found))
         return self._hits.of_groups(found, groups, question.k)
 
-    def _ranked(self, question: Question) -> Ranking:
-        """The walk's passages; with a method its own nodes, among which passages have a share."""
+    def _ranked(self, question: Question, times: int = 1) -> Ranking:
+        """The walk's passages; with a method its own nodes, among which passages have a share.
+
+        There are `times` as many nodes as are wanted, so that others take the places of those that repeat a
+        better hit, and passages the places that are left then.
+        """
         if question.method == WALK:
             return self._passages(question)
-        found = self._searcher(question.method).nodes(question)
+        nodes = self._searcher(question.method).nodes(replace(question, k=times * question.k))
         if not question.mixed:
-            return found
+            return nodes
         written, extractive = get_method(question.method).passages
         share = written if self._written(question.method) else extractive
-        parts = labelled(self._passages(question), "passages"), labelled(found, question.method)
-        return interleaved(parts, [share, 1 - share], question.k)
+        passages, nodes = labelled(self._passages(question), "passages"), labelled(nodes, question.method)
+        found = interleaved([passages, nodes], [share, 1 - share], question.k)
+        if times == 1:
+            return found
+        shown, rest = np.split(np.arange(len(passages)), [np.count_nonzero(found.origin == Origin.CHUNK)])
+        parts = taken(passages, shown), nodes, taken(passages, rest)
+        return interleaved(parts, [share, 1 - share, 0], sum(map(len, parts)))
+
+    def _dropped(self, found: RankedItems) -> frozenset[int]:
+        """The places that add nothing to better ones; if no node of the method adds anything, but the best."""
+        own = [place for place, item in enumerate(found.items) if item.kind != "chunk"]
+        return found.redundant - {own[0]} if found.redundant.issuperset(own) and own else found.redundant
 
     def _written(self, method: str) -> bool:
         """Whether a model wrote nodes of a method."""
