@@ -1,4 +1,4 @@
-"""What RESULTS.md concludes: margins of the methods over the best plain ranking, and which are noise."""
+"""What RESULTS.md concludes: margins of the walk and the methods over the best plain ranking."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from results_tables import markdown, row_of, short, signed
 
 Ranking = Mapping[str, Any]
 PLAIN = ("dense", "bm25", "hybrid")
-DEFAULT, NODES = "/default", "/nodes"
+DEFAULT, WALK, NODES = "", "walk", "/nodes"
 VIEWS = (
-    (DEFAULT, "answer@1000", "Default view, answer in the first 1,000 tokens"),
-    (DEFAULT, "answer@2000", "Default view, answer in the first 2,000 tokens"),
-    ("", "recall@5", "View `chunks`, recall@5 of supporting passages"),
-    (NODES, "answer@1000", "View `nodes`, answer in the first 1,000 tokens"),
-    (NODES, "answer@2000", "View `nodes`, answer in the first 2,000 tokens"),
+    (DEFAULT, "answer@1000", "By default, answer in the first 1,000 tokens"),
+    (DEFAULT, "answer@2000", "By default, answer in the first 2,000 tokens"),
+    (WALK, "recall@5", "The walk, recall@5 of supporting passages"),
+    (NODES, "answer@1000", "The methods' own rankings, answer in the first 1,000 tokens"),
+    (NODES, "answer@2000", "The methods' own rankings, answer in the first 2,000 tokens"),
     (
-        "",
+        WALK,
         "doc_recall@5",
-        "View `chunks`, recall of the first five documents, further passages of one not counted",
+        "The walk, recall of the first five documents, further passages of one not counted",
     ),
 )
-"""The views that are compared, each by how its rows are named and by what it is measured."""
-VERDICTS = ("All methods ahead beyond noise", "All within noise", "All behind beyond noise")
+"""What is compared, each by its rows (`rows_in`) and by what it is measured."""
+VERDICTS = ("All ahead beyond noise", "All within noise", "All behind beyond noise")
 MIXED = 1.5
 """Where verdicts stand that differ between methods: after the second of these."""
 
@@ -45,6 +45,15 @@ class Gain(NamedTuple):
         """The same, seen from the other row."""
         low, high = (None if end is None else -end for end in (self.high, self.low))
         return Gain(-self.mean, low, high, self.is_noise)
+
+
+def rows_in(view: str, methods: Sequence[str]) -> dict[str, str]:
+    """The rows of a view, by way of searching.
+
+    `DEFAULT` is what all return by default, `WALK` the walk alone, `NODES` the methods' own rankings.
+    """
+    own = {method: f"{method}{view}" for method in methods}
+    return own if view == NODES else {WALK: WALK, **(own if view == DEFAULT else {})}
 
 
 def gain(scores: Ranking, name: str, other: str, metric: str) -> Gain | None:
@@ -75,18 +84,18 @@ def absent(scores: Ranking, names: Sequence[str], metric: str) -> list[str]:
 def gains(
     scores: Ranking, methods: Sequence[str], view: str, metric: str, rivals: Sequence[str] = PLAIN
 ) -> dict[str, Gain]:
-    """Of each method that was measured, the difference to the best of its rivals."""
+    """Of each way of searching that was measured, the difference to the best of its rivals."""
     best = best_of(scores, rivals, metric)
     if best is None:
         return {}
-    found = {method: gain(scores, f"{method}{view}", best[0], metric) for method in methods}
-    return {method: difference for method, difference in found.items() if difference is not None}
+    found = {way: gain(scores, row, best[0], metric) for way, row in rows_in(view, methods).items()}
+    return {way: difference for way, difference in found.items() if difference is not None}
 
 
 def conclusions(
     scored: Mapping[str, Ranking], titles: Mapping[str, str], methods: Sequence[str]
 ) -> Iterator[str]:
-    """A paragraph for each view: where its methods win, where they lose, and where nobody can tell."""
+    """A paragraph for each view: where its rows win, where they lose, and where nobody can tell."""
     for view, metric, title in VIEWS:
         if told := standing(scored, titles, methods, view, metric, PLAIN):
             yield f"- **{title}**, against the best of dense, BM25 and their fusion:"
@@ -102,7 +111,7 @@ def standing(
     metric: str,
     rivals: Sequence[str],
 ) -> list[str]:
-    """Where the methods are ahead of the best of their rivals, and where behind; a line for each verdict."""
+    """Where a view is ahead of the best of its rivals, and where behind; a line for each verdict."""
     verdicts: dict[str, list[str]] = {}
     for key, scores in scored.items():
         best, found = best_of(scores, rivals, metric), gains(scores, methods, view, metric, rivals)
@@ -122,7 +131,7 @@ def ranging(low: float, high: float) -> str:
 
 
 def verdict(found: Mapping[str, Gain]) -> str:
-    """How the methods stand against a rival."""
+    """How the rows of a view stand against a rival."""
     ahead = [name for name, each in found.items() if each.mean > 0 and not each.is_noise]
     behind = [name for name, each in found.items() if each.mean < 0 and not each.is_noise]
     if len(ahead) == len(found):
@@ -140,28 +149,26 @@ def verdict(found: Mapping[str, Gain]) -> str:
 def between(
     scored: Mapping[str, Ranking], titles: Mapping[str, str], methods: Sequence[str]
 ) -> Iterator[str]:
-    """Whether it matters which method is taken, by the default view."""
+    """Whether it matters which method is taken, and what its own nodes bring."""
     metric, clear, count = "answer@1000", [], 0
     for key, scores in scored.items():
         for one, two in combinations(methods, 2):
-            found = gain(scores, f"{one}/default", f"{two}/default", metric)
+            found = gain(scores, one, two, metric)
             count += found is not None
             if found is not None and not found.is_noise:
                 clear.append(f"{one} {signed(found.mean)} to {two} on {titles[key]}")
     if count:
         told = f"{len(clear)} beyond noise{': ' + '; '.join(clear) if clear else ''}"
-        which = "- **Which method**, by the default view at 1,000 tokens"
+        which = "- **Which method**, by the answer in the first 1,000 tokens"
         yield f"{which}: of {count} differences between two, {told}."
     for budget in ("1,000", "2,000"):
         metric = f"answer@{budget.replace(',', '')}"
-        found = [
-            gain(scores, f"{name}/default", name, metric) for scores in scored.values() for name in methods
-        ]
+        found = [gain(scores, name, WALK, metric) for scores in scored.values() for name in methods]
         means = [each.mean for each in found if each is not None]
         if means:
             clear = sum(1 for each in found if each is not None and not each.is_noise)
             yield (
-                f"- **Own nodes among the passages**: the default view against `chunks`, at {budget} tokens: "
+                f"- **Own nodes among the passages**: the methods against the walk, at {budget} tokens: "
                 f"{ranging(min(means), max(means))}, {clear} of {len(means)} beyond noise."
             )
     yield ""
@@ -170,16 +177,17 @@ def between(
 def margins(
     scored: Mapping[str, Ranking], titles: Mapping[str, str], methods: Sequence[str]
 ) -> Iterator[str]:
-    """A table for each view: the best plain ranking, each method, and its margin."""
+    """A table for each view: the best plain ranking, each way of searching, and its margin."""
     for view, metric, title in VIEWS:
-        rows = [[title, "best plain", *(f"{method}{view}" for method in methods)]]
+        named = rows_in(view, methods)
+        rows = [[title, "best plain", *named.values()]]
         for key, scores in scored.items():
             best, found = best_of(scores, PLAIN, metric), gains(scores, methods, view, metric)
             if best is None or not found:
                 continue
             cells = [
-                margin(scores, f"{method}{view}", metric, found[method]) if method in found else "missing"
-                for method in methods
+                margin(scores, row, metric, found[way]) if way in found else "missing"
+                for way, row in named.items()
             ]
             rows.append([titles[key], f"{short(best[1])} ({best[0]})", *cells])
         if len(rows) > 1:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from results_chnsw import searched
-from results_margins import conclusions, margins
+from results_margins import DEFAULT, NODES, WALK, conclusions, margins
 from results_short import in_short, searched_in_short
 from results_systems import Comparison, told
 from results_tables import day, machines, markdown, row_of, short
@@ -23,32 +23,31 @@ The defaults of the four methods were set with these corpora at hand; those of t
 papers and programs have them. How much that flatters the methods is measured by "settings chosen without each
 corpus", below.
 
-- Default view (`METHOD/default`): passages, with one of the method's own nodes after every nine.
-- View `chunks` (`METHOD`): passages, by a walk that the four methods share and start each in its own way.
-- View `nodes` (`METHOD/nodes`): the method's own ranking, of summaries, communities, entities and facts. A
-  summary counts as none of the documents it is made of, so this view is measured by the answer alone.
+- `walk`: passages, by a walk over names and links. It needs no method.
+- `METHOD`: what the method returns by default, its own nodes among passages of the walk.
+- `METHOD/nodes`: the method's own ranking, of summaries, communities, entities and facts (`fill=False`). A
+  summary counts as none of the documents it is made of, so that the methods are measured by the answer alone.
 - Other systems (`hipporag`, `hipporag2`, `kag`, `fastgraphrag`, `lightrag`, `graphrag_local`, `raptor`):
   made anew from their papers and programs, on the same extraction, in their LLM-free forms: names and
   keywords of questions by rules, no recognition memory, extractive reports and summaries. `SYSTEM/nodes`:
   what they show a model beside passages. They were made for models; these figures are of retrieval alone.
-- `ppr`: an early form of that walk. `hybrid`: reciprocal ranks of `dense` (vectors) and `bm25` (words).
+- `ppr`: an early form of the walk. `hybrid`: reciprocal ranks of `dense` (vectors) and `bm25` (words).
 - Recall@5: the share of a question's supporting documents of which a passage is among the first five, over
   the questions that have any. Answer: the share of the questions of which a gold answer stands, word for
   word, in the first so many tokens of the hits, over those with an answer other than yes or no.
 """
 LEGEND = """In brackets behind each data set: the ranking that does best there among those compared with, and
-by how much the four methods are ahead of it, from the least of them to the most. All figures are in the
-tables below.
+by how much the rows are ahead of it, from the least of them to the most. All figures are in the tables below.
 """
-COSTS = """Of one index that holds all four, without a model. Vectors of the passages are made before; what
-the methods share (the graph of names) is paid by the one that is built first. Vectors of names, descriptions
-and facts are made by the first method that needs them, and paid by it.
+COSTS = """Of one index that holds all four methods, without a model. Vectors of the passages are made before; what
+all share (names and their links) is built first, and paid by the walk. Vectors of names, descriptions and facts
+are made by the first method that needs them, and paid by it.
 """
 WITHOUT = """`without`: what embeds every fact or relation is left out, for the time that it takes on long
 articles; it is `missing` in the tables.
 """
 PLOTS = (
-    "Margins of the methods over the best plain ranking, by data set and view",
+    "Margins of the walk and the methods over the best plain ranking, by data set",
     "Methods, other systems and plain rankings, by data set",
 )
 MODEL = """## With a language model
@@ -121,8 +120,8 @@ def page(
 
 
 def rows_of(methods: Sequence[str], baselines: Sequence[str]) -> list[str]:
-    """The rows of an evaluation: every method in every view, and the baselines."""
-    return [f"{name}{view}" for view in ("", "/default", "/nodes") for name in methods] + [*baselines]
+    """The rows of an evaluation: the walk, every method with passages and without, and the baselines."""
+    return [WALK, *methods, *(f"{name}{NODES}" for name in methods), *baselines]
 
 
 def glance(
@@ -133,10 +132,9 @@ def glance(
     metric: str,
 ) -> str:
     """A metric of every ranking on every data set; noise is against dense."""
-    views = ("", "/default", "/nodes") if metric.startswith("answer") else ("", "/default")
     rows = [["`~`: as dense, within noise", *(titles[key] for key in scored)]]
-    others = [name for name in baselines if metric.startswith("answer") or not name.endswith("/nodes")]
-    for name in (*(f"{method}{view}" for view in views for method in methods), *others):
+    passages = [WALK, *(name for name in baselines if not name.endswith(NODES))]
+    for name in rows_of(methods, baselines) if metric.startswith("answer") else passages:
         cells = [marked(scores, name, metric) for scores in scored.values()]
         if any(cell != "missing" for cell in cells):
             rows.append([name, *cells])
@@ -153,12 +151,13 @@ def marked(scores: Ranking, name: str, metric: str) -> str:
 
 def costs(scored: Mapping[str, Ranking], titles: Mapping[str, str], methods: Sequence[str]) -> str:
     """CPU of a build and of a search. The first row of a method makes its index."""
-    rows = [["build, CPU-s; search by view default / nodes, CPU-ms", *(titles[key] for key in scored)]]
-    for method in methods:
+    rows = [["build, CPU-s; search with passages / without, CPU-ms", *(titles[key] for key in scored)]]
+    for method in (WALK, *methods):
         cells = []
         for scores in scored.values():
             built = next((row["indexing"] for row in scores["rows"] if ours(row, method)), None)
-            searched = [row_of(scores, f"{method}{view}") for view in ("/default", "/nodes")]
+            views = (DEFAULT,) if method == WALK else (DEFAULT, NODES)
+            searched = [row_of(scores, f"{method}{view}") for view in views]
             times = [
                 f"{row['cpu_ms']['mean']:.1f}" if row and row["means"] else "missing" for row in searched
             ]

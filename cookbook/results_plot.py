@@ -6,32 +6,33 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from results_margins import PLAIN, VIEWS, best_of, gains
+from results_margins import PLAIN, VIEWS, WALK, best_of, gains
 
 SHOWN = (VIEWS[0], VIEWS[2], VIEWS[3])
 """The views drawn, one panel each."""
-SPREAD = 0.16
-"""Between the methods of one data set, in rows."""
+SPREAD = 0.13
+"""Between the ways of searching on one data set, in rows."""
 
 
 def draw(
     scored: Mapping[str, Mapping[str, Any]], titles: Mapping[str, str], methods: Sequence[str], path: Path
 ) -> None:
-    """Draw each method's margin and its 95 % interval, by data set, to a file (.svg, .png)."""
+    """Draw the margins of the walk and the methods, with 95 % intervals, to a file (.svg, .png)."""
     import matplotlib
     from matplotlib.figure import Figure
 
     matplotlib.rcParams["svg.hashsalt"] = "results"  # the same figures give the same file
-    keys = list(scored)
+    keys, ways = list(scored), (WALK, *methods)
     figure = Figure(figsize=(12, 1.8 + 0.75 * len(keys)), layout="constrained")
     panels = figure.subplots(1, len(SHOWN), sharey=True)
     for panel, (view, metric, title) in zip(panels, SHOWN, strict=True):
-        for place, method in enumerate(methods):
-            drawn = [(row, gains(scored[key], (method,), view, metric)) for row, key in enumerate(keys)]
-            found = [(row + SPREAD * (place - 1.5), each[method]) for row, each in drawn if each]
+        drawn = [gains(scored[key], methods, view, metric) for key in keys]
+        for place, way in enumerate(ways):
+            shift = SPREAD * (place - (len(ways) - 1) / 2)
+            found = [(row + shift, each[way]) for row, each in enumerate(drawn) if way in each]
             means = [each.mean for _, each in found]
             bars = [[each.mean - each.low for _, each in found], [each.high - each.mean for _, each in found]]
-            panel.errorbar(means, [row for row, _ in found], xerr=bars, fmt="o", capsize=2, label=method)
+            panel.errorbar(means, [row for row, _ in found], xerr=bars, fmt="o", capsize=2, label=way)
         panel.axvline(0, color="black", linewidth=1)
         panel.set_title(title.replace("`", "").replace(", ", ",\n", 1), fontsize=10)
         panel.set_xlabel("margin over the best of dense, BM25, fusion", fontsize=9)
@@ -43,6 +44,6 @@ def draw(
     panels[0].set_yticks(range(len(keys)), [titles[key].replace(", ", ",\n", 1) for key in keys], fontsize=9)
     panels[0].set_ylim(len(keys) - 0.4, -0.6)
     figure.legend(
-        *panels[0].get_legend_handles_labels(), fontsize=9, loc="outside upper center", ncols=len(methods)
+        *panels[0].get_legend_handles_labels(), fontsize=9, loc="outside upper center", ncols=len(ways)
     )
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

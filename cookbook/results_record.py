@@ -14,7 +14,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from results_margins import DEFAULT, NODES, PLAIN, VIEWS
+from results_margins import DEFAULT, NODES, PLAIN, VIEWS, rows_in
 from results_tables import BY_TYPE, DIFFERENCES, budget_columns, passages_columns
 
 from stratagraph.eval.bootstrap import paired_difference
@@ -63,16 +63,14 @@ def asked(methods: Sequence[str], others: Sequence[str]) -> Iterator[tuple[str, 
     """The pairs of rows that the page compares, each with the metric."""
     for view, metric, _ in VIEWS:
         rivals = PLAIN if view == NODES else others
-        yield from ((f"{method}{view}", rival, metric) for method in methods for rival in rivals)
+        yield from ((row, rival, metric) for row in rows_in(view, methods).values() for rival in rivals)
     for metric in dict.fromkeys(metric for view, metric, _ in VIEWS if view == DEFAULT):
-        rows = [f"{method}{DEFAULT}" for method in methods]
-        yield from ((one, two, metric) for one, two in combinations(rows, 2))
-        yield from ((row, method, metric) for row, method in zip(rows, methods, strict=True))
+        yield from ((one, two, metric) for one, two in combinations(rows_in(DEFAULT, methods).values(), 2))
 
 
 def _pairs(scores: Mapping[str, Mapping[str, Any]], methods: Sequence[str]) -> Record:
     """What `Gain` holds, by metric, by the row that is better if it is positive, and by the other."""
-    own = {f"{method}{view}" for method in methods for view in ("", *(view for view, _, _ in VIEWS))}
+    own = {row for view, _, _ in VIEWS for row in rows_in(view, methods).values()}
     found: Record = {}
     for one, two, metric in asked(methods, [name for name in scores if name not in own]):
         ours, theirs = (scores.get(name, {}).get(metric) for name in (one, two))

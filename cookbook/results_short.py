@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from results_chnsw import OWN, PRINTED, rows
-from results_margins import PLAIN, VERDICTS, absent, gains, verdict
+from results_margins import PLAIN, VERDICTS, WALK, absent, gains, verdict
 from results_systems import Comparison, mostly
 
 Ranking = Mapping[str, Any]
@@ -21,15 +21,15 @@ def in_short(
     methods: Sequence[str],
     compared: Sequence[Comparison],
 ) -> Iterator[str]:
-    """On how many corpora all methods are ahead beyond noise: of plain rankings, and of other systems."""
+    """On how many corpora all rows are ahead beyond noise: of plain rankings, and of other systems."""
     if not scored or not compared:
         return
     yield f"**In short**, {over(titles[key] for key in scored)}:\n"
     if len(methods) > 1:
         yield (
-            f"- The {NUMBERS.get(len(methods), len(methods))} methods share one ranking of passages, a walk "
-            "that each starts a little differently: that they are ahead together is one finding, not "
-            "several. They differ in their own nodes, their answers and their costs."
+            f"- The {NUMBERS.get(len(methods), len(methods))} methods take their passages from one walk: that "
+            "they are ahead together is one finding, not several. They differ in their own nodes, their "
+            "answers and their costs."
         )
     for each in compared:
         known = mostly(scored, each)
@@ -37,8 +37,9 @@ def in_short(
             count(ahead(of, titles, methods, each.view, each.metric, rivals))
             for of, rivals in ((scored, PLAIN), (known, each.rivals))
         )
+        who = "the walk is" if each.view == WALK else "all are"
         yield (
-            f"- By {each.title}, all are ahead beyond noise of the best plain ranking on {plain} corpora, "
+            f"- By {each.title}, {who} ahead beyond noise of the best plain ranking on {plain} corpora, "
             f"and of the best other system on {systems}{incomplete(known, titles, each)}."
         )
     yield from by_documents(scored, titles, methods)
@@ -70,7 +71,7 @@ def ahead(
     metric: str,
     rivals: Sequence[str],
 ) -> dict[str, bool]:
-    """Of each corpus, whether all methods are ahead of the best rival in each way that it was measured."""
+    """Of each corpus, whether all rows are ahead of the best rival in each way that it was measured."""
     found: dict[str, bool] = {}
     for key, scores in scored.items():
         if each := gains(scores, methods, view, metric, rivals):
@@ -95,10 +96,10 @@ def by_documents(
     scored: Mapping[str, Ranking], titles: Mapping[str, str], methods: Sequence[str]
 ) -> Iterator[str]:
     """What is left of the lead where a second passage of a document counts for nothing."""
-    if found := ahead(scored, titles, methods, "", DOCUMENTS, PLAIN):
+    if found := ahead(scored, titles, methods, WALK, DOCUMENTS, PLAIN):
         yield (
-            "- Counted by documents, of which further passages bring nothing, all are ahead beyond noise of "
-            f"the best plain ranking on {count(found)} (recorded for {', '.join(found)})."
+            "- Counted by documents, of which further passages bring nothing, the walk is ahead beyond noise "
+            f"of the best plain ranking on {count(found)} (recorded for {', '.join(found)})."
         )
 
 

@@ -1,4 +1,4 @@
-"""Other systems on the same passages, vectors and extraction as the package's methods."""
+"""Other systems on the same passages, vectors and extraction as the walk and the methods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from results_margins import PLAIN, absent, best_of, gain, signed, standing
+from results_margins import DEFAULT, PLAIN, WALK, absent, best_of, gain, rows_in, signed, standing
 from results_tables import row_of
 
 Ranking = Mapping[str, Any]
@@ -17,7 +17,7 @@ SPREAD = 0.7
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared: the methods in a view, by a metric, with the rows of other systems."""
+    """What is compared: the rows of a view, by a metric, with the rows of other systems."""
 
     title: str
     view: str
@@ -29,9 +29,9 @@ def comparisons(systems: Sequence[str], own_nodes: Sequence[str]) -> tuple[Compa
     """By passages, and by what a model would be shown: of systems that have nodes of their own these too."""
     passages, shown = tuple(systems), (*systems, *own_nodes)
     return (
-        Comparison("recall@5 of supporting passages", "", "recall@5", passages),
-        Comparison("answer in the first 1,000 tokens", "/default", "answer@1000", shown),
-        Comparison("answer in the first 2,000 tokens", "/default", "answer@2000", shown),
+        Comparison("recall@5 of supporting passages", WALK, "recall@5", passages),
+        Comparison("answer in the first 1,000 tokens", DEFAULT, "answer@1000", shown),
+        Comparison("answer in the first 2,000 tokens", DEFAULT, "answer@2000", shown),
     )
 
 
@@ -50,7 +50,7 @@ def told(
     methods: Sequence[str],
     compared: Sequence[Comparison],
 ) -> Iterator[str]:
-    """A paragraph for each comparison, and one that names everything that is ahead of all methods."""
+    """A paragraph for each comparison, and one that names everything that is ahead of all rows."""
     ahead = []
     for each in compared:
         if said := standing(mostly(scored, each), titles, methods, each.view, each.metric, each.rivals):
@@ -63,13 +63,14 @@ def told(
         ]
     if scored:
         which = "; ".join(ahead) or "nothing that was measured"
-        yield f"- **Ahead of the best of the four methods**, by one of these three measures: {which}."
+        best = "the best of the walk and the four methods"
+        yield f"- **Ahead of {best}**, by one of these three measures: {which}."
         yield ""
 
 
 def winners(scores: Ranking, methods: Sequence[str], each: Comparison) -> Iterator[tuple[str, str]]:
-    """The plain rankings and systems that do better than the best method, and by how much."""
-    best = best_of(scores, [f"{method}{each.view}" for method in methods], each.metric)
+    """The plain rankings and systems that do better than the best row of a view, and by how much."""
+    best = best_of(scores, [*rows_in(each.view, methods).values()], each.metric)
     for name in (*each.rivals, "ppr", *PLAIN) if best else ():
         found = gain(scores, name, best[0], each.metric)
         if found and found.mean > 0:
@@ -94,7 +95,7 @@ def draw_systems(
     colours = matplotlib.colormaps["tab20"]
     others = [*max((each.rivals for each in compared), key=len), "ppr", *PLAIN]
     for panel, each in zip(panels, compared, strict=True):
-        drawn = {f"{name}{each.view}": ("this package", "D", "black") for name in methods}
+        drawn = {row: ("this package", "D", "black") for row in rows_in(each.view, methods).values()}
         for place, name in enumerate(others):
             if name in (*each.rivals, "ppr", *PLAIN):
                 drawn[name] = (name, "x" if name in PLAIN else "o", colours(place % 20))

@@ -36,18 +36,18 @@ def machines(found: Mapping[str, Ranking]) -> Iterator[str]:
 def dataset(title: str, each: Ranking, methods: Sequence[str], baselines: Sequence[str]) -> Iterator[str]:
     """The page of a data set: everything that was measured on it."""
     yield f"# {title}\n"
-    scores, names = each["scores"], (*methods, *baselines)
+    scores, passages, names = each["scores"], ("walk", *baselines), ("walk", *methods, *baselines)
     about = scores["settings"]
     yield (
         f"`{each['command']}`, {day(each)}: {about['questions']} questions, {about['documents']} "
         f"documents, {about['passages']} passages; extraction: {about['extraction']}.\n"
     )
-    yield table(scores, names, passages_columns())
+    yield table(scores, passages, passages_columns())
     yield "At equal token budgets: recall of what fits, and how often a gold answer stands there.\n"
-    nodes = [f"{method}{view}" for view in ("/default", "/nodes") for method in methods]
+    nodes = [f"{method}/nodes" for method in methods]
     yield table(scores, [*names, *nodes], budget_columns())
     yield differences(scores, names)
-    yield by_type(scores, names)
+    yield by_type(scores, passages)
     yield "Time of a search, and of making ready (a method's graph stands in the row of the first):\n"
     yield times(scores, [*names, *nodes])
     for row in scores["rows"]:

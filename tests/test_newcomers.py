@@ -66,7 +66,9 @@ def test_metadata_that_is_no_json(metadata: Any) -> None:
 
 @pytest.mark.parametrize("method", [7, 7.5])
 def test_no_name_of_a_method(method: Any) -> None:
-    with pytest.raises(TypeError, match="a name or a list of names of walk, lshtree, archrag, noderag, hirag"):
+    with pytest.raises(
+        TypeError, match="a name or a list of names of walk, lshtree, archrag, noderag, hirag"
+    ):
         build(DOCUMENTS, method)
     with pytest.raises(ValueError, match="at least one method of lshtree"):
         build(DOCUMENTS, [])

@@ -5,9 +5,10 @@
         [--stores simple,in_memory,lc_qdrant,li_qdrant,lc_chroma,li_chroma,lc_pgvector]
         [--postgres postgresql://USER@HOST:PORT/DATABASE]
 
-DATA_FOLDER holds `corpus.jsonl` and `questions.jsonl`. Of each question the walk's passages and each method's own
-nodes are compared, 10 hits each: how many have the same ids in the same order. Times are CPU of the process, which with local
-stores has their part in it; `first` is a question that was not asked before, `again` the same one later.
+DATA_FOLDER holds `corpus.jsonl` and `questions.jsonl`. Of each question the walk's passages and each
+method's own nodes are compared, 10 hits each: how many have the same ids in the same order. Times are CPU of
+the process, which with local stores has their part in it; `first` is a question that was not asked before,
+`again` the same one later.
 """
 
 import argparse

@@ -23,7 +23,7 @@ from stratagraph.eval import (
     with_abstract_questions,
 )
 from stratagraph.eval.judging import CRITERIA
-from stratagraph.methods import NAMES
+from stratagraph.methods import WAYS
 from stratagraph.models.budget import Limits
 from stratagraph.records import Document
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
@@ -76,7 +76,7 @@ def test_data_by_which_nothing_could_be_scored_are_refused() -> None:
 
 
 def test_the_demo_corpus_with_all_methods(demo: Evaluation) -> None:
-    assert [row.name for row in demo.rows] == [*NAMES, "dense", "bm25", "hybrid"]
+    assert [row.name for row in demo.rows] == [*WAYS, "dense", "bm25", "hybrid"]
     for row in demo.rows:
         assert not row.error, row
         assert demo.mean(row.name, "recall@10") > 0.5  # type: ignore[operator]
@@ -85,9 +85,9 @@ def test_the_demo_corpus_with_all_methods(demo: Evaluation) -> None:
     assert demo.types == ("multi-hop", "one-hop", "theme")
     assert set(demo.row("bm25").differences) >= {"recall@5", "answer@1000", "tokens@5"}
     assert not demo.row("dense").differences
-    stages = demo.row(NAMES[0]).indexing.stages  # type: ignore[union-attr]
+    stages = demo.row(WAYS[0]).indexing.stages  # type: ignore[union-attr]
     assert sum(usage.seconds for usage in stages.values()) > 0
-    assert demo.row(NAMES[0]).indexing.bytes > 10_000  # type: ignore[union-attr,operator]
+    assert demo.row(WAYS[0]).indexing.bytes > 10_000  # type: ignore[union-attr,operator]
 
 
 def test_means_add_up(demo: Evaluation) -> None:
@@ -128,7 +128,7 @@ def test_json_and_csv_hold_everything(demo: Evaluation, tmp_path: Path) -> None:
     demo.save_json(tmp_path / "out.json")
     read = json.loads((tmp_path / "out.json").read_text("utf-8"))
     assert read == json.loads(json.dumps(demo.to_dict()))
-    assert read["rows"][0]["means"]["recall@5"] == demo.mean(NAMES[0], "recall@5")
+    assert read["rows"][0]["means"]["recall@5"] == demo.mean(WAYS[0], "recall@5")
     assert len(read["rows"][0]["scores"]["recall@5"]) == len(read["questions"])
     demo.save_csv(tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="") as file:

@@ -21,7 +21,7 @@ from stratagraph.eval.kept import Kept, digest_of_files
 from stratagraph.records import Document, EntityMention, Extraction
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 
-ROWS = ["lshtree", "hipporag", "lshtree/nodes", "noderag", "kag", "lshtree/default", "hirag", "bm25", "dense"]
+ROWS = ["lshtree", "hipporag", "lshtree/nodes", "noderag", "kag", "walk", "hirag", "bm25", "dense"]
 DATA = Dataset(
     "small",
     (

@@ -134,7 +134,7 @@ async def test_adding_texts(call: Callable[..., Any]) -> None:
 async def test_every_document_has_a_source(kind: Any, call: Callable[..., Any]) -> None:
     given = [Document(t, id=i, metadata={**m, "source": f"{m['topic']}.txt"}) for i, t, m in passages()]
     retriever = kind.from_documents([*given, Document("A lone whale.")], embedding=HashingEmbedder())
-    found = await call(retriever, "invoke", QUESTION, k=200, fill=False)
+    found = await call(retriever, "invoke", QUESTION, k=200)
     prompt = PromptTemplate.from_template("{source}: {page_content}")
     shown = [format_document(document, prompt) for document in found]
     assert shown[0].startswith("observatory.txt: In year 1901")
@@ -146,7 +146,7 @@ async def test_every_document_has_a_source(kind: Any, call: Callable[..., Any]) 
 
 def test_a_summary_of_many_documents_names_the_first() -> None:
     retriever = made([Document(t, id=i, metadata=m) for i, t, m in passages()])
-    summaries = retriever.invoke(QUESTION, k=9, levels=(1,), fill=False)
+    summaries = retriever.invoke(QUESTION, k=9, levels=(1,))
     for summary in summaries:
         documents = summary.metadata["stratagraph"]["documents"]
         assert summary.metadata["source"].startswith(", ".join(documents[:3]))

@@ -17,7 +17,7 @@ import langchain_stratagraph
 import stratagraph
 from langchain_stratagraph._base import IndexRetriever
 from stratagraph import HashingEmbedder
-from stratagraph.methods import NAMES, get_method
+from stratagraph.methods import NAMES, get_way
 from tests.integrations.corpus import QUESTION, passages
 
 RETRIEVERS: list[type[IndexRetriever]] = [
@@ -74,9 +74,8 @@ class TestBridge(_Suite):
 
 @pytest.mark.parametrize("kind", RETRIEVERS, ids=lambda kind: kind.__name__)
 def test_fields_are_the_options_of_the_method(kind: type[IndexRetriever]) -> None:
-    known = {item.name: item for item in fields(get_method(kind.method).options_type)}
-    assert set(kind.options) | set(kind.fixed) <= set(known)
-    assert kind.fixed or set(kind.options) == set(known)
+    known = {item.name: item for item in fields(get_way(kind.method).options_type)}
+    assert set(kind.options) == set(known)
     for name in kind.options:
         field = kind.model_fields[name]
         expected = known[name].default if known[name].default is not MISSING else None

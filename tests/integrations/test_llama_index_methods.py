@@ -17,7 +17,7 @@ import llama_index_stratagraph
 from llama_index_stratagraph import CoreSynthesizer
 from llama_index_stratagraph._base import StrataIndex
 from stratagraph import HashingEmbedder
-from stratagraph.methods import get_method
+from stratagraph.methods import get_way
 from tests.integrations.corpus import QUESTION, passages
 
 INDEXES: list[type[StrataIndex]] = [
@@ -36,12 +36,12 @@ def make_documents() -> list[Document]:
     return [Document(id_=name, text=text, metadata=data) for name, text, data in passages()]
 
 
-def test_there_is_one_per_method() -> None:
-    assert sorted(kind.method for kind in INDEXES) == ["archrag", "hirag", "lshtree", "noderag"]
+def test_there_is_one_per_way_of_searching() -> None:
+    assert sorted(kind.method for kind in INDEXES) == ["archrag", "hirag", "lshtree", "noderag", "walk"]
 
 
 def test_options_are_those_of_the_method(kind: type[StrataIndex]) -> None:
-    assert set(kind.options) == {item.name for item in fields(get_method(kind.method).options_type)}
+    assert set(kind.options) == {item.name for item in fields(get_way(kind.method).options_type)}
 
 
 async def test_built_persisted_and_loaded(kind: type[StrataIndex], tmp_path: Any) -> None:
@@ -77,9 +77,9 @@ def test_answers_are_the_methods_own(kind: type[StrataIndex]) -> None:
     index.close()
 
 
-@pytest.mark.parametrize("view", ["nodes", "chunks"])
+@pytest.mark.parametrize("view", [None, "chunks"])
 async def test_what_we_know_of_nodes_stays_out_of_prompts_and_embeddings(
-    kind: type[StrataIndex], view: str
+    kind: type[StrataIndex], view: Any
 ) -> None:
     index = kind.from_documents(make_documents(), llm=False, embed_model=HashingEmbedder())
     retriever = index.as_retriever(similarity_top_k=200, view=view)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -177,9 +178,10 @@ def test_sources_have_the_numbers_of_the_text() -> None:
     texts = [document.text for document in documents(30)]
     retriever = TreeRetriever.from_texts(texts, embedding=FakeEmbedder(), llm=None)
     told = retriever.as_answer_runnable(return_sources=True).invoke(QUESTION)
-    for number, source in enumerate(told["sources"], 1):
-        for sentence in told["answer"].split(f" [{number}]")[:-1]:
-            assert sentence.rsplit("] ", 1)[-1] in source.page_content
+    cited = re.findall(r"(\S.*?) \[(\d+)\]", told["answer"])
+    assert len(cited) > 1
+    for sentence, number in cited:
+        assert sentence in told["sources"][int(number) - 1].page_content
     assert retriever.as_answer_runnable().invoke(QUESTION) == told["answer"]
     assert "".join(retriever.as_answer_runnable().stream(QUESTION)) == told["answer"]
 
@@ -221,8 +223,10 @@ async def test_llama_index_asks_once(embedder: CountingEmbedder, counts: Counter
 
 
 def test_a_postprocessor_decides_what_the_answer_rests_on(embedder: CountingEmbedder) -> None:
-    with sg.build_index(documents(30), embedder=embedder, progress=False) as core:
-        engine = LSHTreeIndex(core=core, llm=False).as_query_engine(node_postprocessors=[Reranker()])
+    with sg.build_index(documents(30), "lshtree", embedder=embedder, progress=False) as core:
+        engine = LSHTreeIndex(core=core, llm=False).as_query_engine(
+            similarity_top_k=6, node_postprocessors=[Reranker()]
+        )
         response = engine.query(QUESTION)
         assert len(response.source_nodes) == 3
         texts = [node.get_content(metadata_mode=MetadataMode.NONE) for node in response.source_nodes]
@@ -250,8 +254,8 @@ class Logits:
 
 
 def test_a_reranker_decides_the_order_and_may_score_below_zero(index: sg.Index) -> None:
-    plain = index.retrieve(QUESTION, k=24, view="chunks", fill=False)
-    found = index.retrieve(QUESTION, k=6, view="chunks", rerank=Logits())
+    plain = index.retrieve(QUESTION, k=24)
+    found = index.retrieve(QUESTION, k=6, rerank=Logits())
     assert [hit.id for hit in found] == [hit.id for hit in plain.hits[::-1][:6]]
     assert [each["reranked_from"] for each in found.trace] == [24, 23, 22, 21, 20, 19]
     best = [replace(hit, score=-1.0) for hit in plain.hits[:6]]
@@ -262,13 +266,16 @@ def test_a_reranker_decides_the_order_and_may_score_below_zero(index: sg.Index) 
 def test_passages_are_ranked_as_asked(index: sg.Index, rank: str) -> None:
     found = index.retrieve(QUESTION, k=5, view="chunks", rank=rank)
     assert {each["rank"] for each in found.trace} == {rank}
+    assert index.retrieve(QUESTION, k=5, method="walk", rank=rank).hits == found.hits
+    with sg.open_index(index.path, ScriptedChatModel("At noon. [1]"), FakeEmbedder()) as asked:
+        for each in (index, asked):
+            answer = each.answer(QUESTION, 5, method="walk", rank=rank)
+            assert {one["rank"] for one in answer.retrieval.trace} == {rank}
     if rank != "walk":
-        assert index.retrieve(QUESTION, k=5, rank=rank, fill=False).hits == found.hits
-        with sg.open_index(index.path, ScriptedChatModel("At noon. [1]"), FakeEmbedder()) as asked:
-            for each in (index, asked):
-                assert {one["rank"] for one in each.answer(QUESTION, 5, rank=rank).retrieval.trace} == {rank}
-        with pytest.raises(ValueError, match=f"rank='{rank}' orders passages alone"):
-            index.retrieve(QUESTION, fill=False, rank=rank)
+        with pytest.raises(ValueError, match=f"rank='{rank}' orders passages, and .* ranks its own nodes"):
+            index.retrieve(QUESTION, rank=rank)
+        with pytest.raises(ValueError, match=f"rank='{rank}' orders passages"):
+            index.answer(QUESTION, rank=rank, fill=False)
     with pytest.raises(ValueError, match="rank must be one of walk, bm25, dense, hybrid"):
         index.retrieve(QUESTION, rank="best")
     with pytest.raises(TypeError, match=r"rerank must have rerank\(question, texts\)"):
@@ -279,7 +286,7 @@ def test_langchain_hands_the_parts_of_hirag_on(embedder: CountingEmbedder) -> No
     from langchain_stratagraph import BridgeRetriever
 
     with sg.build_index(documents(30), "hirag", embedder=embedder, progress=False) as core:
-        retriever, model = BridgeRetriever(index=core, k=12, fill=False), Writer()
+        retriever, model = BridgeRetriever(index=core, k=12), Writer()
         found = retriever.invoke(QUESTION)
         retriever.as_answer_runnable(llm=model).invoke({"question": QUESTION, "documents": found})
         assert "## Local knowledge" in model.prompts[-1]
@@ -289,7 +296,7 @@ def test_langchain_hands_the_parts_of_hirag_on(embedder: CountingEmbedder) -> No
 
 def test_the_index_s_own_model_answers_before_that_of_the_settings(embedder: CountingEmbedder) -> None:
     own = Writer()
-    with sg.build_index(documents(12), embedder=embedder, progress=False) as built:
+    with sg.build_index(documents(12), "lshtree", embedder=embedder, progress=False) as built:
         core = sg.open_index(built.path, llm=own, embedder=embedder)
         Settings.llm = MockLLM()
         try:
@@ -324,5 +331,6 @@ def test_a_question_may_be_long(index: sg.Index) -> None:
 def test_the_answers_of_a_framework_rank_as_asked() -> None:
     model = ScriptedChatModel('{"entities": [], "relations": []}')
     with sg.build_index(documents(9), "archrag", llm=model, embedder=FakeEmbedder(), progress=False) as index:
-        found = ArchRAGIndex(core=index).as_query_engine(rank="bm25").query(QUESTION).source_nodes
+        engine = ArchRAGIndex(core=index).as_query_engine(view="chunks", rank="bm25")
+        found = engine.query(QUESTION).source_nodes
         assert {node.metadata["stratagraph"]["trace"]["rank"] for node in found} == {"bm25"}

@@ -153,7 +153,7 @@ def test_a_reranker_sees_what_all_steps_found(index: sg.Index, embedder: Countin
 
 
 def test_langchain_and_llama_index_hand_it_on(embedder: CountingEmbedder) -> None:
-    with sg.build_index([*documents(40), BURIED], embedder=embedder, progress=False) as built:
+    with sg.build_index([*documents(40), BURIED], "lshtree", embedder=embedder, progress=False) as built:
         model = splitting()
         with opened(built, embedder, model) as core:
             expected = [hit.id for hit in core.retrieve(QUESTION, 5, decompose="questions")]

@@ -1,58 +1,285 @@
-"""What comes where nobody says what: passages with some of the method's own nodes among them."""
+"""The ways of searching: what each returns by default, what its options change, and which it ignores."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import stratagraph as sg
-from stratagraph.methods import get_method
-from stratagraph.testing import FakeEmbedder
-from stratagraph.testing.contract import documents
+from stratagraph import demo
+from stratagraph.errors import MethodMissing
+from stratagraph.methods import NAMES, get_method
+from stratagraph.testing import FakeEmbedder, ScriptedChatModel
+from stratagraph.testing.contract import CountingModel, documents, written_summary
 
 QUESTION = "the ferry captain and the apple blossom"
+DEMO_QUESTIONS = [each.question for each in demo.questions()]
 
 
-@pytest.fixture(scope="module", params=["noderag", "hirag", "archrag", "lshtree"])
-def index(request: Any) -> sg.Index:
-    return sg.build_index(documents(60), request.param, embedder=FakeEmbedder(), progress=False)
+@pytest.fixture(scope="module")
+def extractive() -> Iterator[sg.Index]:
+    """The demo corpus by all methods, without a model."""
+    with sg.build_index(demo.documents(), NAMES, embedder="hashing", progress=False) as index:
+        yield index
 
 
-def test_passages_and_nodes_take_turns(index: sg.Index) -> None:
-    found = index.retrieve(QUESTION, k=40)
-    assert len(found) == 40
-    assert found.view == "mixed"
-    assert len({hit.id for hit in found}) == 40
-    own = [told for told in found.trace if told["view"] == "nodes"]
-    share = 40 * get_method(index.methods[0]).node_share
-    merged = [each for told in found.trace for each in told.get("repeats", ())]
-    assert len(own) + len(merged) >= 1
-    assert len(own) <= share + 2  # fewer where nodes repeat passages
-    for hit, told in zip(found.hits, found.trace, strict=True):
-        assert told["view"] == ("chunks" if hit.kind == "chunk" else "nodes")
-    scores = [hit.score for hit in found]
-    assert scores == sorted(scores, reverse=True)
+@pytest.fixture(scope="module")
+def written() -> Iterator[sg.Index]:
+    """Notes by all methods, whose nodes a model wrote."""
+    with sg.build_index(
+        documents(60), NAMES, llm=CountingModel(), embedder=FakeEmbedder(), progress=False
+    ) as index:
+        yield index
+
+
+# What a method returns by default
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_of_four_hits_one_is_the_methods_own_and_one_a_passage(extractive: sg.Index, method: str) -> None:
+    for question in DEMO_QUESTIONS:
+        kinds = [hit.kind for hit in extractive.retrieve(question, 4, method=method)]
+        assert len(kinds) == 4
+        assert 1 <= kinds.count("chunk") <= 3, (question, kinds)
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_so_it_is_where_a_model_wrote_the_nodes(written: sg.Index, method: str) -> None:
+    for question in (QUESTION, "Which note of the railway names a whistle?", "lantern", "What is it about?"):
+        for found in (
+            written.retrieve(question, 4, method=method),
+            written.answer(question, 4, method=method).retrieval,
+        ):
+            kinds = [hit.kind for hit in found]
+            assert 1 <= kinds.count("chunk") <= 3, (question, kinds)
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_passages_are_the_walks_and_have_a_share_that_the_model_decides(
+    extractive: sg.Index, written: sg.Index, method: str
+) -> None:
+    by_model, without = get_method(method).passages
+    for index, share, question in ((extractive, without, DEMO_QUESTIONS[0]), (written, by_model, QUESTION)):
+        found = index.retrieve(question, 16, method=method)
+        assert found.method == method
+        assert len({(hit.kind, hit.id) for hit in found}) == 16
+        scores = [hit.score for hit in found]
+        assert scores == sorted(scores, reverse=True)
+        passages = [hit.id for hit in found if hit.kind == "chunk"]
+        assert passages == [hit.id for hit in index.retrieve(question, len(passages), method="walk")]
+        assert abs(len(passages) - 16 * share) <= 4, "repeats of the method's nodes leave room to others"
+        for hit, told in zip(found.hits, found.trace, strict=True):
+            assert told["view"] == ("passages" if hit.kind == "chunk" else method)
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_without_passages_the_ranking_is_the_methods_own(extractive: sg.Index, method: str) -> None:
+    question = DEMO_QUESTIONS[0]
+    own = extractive.retrieve(question, 12, method=method, fill=False)
+    assert own.method == method
+    assert all("view" not in told for told in own.trace)
+    nodes = [hit.id for hit in own if hit.kind != "chunk"]
+    assert nodes
+    mixed = [hit.id for hit in extractive.retrieve(question, 8, method=method) if hit.kind != "chunk"]
+    assert set(mixed) & set(nodes)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "kinds"),
+    [
+        ("lshtree", {"levels": (1,)}, {"summary"}),
+        ("archrag", {"levels": (1,)}, {"community"}),
+        ("noderag", {"types": ("S",)}, {"unit"}),
+    ],
+)
+def test_options_that_select_levels_or_types_leave_passages_out(
+    extractive: sg.Index, method: str, options: dict[str, Any], kinds: set[str]
+) -> None:
+    found = extractive.retrieve(DEMO_QUESTIONS[0], 6, method=method, **options)
+    assert {hit.kind for hit in found} == kinds
+    assert found.hits == extractive.retrieve(DEMO_QUESTIONS[0], 6, method=method, fill=False, **options).hits
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("noderag", {"steps": 3}),
+        ("hirag", {"mode": "local"}),
+        ("archrag", {"relations": False}),
+        ("lshtree", {"mode": "per_level"}),
+    ],
+)
+def test_other_options_change_the_nodes_and_not_the_passages(
+    extractive: sg.Index, method: str, options: dict[str, Any]
+) -> None:
+    found = extractive.retrieve(DEMO_QUESTIONS[0], 8, method=method, **options)
+    kinds = {hit.kind for hit in found}
+    assert "chunk" in kinds
+    assert len(kinds) > 1
     passages = [hit.id for hit in found if hit.kind == "chunk"]
-    walked = [hit.id for hit in index.retrieve(QUESTION, k=40, view="chunks")]
-    assert passages == walked[: len(passages)]
+    assert passages == [
+        hit.id for hit in extractive.retrieve(DEMO_QUESTIONS[0], len(passages), method="walk")
+    ]
 
 
-def test_options_speak_of_the_methods_own_ranking(index: sg.Index) -> None:
-    option = {
-        "noderag": {"steps": 3},
-        "hirag": {"mode": "local"},
-        "archrag": {"relations": False},
-        "lshtree": {"mode": "per_level"},
-    }[index.methods[0]]
-    ids = [hit.id for hit in index.retrieve(QUESTION, k=9, fill=False, **option)]
-    assert [hit.id for hit in index.retrieve(QUESTION, k=9, **option)] == ids
-    bare = index.retrieve(QUESTION, k=9, fill=False)
-    assert bare.view == "nodes"
-    assert index.retrieve(QUESTION, k=9, view="chunks").view == "chunks"
-
-
-def test_a_filter_holds_in_both_parts(index: sg.Index) -> None:
+@pytest.mark.parametrize("method", NAMES)
+def test_a_filter_holds_for_nodes_and_passages(written: sg.Index, method: str) -> None:
     allowed = {each.id for each in documents(60) if each.metadata["topic"] == "orchard"}
-    for hit in index.retrieve(QUESTION, k=15, where={"topic": "orchard"}):
+    found = written.retrieve(QUESTION, 15, method=method, where={"topic": "orchard"})
+    assert "chunk" in {hit.kind for hit in found}
+    for hit in found:
         assert set(hit.documents) <= allowed
+
+
+@pytest.mark.parametrize("llm", [None, ScriptedChatModel("They sail [1].")], ids=["extractive", "model"])
+@pytest.mark.parametrize("method", [*NAMES, "walk"])
+def test_an_answer_rests_on_what_a_search_returns(extractive: sg.Index, method: str, llm: Any) -> None:
+    question = DEMO_QUESTIONS[1]
+    answer = extractive.answer(question, llm=llm, method=method)
+    k = extractive.answer_k(method)
+    assert answer.retrieval.hits == extractive.retrieve(question, k, method=method).hits
+    assert k == {"archrag": 30, "noderag": 30, "hirag": 40}.get(method, 20)
+
+
+# The walk
+
+
+class Untouched:
+    """A model that nobody may ask."""
+
+    name = "untouched"
+
+    def complete(self, prompt: str, *, schema: Any = None) -> str:
+        raise AssertionError("the model was asked")
+
+
+@pytest.fixture
+def walk() -> Iterator[sg.Index]:
+    with sg.build_index(documents(40), llm=Untouched(), embedder=FakeEmbedder(), progress=False) as index:
+        yield index
+
+
+def test_an_index_for_the_walk_asks_no_model_to_build_and_to_search(walk: sg.Index) -> None:
+    assert walk.methods == ()
+    assert walk.last_report.usage.calls == 0
+    assert not walk.last_report.notes
+    assert sg.estimate(documents(40), llm=Untouched(), embedder=FakeEmbedder()).calls == 0
+    walk.insert(documents(4, start=40))
+    walk.delete(["doc-001"])
+    found = walk.retrieve(QUESTION, 6)
+    assert found.method == "walk"
+    assert {hit.kind for hit in found} == {"chunk"}
+    assert found.hits == walk.retrieve(QUESTION, 6, method="walk").hits
+    assert found.hits == walk.retrieve(QUESTION, 6, view="chunks").hits
+    assert [each.hits for each in walk.retrieve_many([QUESTION], 6)] == [found.hits]
+    assert walk.verify() == []
+    with sg.build_index(
+        documents(4), "walk", llm=Untouched(), embedder=FakeEmbedder(), progress=False
+    ) as named:
+        assert named.methods == ()
+
+
+def test_every_index_is_searched_by_the_walk(extractive: sg.Index) -> None:
+    with sg.build_index(demo.documents(), embedder="hashing", progress=False) as walk:
+        for question in DEMO_QUESTIONS[::4]:
+            found = extractive.retrieve(question, 6, method="walk")
+            assert found.method == "walk"
+            assert [hit.id for hit in found] == [hit.id for hit in walk.retrieve(question, 6)]
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_a_method_is_added_to_an_index_for_the_walk(method: str, tmp_path: Any) -> None:
+    model, given = CountingModel(), {"embedder": FakeEmbedder(), "progress": False}
+    with sg.build_index(documents(40), path=tmp_path / "idx", llm=model, **given) as index:
+        assert not model.prompts
+        before = [hit.id for hit in index.retrieve(QUESTION, 6)]
+        index.add_method(method)
+        assert index.methods == (method,)
+        assert model.prompts, "the model writes the method's nodes"
+        found = index.retrieve(QUESTION, 6)
+        assert found.method == method
+        assert {"chunk"} < {hit.kind for hit in found}
+        assert index.verify() == []
+        if method == "lshtree":  # for which no names are asked for
+            assert [hit.id for hit in index.retrieve(QUESTION, 6, method="walk")] == before
+    with sg.build_index(documents(41), path=tmp_path / "idx", llm=model, **given) as again:
+        assert again.methods == (method,), "None means the methods that are there"
+        assert again.verify() == []
+
+
+def test_an_index_for_the_walk_has_no_nodes_to_show(walk: sg.Index) -> None:
+    for call in (walk.levels, walk.show, lambda: list(walk.nodes())):
+        with pytest.raises(MethodMissing, match=r"has no method .*add_method\(\), of lshtree, archrag"):
+            call()
+    assert walk.regroup().generation == walk.generation, "there is nothing to group"
+    for method in NAMES:
+        with pytest.raises(MethodMissing, match=f"holds no method, not {method}; add it with"):
+            walk.retrieve(QUESTION, method=method)
+    with pytest.raises(ValueError, match="every index can be searched by the walk"):
+        walk.add_method("walk")
+    assert walk.to_networkx().number_of_nodes() > 0
+    assert walk.browse("documents").total == 40
+    assert json.loads(json.dumps(walk.stats()))["methods"] == {}
+
+
+def test_shards_for_the_walk_ask_no_model(tmp_path: Any) -> None:
+    given = {"embedder": sg.HashingEmbedder(128), "progress": False}
+    with sg.build_shards(documents(24), tmp_path / "root", shards=3, llm=Untouched(), **given) as index:
+        assert index.methods == ()
+        found = index.retrieve("What does the lantern of note 3 tell?", 6)
+        assert found.method == "walk"
+        assert {hit.kind for hit in found} == {"chunk"}
+        assert found.hits == index.retrieve("What does the lantern of note 3 tell?", 6, method="walk").hits
+        index.insert([sg.Document("new", "A zeppelin is moored at the mill.")])
+        assert index.retrieve("zeppelin", 1).hits[0].documents == ("new",)
+        with pytest.raises(MethodMissing, match="holds no method, not hirag"):
+            index.retrieve(QUESTION, method="hirag")
+        assert index.verify() == []
+    with sg.open_index(tmp_path / "root", embedder=given["embedder"]) as opened:
+        opened.add_method("archrag")
+        assert opened.methods == ("archrag",)
+        assert {"chunk"} < {hit.kind for hit in opened.retrieve("lantern", 8)}
+
+
+# Options that would be ignored
+
+
+IGNORED = {
+    "rank with a method": ({"method": "hirag", "rank": "bm25"}, "rank='bm25' orders passages, and hirag"),
+    "rank with the first method": ({"rank": "dense"}, "rank='dense' orders passages, and lshtree"),
+    "rank with a method's own ranking": ({"rank": "hybrid", "fill": False}, "rank='hybrid' orders passages"),
+    "the walk without passages": ({"method": "walk", "fill": False}, "the walk finds nothing else"),
+    "the chunks without passages": ({"view": "chunks", "fill": False}, "the walk finds nothing else"),
+    "another view": ({"view": "nodes"}, "view must be \"chunks\" or None, not 'nodes'"),
+    "a number per level of all together": ({"k_per_level": 2}, 'k_per_level is for mode="per_level"'),
+}
+
+
+@pytest.mark.parametrize("case", IGNORED)
+def test_options_that_would_be_ignored_are_errors(extractive: sg.Index, case: str) -> None:
+    options, message = IGNORED[case]
+    for call in (extractive.retrieve, extractive.answer):
+        with pytest.raises(ValueError, match=message):
+            call(QUESTION, **options)
+
+
+def test_options_of_a_method_are_none_of_the_walk(extractive: sg.Index) -> None:
+    for options in ({"method": "walk", "mode": "local"}, {"view": "chunks", "mode": "local"}):
+        with pytest.raises(TypeError, match="no argument 'mode': .* with walk no more"):
+            extractive.retrieve(QUESTION, **options)
+    with pytest.raises(ValueError, match="there is no method 'treerag'; choose from walk, lshtree"):
+        extractive.retrieve(QUESTION, method="treerag", view="chunks")
+
+
+def test_a_model_splits_a_question_of_the_walk() -> None:
+    model = CountingModel(
+        lambda prompt: '{"entities": ["Note 3"]}' if "<question>" in prompt else written_summary(prompt)
+    )
+    with sg.build_index(documents(20), llm=model, embedder=FakeEmbedder(), progress=False) as index:
+        assert not model.prompts
+        found = index.retrieve("what does note 3 say?", 3, decompose=True)
+        assert (found.method, found.usage.calls) == ("walk", 1)
+        assert found.hits[0].documents == ("doc-003",)
