@@ -21,7 +21,7 @@ from stratagraph._locks import Lock, cached_property
 from stratagraph.errors import Damaged, MethodMissing
 from stratagraph.kernels.topk import TopK
 from stratagraph.methods import NAMES, WALK, get_method, get_way
-from stratagraph.methods.base import Description, Opened, Origin, Ranking, Searcher
+from stratagraph.methods.base import Description, Opened, Ranking, Searcher
 from stratagraph.pipeline.checks import Checks, damage
 from stratagraph.pipeline.drift import DRIFT
 from stratagraph.pipeline.evidence import Background
@@ -29,7 +29,7 @@ from stratagraph.pipeline.excerpts import Excerpts
 from stratagraph.pipeline.filters import compile_where
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.nearest import HnswlibConfig, Nearest
-from stratagraph.pipeline.ranking import interleaved, labelled, taken
+from stratagraph.pipeline.ranking import interleaved, labelled, shared_out, taken
 from stratagraph.pipeline.walk import SIMILAR_PASSAGES, PassageWalk, Provenance, Similar
 from stratagraph.protocols import Vectors
 from stratagraph.question import Allowed, Mask, Question, Sources, Where
@@ -148,21 +148,24 @@ class Answering(ABC):
         """
         if question.method == WALK:
             return self._passages(question)
-        nodes = self._searcher(question.method).nodes(replace(question, k=times * question.k))
+        search = self._searcher(question.method).nodes
         if not question.mixed:
-            return nodes
+            return search(replace(question, k=times * question.k))
         written, extractive = get_method(question.method).passages
         share = written if self._written(question.method) else extractive
-        passages, nodes = labelled(self._passages(question), "passages"), labelled(nodes, question.method)
-        found = interleaved([passages, nodes], [share, 1 - share], question.k)
-        if times == 1:
-            return found
-        shown, rest = np.split(np.arange(len(passages)), [np.count_nonzero(found.origin == Origin.CHUNK)])
-        parts = taken(passages, shown), nodes, taken(passages, rest)
-        return interleaved(parts, [share, 1 - share, 0], sum(map(len, parts)))
+        passages = labelled(self._passages(question), "passages")
+        shown = min(len(passages), shared_out([share, 1 - share], question.k)[0])
+        nodes = search(replace(question, k=max(1, times * (question.k - shown))))
+        places = np.arange(len(passages))
+        parts = (
+            taken(passages, places[:shown]),
+            labelled(nodes, question.method),
+            taken(passages, places[shown:]),
+        )
+        return interleaved(parts, [share, 1 - share, 0], question.k if times == 1 else sum(map(len, parts)))
 
     def _dropped(self, found: RankedItems) -> frozenset[int]:
-        """The places that add nothing to better ones; if no node of the method adds anything, but the best."""
+        """The places that add nothing to better ones; the method's best node stays if none adds anything."""
         own = [place for place, item in enumerate(found.items) if item.kind != "chunk"]
         return found.redundant - {own[0]} if found.redundant.issuperset(own) and own else found.redundant
 

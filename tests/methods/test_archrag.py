@@ -292,6 +292,8 @@ def test_every_level_is_found_and_can_be_chosen() -> None:
     assert len(levels_of(index)) >= 2
     found = index.retrieve("topic c2 a", k=12, fill=False)
     assert {hit.level for hit in found} == set(range(1 + len(levels_of(index))))
+    own = [hit for hit in index.retrieve("topic c2 a", k=20) if hit.kind != "chunk"]
+    assert {hit.level for hit in own} == set(range(1 + len(levels_of(index)))), "also among passages"
     for level in range(1 + len(levels_of(index))):
         hits = index.retrieve("topic c2 a", k=5, levels=(level,)).hits
         assert {hit.level for hit in hits if hit.kind != "chunk"} == {level}
@@ -489,7 +491,7 @@ def test_each_level_is_analysed_and_the_best_points_come_first(answering: Any) -
     model.prompts.clear()
     answer = index.answer("What does topic c2 a meet?", k=12)
     filters = [prompt for prompt in model.prompts if "<texts>\n" in prompt]
-    assert len(filters) == len({hit.level for hit in answer.retrieval})
+    assert len(filters) == len({(hit.kind == "chunk", hit.level) for hit in answer.retrieval})
     merge = model.prompts[-1]
     scores = [int(part.split(")")[0]) for part in merge.split("(score ")[1:]]
     assert scores == sorted(scores, reverse=True)
@@ -552,7 +554,7 @@ def test_points_that_cannot_be_read_are_left_out() -> None:
 def test_more_hits_than_there_is_room_for_are_shown_best_first(answering: Any) -> None:
     index, model = answering
     model.prompts.clear()
-    answer = index.answer("What does topic c2 a meet?", k=400)
+    answer = index.answer("What does topic c2 a meet, of everything?", k=400)
     filters = [prompt for prompt in model.prompts if "<texts>\n" in prompt]
     assert len(answer.retrieval.hits) == 400
     assert any(f"[1] {answer.retrieval.hits[0].text[:20]}" in prompt for prompt in filters)
