@@ -108,6 +108,38 @@ def test_query_lists_five_hits_and_those_that_the_answer_cites(index: str) -> No
     assert "more hits" not in every
 
 
+def test_query_says_how_it_searched_and_how_to_see_the_rest(notes: str, index: str) -> None:
+    walked = run("query", index, "ferry 7", *HASHING).stdout.splitlines()
+    assert walked[0] == "passages by the walk"
+    run("build", notes, "-o", "tree", "--method", "lshtree", *HASHING)
+    asked = ("query", "tree", "ferry 7", "-k", "8", "--no-answer", *HASHING)
+    said = "nodes of lshtree among passages (passages alone: --view chunks; none: --no-fill)"
+    for answer in ("--answer", "--no-answer"):
+        assert run("query", "tree", "ferry 7", answer, *HASHING).stdout.splitlines()[0] == said
+    for way in (("--view", "chunks"), ("--method", "walk")):
+        assert run(*asked, *way).stdout.splitlines()[0] == (
+            "passages by the walk (for nodes of a method: --method lshtree)"
+        )
+    assert run(*asked, "--no-fill").stdout.splitlines()[0].startswith("lshtree's own ranking")
+
+
+def test_no_fill_leaves_passages_out(notes: str) -> None:
+    run("build", notes, "-o", "idx", "--method", "archrag", *HASHING)
+    asked = ("query", "idx", "Die Fähre fährt um sieben", "-k", "8", "--no-answer", *HASHING)
+    kinds = {hit["kind"] for hit in as_json(*asked)["hits"]}
+    assert kinds > {"chunk"}
+    own = as_json(*asked, "--no-fill")["hits"]
+    assert own
+    assert {hit["kind"] for hit in own} == kinds - {"chunk"}
+    one_each = ("--no-fill", "--option", "k_per_level=1", "--option", "relations=false")
+    levels = [hit["level"] for hit in as_json(*asked, *one_each)["hits"]]
+    assert sorted(levels) == sorted(set(levels))
+    for wrong in (("--view", "chunks"), ("--method", "walk")):
+        result = run(*asked, "--no-fill", *wrong)
+        assert result.exit_code == 1
+        assert "fill=False leaves passages out" in result.stderr
+
+
 def test_methods_are_named_with_commas(notes: str) -> None:
     run("build", notes, "-o", "idx", "--method", "noderag, lshtree", *HASHING)
     assert list(as_json("stats", "idx")["methods"]) == ["noderag", "lshtree"]
@@ -126,6 +158,7 @@ def test_the_rest_of_the_life_of_an_index(index: str, here: Path) -> None:
     found = as_json("query", index, "tunnel", "--where", '{"year": 1903}', "--no-answer", *HASHING)
     assert [hit["documents"] for hit in found["hits"]] == [["late"]]
     assert as_json("delete", index, "late", *HASHING)["deleted"] == ["late"]
+    assert as_json("build", NOTES, "-o", index, "--method", "lshtree", *HASHING)["documents"] == 32
     assert as_json("regroup", index, "--method", "lshtree", *HASHING)["documents"] == 32
     assert run("regroup", index, "--method", "hirag", *HASHING).exit_code == 1
     assert as_json("stats", index)["documents"] == 32
@@ -232,7 +265,9 @@ def test_insert_does_not_index_the_index(here: Path) -> None:
 
 def test_estimate(notes: str) -> None:
     assert as_json("estimate", notes)["calls"] == 0
-    found = as_json("estimate", notes, *MODEL, "--price-in", "2", "--price-out", "10")
+    assert as_json("estimate", notes, *MODEL)["calls"] == 0, "the walk asks no model"
+    asked = ("--method", "lshtree", *MODEL, "--price-in", "2", "--price-out", "10")
+    found = as_json("estimate", notes, *asked)
     assert found["calls"] > 0
     assert found["cost"] == pytest.approx((found["input_tokens"] * 2 + found["output_tokens"] * 10) / 1e6)
     assert run("estimate", notes, "--price-in", "2").exit_code == 2
@@ -267,7 +302,9 @@ def test_a_wrong_file_of_settings_is_named(notes: str, here: Path, text: str, na
     assert not (here / "idx").exists()
 
 
-def test_search_options_reach_the_method(index: str) -> None:
+def test_search_options_reach_the_method(notes: str) -> None:
+    run("build", notes, "-o", "idx", "--method", "lshtree", *HASHING)
+    index = "idx"
     options = ("--no-answer", "--option", "mode=per_level", "--option", "levels=[1]", *HASHING)
     hits = as_json("query", index, "ferry", *options)["hits"]
     assert hits
@@ -277,7 +314,9 @@ def test_search_options_reach_the_method(index: str) -> None:
     assert "mood" in run("query", index, "ferry", "--option", "mood=good", *HASHING).stderr
 
 
-def test_budgets_and_caches_are_for_every_command_that_asks_a_model(index: str, here: Path) -> None:
+def test_budgets_and_caches_are_for_every_command_that_asks_a_model(notes: str, here: Path) -> None:
+    index = "idx"
+    run("build", notes, "-o", index, "--method", "lshtree", *HASHING)
     (here / "new.txt").write_text("The tunnel is planned.")
     spend = (*HASHING, *MODEL, "--max-calls", "1", "--cache", "shared.sqlite")
     result = run("query", index, "ferry", *spend)
@@ -458,15 +497,16 @@ def test_every_damage_of_an_index_is_found(index: str) -> None:
 
 def test_the_demo_tells_what_it_found() -> None:
     shown = as_json("demo", *HASHING)
-    assert len(shown) == 3
-    for each in shown:
-        assert set(each["found"]) == {"archrag", "hirag", "lshtree", "noderag"}
-        assert 0 <= each["plain"] <= len(each["needed"])
-    assert any(each["plain"] < min(each["found"].values()) == len(each["needed"]) for each in shown)
+    assert len(shown["questions"]) == 3
+    for each in shown["questions"]:
+        assert 0 <= each["plain"] <= each["walked"] <= len(each["needed"])
+    assert any(each["plain"] < each["walked"] == len(each["needed"]) for each in shown["questions"])
+    assert {each["method"] for each in shown["own"]} == {"archrag", "hirag", "lshtree", "noderag"}
+    assert all(each["kind"] != "chunk" and each["text"] for each in shown["own"])
 
 
 def test_the_demo_shows_each_way_to_its_answer() -> None:
-    ways = [each["way"] for each in as_json("demo", *HASHING) if each["way"]]
+    ways = [each["way"] for each in as_json("demo", *HASHING)["questions"] if each["way"]]
     assert ways
     for way in ways:
         assert way["answer"] in way["steps"][-1]["sentences"][-1]
@@ -485,7 +525,8 @@ def test_the_demo_fits_a_terminal_and_says_what_to_type_next(monkeypatch: pytest
     assert max(map(len, lines)) <= 80
     assert any("names Peregrine Lisle, and so does" in line for line in lines)
     assert "   Answer: eleven hives" in lines
-    assert "   pip install 'stratagraph[server]'   for the page in a browser:" in lines
+    assert "   pip install 'stratagraph[server]'" in lines
+    assert any(line.startswith("Four methods were added to the same index") for line in lines)
     assert "   stratagraph build my-folder --out idx" in lines
     assert opened == ["http://127.0.0.1:1/"]
 
@@ -545,7 +586,7 @@ def test_a_build_over_an_index_brings_it_to_its_inputs(
     assert re.search(r"about [1-9]\d* model calls, 0 cached", runner.invoke(main, asked).output)
     assert "rebuild: 2 documents" in runner.invoke(main, [*build, "--chunk-size", "90", "--rebuild"]).output
     with open_index("idx", embedder=HashingEmbedder()) as index:
-        assert index.methods == ("hirag", "lshtree")
+        assert index.methods == ("hirag",)
         assert index.documents().keys() == {"notes/c.txt", "notes/d.txt"}
 
 

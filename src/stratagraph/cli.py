@@ -312,10 +312,11 @@ def query(
             output.show(cost.to_dict(), lambda: iter(str(cost).splitlines()))
         elif answer:
             answered = opened.answer(question, k, length=length, **options)
-            output.show(answered, lambda: answer_lines(answered, LISTED if k is None else None))
+            listed = LISTED if k is None else None
+            output.show(answered, lambda: answer_lines(answered, listed, opened.methods))
         else:
             found = opened.retrieve(question, k or LISTED, **options)
-            output.show(found, lambda: hit_lines(found))
+            output.show(found, lambda: hit_lines(found, opened.methods))
 
 
 @main.command("list")

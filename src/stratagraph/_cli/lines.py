@@ -11,6 +11,7 @@ import click
 
 import stratagraph as sg
 from stratagraph.demo.comparison import HITS, Shown, Told, Way
+from stratagraph.methods import WALK
 from stratagraph.models.budget import money
 from stratagraph.pipeline.evidence import telling
 
@@ -139,15 +140,15 @@ def document_lines(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield "  ".join(" ".join(str(part).split()) for part in told if part)
 
 
-def answer_lines(answer: sg.Answer, listed: int | None) -> Iterator[str]:
-    """The first hits, those cited, the answer, and the documents behind its citations.
+def answer_lines(answer: sg.Answer, listed: int | None, methods: Sequence[str]) -> Iterator[str]:
+    """How hits were found, the first hits, those cited, the answer, and the documents behind its citations.
 
-    `listed`: how many hits come first; all if not given.
+    `listed`: how many hits come first; all if not given. `methods`: those of the index.
     """
     found = answer.retrieval
     cited = {citation.number for citation in answer.citations}
     ranks = [rank for rank in range(1, len(found) + 1) if listed is None or rank <= listed or rank in cited]
-    yield from hit_lines(found, ranks)
+    yield from hit_lines(found, methods, ranks)
     if more := len(found) - len(ranks):
         yield f"    ({more} more hits were searched for the answer; -k N lists N)"
     label = "answer (extractive: sentences of the sources)" if answer.extractive else "answer"
@@ -168,13 +169,26 @@ def _place(metadata: Mapping[str, Any]) -> str:
     return f", {', '.join(told)}" if told else ""
 
 
-def hit_lines(found: sg.Retrieval, ranks: Sequence[int] | None = None) -> Iterator[str]:
-    """Two lines for each hit, or for those at some ranks, from 1."""
+def hit_lines(
+    found: sg.Retrieval, methods: Sequence[str], ranks: Sequence[int] | None = None
+) -> Iterator[str]:
+    """How hits were found, and two lines for each, or for those at some ranks, from 1."""
+    yield _way_line(found, methods)
     for rank in ranks or range(1, len(found) + 1):
         hit = found.hits[rank - 1]
         names = ", ".join(hit.documents[:3]) + (", ..." if len(hit.documents) > 3 else "")
         yield f"{rank:2}. {hit.score:.3f} {hit.kind} (level {hit.level}) from {names}"
         yield f"    {telling(found.query, hit.text, _SHOWN)}"
+
+
+def _way_line(found: sg.Retrieval, methods: Sequence[str]) -> str:
+    """The way of searching, and how to see what it leaves out."""
+    if found.method == WALK:
+        others = f" (for nodes of a method: --method {', '.join(methods)})" if methods else ""
+        return f"passages by the walk{others}"
+    if any("view" in each for each in found.trace):
+        return f"nodes of {found.method} among passages (passages alone: --view chunks; none: --no-fill)"
+    return f"{found.method}'s own ranking (passages alone: --view chunks)"
 
 
 def tree_lines(value: Mapping[str, Any], indent: str = "") -> Iterator[str]:
