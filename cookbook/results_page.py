@@ -39,9 +39,9 @@ corpus", below.
 LEGEND = """In brackets behind each data set: the ranking that does best there among those compared with, and
 by how much the rows are ahead of it, from the least of them to the most. All figures are in the tables below.
 """
-COSTS = """Of one index that holds all four methods, without a model. Vectors of the passages are made before; what
-all share (names and their links) is built first, and paid by the walk. Vectors of names, descriptions and facts
-are made by the first method that needs them, and paid by it.
+COSTS = """Of one index that holds all four methods, without a model. Vectors of the passages are made before;
+what all share (names and their links) is built first, and paid by the walk. Vectors of names, descriptions
+and facts are made by the first method that needs them, and paid by it.
 """
 WITHOUT = """`without`: what embeds every fact or relation is left out, for the time that it takes on long
 articles; it is `missing` in the tables.

@@ -27,8 +27,8 @@ def in_short(
     yield f"**In short**, {over(titles[key] for key in scored)}:\n"
     if len(methods) > 1:
         yield (
-            f"- The {NUMBERS.get(len(methods), len(methods))} methods take their passages from one walk: that "
-            "they are ahead together is one finding, not several. They differ in their own nodes, their "
+            f"- The {NUMBERS.get(len(methods), len(methods))} methods take their passages from one walk: "
+            "that they are ahead together is one finding, not several. They differ in their own nodes, their "
             "answers and their costs."
         )
     for each in compared:

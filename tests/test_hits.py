@@ -54,9 +54,9 @@ def test_where_nothing_else_is_left_repeats_stay() -> None:
     text = "Ada sailed to Bela in the spring of that year. Bela wrote to Carl about the long winter."
     index = sg.build_index([sg.Document("d", text)], "noderag", embedder=FakeEmbedder(), progress=False)
     exact = index.retrieve("Where did Ada sail?", k=50, fill=False)
-    whole = index.retrieve("Where did Ada sail?", k=50, fill=False)
+    whole = index.retrieve("Where did Ada sail?", k=50)
     assert {found.id for found in whole} == {found.id for found in exact}
-    few = index.retrieve("Where did Ada sail?", k=2, fill=False)
+    few = index.retrieve("Where did Ada sail?", k=2)
     assert len(few) == 2
     scores = [found.score for found in whole]
     assert scores == sorted(scores, reverse=True)
@@ -76,7 +76,7 @@ def test_a_hit_names_the_source_that_all_its_documents_have(index: sg.Index) -> 
 
 def test_repeats_are_merged_with_their_sources_and_replaced(index: sg.Index) -> None:
     question = "the ferry captain and the apple blossom"
-    whole = index.retrieve(question, k=12, fill=False)
+    whole = index.retrieve(question, k=12)
     assert len(whole) == 12
     assert all(len(group) == 1 for group in grouped(whole.hits))
     assert len({found.id for found in whole}) == 12

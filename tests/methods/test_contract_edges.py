@@ -162,7 +162,7 @@ def test_an_update_to_blank_text_deletes(call: Caller, method: str) -> None:
 
 
 def test_a_method_with_another_config_is_built_again(call: Caller) -> None:
-    index = call.build(documents(60))
+    index = call.build(documents(60), method="lshtree")
     before = index.stats()["methods"]["lshtree"]["nodes"]["summaries"]
     call(index, "add_method", "lshtree", {"min_cluster": 2, "max_cluster": 4})
     assert index.stats()["methods"]["lshtree"]["nodes"]["summaries"] > before

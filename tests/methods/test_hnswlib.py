@@ -44,16 +44,17 @@ def without_hnswlib(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_finds_what_our_search_finds(tmp_path: Any) -> None:
     """A question looks for the 100 most similar chunks: less than a quarter, so that hnswlib searches."""
-    ours = hits(built(None, count=420), rank="dense", k=5)
+    dense: dict[str, Any] = {"method": "walk", "rank": "dense"}
+    ours = hits(built(None, None, count=420), k=5, **dense)
     with built(SETTINGS, count=420, path=tmp_path / "idx") as index:
-        assert hits(index, rank="dense", k=5) == ours
-        assert len(index.retrieve(QUESTION, view="chunks", k=1000)) == 420
-        best, second = (hit.documents[0] for hit in index.retrieve(QUESTION, rank="dense", k=2))
+        assert hits(index, k=5, **dense) == ours
+        assert len(index.retrieve(QUESTION, method="walk", k=1000)) == 420
+        best, second = (hit.documents[0] for hit in index.retrieve(QUESTION, k=2, **dense))
         index.delete([best])
-        assert index.retrieve(QUESTION, rank="dense", k=1).hits[0].documents == (second,)
-        assert not index.retrieve(QUESTION, rank="dense", k=5, where=lambda metadata: False).hits
+        assert index.retrieve(QUESTION, k=1, **dense).hits[0].documents == (second,)
+        assert not index.retrieve(QUESTION, k=5, where=lambda metadata: False, **dense).hits
     with sg.open_index(tmp_path / "idx", embedder=HashingEmbedder()) as again:
-        assert again.retrieve(QUESTION, rank="dense", k=1).hits[0].documents == (second,)
+        assert again.retrieve(QUESTION, k=1, **dense).hits[0].documents == (second,)
 
 
 def test_the_nodes_of_methods_are_searched_through_it() -> None:

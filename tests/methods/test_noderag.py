@@ -108,7 +108,7 @@ def stored(index: sg.Index) -> Any:
 
 def query(text: str, k: int = 10, **options: Any) -> Question:
     vector = np.asarray(FakeEmbedder().embed_query(text), np.float32)
-    return Question(text, vector, k, "nodes", "noderag", NodeRAGOptions(**options))
+    return Question(text, vector, k, "noderag", NodeRAGOptions(**options), fill=False)
 
 
 # The heterograph
@@ -229,8 +229,12 @@ def test_names_match_by_whole_words() -> None:
     units = tuple(SemanticUnit(f"{name} was seen {n} times.", (name,)) for n, name in enumerate(names))
     given = {"a": Extraction(units, tuple(EntityMention(name) for name in names), ())}
     index = plain([sg.Document("a", " ".join(unit.text for unit in units))], given)
-    found = index.retrieve("Who saw the Star?", k=20, mode="entry", types=("N",))
-    assert [hit.metadata["name"] for hit in found if hit.kind == "entity"] == ["The Star"]
+    entries = searcher(index)._entries.search(query("Who saw the Star?"), NodeRAGOptions(similar=0))
+    first = searcher(index)._layout.first("N")
+    graph = snapshot_of(index).part("graph").nodes((entries.nodes - first).tolist())
+    assert [node.extra["name"] for node in graph] == ["The Star"]
+    with pytest.raises(ValueError, match="types"):
+        index.retrieve("Who saw the Star?", mode="entry", types=("N",))
 
 
 def test_a_title_is_an_entry_point() -> None:
@@ -294,7 +298,7 @@ def test_what_has_nothing_to_do_with_the_question_is_no_entry_point(index: sg.In
 
 def test_the_full_method_returns_retrievable_types_within_their_limits(index: sg.Index) -> None:
     limits = {"T": 2, "S": 3, "A": 1, "H": 0, "R": 2}
-    got = index.retrieve("Where did Ada meet Guest 3?", k=8, similar=2, limits=limits)
+    got = index.retrieve("Where did Ada meet Guest 3?", k=8, similar=2, limits=limits, fill=False)
     walked = [told for told in got.trace if "mass" in told]
     counts = Counter(told["type"] for told in walked if "entry" not in told)
     assert all(counts[kind] <= limit for kind, limit in limits.items())
@@ -337,9 +341,9 @@ def test_what_better_results_tell_waits() -> None:
 
 
 def test_entry_points_alone_are_in_no_walk(index: sg.Index) -> None:
-    got = index.retrieve("Where did Ada meet Guest 3?", k=12, mode="entry")
-    assert {"name", "similarity"} == {told["entry"] for told in got.trace}
-    assert {hit.metadata["name"] for hit in got if hit.kind == "entity"} == {"Ada", "Guest 3"}
+    got = index.retrieve("Where did Ada meet Guest 3?", k=12, mode="entry", fill=False)
+    assert {told["entry"] for told in got.trace} == {"similarity"}
+    assert {hit.kind for hit in got} == {"unit", "attribute", "element"}, "a bare name tells nothing"
 
 
 @pytest.mark.parametrize(

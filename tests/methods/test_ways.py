@@ -268,7 +268,7 @@ def test_options_that_would_be_ignored_are_errors(extractive: sg.Index, case: st
 
 def test_options_of_a_method_are_none_of_the_walk(extractive: sg.Index) -> None:
     for options in ({"method": "walk", "mode": "local"}, {"view": "chunks", "mode": "local"}):
-        with pytest.raises(TypeError, match="no argument 'mode': .* with walk no more"):
+        with pytest.raises(TypeError, match=r"no argument 'mode': .* with walk no more"):
             extractive.retrieve(QUESTION, **options)
     with pytest.raises(ValueError, match="there is no method 'treerag'; choose from walk, lshtree"):
         extractive.retrieve(QUESTION, method="treerag", view="chunks")
