@@ -42,7 +42,8 @@ _TEXT = 2000  # characters of a hit
 Question = Annotated[str, Field(max_length=20_000, description="In plain language.")]
 Hits = Annotated[int, Field(ge=1, le=50, description="Number of hits.")]
 MethodName = Annotated[
-    str | None, Field(max_length=100, description="One of the index's methods; the first if not given.")
+    str | None,
+    Field(max_length=100, description="walk, or a method of the index, which is the first if not given."),
 ]
 Filter = Annotated[Where | None, Field(description='A filter on metadata: {"year": {"$gte": 1990}}.')]
 

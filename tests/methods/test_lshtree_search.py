@@ -54,8 +54,8 @@ def test_so_many_of_each_level_and_nothing_else(index: sg.Index) -> None:
         {"levels": (True,)},
         {"levels": "1"},
         {"levels": 1.0},
-        {"k_per_level": True},
-        {"k_per_level": 2.0},
+        {"k_per_level": True, "mode": "per_level"},
+        {"k_per_level": 2.0, "mode": "per_level"},
     ],
 )
 def test_options_of_wrong_types(wrong: dict[str, Any]) -> None:
@@ -63,7 +63,9 @@ def test_options_of_wrong_types(wrong: dict[str, Any]) -> None:
         LSHTreeOptions(**wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"levels": ()}, {"levels": (-1,)}, {"k_per_level": 0}, {"mode": "all"}])
+@pytest.mark.parametrize(
+    "wrong", [{"levels": ()}, {"levels": (-1,)}, {"k_per_level": 0, "mode": "per_level"}, {"mode": "all"}]
+)
 def test_options_out_of_range(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong)).rstrip("s")):
         LSHTreeOptions(**wrong)

@@ -377,7 +377,7 @@ def test_types_that_are_asked_for_are_all_that_comes(index: sg.Index) -> None:
 def test_ablations_change_the_walk(index: sg.Index) -> None:
     text = "Where did Ada meet Guest 3?"
     rankings = [
-        [(hit.id, hit.score) for hit in index.retrieve(text, k=30, **options)]
+        [(hit.id, hit.score) for hit in index.retrieve(text, k=30, fill=False, **options)]
         for options in ({}, {"steps": 1}, {"names": False}, {"semantic_edges": False}, {"restart": 0.8})
     ]
     assert len({tuple(ranking) for ranking in rankings}) == len(rankings)
@@ -535,8 +535,9 @@ def test_no_entities_at_all() -> None:
     documents = [sg.Document(f"d{n}", f"lower case words only {n}") for n in range(3)]
     index = plain(documents, {document.id: Extraction() for document in documents})
     assert index.stats()["methods"]["noderag"]["nodes"]["N"] == 0
-    for way in ({}, {"fill": False}, {"method": "walk"}):
-        assert len(index.retrieve("words", k=3, **way)) == 3
+    for way in ({}, {"method": "walk"}):
+        assert [hit.kind for hit in index.retrieve("words", k=3, **way)] == ["chunk"] * 3
+    assert not index.retrieve("words", k=3, fill=False).hits
 
 
 def test_self_relations_and_parallel_relations() -> None:

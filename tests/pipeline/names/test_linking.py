@@ -119,7 +119,7 @@ def test_a_walk_starts_at_what_a_misspelt_name_means() -> None:
     texts = [f"A boat of the kind {n} is built of wood and was often sold." for n in range(30)]
     texts += ["The Quinceberry was made by Mara Quill.", "Mara Quill lies in Tolmouth, under a stone."]
     index = sg.build_index(
-        [sg.Document(str(n), text) for n, text in enumerate(texts)], embedder=FakeEmbedder()
+        [sg.Document(str(n), text) for n, text in enumerate(texts)], "lshtree", embedder=FakeEmbedder()
     )
     snapshot, over = snapshot_of(index), opened(index, "lshtree")
     walk = PassageWalk(over.corpus, Provenance(over.graph, over.corpus.size), over.passages)

@@ -1,0 +1,229 @@
+"""The ways of searching through both frameworks: the core's lists, and the walk, which asks no model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain_core")
+pytest.importorskip("llama_index.core")
+
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
+from llama_index.core import Document as LlamaDocument
+from llama_index.core.llms import MockLLM
+from pydantic import ValidationError
+
+import stratagraph as sg
+from langchain_stratagraph import (
+    BridgeRetriever,
+    DualSearchRetriever,
+    HierarchicalRetriever,
+    PPRRetriever,
+    TreeRetriever,
+)
+from llama_index_stratagraph import ArchRAGIndex, HiRAGIndex, LSHTreeIndex, NodeRAGIndex, WalkIndex
+from stratagraph import demo
+from stratagraph.errors import MethodMissing
+from stratagraph.methods import NAMES
+
+WAYS: dict[str, tuple[Any, Any]] = {
+    "walk": (PPRRetriever, WalkIndex),
+    "archrag": (HierarchicalRetriever, ArchRAGIndex),
+    "noderag": (DualSearchRetriever, NodeRAGIndex),
+    "hirag": (BridgeRetriever, HiRAGIndex),
+    "lshtree": (TreeRetriever, LSHTreeIndex),
+}
+QUESTIONS = [each.question for each in demo.questions()][::6]
+QUESTION = QUESTIONS[0]
+
+
+@pytest.fixture(scope="module")
+def index() -> Iterator[sg.Index]:
+    with sg.build_index(demo.documents(), NAMES, embedder="hashing", progress=False) as built:
+        yield built
+
+
+def found(documents: list[Document]) -> list[tuple[str, str]]:
+    return [(each.metadata["stratagraph"]["kind"], each.metadata["stratagraph"]["id"]) for each in documents]
+
+
+def of_nodes(nodes: Any) -> list[tuple[str, str]]:
+    return [(each.metadata["stratagraph"]["kind"], each.metadata["stratagraph"]["id"]) for each in nodes]
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        *((method, options) for method in WAYS for options in ({}, {"view": "chunks"})),
+        *((method, {"fill": False}) for method in NAMES),
+    ],
+    ids=str,
+)
+def test_all_return_the_same_list(index: sg.Index, method: str, options: dict[str, Any]) -> None:
+    retriever, kind = WAYS[method]
+    for question in QUESTIONS:
+        for k in (4, 9):
+            hits = index.retrieve(question, k, method=method, **options).hits
+            expected = [(hit.kind, hit.id) for hit in hits]
+            assert found(retriever(index=index, k=k).invoke(question, **options)) == expected
+            searching = kind(core=index, llm=False).as_retriever(similarity_top_k=k, **options)
+            assert of_nodes(searching.retrieve(question)) == expected
+
+
+@pytest.mark.parametrize("method", [name for name in WAYS if name != "walk"])
+def test_of_four_documents_one_is_the_methods_own_and_one_a_passage(index: sg.Index, method: str) -> None:
+    retriever, kind = WAYS[method]
+    for question in QUESTIONS:
+        for kinds in (
+            [kind for kind, _ in found(retriever(index=index).invoke(question))],
+            [
+                kind
+                for kind, _ in of_nodes(
+                    kind(core=index, llm=False).as_retriever(similarity_top_k=4).retrieve(question)
+                )
+            ],
+        ):
+            assert len(kinds) == 4
+            assert 1 <= kinds.count("chunk") <= 3
+
+
+@pytest.mark.parametrize("method", WAYS)
+def test_an_answer_rests_on_the_cores_hits(index: sg.Index, method: str) -> None:
+    retriever, kind = WAYS[method]
+    answer = index.answer(QUESTION, method=method)
+    expected = [(hit.kind, hit.id) for hit in answer.retrieval]
+    told = retriever(index=index).as_answer_runnable(return_sources=True).invoke(QUESTION)
+    assert (found(told["sources"]), told["answer"]) == (expected, answer.text)
+    response = kind(core=index, llm=False).as_query_engine().query(QUESTION)
+    assert (of_nodes(response.source_nodes), str(response)) == (expected, answer.text)
+
+
+# The walk
+
+
+class Untouched(FakeListChatModel):
+    """A model of LangChain that nobody may ask."""
+
+    def _call(self, *args: Any, **kwargs: Any) -> str:
+        raise AssertionError("the model was asked")
+
+
+class UntouchedLLM(MockLLM):
+    """A model of LlamaIndex that nobody may ask."""
+
+    def complete(self, *args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("the model was asked")
+
+
+TEXTS = {each.id: each.text for each in demo.documents()[:12]}
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_langchain_builds_and_searches_without_its_model(asynchronous: bool, tmp_path: Any) -> None:
+    documents = [Document(text, id=name) for name, text in TEXTS.items()]
+    given = {
+        "llm": Untouched(responses=["nothing"]),
+        "embedding": sg.HashingEmbedder(),
+        "path": tmp_path / "idx",
+    }
+    if asynchronous:
+        retriever = await PPRRetriever.afrom_documents(documents, **given)
+        await retriever.aadd_documents([Document("A zeppelin is moored at the mill.", id="new")])
+        hits = await retriever.ainvoke("zeppelin")
+    else:
+        retriever = PPRRetriever.from_documents(documents, **given)
+        retriever.add_documents([Document("A zeppelin is moored at the mill.", id="new")])
+        hits = retriever.invoke("zeppelin")
+    assert retriever.index.methods == ()
+    assert hits[0].id == "new"
+    assert {kind for kind, _ in found(hits)} == {"chunk"}
+    retriever.index.close()
+    loaded = PPRRetriever.load(tmp_path / "idx", embedding=sg.HashingEmbedder())
+    assert loaded.invoke("zeppelin") == hits
+    assert "zeppelin" in loaded.as_answer_runnable().invoke("What is moored at the mill?")
+    with pytest.raises(MethodMissing, match=r"needs the method hirag, and index .* holds no method"):
+        BridgeRetriever(index=loaded.index)
+    loaded.index.add_method("hirag")
+    assert found(BridgeRetriever(index=loaded.index).invoke(QUESTION))
+    assert found(PPRRetriever(index=loaded.index).invoke("zeppelin")) == found(hits)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_llama_index_builds_and_searches_without_its_model(asynchronous: bool, tmp_path: Any) -> None:
+    documents = [LlamaDocument(text=text, id_=name) for name, text in TEXTS.items()]
+    given = {"llm": UntouchedLLM(), "embed_model": sg.HashingEmbedder(), "path": tmp_path / "idx"}
+    if asynchronous:
+        index = await WalkIndex.afrom_documents(documents, **given)
+    else:
+        index = WalkIndex.from_documents(documents, **given)
+    index.insert(LlamaDocument(text="A zeppelin is moored at the mill.", id_="new"))
+    searching = index.as_retriever(similarity_top_k=3)
+    hits = await searching.aretrieve("zeppelin") if asynchronous else searching.retrieve("zeppelin")
+    assert index.core.methods == ()
+    assert hits[0].node.ref_doc_id == "new"
+    assert {kind for kind, _ in of_nodes(hits)} == {"chunk"}
+    index.close()
+    loaded = WalkIndex.load(tmp_path / "idx", llm=False, embed_model=sg.HashingEmbedder())
+    assert of_nodes(loaded.as_retriever(similarity_top_k=3).retrieve("zeppelin")) == of_nodes(hits)
+    assert "zeppelin" in str(loaded.as_query_engine().query("What is moored at the mill?"))
+    loaded.close()
+    with pytest.raises(MethodMissing, match=r"needs the method archrag, and index .* holds no method"):
+        ArchRAGIndex.load(tmp_path / "idx", llm=False, embed_model=sg.HashingEmbedder())
+
+
+def test_the_walk_goes_over_the_index_of_any_method(tmp_path: Any) -> None:
+    given = {"embedder": sg.HashingEmbedder(), "progress": False}
+    with sg.build_index(demo.documents(), "hirag", tmp_path / "idx", **given) as core:
+        expected = [(hit.kind, hit.id) for hit in core.retrieve(QUESTION, 5, method="walk")]
+        assert found(PPRRetriever(index=core, k=5).invoke(QUESTION)) == expected
+        walk = WalkIndex(core=core, llm=False)
+        assert of_nodes(walk.as_retriever(similarity_top_k=5).retrieve(QUESTION)) == expected
+    retriever = PPRRetriever.load(tmp_path / "idx", embedding=sg.HashingEmbedder(), k=5)
+    assert found(retriever.invoke(QUESTION)) == expected
+    assert found(retriever.invoke(QUESTION, rank="dense")) != expected
+    retriever.index.close()
+
+
+# Options
+
+
+def test_dual_search_has_the_options_of_the_whole_method(index: sg.Index) -> None:
+    assert {"restart", "steps", "limits", "types", "mode", "semantic_edges"} <= set(
+        DualSearchRetriever.options
+    )
+    retriever = DualSearchRetriever(index=index, k=8, steps=3, restart=0.4, limits={"S": 2})
+    hits = index.retrieve(QUESTION, 8, method="noderag", steps=3, restart=0.4, limits={"S": 2})
+    assert found(retriever.invoke(QUESTION)) == [(hit.kind, hit.id) for hit in hits]
+    assert "entity" not in {kind for kind, _ in found(retriever.invoke(QUESTION, mode="entry"))}
+
+
+def test_options_that_would_be_ignored_are_errors(index: sg.Index) -> None:
+    assert PPRRetriever.options == ()
+    with pytest.raises(ValidationError, match="steps"):
+        PPRRetriever(index=index, steps=3)
+    with pytest.raises(TypeError, match="PPRRetriever has no option 'steps'"):
+        PPRRetriever(index=index).invoke(QUESTION, steps=3)
+    with pytest.raises(ValueError, match="fill=False leaves passages out"):
+        PPRRetriever(index=index).invoke(QUESTION, fill=False)
+    with pytest.raises(TypeError, match="no argument 'relations'"):
+        HierarchicalRetriever(index=index, relations=False).invoke(QUESTION, view="chunks")
+    with pytest.raises(ValueError, match="rank='bm25' orders passages"):
+        HierarchicalRetriever(index=index).invoke(QUESTION, rank="bm25")
+    walk, archrag = WalkIndex(core=index, llm=False), ArchRAGIndex(core=index, llm=False)
+    with pytest.raises(TypeError, match="steps"):
+        walk.as_retriever(steps=3)
+    with pytest.raises(ValueError, match="fill=False leaves passages out"):
+        walk.as_retriever(fill=False).retrieve(QUESTION)
+    with pytest.raises(TypeError, match="no argument 'relations'"):
+        archrag.as_retriever(relations=False, view="chunks").retrieve(QUESTION)
+    with pytest.raises(ValueError, match="rank='bm25' orders passages"):
+        archrag.as_query_engine(rank="bm25").query(QUESTION)
+    for wrong in (
+        lambda: TreeRetriever(index=index, view="nodes"),
+        lambda: archrag.as_retriever(view="nodes").retrieve(QUESTION),
+    ):
+        with pytest.raises(ValueError, match="chunks"):
+            wrong()
