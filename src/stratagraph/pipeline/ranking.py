@@ -89,7 +89,8 @@ def interleaved(parts: Sequence[Ranking], shares: Sequence[float], k: int) -> Ra
 def shared_out(shares: Sequence[float], k: int) -> list[int]:
     """How many of `k` results `interleaved` takes from each ranking where none is short."""
     order = _in_turn([k] * len(shares), shares)[:k]
-    return np.bincount(order // max(k, 1), minlength=len(shares)).tolist()
+    counts: list[int] = np.bincount(order // max(k, 1), minlength=len(shares)).tolist()
+    return counts
 
 
 def _in_turn(counts: Sequence[int], shares: Sequence[float]) -> Rows:
