@@ -45,6 +45,10 @@ MethodName = Annotated[
     str | None,
     Field(max_length=100, description="walk, or a method of the index, which is the first if not given."),
 ]
+Guided = Annotated[
+    bool,
+    Field(description="Let the index's model choose what is needed together and search again; as an answer."),
+]
 Filter = Annotated[Where | None, Field(description='A filter on metadata: {"year": {"$gte": 1990}}.')]
 
 
@@ -148,16 +152,26 @@ def create_server(
                 opened.append(await asyncio.to_thread(Library, path, open_index))
         return await opened[0].current()
 
+    def count_answer() -> None:
+        if wait := rate.wait(""):
+            raise ValueError(f"more than {answers:g} answers a minute; wait {wait:.0f} seconds")
+
     @server.tool(annotations=_READS)
     async def search(
-        question: Question, k: Hits = 8, method: MethodName = None, where: Filter = None
+        question: Question,
+        k: Hits = 8,
+        method: MethodName = None,
+        where: Filter = None,
+        guided: Guided = False,
     ) -> SearchResult:
         """Find passages, summaries and entities that answer a question, each with the reason it was found."""
         with _tool_errors():
             index = await current()
             if not question.strip():
                 return SearchResult(method=method or "", hits=[], note="the question is blank")
-            found = await index.aretrieve(question, k, method=method, where=where)
+            if guided:
+                count_answer()
+            found = await index.aretrieve(question, k, method=method, where=where, guided=guided)
             return SearchResult(method=found.method, hits=_hits(found))
 
     @server.tool(annotations=_READS)
@@ -167,8 +181,7 @@ def create_server(
             index = await current()
             if not question.strip():
                 return AnswerResult(text="The question is blank.", extractive=True, sources=[])
-            if wait := rate.wait(""):
-                raise ValueError(f"more than {answers:g} answers a minute; wait {wait:.0f} seconds")
+            count_answer()
             written = await index.aanswer(question, method=method, where=where)
             numbers = {citation.number for citation in written.citations}
             sources = [hit for hit in _hits(written.retrieval) if hit.number in numbers]
