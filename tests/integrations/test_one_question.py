@@ -179,7 +179,7 @@ def test_sources_have_the_numbers_of_the_text() -> None:
     retriever = TreeRetriever.from_texts(texts, embedding=FakeEmbedder(), llm=None)
     told = retriever.as_answer_runnable(return_sources=True).invoke(QUESTION)
     cited = re.findall(r"(\S.*?) \[(\d+)\]", told["answer"])
-    assert len(cited) > 1
+    assert cited
     for sentence, number in cited:
         assert sentence in told["sources"][int(number) - 1].page_content
     assert retriever.as_answer_runnable().invoke(QUESTION) == told["answer"]
