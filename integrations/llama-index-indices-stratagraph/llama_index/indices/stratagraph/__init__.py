@@ -7,6 +7,7 @@ from llama_index_stratagraph import (
     LSHTreeIndex,
     NodeRAGIndex,
     StrataRetriever,
+    WalkIndex,
     to_property_graph,
 )
 
@@ -17,5 +18,6 @@ __all__ = [
     "LSHTreeIndex",
     "NodeRAGIndex",
     "StrataRetriever",
+    "WalkIndex",
     "to_property_graph",
 ]
