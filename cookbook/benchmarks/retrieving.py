@@ -24,8 +24,8 @@ import stratagraph as sg
 from stratagraph._reader import Answering
 from stratagraph._search_options import check_search_options
 from stratagraph.eval import load_dataset
-from stratagraph.methods import NAMES, WALK
-from stratagraph.question import Question
+from stratagraph.methods import NAMES
+from stratagraph.question import WALK, Question
 
 WARM, ROUNDS = 10, 3
 

@@ -19,7 +19,7 @@ from stratagraph._reader import Answering
 from stratagraph._search_options import check_search_options
 from stratagraph._shards.listing import SubgraphPainter
 from stratagraph.errors import CallFailed
-from stratagraph.methods import WALK, get_way
+from stratagraph.methods import get_way
 from stratagraph.models.gate import Gate
 from stratagraph.models.rerankers import EXAMPLES, named_reranker, package_and_model
 from stratagraph.models.tracing import span
@@ -39,6 +39,7 @@ from stratagraph.question import (
     LONGEST,
     RANKS,
     VIEWS,
+    WALK,
     Decompose,
     Guided,
     Length,

@@ -17,10 +17,9 @@ from stratagraph._reader import Reader
 from stratagraph._search_options import check_search_options
 from stratagraph.config import Config
 from stratagraph.errors import StratagraphError
-from stratagraph.methods import WALK
 from stratagraph.pipeline.extraction.stage import NAME as EXTRACTION
 from stratagraph.pipeline.graph import NAME as GRAPH
-from stratagraph.question import Question
+from stratagraph.question import WALK, Question
 from stratagraph.store import verify
 from stratagraph.store.node_records import FOLDER as NODES
 from stratagraph.store.shards import is_sharded, verify_shards

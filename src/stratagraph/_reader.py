@@ -20,7 +20,7 @@ from stratagraph._hits import HitMaker, ItemReader, RankedItems, SnapshotItems, 
 from stratagraph._locks import Lock, cached_property
 from stratagraph.errors import Damaged, MethodMissing
 from stratagraph.kernels.topk import TopK
-from stratagraph.methods import NAMES, WALK, get_method, get_way
+from stratagraph.methods import NAMES, get_method, get_way
 from stratagraph.methods.base import Description, Opened, Ranking, Searcher
 from stratagraph.pipeline.checks import Checks, damage
 from stratagraph.pipeline.drift import DRIFT
@@ -32,7 +32,7 @@ from stratagraph.pipeline.nearest import HnswlibConfig, Nearest
 from stratagraph.pipeline.ranking import interleaved, labelled, shared_out, taken
 from stratagraph.pipeline.walk import SIMILAR_PASSAGES, PassageWalk, Provenance, Similar
 from stratagraph.protocols import Vectors
-from stratagraph.question import Allowed, Mask, Question, Sources, Where
+from stratagraph.question import WALK, Allowed, Mask, Question, Sources, Where
 from stratagraph.records import Chunk, Metadata
 from stratagraph.results import Hit
 from stratagraph.store.joined import JoinedSnapshot

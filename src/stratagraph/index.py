@@ -29,14 +29,14 @@ from stratagraph._sync import blocking, blocking_iterator
 from stratagraph.config import Config
 from stratagraph.errors import StratagraphError
 from stratagraph.export import export, to_networkx
-from stratagraph.methods import NAMES, WALK, WAYS, get_method, get_way
+from stratagraph.methods import NAMES, WAYS, get_method, get_way
 from stratagraph.models.budget import Prices
 from stratagraph.models.estimate import Estimate
 from stratagraph.models.tracing import span
 from stratagraph.pipeline.extraction.stage import Given
 from stratagraph.pipeline.guided import STEPS
 from stratagraph.pipeline.rerank import Reranker
-from stratagraph.question import SEARCH_ARGUMENTS, Decompose, Guided, Length, Rank, View, Where
+from stratagraph.question import SEARCH_ARGUMENTS, WALK, Decompose, Guided, Length, Rank, View, Where
 from stratagraph.records import (
     BuildReport,
     Chunk,

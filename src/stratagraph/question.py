@@ -15,6 +15,8 @@ from stratagraph.records import Metadata
 
 T = TypeVar("T")
 View = Literal["chunks"]
+WALK = "walk"
+"""The way of searching that every index has: passages by a walk over names and links (`pipeline.walk`)."""
 LONGEST = 8_000
 """Characters of a question that are searched for: its names, its words and its vector are of these."""
 VIEWS: tuple[View, ...] = get_args(View)

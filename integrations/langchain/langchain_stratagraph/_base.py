@@ -22,8 +22,7 @@ from langchain_stratagraph._pieces import joined
 from stratagraph import BuildReport, Index, search_options
 from stratagraph._sync import blocking, in_thread
 from stratagraph.errors import MethodMissing
-from stratagraph.methods import WALK
-from stratagraph.question import SHARED_OPTIONS, Guided, View, Where
+from stratagraph.question import SHARED_OPTIONS, WALK, Guided, View, Where
 
 
 class BlankQuestion(ToolException, ValueError):

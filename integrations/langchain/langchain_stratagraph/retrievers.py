@@ -31,9 +31,8 @@ from stratagraph import (
 from stratagraph._sync import blocking_constructor, in_thread
 from stratagraph.config import as_config
 from stratagraph.errors import NotAnIndex
-from stratagraph.methods import WALK
 from stratagraph.protocols import ChatModel, Embedder
-from stratagraph.question import Length
+from stratagraph.question import WALK, Length
 
 LLM = Runnable[Any, Any] | ChatModel | None  # LangChain's language models are runnables
 Embedding = Embeddings | Embedder | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llama_index_stratagraph._base import StrataIndex
 from llama_index_stratagraph._persist import register, struct_class
-from stratagraph.methods import WALK
+from stratagraph.question import WALK
 
 
 @register

@@ -11,9 +11,9 @@ import click
 
 import stratagraph as sg
 from stratagraph.demo.comparison import HITS, Shown, Told, Way
-from stratagraph.methods import WALK
 from stratagraph.models.budget import money
 from stratagraph.pipeline.evidence import telling
+from stratagraph.question import WALK
 
 _SHOWN = 300  # characters of a hit's text
 _NAMES = 5

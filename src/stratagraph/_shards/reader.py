@@ -19,14 +19,14 @@ from stratagraph._hits import ItemReader, RankedItems
 from stratagraph._locks import cached_property
 from stratagraph._reader import Answering, Reader
 from stratagraph.errors import Damaged
-from stratagraph.methods import WALK, get_method
+from stratagraph.methods import get_method
 from stratagraph.methods.base import Description, Origin, Question, Ranking, Searcher
 from stratagraph.pipeline.graph import NAME as GRAPH
 from stratagraph.pipeline.joined import JoinedGround, JoinedNearest, admitted
 from stratagraph.pipeline.ranking import concatenate, taken
 from stratagraph.pipeline.walk import PassageWalk
 from stratagraph.protocols import Rows
-from stratagraph.question import Allowed
+from stratagraph.question import WALK, Allowed
 from stratagraph.records import Item, Metadata
 from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.snapshot import Snapshot

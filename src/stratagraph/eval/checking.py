@@ -14,9 +14,9 @@ from stratagraph.eval.baselines import BASELINES, checked
 from stratagraph.eval.methods import settings_of
 from stratagraph.eval.names import BUILD, RowName
 from stratagraph.kernels.leiden_quality import Quality
-from stratagraph.methods import NAMES, WALK, WAYS
+from stratagraph.methods import NAMES, WAYS
 from stratagraph.pipeline.filters import compile_where
-from stratagraph.question import SHARED_OPTIONS
+from stratagraph.question import SHARED_OPTIONS, WALK
 
 KNOWN = (*WAYS, *BASELINES)
 _SAID_ELSEWHERE = {

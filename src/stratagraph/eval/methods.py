@@ -15,9 +15,8 @@ from stratagraph.eval.names import RowName
 from stratagraph.eval.rankers import Passage, Ranker, Workbench
 from stratagraph.eval.results import Indexing
 from stratagraph.index import Index
-from stratagraph.methods import WALK
 from stratagraph.models.budget import Budget
-from stratagraph.question import Length
+from stratagraph.question import WALK, Length
 from stratagraph.records import Failure, Usage
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stratagraph.methods import WALK
+from stratagraph.question import WALK
 
 DEFAULT_VIEW = "default"
 EVAL_VIEWS = (DEFAULT_VIEW, "chunks", "nodes")

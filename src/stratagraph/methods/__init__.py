@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from stratagraph.methods.base import Method, Way
+from stratagraph.question import WALK
 
 NAMES = ("lshtree", "archrag", "noderag", "hirag")
-WALK = "walk"
-"""The way of searching that every index has: passages by a walk over names and links (`pipeline.walk`)."""
 WAYS = (WALK, *NAMES)
 
 

@@ -85,6 +85,7 @@ GUIDE = Task(
 _FORCED = {"choice": '\nIt asks for "facts".\n', "overview": '\nIt asks for an "overview".\n'}
 
 _SEARCHED = "\nThe texts are those chosen before, and what was found for: {}\n"
+_LAST = "No further search follows: choose the best of these.\n"
 
 
 async def guided(
@@ -149,7 +150,7 @@ class _Guide:
         self.failed = ""
         self._shown: list[str] = []
 
-    async def ask(self, hits: Sequence[Hit], searched: str = "") -> GuideSchema | None:
+    async def ask(self, hits: Sequence[Hit], searched: str = "", left: int = 1) -> GuideSchema | None:
         """The model's answer about hits; None if it fails, with the reason in `failed`.
 
         The hits stand in an order of their own, so that another ranking of the same hits is the same call.
@@ -167,7 +168,9 @@ class _Guide:
             "question": self._question,
             "most": str(CHOSEN),
             "queries": str(QUERIES),
-            "force": _FORCED.get(str(self._mode), "") + (_SEARCHED.format(searched) if searched else ""),
+            "force": _FORCED.get(str(self._mode), "")
+            + (_SEARCHED.format(searched) if searched else "")
+            + ("" if left else _LAST),
         }
         sources = sorted({source for hit in best for source in hit.sources})
         try:
@@ -195,7 +198,7 @@ class _Guide:
             (found,) = await search([query])
             new = [each for each in _labelled(found, query) if each[0].id not in led]
             pool = {hit.id: (hit, trace) for hit, trace in new} | pool
-            again = await self.ask([*(pool[each][0] for each in led), *(hit for hit, _ in new)], query)
+            again = await self.ask([*(pool[each][0] for each in led), *(hit for hit, _ in new)], query, left)
             if again is None:
                 break
             led, query = self.chosen(again) or led, again.missing.strip()

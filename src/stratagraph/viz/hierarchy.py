@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-from stratagraph.methods import WALK
+from stratagraph.question import WALK
 from stratagraph.records import Chunk, GraphEntity, MethodNode
 from stratagraph.results import Picture
 from stratagraph.viz.page import counted, page, shortened
