@@ -134,3 +134,19 @@ def test_a_relation_weighs_its_strength_or_what_relations_do_typically() -> None
     empty = Edges.of(SimpleNamespace(graph=graph), SimpleNamespace(relations=[]))
     assert empty.ends.dtype == np.int64
     assert len(empty.ends) == 3
+
+
+def test_a_summary_entity_of_the_local_part_has_its_members_on_the_bridge(index: sg.Index) -> None:
+    found = index.retrieve(
+        "the ferry captain and the apple blossom", k=60, mode="hi", fill=False, entities=60
+    )
+    local = [
+        (hit, entry) for hit, entry in zip(found.hits, found.trace, strict=True) if entry["part"] == "local"
+    ]
+    told = [(hit, entry["members"]) for hit, entry in local if "members" in entry]
+    assert told
+    _, own, _ = stored(index)
+    nodes = {node.id: node for node in own}
+    for hit, members in told:
+        reasons = [each for one in nodes[hit.id].extra["summaries"] for each, _ in one["members"].values()]
+        assert {each["reason"] for each in members} <= set(reasons)

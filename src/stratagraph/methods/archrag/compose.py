@@ -23,6 +23,7 @@ from stratagraph.pipeline.answer import Draft
 from stratagraph.pipeline.answer import compose as compose_directly
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.reports import numbers_in
+from stratagraph.pipeline.sentences import whole_sentences
 from stratagraph.pipeline.summarize import even_limit, fitted
 from stratagraph.results import Citation, CountTokens, Hit, Retrieval, clip
 
@@ -141,7 +142,8 @@ async def _analysed(retrieval: Retrieval, gate: Gate, max_tokens: int) -> list[P
         for point in () if answer is None else answer.points[:most]:
             named = {number - 1 for number in point.sources} & set(places)
             if point.score > 0 and named:
-                text = clip(point.description, _LONGEST_POINT, gate.count_tokens)
+                words = point.description, _LONGEST_POINT, gate.count_tokens
+                text = whole_sentences(*words) or clip(*words)
                 points.append(Point(text, min(point.score, 100.0), tuple(sorted(named))))
     return points
 

@@ -122,7 +122,12 @@ class BridgeSearcher:
 
     def _part(self, part: Part, known: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
         if part == "local":
-            trace = [{"part": part, "similarity": float(score)} for score in known.similarity]
+            trace: list[Metadata] = [{"part": part, "similarity": float(score)} for score in known.similarity]
+            _, ends = self._layered.triples(np.sort(known.bridge.entities), admitted and admitted.edges)
+            members = self._members(ends)
+            for entry, row in zip(trace, known.entities.tolist(), strict=True):
+                if row in members:  # the bridge does not show a local entity again
+                    entry |= {"ends": [row], "members": members[row]}
             base = known.entities < self._layered.base
             origin = np.where(base, Origin.GRAPH, Origin.NODE).astype(np.int8)
             rows = np.where(base, known.entities, known.entities - self._layered.base)
@@ -154,14 +159,18 @@ class BridgeSearcher:
         of_relations = Ranking.of(Origin.GRAPH, graph_rows, scores[related], trace)
         likeness = similarity[np.searchsorted(rows, hubs)]
         best = np.lexsort((hubs, -likeness))
-        pairs = ends[~related].tolist()
-        entries = [
-            {"part": "bridge", "ends": [hub], "members": [low for low, high in pairs if high == hub]}
-            for hub in hubs[best].tolist()
-        ]
+        members = self._members(ends)
+        entries = [{"part": "bridge", "ends": [hub], "members": members[hub]} for hub in hubs[best].tolist()]
         of_hubs = Ranking.of(Origin.NODE, hubs[best] - layered.base, likeness[best], entries)
         found = concatenate([of_relations, of_hubs])
         return taken(found, np.argsort(-found.scores, kind="stable"))
+
+    def _members(self, ends: Rows) -> dict[int, list[int]]:
+        """The members that triples, in their order, join with each summary entity."""
+        found: dict[int, list[int]] = {}
+        for low, high in ends[ends[:, 1] >= self._layered.base].tolist():
+            found.setdefault(high, []).append(low)
+        return found
 
     def _explained(self, found: Ranking, known: Knowledge, question: Question) -> Ranking:
         """Adds names to the trace: the path of each hit on the bridge, and pairs without a path."""
