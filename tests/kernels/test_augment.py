@@ -47,7 +47,7 @@ class TestKnn:
         vectors = rng.standard_normal((60, 8))
         vectors[20:30] = vectors[:10] + 0.01 * rng.standard_normal((10, 8))
         ends = np.column_stack([np.arange(10), np.arange(20, 30)])  # edges of high similarity alone
-        found, _ = augment(vectors, ends)
+        found, _ = augment(vectors, ends, neighbours=3)
         degrees = np.bincount(found.ravel(), minlength=60)
         alone = np.setdiff1d(np.arange(60), ends)
         assert degrees[alone].min() >= 3
@@ -119,7 +119,7 @@ class TestEveryMode:
     @pytest.mark.parametrize("mode", ["knn", "codicil", "none"])
     @pytest.mark.parametrize("count", [0, 1, 2, 3])
     def test_few_nodes(self, mode, count):
-        found, weights = augment(np.ones((count, 4)), NONE, mode=mode)
+        found, weights = augment(np.ones((count, 4)), NONE, mode=mode, neighbours=2)
         assert len(found) == len(weights) == (0 if mode == "none" else count * (count - 1) // 2)
 
     @pytest.mark.parametrize("mode", ["knn", "codicil"])
@@ -161,7 +161,7 @@ class TestEveryMode:
 
 
 def test_average_degree_counts_nodes_with_edges():
-    assert average_degree(Edges.of(np.array([[0, i] for i in range(1, 5)]), None, 100)) == 3
+    assert average_degree(Edges.of(np.array([[0, i] for i in range(1, 5)]), None, 100)) == 2
     assert average_degree(Edges.of(np.array([[a, b] for a in range(8) for b in range(a)]), None, 100)) == 7
 
 

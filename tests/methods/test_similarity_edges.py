@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 import stratagraph as sg
-from stratagraph.kernels.augment import FEWEST_NEIGHBOURS
 from stratagraph.methods.archrag.build import ADDED
 from stratagraph.pipeline import drift
 from stratagraph.testing.opened import snapshot_of
@@ -50,7 +49,7 @@ class Entities:
             dict(zip(ids, degrees.tolist(), strict=True)),
             {frozenset((ids[one], ids[two])) for one, two in own[ADDED].tolist()} if ADDED in own else set(),
             float(np.quantile(cosines, 0.8)) if len(cosines) else -1.0,
-            max(FEWEST_NEIGHBOURS, round(float(linked.mean())) if len(linked) else 0),
+            max(1, round(float(linked.mean())) if len(linked) else 0),
         )
 
     def cosine(self, edge: frozenset[str]) -> float:
@@ -159,4 +158,4 @@ def assert_none_is_alone(now: Entities) -> None:
         if now.degrees[name] == 0:
             like = sum(abs(float(vector @ each)) > ROUNDING for each in now.vectors.values()) - 1
             edges = sum(name in edge for edge in now.edges)
-            assert edges >= min(like, FEWEST_NEIGHBOURS)
+            assert edges >= min(like, 1)

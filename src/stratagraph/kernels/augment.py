@@ -15,7 +15,6 @@ from stratagraph.kernels.knn import knn_graph, nearest_of
 Augmentation = Literal["knn", "codicil", "none"]
 Matrix = NDArray[np.float32]
 
-FEWEST_NEIGHBOURS = 3
 CONTENT_NEIGHBOURS = 50
 """Content edges that CODICIL offers each node, as its authors do."""
 
@@ -58,7 +57,7 @@ def augment(
     ends, weights
         The edges as for `leiden`. The weights count in mode none alone.
     neighbours
-        K. None: in mode knn the average degree of the nodes that have edges, at least 3; in mode codicil 50.
+        K. None: in mode knn the average degree of the nodes that have edges, at least 1; in mode codicil 50.
     quantile
         The threshold is this quantile of the cosines over the given edges; without edges there is none.
     threshold
@@ -118,10 +117,10 @@ def added(ends: NDArray[np.integer], augmented: NDArray[np.integer], nodes: int)
 
 
 def average_degree(edges: Edges) -> int:
-    """The average degree of the nodes that have edges, rounded, at least `FEWEST_NEIGHBOURS`."""
+    """The average degree of the nodes that have edges, rounded, at least 1 (ERRATA A2)."""
     degrees = edges.degrees()
     linked = degrees[degrees > 0]
-    return max(FEWEST_NEIGHBOURS, round(float(linked.mean()))) if len(linked) else FEWEST_NEIGHBOURS
+    return max(1, round(float(linked.mean()))) if len(linked) else 1
 
 
 class _Attributes(NamedTuple):
