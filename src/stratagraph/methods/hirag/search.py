@@ -122,12 +122,13 @@ class BridgeSearcher:
 
     def _part(self, part: Part, known: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
         if part == "local":
-            trace: list[Metadata] = [{"part": part, "similarity": float(score)} for score in known.similarity]
-            _, ends = self._layered.triples(np.sort(known.bridge.entities), admitted and admitted.edges)
-            members = self._members(ends)
-            for entry, row in zip(trace, known.entities.tolist(), strict=True):
-                if row in members:  # the bridge does not show a local entity again
-                    entry |= {"ends": [row], "members": members[row]}
+            edges = None if admitted is None else admitted.edges
+            members = self._members(self._layered.triples(np.sort(known.bridge.entities), edges)[1])
+            trace: list[Metadata] = [
+                {"part": part, "similarity": float(score)}
+                | ({"ends": [row], "members": members[row]} if row in members else {})  # told here alone
+                for row, score in zip(known.entities.tolist(), known.similarity, strict=True)
+            ]
             base = known.entities < self._layered.base
             origin = np.where(base, Origin.GRAPH, Origin.NODE).astype(np.int8)
             rows = np.where(base, known.entities, known.entities - self._layered.base)
