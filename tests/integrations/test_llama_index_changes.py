@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from llama_index.core import Settings, StorageContext, load_index_from_storage
 from llama_index.core.indices.loading import load_indices_from_storage
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import Document, NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.storage.index_store import SimpleIndexStore
 
 import stratagraph
 from llama_index_stratagraph import LSHTreeIndex
@@ -314,6 +316,67 @@ async def test_persist_and_load(index: LSHTreeIndex, tmp_path: Path) -> None:
     again = persisted(loaded, tmp_path / "dir")
     assert documents_in(again) == {name for name, _, _ in passages()} | {"new"}
     agree(again)
+
+
+def stored(directory: Any, **kwargs: Any) -> LSHTreeIndex:
+    context = StorageContext.from_defaults(persist_dir=str(directory))
+    loaded = load_index_from_storage(
+        context, embed_model=HashingEmbedder(), transformations=[SPLIT], **kwargs
+    )
+    assert isinstance(loaded, LSHTreeIndex)
+    return loaded
+
+
+async def test_what_is_inserted_after_loading_is_in_folder_and_docstore(
+    index: LSHTreeIndex, call: Caller, tmp_path: Path
+) -> None:
+    loaded = persisted(index, tmp_path / "dir")
+    await call(loaded, "insert", Document(id_="new", text="A new house by the sea."))
+    await call(loaded, "insert_nodes", [TextNode(id_="alone", text="A lone whale.")])
+    loaded.close()  # and the docstore is not persisted again
+    again = stored(tmp_path / "dir")
+    assert {"new", "alone"} < documents_in(again)
+    assert again.docstore.document_exists("alone")
+    assert set(again.docstore.get_all_ref_doc_info() or {}) == set(again.ref_doc_info) - {"alone"}
+    path = again.core.path
+    again.storage_context.persist(tmp_path / "dir")
+    with stratagraph.open_index(path, embedder=HashingEmbedder()) as core:
+        core.insert([stratagraph.Document("core", "The core wrote this.", {"year": 1931})])
+    last = stored(tmp_path / "dir")
+    [identity] = last.ref_doc_info["core"].node_ids
+    node = last.docstore.get_node(identity)
+    assert (node.get_content(), node.metadata, node.ref_doc_id) == (
+        "The core wrote this.",
+        {"year": 1931},
+        "core",
+    )
+
+
+async def test_an_index_opened_by_its_path_has_its_nodes_in_the_folder_alone(
+    index: LSHTreeIndex, call: Caller, tmp_path: Path
+) -> None:
+    opened = LSHTreeIndex.load(index.core.path, embed_model=HashingEmbedder(), transformations=[SPLIT])
+    await call(opened, "insert", Document(id_="new", text="A new house by the sea."))
+    assert opened.docstore.docs == {}
+    assert "new" in documents_in(opened)
+    loaded = persisted(opened, tmp_path / "dir")
+    assert loaded.docstore.docs == {}
+    assert documents_in(loaded) == documents_in(opened)
+
+
+async def test_a_build_over_a_folder_completes_the_docstore(call: Caller, tmp_path: Path) -> None:
+    build(path=tmp_path / "idx").close()
+    agree(build([Document(id_="new", text="A new house by the sea.")], path=tmp_path / "idx"))
+
+
+def test_storage_without_its_docstore_says_what_to_do(index: LSHTreeIndex, tmp_path: Path) -> None:
+    index.storage_context.persist(tmp_path / "dir")
+    structs = SimpleIndexStore.from_persist_dir(str(tmp_path / "dir"))
+    context = StorageContext.from_defaults(index_store=structs)
+    with pytest.raises(ValueError, match=r"has no document .*docstore=.*LSHTreeIndex\.load\('") as raised:
+        load_index_from_storage(context, embed_model=HashingEmbedder())
+    [path] = re.findall(r"load\('(.*)'\)", str(raised.value))
+    assert documents_in(LSHTreeIndex.load(path, embed_model=HashingEmbedder())) == documents_in(index)
 
 
 def test_persisting_again_replaces_the_copy(index: LSHTreeIndex, tmp_path: Path) -> None:

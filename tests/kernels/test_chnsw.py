@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -514,9 +516,26 @@ def test_knn_of_few(backend: Any) -> None:
     assert knn_graph(np.zeros((0, 4), np.float32), 5, backend=backend)[0].shape == (0, 0)
 
 
-def test_numpy_stands_in_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+WITHOUT_KERNELS = """
+import sys
+sys.modules["stratagraph.kernels._native"] = None
+import stratagraph as sg
+texts = [f"Ada {number} runs the ferry to Ostra {number}." for number in range(20)]
+index = sg.build_index(texts, ["archrag", "lshtree"], embedder=sg.HashingEmbedder(), progress=False)
+assert index.retrieve("Who runs the ferry?", view="nodes").hits
+index.insert(["Cleo runs the mill."])
+"""
+
+
+def test_without_kernels_one_line_is_said() -> None:
+    ran = subprocess.run([sys.executable, "-c", WITHOUT_KERNELS], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == (
+        "stratagraph was installed without its C++ kernels: numpy does the same work more slowly\n"
+    )
+
+
+def test_native_kernels_that_are_missing_cannot_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_chnsw_links, "native_available", lambda: False)
-    with pytest.warns(UserWarning, match="without its native kernels"):
-        CHNSW.build([np.eye(3)])
     with pytest.raises(NativeUnavailable):
         CHNSW.build([np.eye(3)], backend="native")

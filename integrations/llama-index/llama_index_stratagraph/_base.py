@@ -19,7 +19,7 @@ from llama_index.core.schema import BaseNode, Document, IndexNode, TransformComp
 from llama_index.core.storage.storage_context import StorageContext
 
 from llama_index_stratagraph._arguments import Setup, StrPath, check_constructor, chosen
-from llama_index_stratagraph._convert import to_chunks
+from llama_index_stratagraph._convert import document_id, to_chunks
 from llama_index_stratagraph._models import settings_llm
 from llama_index_stratagraph._persist import FolderStore, FolderStruct, located
 from llama_index_stratagraph._updating import UpdatingIndex, split
@@ -133,6 +133,7 @@ class StrataIndex(UpdatingIndex):
             prune,
             rebuild,
         )
+        stored = core is None and index_struct is not None and index_struct.docstore
         if core is None and index_struct is not None:
             core = self._setup.open(path or located(index_struct, self))
         if core is not None:
@@ -147,6 +148,17 @@ class StrataIndex(UpdatingIndex):
             transformations=transformations,
             show_progress=show_progress,
         )
+        self._has_docstore = (nodes is not None or storage_context is not None) and self._finds_docstore()
+        if stored and not self._has_docstore:
+            path = str(self.core.path)
+            self.core.close()
+            raise ValueError(
+                f"the docstore of this storage context has no document of the index in {path!r}: give the "
+                "one it was persisted with, as in StorageContext.from_defaults(docstore=...), or open the "
+                f"folder without one by {type(self).__name__}.load({path!r})"
+            )
+        if self._has_docstore and nodes is None and self.index_struct.generation != self.core.generation:
+            self._complete_docstore()
         FolderStore.of(self.storage_context).add(self.index_struct, self)
         self._note()
 
@@ -183,10 +195,11 @@ class StrataIndex(UpdatingIndex):
                 transformations=transformations,
                 **kwargs,
             )
-            store = index.docstore
-            await either(store.add_documents, store.async_add_documents, nodes, allow_update=True)
-        hashes = {document.id_: document.hash for document in documents}
-        await either(store.set_document_hashes, store.aset_document_hashes, hashes)
+            index._has_docstore = True
+            await index._store(nodes, documents)
+        if len(index.core.documents()) > len({document_id(node) for node in nodes}):
+            index._complete_docstore()
+        index._note()
         return index
 
     from_documents = blocking_constructor(afrom_documents, run_here)  # type: ignore[arg-type]

@@ -58,6 +58,28 @@ def to_chunks(nodes: Iterable[BaseNode]) -> dict[str, list[Chunk]]:
     return grouped
 
 
+def node_id(chunk: Chunk) -> str:
+    """The node id of a chunk; the core's id if another program wrote the folder."""
+    return chunk.ref or chunk.id
+
+
+def to_stored(chunk: Chunk) -> TextNode:
+    """A chunk of the folder as a node for the docstore."""
+    return TextNode(
+        id_=node_id(chunk),
+        text=chunk.text,
+        metadata=dict(chunk.metadata),
+        start_char_idx=chunk.start if chunk.start >= 0 else None,
+        end_char_idx=chunk.end if chunk.end >= 0 else None,
+        relationships=_of_document(chunk.document_id, node_id(chunk)),
+    )
+
+
+def _of_document(document: str, node: str) -> dict[NodeRelationship, RelatedNodeInfo]:
+    """The relationship of a node to its document; none if it is its own document."""
+    return {} if document == node else {NodeRelationship.SOURCE: RelatedNodeInfo(node_id=document)}
+
+
 def to_node(hit: Hit, trace: Metadata, held: BaseNode | None) -> NodeWithScore:
     """A hit as a scored node, with its provenance and trace under `metadata["stratagraph"]`.
 
@@ -80,12 +102,11 @@ def to_node(hit: Hit, trace: Metadata, held: BaseNode | None) -> NodeWithScore:
         if hit.kind != CHUNK:
             ours["metadata"] = metadata
             metadata = {key: value for key, value in metadata.items() if key == SOURCE}
-        apart = len(documents) == 1 and documents[0] != identity
         node = TextNode(
             id_=identity,
             text=hit.text,
             metadata={**metadata, OURS: ours},
-            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=documents[0])} if apart else {},
+            relationships=_of_document(documents[0], identity) if len(documents) == 1 else {},
             excluded_llm_metadata_keys=[OURS],
             excluded_embed_metadata_keys=[OURS],
         )

@@ -50,12 +50,15 @@ class FolderStruct(IndexStruct):
         Generation of the folder when this was written.
     method
         Method of the index class.
+    docstore
+        Whether the docstore has the nodes. An index that was opened by its path has them in the folder alone.
     """
 
     folder: str = ""
     relative: str = ""
     generation: int = 0
     method: str = ""
+    docstore: bool = True
 
 
 def struct_class(method: str) -> type[FolderStruct]:

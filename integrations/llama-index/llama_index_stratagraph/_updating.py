@@ -19,7 +19,7 @@ from llama_index.core.ingestion import arun_transformations, run_transformations
 from llama_index.core.schema import BaseNode, Document, IndexNode
 from llama_index.core.storage.docstore.types import RefDocInfo
 
-from llama_index_stratagraph._convert import to_chunks
+from llama_index_stratagraph._convert import node_id, to_chunks, to_stored
 from llama_index_stratagraph._persist import FolderStruct
 from stratagraph import Chunk, Index
 from stratagraph._sync import blocking, either, run_here
@@ -32,6 +32,7 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
 
     method: ClassVar[str]
     core: Index
+    _has_docstore: bool
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
@@ -47,8 +48,7 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
         with self._callback_manager.as_trace("insert_nodes"):
             if nodes:
                 await either(self.core.insert, self.core.ainsert, merged(self.core, to_chunks(nodes)))
-            store = self.docstore
-            await either(store.add_documents, store.async_add_documents, nodes, allow_update=True)
+            await self._store(nodes)
             self._note()
 
     insert_nodes = blocking(ainsert_nodes, run_here)  # type: ignore[arg-type]
@@ -77,8 +77,8 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
         self.delete_nodes([node_id], **delete_kwargs)
 
     def _forget_nodes(self, node_ids: Iterable[str]) -> None:
-        for node_id in node_ids:
-            self.docstore.delete_document(node_id, raise_error=False)
+        for node in node_ids:
+            self.docstore.delete_document(node, raise_error=False)
 
     def _detach_objects(self, nodes: Iterable[BaseNode]) -> None:
         """Keep objects of index nodes that cannot be serialised in memory, as the base class does."""
@@ -143,10 +143,29 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
         store = self.docstore
         for document in documents:
             await either(store.delete_ref_doc, store.adelete_ref_doc, document.id_, raise_error=False)
-        await either(store.add_documents, store.async_add_documents, nodes, allow_update=True)
+        await self._store(nodes, documents)
+        self._note()
+
+    async def _store(self, nodes: Sequence[BaseNode], documents: Sequence[Document] = ()) -> None:
+        """Add nodes to the docstore, if the index has one, and the hashes of their documents."""
+        store = self.docstore
+        if self._has_docstore:
+            await either(store.add_documents, store.async_add_documents, nodes, allow_update=True)
         hashes = {document.id_: document.hash for document in documents}
         await either(store.set_document_hashes, store.aset_document_hashes, hashes)
-        self._note()
+
+    def _finds_docstore(self) -> bool:
+        """Whether the docstore has a document of the folder."""
+        return any(
+            self.docstore.get_ref_doc_info(document) is not None or self.docstore.document_exists(document)
+            for document in self.core.documents()
+        )
+
+    def _complete_docstore(self) -> None:
+        """Add nodes that only the folder has: of another program, or inserted after the last persist."""
+        chunks = [chunk for group in self.core.chunks().values() for chunk in group]
+        lacking = [chunk for chunk in chunks if not self.docstore.document_exists(node_id(chunk))]
+        self.docstore.add_documents([to_stored(chunk) for chunk in lacking], allow_update=True)
 
     async def _change(self, chunks: Sequence[Chunk], gone: Sequence[str]) -> None:
         """Insert chunks into the folder and delete documents from it."""
@@ -176,6 +195,7 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
         """Write the folder and its generation into the index store."""
         self._index_struct.folder = str(self.core.path.absolute())
         self._index_struct.generation = self.core.generation
+        self._index_struct.docstore = self._has_docstore
         self._storage_context.index_store.add_index_struct(self._index_struct)
 
 
@@ -197,11 +217,6 @@ def _picked(documents: Sequence[Document], wanted: Sequence[bool]) -> list[Docum
     """The wanted documents; of several with one id the last."""
     picked = {document.id_: document for document, want in zip(documents, wanted, strict=True) if want}
     return list(picked.values())
-
-
-def node_id(chunk: Chunk) -> str:
-    """The node id of a chunk; the core's id if another program wrote the folder."""
-    return chunk.ref or chunk.id
 
 
 def merged(index: Index, new: Mapping[str, Sequence[Chunk]]) -> Iterator[Chunk]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -190,7 +191,7 @@ class Linked:
 
 
 def chosen_backend(wanted: Backend) -> Literal["native", "numpy"]:
-    """The native kernels or numpy; `auto` warns if it finds no native kernels."""
+    """The native kernels or numpy; `auto` logs one warning if it finds no native kernels."""
     if wanted not in ("auto", "native", "numpy"):
         raise ValueError(f"backend must be auto, native or numpy, not {wanted!r}")
     if wanted == "numpy":
@@ -202,12 +203,15 @@ def chosen_backend(wanted: Backend) -> Literal["native", "numpy"]:
             "the native kernels are missing; reinstall stratagraph with a C++ compiler, "
             "or use backend='numpy'"
         )
-    warnings.warn(
-        "C-HNSW runs in numpy, since stratagraph was installed without its native kernels: searches take "
-        "milliseconds instead of tens of microseconds",
-        stacklevel=5,
-    )
+    _tell_once()
     return "numpy"
+
+
+@cache
+def _tell_once() -> None:
+    logging.getLogger("stratagraph").warning(
+        "stratagraph was installed without its C++ kernels: numpy does the same work more slowly"
+    )
 
 
 def _placed(layer: Layer, read: Read, rows: Places) -> Places:
