@@ -295,6 +295,10 @@ def _added(index: LSHTreeIndex, node: TextNode) -> None:
 
 def persisted(index: LSHTreeIndex, directory: Any, **kwargs: Any) -> LSHTreeIndex:
     index.storage_context.persist(directory, **kwargs)
+    return stored(directory, **kwargs)
+
+
+def stored(directory: Any, **kwargs: Any) -> LSHTreeIndex:
     context = StorageContext.from_defaults(persist_dir=str(directory), **kwargs)
     return load_index_from_storage(context, embed_model=HashingEmbedder(), transformations=[SPLIT])
 
@@ -316,15 +320,6 @@ async def test_persist_and_load(index: LSHTreeIndex, tmp_path: Path) -> None:
     again = persisted(loaded, tmp_path / "dir")
     assert documents_in(again) == {name for name, _, _ in passages()} | {"new"}
     agree(again)
-
-
-def stored(directory: Any, **kwargs: Any) -> LSHTreeIndex:
-    context = StorageContext.from_defaults(persist_dir=str(directory))
-    loaded = load_index_from_storage(
-        context, embed_model=HashingEmbedder(), transformations=[SPLIT], **kwargs
-    )
-    assert isinstance(loaded, LSHTreeIndex)
-    return loaded
 
 
 async def test_what_is_inserted_after_loading_is_in_folder_and_docstore(

@@ -228,7 +228,8 @@ class StrataIndex(UpdatingIndex):
     async def aload(cls, path: StrPath, *, llm: Any = None, embed_model: Any = None, **kwargs: Any) -> Self:
         """Open an index folder, written by LlamaIndex, LangChain or stratagraph itself.
 
-        Keyword arguments are those of the constructor.
+        Keyword arguments are those of the constructor. Nodes stay in the folder alone, unless the docstore
+        of a given `storage_context` has some of them.
 
         Raises
         ------
