@@ -297,6 +297,20 @@ def test_an_insert_in_batches(tmp_path: Path) -> None:
         assert chats(server) == before
 
 
+def test_rows_that_a_file_has_no_more_are_deleted_by_batches(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("id,text\na,Ada wrote to Bo.\nb,Bo met Cy in Rome.\n")
+    with ModelServer() as server:
+        built(server, tmp_path / "idx", documents=sg.read_documents(table)).close()
+        table.write_text("id,text\na,Ada wrote to Cy.\n")
+        batch = Batch(tmp_path, server)
+        pending = batch.write(sg.read_documents(table), method=None)
+        assert not pending.done
+        report = batch.finish(pending)[-1].report
+        assert report is not None
+        assert (report.updated, report.deleted) == ((f"{table}:a",), (f"{table}:b",))
+
+
 def test_documents_of_all_kinds_and_extractions_come_through(tmp_path: Path) -> None:
     chunks = [sg.Chunk(f"Bo met Cy in {place}.", "c", at) for at, place in enumerate(("Rome", "Oslo"))]
     streamed = sg.StreamedDocument("s", lambda: iter(["Ada wrote ", "the letter."]), {"year": 1843})

@@ -20,7 +20,8 @@ class Begun:
     """How an operation was begun, without its documents.
 
     `identity` and `embedder` are fingerprints of the models, `embedder_given` is the embedder's name as
-    given, `without` lists what the model's server refuses, and `asked` the custom ids of the last requests.
+    given, `without` lists what the model's server refuses, `asked` the custom ids of the last requests, and
+    `files` the files that the documents hold whole.
     """
 
     operation: str
@@ -33,6 +34,7 @@ class Begun:
     identity: str = ""
     without: Sequence[Sequence[str]] = ()
     asked: Sequence[str] = ()
+    files: Sequence[str] = ()
 
     def settings(self, folder: IndexFolder) -> Config:
         """The settings of the build, or of the existing index."""
@@ -70,7 +72,7 @@ def _lines(inputs: Inputs) -> Iterator[str]:
             yield json.dumps({"document": {"id": content_id(item), "text": item}})
         else:
             text = item.text if isinstance(item, Document) else "".join(item.blocks())
-            fields = {"id": item.id, "text": text, "metadata": dict(item.metadata)}
+            fields = {"id": item.id, "text": text, "metadata": dict(item.metadata), "file": item.file}
             if isinstance(item, Document) and item.sections:
                 fields["sections"] = [[each.start, dict(each.metadata)] for each in item.sections]
             yield json.dumps({"document": fields})

@@ -25,6 +25,7 @@ from stratagraph._sync import blocking, in_thread
 from stratagraph.config import Config, as_config
 from stratagraph.errors import EmbedderMismatch, NotAnIndex, TooManyFailures
 from stratagraph.index import method_names
+from stratagraph.loaders import FileDocuments
 from stratagraph.models.batching import (
     BatchGate,
     BatchRequest,
@@ -176,6 +177,8 @@ async def awrite(
         models = _models(folder, llm, embedder, cache)
         begun = _begun(folder, methods, settings, llm, embedder, models)
         inputs = Inputs(tuple(documents), extraction)
+        if isinstance(documents, FileDocuments):
+            begun = replace(begun, files=sorted(documents.files))
         return await _advance(folder, models, begun, inputs, Results(), requests)
     except BaseException:
         await in_thread(folder.abandon)
@@ -297,6 +300,7 @@ async def _advance(
         methods=begun.methods if begun.operation == "build" else (),
         config=config,
         extraction=inputs.extraction,
+        files=begun.files,
     )
     report = None
     try:
