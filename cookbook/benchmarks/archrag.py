@@ -148,6 +148,7 @@ def synthetic(entities: int, relations: int) -> tuple[Corpus, Graph, np.ndarray]
         "counts": np.array([entities, len(ends), 0]),
         "relations.ends": ends,
         "relations.weights": np.ones(len(ends), np.float32),
+        "relations.described": np.ones(len(ends), np.bool_),
         "units.indptr": np.zeros(1, np.int64),
         "units.indices": np.zeros(0, np.int64),
         "vectors": vectors,
