@@ -13,17 +13,20 @@ import numpy as np
 import pytest
 
 import stratagraph as sg
+from stratagraph import _sync
 from stratagraph.errors import ParseFailed
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.methods.archrag import ArchRAGConfig, ArchRAGOptions
-from stratagraph.methods.archrag.compose import FILTER
+from stratagraph.methods.archrag.compose import FILTER, compose
 from stratagraph.methods.archrag.index import CHANGES, opened
 from stratagraph.methods.archrag.levels import EntityKeys, WarmStart
 from stratagraph.methods.archrag.ranking import Calibration, calibration_arrays, select
 from stratagraph.methods.archrag.search import Relations
+from stratagraph.models.gate import ModelGate
 from stratagraph.pipeline.drift import Drift
 from stratagraph.pipeline.graph import Graph
 from stratagraph.records import EntityMention, Extraction, Node, RelationMention
+from stratagraph.results import Hit, Retrieval
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, assert_sound, documents, state, written_summary
 from stratagraph.testing.opened import snapshot_of
@@ -537,6 +540,36 @@ def test_an_analysis_without_points_falls_back_to_what_was_found() -> None:
     answer = index.answer("What does topic c2 a meet?", k=6)
     assert "<passages>" in model.prompts[-1]
     assert answer.citations[0].id == answer.retrieval.hits[0].id
+
+
+def test_the_merge_prompt_of_the_paper_lets_the_model_answer_from_what_it_knows(answering: Any) -> None:
+    index, model = answering
+    model.prompts.clear()
+    index.answer("What does topic c2 a meet?", k=12, merge="paper")
+    assert "answer from what you know" in model.prompts[-1]
+    assert "point of 1 [1]" in model.prompts[-1]
+
+    def silent(prompt: str) -> str:
+        return '{"points": []}' if "<texts>" in prompt else analyst(prompt)
+
+    other = CountingModel(silent)
+    built(GRAPHS["clusters"], llm=other).answer("What does topic c2 a meet?", k=6, merge="paper")
+    assert "<points>\n\n</points>" in other.prompts[-1]
+
+
+def test_levels_share_what_others_leave_unused() -> None:
+    """A level with more text than its even share is shown more where other levels have little."""
+    words = "It has so many words that no even share would hold them all."
+    hits = [
+        Hit("e", "entity", 0, "A short one.", 1.0, ("c",), ("d",)),
+        Hit("c1", "community", 1, " ".join([words] * 12), 0.9, ("c",), ("d",)),
+    ]
+    model = CountingModel(analyst)
+    gate = ModelGate(model, None, count_tokens=lambda text: len(text.split()))
+    retrieval = Retrieval("What has words?", "archrag", tuple(hits), ({}, {}))
+    _sync.run(compose(retrieval, gate, max_tokens=180, options=ArchRAGOptions()))
+    shown = [prompt.split("<texts>\n")[1].split("\n</texts>")[0] for prompt in model.prompts]
+    assert [text.count(words) for text in shown] == [0, 12]
 
 
 def test_points_that_cannot_be_read_are_left_out() -> None:
