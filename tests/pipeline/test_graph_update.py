@@ -16,7 +16,12 @@ from stratagraph.pipeline.graph_update import _places
 from stratagraph.pipeline.merge_state import PREFIX
 from stratagraph.protocols import Rows
 from stratagraph.testing import FakeEmbedder
-from stratagraph.testing.contract import CountingModel, assert_equal_states, state
+from stratagraph.testing.contract import (
+    CountingModel,
+    assert_equal_states,
+    state,
+    state_after_update,
+)
 from stratagraph.testing.opened import snapshot_of
 
 NAMES = [
@@ -137,7 +142,9 @@ def test_writing_without_capitals_is_merged_again_too(monkeypatch: pytest.Monkey
             index.insert([changed])
             monkeypatch.setattr(graph, "finish", finish)
             with build(docs, "lshtree", None) as fresh:
-                assert_equal_states(state(index, "lshtree"), state(fresh, "lshtree"))
+                assert_equal_states(
+                    state_after_update(index, "lshtree"), state_after_update(fresh, "lshtree")
+                )
                 assert index.last_report.notes == fresh.last_report.notes
 
 
@@ -153,7 +160,7 @@ def test_a_graph_that_keeps_no_state_for_updates_grows(
         index.insert([more])
         assert any(name.startswith(PREFIX) for name in snapshot_of(index).part("graph").arrays)
         with build({**docs, "d99": more}, "lshtree", None) as fresh:
-            assert_equal_states(state(index, "lshtree"), state(fresh, "lshtree"))
+            assert_equal_states(state_after_update(index, "lshtree"), state_after_update(fresh, "lshtree"))
 
 
 def test_rows_move_as_others_come_and_go() -> None:
