@@ -148,7 +148,7 @@ SECTIONS = (
         "groups",
         "The LSH tree's groups: similarity of members, gold documents gathered",
         *("groups.py", "DATA/musique_train100", "DATA/hotpotqa_train100", "DATA/2wiki_dev164"),
-        *("--bits", "128", "256", "384", "512", "1024", "--cache", "CACHE"),
+        *("--bits", "128", "256", "384", "512", "1024", "--retrieval", "--cache", "CACHE"),
         small=("--seeds", "1"),
     ),
     script(

@@ -1,6 +1,6 @@
 """What the groups of an LSH tree are worth: similarity of their members, and gold documents gathered.
 
-usage: python cookbook/benchmarks/groups.py FOLDER... [--cache FOLDER] [--bits 512] [--seeds 3]
+usage: python cookbook/benchmarks/groups.py FOLDER... [--cache FOLDER] [--bits 512] [--seeds 3] [--retrieval]
 
 Each FOLDER is a corpus with questions (see `stratagraph.eval.load_dataset`), whose documents are embedded
 whole by the local model. Groups have 4 to 12 members. Figures are means over seeds of hyperplanes and orders.
@@ -14,7 +14,8 @@ whole by the local model. Groups have 4 to 12 members. Figures are means over se
     random
 
 `cosine` is the mean over all pairs within groups, `gold` the share of a question's gold documents in the five
-groups whose means are nearest to it, and `seconds` are CPU time from vectors to groups.
+groups whose means are nearest to it, and `seconds` are CPU time from vectors to groups. With --retrieval,
+trees are built without a model and searched. Printed is the share of answers in the first tokens.
 """
 
 from __future__ import annotations
@@ -28,14 +29,17 @@ from pathlib import Path
 import numpy as np
 from kept import kept_embedder
 
-from stratagraph.eval import load_dataset
+from stratagraph.eval import Dataset, evaluate, load_dataset
 from stratagraph.eval.baselines.raptor import halves
+from stratagraph.eval.embedding import SharedEmbedder
+from stratagraph.eval.results import mean
 from stratagraph.kernels.buckets import group, place
 from stratagraph.kernels.knn import knn_graph
 from stratagraph.kernels.lsh import hash_codes, hyperplanes
 from stratagraph.methods.lshtree.build import NEIGHBOURS, REGROUP_SHARE
 
 MINIMUM, MAXIMUM, NEAREST = 4, 12, 5
+TOKENS = (1000, 2000)
 BOUNDS = {"minimum": MINIMUM, "maximum": MAXIMUM}
 Groups = list[np.ndarray]
 
@@ -115,6 +119,14 @@ def measured(groups: Groups, vectors: np.ndarray, questions: np.ndarray, gold: G
     return float(inside / (sizes * (sizes - 1)).sum()), float(np.mean(shares))
 
 
+def retrieval(data: Dataset, embedder: SharedEmbedder) -> None:
+    """Print how many answers the nodes of a tree hold, beside passages."""
+    found = evaluate(data, ["dense", "lshtree/nodes", "lshtree/default"], embedder=embedder, resamples=10)
+    for row in found.rows:
+        shares = [mean(row.scores[f"answer@{tokens}"]) for tokens in TOKENS]
+        print(f"{data.name:20} {row.name:16}" + "".join(f"{share:9.3f}" for share in shares), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -123,6 +135,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="keeps the vectors from run to run")
     parser.add_argument("--bits", type=int, nargs="+", default=[512], help="of ours")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--retrieval", action="store_true", help="also of trees, without a model")
     given = parser.parse_args()
     print(f"{'corpus':20} {'groups by':12} {'cosine':>7} {'gold':>6} {'groups':>7} {'seconds':>8}")
     for folder in given.folders:
@@ -145,6 +158,11 @@ def main() -> None:
                 cosine, share, count, seconds = np.mean(found, axis=0)
                 label = f"{name} {bits}" if name in ("ours", "updated") else name
                 print(f"{folder.name:20} {label:12} {cosine:7.3f} {share:6.3f} {count:7.0f} {seconds:8.2f}")
+    if given.retrieval:
+        print(f"\n{'corpus':20} {'answer in tokens':16}" + "".join(f"{tokens:9,}" for tokens in TOKENS))
+        for folder in given.folders:
+            with kept_embedder(given.cache) as embedder:
+                retrieval(load_dataset(folder), embedder)
 
 
 if __name__ == "__main__":
