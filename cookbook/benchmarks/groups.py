@@ -121,7 +121,7 @@ def measured(groups: Groups, vectors: np.ndarray, questions: np.ndarray, gold: G
 
 def retrieval(data: Dataset, embedder: SharedEmbedder) -> None:
     """Print how many answers the nodes of a tree hold, beside passages."""
-    found = evaluate(data, ["dense", "lshtree/nodes", "lshtree/default"], embedder=embedder, resamples=10)
+    found = evaluate(data, ["dense", "walk", "lshtree"], embedder=embedder, resamples=10)
     for row in found.rows:
         shares = [mean(row.scores[f"answer@{tokens}"]) for tokens in TOKENS]
         print(f"{data.name:20} {row.name:16}" + "".join(f"{share:9.3f}" for share in shares), flush=True)
