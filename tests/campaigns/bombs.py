@@ -166,9 +166,9 @@ def campaign(work: Path, trials: int, seed: int = 1) -> list[Tally]:
         row.outcomes[outcome] += 1
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        allowed = reading.CPU_SECONDS + path.stat().st_size // 10**6 + 5  # and starting Python
+        allowed = 10 + path.stat().st_size // 10**6
         if seconds > allowed:
-            row.note("hangs", f"trial {number}: {seconds:.0f} s")
+            row.note("hangs", f"trial {number}: {seconds:.1f} s")
         if after.ru_maxrss * 1024 > MEMORY:
             row.note("crashes", f"trial {number}: {after.ru_maxrss // 1024} MB")
     return list(rows.values())

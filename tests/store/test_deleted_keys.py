@@ -18,8 +18,11 @@ from stratagraph.testing.opened import snapshot_of
 from tests.store.support import everything_in
 
 KINDS = ("graph", "entity", "attribute", "name", "text")
-CONFIGS = {"noderag": {"noderag": {"sources": 1000}}, "hirag": {"hirag": {"cluster_size": 6}}}
+CONFIGS = {"noderag": {"noderag": {"sources": 10_000}}, "hirag": {"hirag": {"cluster_size": 6}}}
 GONE = ["doc-003", "doc-010", "doc-024", "doc-041"]
+LONE = sg.Document("lone", "Xanthippe met Quentin.")
+CASES = [*((method, GONE) for method in NAMES), ("noderag", [LONE.id])]
+"""Methods, and what is deleted: one small document is too little for centrality to be measured again."""
 
 
 def said(index: sg.Index) -> set[str]:
@@ -46,11 +49,11 @@ def held(folder: Path, wanted: set[int]) -> set[int]:
     return {key for key in wanted if key.to_bytes(8, "little") in data or key.to_bytes(8, "big") in data}
 
 
-@pytest.mark.parametrize("method", NAMES)
-def test_a_deletion_leaves_no_key_of_what_it_removes(method: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("method", "gone"), CASES)
+def test_a_deletion_leaves_no_key_of_what_it_removes(method: str, gone: list[str], tmp_path: Path) -> None:
     path = tmp_path / "idx"
     index = sg.build_index(
-        documents(60),
+        [*documents(60), LONE],
         method,
         path,
         llm=CountingModel(),
@@ -62,11 +65,11 @@ def test_a_deletion_leaves_no_key_of_what_it_removes(method: str, tmp_path: Path
         before, stored = said(index), snapshot_of(index).part(method).arrays
         arrays = {name: np.array(array) for name, array in stored.items()}
         present = held(path, keys(before))
-        index.delete(GONE)
+        index.delete(gone)
         after = said(index)
     left = "\n".join(after).casefold()  # terms of other texts stay, also where they are entities no more
     wanted = present & keys({value for value in before - after if value.casefold() not in left})
-    assert len(wanted) > 10
+    assert len(wanted) > 5
     if method == "noderag":
         assert wanted & set(arrays["important.sources"].tolist())
     if method == "hirag":

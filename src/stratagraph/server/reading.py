@@ -23,8 +23,8 @@ from stratagraph.server.jobs import Job
 from stratagraph.store.temporary import TemporaryFolder
 
 PREFIX = "stratagraph-upload-"
-CPU_SECONDS = 10
-"""CPU seconds to read a file, and one more for each MB that was uploaded."""
+CPU_SECONDS = 9
+"""CPU seconds to start Python and read a file, and one more for each MB that was uploaded."""
 WALL = 10
 """Seconds on the clock for each CPU second, since a process may wait for a busy machine."""
 MEMORY = 500 * 2**20
@@ -134,7 +134,7 @@ def _limit(seconds: int) -> None:
     import resource
 
     used = resource.getrusage(resource.RUSAGE_SELF)
-    most = int(used.ru_utime + used.ru_stime) + 1 + seconds
+    most = max(seconds, int(used.ru_utime + used.ru_stime) + 2)
     resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
