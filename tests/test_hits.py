@@ -95,7 +95,7 @@ def test_min_score_compares_the_cosine_in_every_view(method: str, tmp_path: Path
     question = "Who keeps the lamp of the harbour?"
     vector = np.asarray(embedder.embed_query(question), np.float32)
     for index in opened:
-        for view in (None, "nodes", "chunks"):
+        for view in (None, "chunks"):
             found = index.retrieve(question, 8, view=view)
             texts = np.asarray(embedder.embed_documents([hit.text for hit in found]), np.float32)
             cosines = texts @ vector

@@ -52,7 +52,7 @@ class Scripted(GenericFakeChatModel):
 @pytest.fixture(scope="module")
 def index() -> Iterator[sg.Index]:
     given = [sg.Document(*each) for each in passages()]
-    with sg.build_index(given, embedder=sg.HashingEmbedder(), progress=False) as built:
+    with sg.build_index(given, "lshtree", embedder=sg.HashingEmbedder(), progress=False) as built:
         yield built
 
 
@@ -93,7 +93,7 @@ def test_documents_that_are_printed_are_mostly_text(kind: Any, demo_index: sg.In
 
 
 def test_an_answer_reads_what_is_not_printed(demo_index: sg.Index) -> None:
-    retriever = HierarchicalRetriever(index=demo_index, k=6, view="nodes")
+    retriever = HierarchicalRetriever(index=demo_index, k=6)
     found = retriever.invoke("Who broke the bridge?")
     answering = retriever.as_answer_runnable(return_sources=True)
     for given in (found, copy.deepcopy(found), [Document(**each.model_dump()) for each in found]):
@@ -165,7 +165,7 @@ async def test_the_search_of_an_answer_is_a_run_of_the_retriever(index: sg.Index
     assert told.runs == [("chain", ""), ("retriever", "chain"), ("model", "retriever"), ("model", "chain")]
     (found,) = told.found
     assert [each.page_content for each in found] == [
-        hit.text for hit in index.retrieve(QUESTION, len(found), view="nodes").hits
+        hit.text for hit in index.retrieve(QUESTION, len(found)).hits
     ]
 
 

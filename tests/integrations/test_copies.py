@@ -119,7 +119,7 @@ def write_elsewhere(path: Path) -> None:
 
 def built(path: Path) -> sg.Index:
     given = [sg.Document(*each) for each in passages()]
-    return sg.build_index(given, path=path, embedder=sg.HashingEmbedder(), progress=False)
+    return sg.build_index(given, "lshtree", path=path, embedder=sg.HashingEmbedder(), progress=False)
 
 
 async def test_an_open_index_sees_what_another_process_wrote(tmp_path: Path) -> None:
