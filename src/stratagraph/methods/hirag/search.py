@@ -161,7 +161,9 @@ class BridgeSearcher:
         likeness = similarity[np.searchsorted(rows, hubs)]
         best = np.lexsort((hubs, -likeness))
         members = self._members(ends)
-        entries = [{"part": "bridge", "ends": [hub], "members": members[hub]} for hub in hubs[best].tolist()]
+        entries = [
+            {"part": "bridge", "ends": [hub], "members": members.get(hub, [])} for hub in hubs[best].tolist()
+        ]
         of_hubs = Ranking.of(Origin.NODE, hubs[best] - layered.base, likeness[best], entries)
         found = concatenate([of_relations, of_hubs])
         return taken(found, np.argsort(-found.scores, kind="stable"))
