@@ -36,6 +36,7 @@ INDEX_FOLDER = {
 # What names stand for in examples.
 VARIABLES = {
     "Index": ["stratagraph.Index"],
+    "PPRRetriever": ["langchain_stratagraph.PPRRetriever"],
     "answer": ["stratagraph.Answer"],
     "index": ["stratagraph.Index", "llama_index_stratagraph.ArchRAGIndex"],
     "retriever": ["langchain_stratagraph.PPRRetriever"],
