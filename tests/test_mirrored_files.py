@@ -207,7 +207,9 @@ def test_output_that_nobody_reads_ends_quietly(index: sg.Index) -> None:
     [
         (["query", "idx", "ferry", "--method", "hirag"], "stratagraph build INPUTS -o INDEX --method hirag"),
         (["query", "idx", "ferry", "--decompose", "questions"], "--llm NAME"),
-        (["query", "idx", "ferry", "--rank", "bm25", "--view", "nodes"], "leave --view nodes out"),
+        (["query", "idx", "ferry", "--guided"], "open the index with --llm NAME"),
+        (["query", "idx", "ferry", "--option", "x=1"], "there is no --option 'x'"),
+        (["query", "idx", "ferry", "--no-fill"], "--no-fill leaves passages out"),
         (["delete", "idx", "gone"], "--missing-ok"),
         (["stats", "notes"], "the folder that `stratagraph build` wrote"),
         (["query", "idx", "ferry", "--embedder", "minilm"], "--embedder NAME"),

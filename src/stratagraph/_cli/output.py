@@ -179,7 +179,9 @@ _COMMANDS = (
     (r"\bopen_index\(\.\.\., spacy='?([^')]*)'?\)", r"--spacy \1"),
     (r"\bindex\.add_method\('(\w+)'\)", r"stratagraph build INPUTS -o INDEX --method \1"),
     (r"\bindex\.(\w+)\([^)]*\)", r"stratagraph \1"),
-    (r"""\b(decompose|rank|view)=["'](\w+)["']""", r"--\1 \2"),
+    (r"""\b(decompose|method|rank|view)=["'](\w+)["']""", r"--\1 \2"),
+    (r"\bfill=False\b", "--no-fill"),
+    (r"\ba search has no argument ('\w+'): it takes .* and with (\w+) ", r"there is no --option \1: \2 has "),
     (r"\bthat was the path of build_index", "that `stratagraph build` wrote"),
     (r"\bbuild_index\b", "stratagraph build"),
 )
