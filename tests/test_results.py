@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratagraph.results import Hit, Retrieval, build_context, clip
+from stratagraph._sentences import clip
+from stratagraph.results import Hit, Retrieval, build_context
 
 
 def words(text: str) -> int:

@@ -31,7 +31,7 @@ from stratagraph.pipeline.evidence import GENERAL
 from stratagraph.pipeline.extractive import extract_answer
 from stratagraph.pipeline.guided import SHOWN, STEPS, Found, guided
 from stratagraph.pipeline.rerank import Reranker, scored
-from stratagraph.protocols import Vectors
+from stratagraph.protocols import CountTokens, Vectors
 from stratagraph.question import (
     DECOMPOSITIONS,
     GUIDED,
@@ -49,7 +49,7 @@ from stratagraph.question import (
     Where,
 )
 from stratagraph.records import Metadata
-from stratagraph.results import Answer, Citation, CountTokens, Guidance, Hit, Retrieval
+from stratagraph.results import Answer, Citation, Guidance, Hit, Retrieval
 
 DEFAULT_K = 10
 CANDIDATES = 4

@@ -15,9 +15,8 @@ from threading import Event
 from stratagraph._files.walk import matches
 from stratagraph._mapping import in_order
 from stratagraph.pipeline.chunk import ChunkConfig, split
-from stratagraph.protocols import Mapper
+from stratagraph.protocols import CountTokens, Mapper
 from stratagraph.records import Chunk, Document, Metadata, StreamedDocument, content_id
-from stratagraph.results import CountTokens
 
 _FILE = re.compile(
     r"\.(txt|md|markdown|rst|pdf|docx|pptx|xlsx|html?|csv|tsv|jsonl?|eml|mbox|ipynb|odt|epub)$", re.IGNORECASE

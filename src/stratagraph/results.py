@@ -9,10 +9,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from stratagraph.protocols import Vectors
+from stratagraph._packing import Piece, joined, pack
+from stratagraph._sentences import clip
+from stratagraph.protocols import CountTokens, Vectors
 from stratagraph.records import Metadata, Usage, json_native
 
-CountTokens = Callable[[str], int]
 NOTHING_FOUND = "Nothing in the index answers this question."
 
 
@@ -239,14 +240,26 @@ class Retrieval:
         return self.with_hits(self.hits[:count]) if count else self
 
     def context(self, max_tokens: int = 4000) -> Context:
-        """Join the hits to a text of at most `max_tokens`, each with its number in `hits`.
+        """Pack the hits into a text of at most `max_tokens`, each with its number in `hits`.
 
-        A hit whose text is part of an earlier one is left out. A hit that does not fit is skipped; if the
-        first does not fit, it is cut.
+        If all hits fit, they stay whole. Otherwise their sentences compete by the question's words, by names
+        that link them, and by rank (`_packing`); those chosen stand under their hit's title, in reading
+        order, with an ellipsis for what is left out. The first hit has at least one sentence, or its
+        beginning. A hit whose text is part of an earlier one is left out.
         """
         if max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
-        return build_context(self.hits, max_tokens, self.count_tokens)
+        texts = [hit.text for hit in self.hits]
+        known = [trace["similarity"] for trace in self.trace if "similarity" in trace]
+        mean = sum(known) / max(len(known), 1)
+        similarities = [trace.get("similarity", mean) for trace in self.trace]
+        pieces = pack(self.query, texts, max_tokens, self.count_tokens, similarities)
+        text = joined(pieces)
+        if not pieces:
+            pieces = [Piece(place, text) for place, text in enumerate(texts) if text.strip()][:1]
+            text = clip(joined(pieces), max_tokens, self.count_tokens)
+        citations = tuple(Citation.of(piece.place + 1, self.hits[piece.place]) for piece in pieces)
+        return Context(text, citations, self.count_tokens(text) if text else 0)
 
     def show(self) -> Picture:
         """Draw the graph around the question as a page: entry points, hits, traces and paths.
@@ -366,43 +379,3 @@ class Picture:
         target = Path(path)
         target.write_text(self.html, "utf-8")
         return target
-
-
-def build_context(hits: Sequence[Hit], max_tokens: int, count_tokens: CountTokens) -> Context:
-    """Join hits within a token budget, numbered by their places; see `Retrieval.context`."""
-    lines: list[str] = []
-    seen: list[str] = []
-    citations: list[Citation] = []
-    spent = 0
-    for number, hit in enumerate(hits, 1):
-        hit_text = hit.text.strip()
-        if not hit_text or any(hit_text in earlier for earlier in seen):
-            continue
-        seen.append(hit_text)
-        line = f"[{number}] {hit_text}"
-        cost = count_tokens(line) + 1
-        if spent + cost > max_tokens:
-            if citations:
-                continue
-            line = clip(line, max_tokens, count_tokens)
-            cost = count_tokens(line)
-        lines.append(line)
-        citations.append(Citation.of(number, hit))
-        spent += cost
-    text = "\n\n".join(lines)
-    return Context(text, tuple(citations), count_tokens(text) if text else 0)
-
-
-def clip(text: str, max_tokens: int, count_tokens: CountTokens) -> str:
-    """The longest beginning of a text of at most `max_tokens`, cut at a space if possible."""
-    if count_tokens(text) <= max_tokens:
-        return text
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count_tokens(text[:middle]) <= max_tokens:
-            low = middle
-        else:
-            high = middle - 1
-    border = text.rfind(" ", 0, low + 1)
-    return text[: border if border > low // 2 else low].rstrip()

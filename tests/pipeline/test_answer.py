@@ -8,9 +8,10 @@ import math
 import pytest
 
 import stratagraph as sg
+from stratagraph._sentences import title_line
 from stratagraph.demo import documents, questions
 from stratagraph.pipeline.evidence import answers, telling
-from stratagraph.pipeline.headings import is_byline, statements, title_line
+from stratagraph.pipeline.headings import is_byline, statements
 from stratagraph.question import Length
 from stratagraph.results import NOTHING_FOUND
 from stratagraph.testing import FakeEmbedder

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stratagraph._sentences import sentences, stream_sentences
 from stratagraph.pipeline.chunk import ChunkConfig, split
-from stratagraph.pipeline.sentences import sentences, stream_sentences
 from stratagraph.pipeline.tokens import Estimate
 from stratagraph.records import Document, StreamedDocument
 

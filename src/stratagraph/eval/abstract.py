@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from stratagraph import _sync
+from stratagraph._sentences import clip
 from stratagraph.eval.datasets import Dataset, Question
 from stratagraph.models.budget import Budget
 from stratagraph.models.gate import CallItem, ModelGate, Task
@@ -21,7 +22,6 @@ from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.tokens import choose
 from stratagraph.protocols import CallCache
 from stratagraph.records import Chunk, Document
-from stratagraph.results import clip
 
 TYPE = "abstract"
 _EXCERPTS = 40  # documents that the model is shown

@@ -16,9 +16,8 @@ from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.eval.shared_graph import SharedGraph, identity_of, shared_graph
 from stratagraph.models.gate import Gate
 from stratagraph.pipeline.chunk import split
-from stratagraph.protocols import Vectors
+from stratagraph.protocols import CountTokens, Vectors
 from stratagraph.records import Chunk
-from stratagraph.results import CountTokens
 
 
 @dataclass(frozen=True, slots=True)

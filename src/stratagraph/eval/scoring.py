@@ -19,8 +19,8 @@ from stratagraph.eval.metrics import (
     reciprocal_rank,
 )
 from stratagraph.eval.rankers import Passage, Ranker
+from stratagraph.protocols import CountTokens
 from stratagraph.records import Chunk
-from stratagraph.results import CountTokens
 
 
 @dataclass(frozen=True, slots=True)

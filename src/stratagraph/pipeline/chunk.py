@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stratagraph.pipeline.sentences import middle, stream_sentences
+from stratagraph._sentences import middle, stream_sentences
 from stratagraph.records import Chunk, Document, StreamedDocument
 
 CountTokens = Callable[[str], int]

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from math import log, log2
 from typing import NamedTuple
 
+from stratagraph._sentences import clip
 from stratagraph.pipeline.extraction.by_rules import proper_names, question_entities
 from stratagraph.pipeline.headings import statements
 from stratagraph.pipeline.names.spelling import words
-from stratagraph.results import clip
 from stratagraph.stopwords import ENGLISH, FUNCTION, stop_words
 
 LEAST_WORDS = 0.25

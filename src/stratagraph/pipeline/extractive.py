@@ -19,10 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph._sentences import title_line
 from stratagraph.models.gate import Gate
 from stratagraph.pipeline import evidence
 from stratagraph.pipeline.extraction.by_rules import proper_names
-from stratagraph.pipeline.headings import quotable, statements, title_line
+from stratagraph.pipeline.headings import quotable, statements
 from stratagraph.protocols import Vectors
 from stratagraph.question import LONGEST, Length
 from stratagraph.results import NOTHING_FOUND, Citation, Hit, Retrieval

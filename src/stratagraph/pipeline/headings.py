@@ -12,12 +12,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice
 
+from stratagraph._sentences import each_sentence, title_line
 from stratagraph.pipeline.extraction.mentions import mentions
-from stratagraph.pipeline.sentences import each_sentence
-from stratagraph.stopwords import FUNCTION, MONTHS_AND_WEEKDAYS, OPENERS
+from stratagraph.stopwords import MONTHS_AND_WEEKDAYS
 
-LONGEST_TITLE = 100  # characters
-_MARKUP = re.compile(r"\s*(?:#{1,6}\s+|[Tt]itle:\s+)?")
 _MARKS = ("#", "```", "~~~", "|-", "|:", "| -", "| :")
 _ATX = re.compile(r" {0,3}#{1,6}\s+\S")
 _RULE = re.compile(r"\s*(?:\|\s*:?-+:?\s*)+\|?\s*")
@@ -42,9 +40,6 @@ _SPAN = re.compile(
     r"|(?<!\w)(?P<mark>\*{1,3}|_)(?=[^\s*_])(.{1,300}?)(?<=[^\s*_])(?P=mark)(?!\w)"
 )
 _ROW = re.compile(r"^[ \t]*\|.*$", re.MULTILINE)
-_LIKE_A_TITLE = re.compile(
-    r"(?=[^\W_]|[\"\u201c\u00ab\u300a])(?:\S+ ){0,11}\S*[^\s.,;:!?\u3002\uff01\uff1f\u061f-]\Z"
-)
 _LONGEST_BYLINE = 120  # characters
 _BYLINES = 4096  # sentences of which it is remembered: a text is asked about as a whole, then by sentence
 _PLACED = re.compile(
@@ -62,22 +57,6 @@ _SMALL = (
     )
     | MONTHS_AND_WEEKDAYS
 )
-
-
-def title_line(text: str) -> tuple[str, int]:
-    """The title of a text and where the rest begins; empty and 0 if there is none."""
-    line, newline, rest = text.partition("\n")
-    head = markup_free(line)
-    rest = rest.lstrip()
-    if not newline or not 0 < len(head) <= LONGEST_TITLE or not rest:
-        return "", 0
-    looks = _LIKE_A_TITLE.match(head) and not rest[0].islower() and head.lower() not in OPENERS
-    return (head, len(line) + 1) if looks and head.rpartition(" ")[2] not in FUNCTION else ("", 0)
-
-
-def markup_free(line: str) -> str:
-    """A heading without its marks."""
-    return _MARKUP.sub("", line, count=1).strip()
 
 
 def quotable(text: str) -> str:

@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from stratagraph._sentences import clip, whole_sentences
 from stratagraph.models.gate import CallItem, Gate, Prompt, Task
 from stratagraph.models.structured import json_as
 from stratagraph.models.task import block
 from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.pipeline.sentences import whole_sentences
 from stratagraph.pipeline.summarize import (
     EXTRACTIVE,
     FAILED,
@@ -29,8 +29,8 @@ from stratagraph.pipeline.summarize import (
     first_words,
     words_for,
 )
+from stratagraph.protocols import CountTokens
 from stratagraph.records import Node
-from stratagraph.results import CountTokens, clip
 
 ReportForm = Literal["short", "findings"]
 """`short`: a title and a summary. `findings`: also five to ten findings with the members that state them."""

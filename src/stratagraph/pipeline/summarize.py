@@ -11,14 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph._sentences import clip, whole_sentences
 from stratagraph.models.gate import CallItem, Gate, Prompt, Task
 from stratagraph.models.hashing import DIMENSION, HashingEmbedder
 from stratagraph.models.structured import plain_text
 from stratagraph.models.task import block
 from stratagraph.pipeline.headings import is_byline, statements
-from stratagraph.pipeline.sentences import whole_sentences
-from stratagraph.protocols import Rows, Vectors
-from stratagraph.results import CountTokens, clip
+from stratagraph.protocols import CountTokens, Rows, Vectors
 
 MODEL, EXTRACTIVE, FAILED = "model", "extractive", "failed"
 """Who made a text, as it is kept in `extra["by"]`: `FAILED` is extractive too, since the model failed."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import BaseModel, Field
 
+from stratagraph._sentences import clip
 from stratagraph.errors import CallFailed
 from stratagraph.eval.baselines.communities import Community, Kind, hierarchy, vectors_of
 from stratagraph.eval.baselines.options import Level
@@ -21,7 +22,6 @@ from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.protocols import Rows
 from stratagraph.question import Length
 from stratagraph.records import Usage
-from stratagraph.results import clip
 
 LEVEL = 2
 """Level of the communities, from 0, the coarsest: `community_level` of the program."""

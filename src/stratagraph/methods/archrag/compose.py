@@ -16,6 +16,7 @@ from pydantic import (
     field_validator,
 )
 
+from stratagraph._sentences import clip, whole_sentences
 from stratagraph.methods.archrag.config import ArchRAGOptions, Merge
 from stratagraph.models.gate import CallItem, Gate, Prompt, Task
 from stratagraph.models.structured import json_as
@@ -23,9 +24,9 @@ from stratagraph.pipeline.answer import Draft
 from stratagraph.pipeline.answer import compose as compose_directly
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.reports import numbers_in
-from stratagraph.pipeline.sentences import whole_sentences
 from stratagraph.pipeline.summarize import even_limit, fitted
-from stratagraph.results import Citation, CountTokens, Hit, Retrieval, clip
+from stratagraph.protocols import CountTokens
+from stratagraph.results import Citation, Hit, Retrieval
 
 FILTER_PROMPT = load_prompt("stratagraph.methods.archrag", "filter")
 MERGE_PROMPTS: Mapping[Merge, Prompt] = {

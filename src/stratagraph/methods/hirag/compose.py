@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from stratagraph._sentences import clip, whole_sentences
 from stratagraph.methods.hirag.config import PARTS, HiRAGOptions
 from stratagraph.methods.hirag.naming import PACKAGE
 from stratagraph.models.gate import Gate
 from stratagraph.pipeline.answer import Draft
 from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.pipeline.sentences import whole_sentences
 from stratagraph.records import Metadata
-from stratagraph.results import Citation, Hit, Retrieval, clip
+from stratagraph.results import Citation, Hit, Retrieval
 
 ANSWER = load_prompt(PACKAGE, "answer")
 HEADINGS = {

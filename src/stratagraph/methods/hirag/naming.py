@@ -30,7 +30,6 @@ from stratagraph.pipeline.reports import joined_members
 from stratagraph.pipeline.summarize import MEMBER_TOKENS, MODEL, words_for
 from stratagraph.protocols import Vectors
 from stratagraph.records import Metadata
-from stratagraph.results import CountTokens
 
 PACKAGE = "stratagraph.methods.hirag"
 LONGEST_NAME = 200

@@ -12,12 +12,12 @@ import unicodedata
 from collections.abc import Collection
 from operator import itemgetter
 
+from stratagraph._sentences import markup_free, sentences, title_line
 from stratagraph.pipeline.extraction.candidates import noun_phrases
 from stratagraph.pipeline.extraction.mentions import DATE, DOUBTFUL, QUANTITY, Mention, mentions
 from stratagraph.pipeline.extraction.uncased import Uncased, has_uncased, occurrences, uncased
 from stratagraph.pipeline.extraction.units import Named, Sentence, acronyms, relations, statement, units
-from stratagraph.pipeline.headings import is_byline, markup_free, title_line
-from stratagraph.pipeline.sentences import sentences
+from stratagraph.pipeline.headings import is_byline
 from stratagraph.records import EntityMention, Extraction, RelationMention
 from stratagraph.stopwords import ENGLISH, stop_words
 

@@ -14,6 +14,7 @@ from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from stratagraph._sentences import sentences
 from stratagraph.errors import MissingExtra
 from stratagraph.pipeline.extraction.by_rules import LONGEST_NAME, QUALIFIER, extract
 from stratagraph.pipeline.extraction.candidates import noun_phrases
@@ -21,7 +22,6 @@ from stratagraph.pipeline.extraction.mentions import DATE, QUANTITY
 from stratagraph.pipeline.extraction.uncased import has_uncased, uncased
 from stratagraph.pipeline.extraction.units import Named, Sentence, acronyms, relations, statement, units
 from stratagraph.pipeline.names.index import canonical
-from stratagraph.pipeline.sentences import sentences
 from stratagraph.records import EntityMention, Extraction, RelationMention
 from stratagraph.stopwords import stop_words
 

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from stratagraph._sentences import clip
 from stratagraph.errors import Damaged, StoreError
 from stratagraph.models.gate import CallItem, Gate
 from stratagraph.pipeline.carryover import Kept
@@ -37,7 +38,6 @@ from stratagraph.records import (
     SemanticUnit,
     content_id,
 )
-from stratagraph.results import clip
 
 NAME = "extraction"
 TYPES = ("person", "organization", "place", "event", "work", "product", "concept", "date")

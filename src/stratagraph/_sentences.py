@@ -12,7 +12,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from stratagraph.results import CountTokens, clip
+from stratagraph.protocols import CountTokens
+from stratagraph.stopwords import FUNCTION, OPENERS
 
 _STOPS = ".!?\u2026"
 # Ideographic and full-width stops, Arabic question mark and full stop, danda and double danda,
@@ -49,6 +50,12 @@ _NUMBERS = """
 """
 _BEFORE_A_NAME = frozenset(_NAMES.split())
 _BEFORE_A_NUMBER = frozenset(_NUMBERS.split())
+
+LONGEST_TITLE = 100  # characters
+_MARKUP = re.compile(r"\s*(?:#{1,6}\s+|[Tt]itle:\s+)?")
+_LIKE_A_TITLE = re.compile(
+    r"(?=[^\W_]|[\"\u201c\u00ab\u300a])(?:\S+ ){0,11}\S*[^\s.,;:!?\u3002\uff01\uff1f\u061f-]\Z"
+)
 
 _PIECE = 1 << 16  # characters looked at together; a longer sentence is cut
 _AHEAD = 8  # characters that must be known after an end: the rules look at what follows
@@ -108,6 +115,22 @@ def stream_sentences(blocks: Iterable[str]) -> Iterator[tuple[int, str, bool]]:
             start = end
         behind = max(0, start - _BEHIND)
         buffer, base, start = buffer[behind:], base + behind, start - behind
+
+
+def title_line(text: str) -> tuple[str, int]:
+    """The title of a text and where the rest begins; empty and 0 if there is none."""
+    line, newline, rest = text.partition("\n")
+    head = markup_free(line)
+    rest = rest.lstrip()
+    if not newline or not 0 < len(head) <= LONGEST_TITLE or not rest:
+        return "", 0
+    looks = _LIKE_A_TITLE.match(head) and not rest[0].islower() and head.lower() not in OPENERS
+    return (head, len(line) + 1) if looks and head.rpartition(" ")[2] not in FUNCTION else ("", 0)
+
+
+def markup_free(line: str) -> str:
+    """A heading without its marks."""
+    return _MARKUP.sub("", line, count=1).strip()
 
 
 def middle(text: str) -> int:
@@ -197,3 +220,18 @@ def _pieces(blocks: Iterable[str], size: int) -> Iterator[str]:
             missing -= len(block) - at
     if parts:
         yield "".join(parts)
+
+
+def clip(text: str, max_tokens: int, count_tokens: CountTokens) -> str:
+    """The longest beginning of a text of at most `max_tokens`, cut at a space if possible."""
+    if count_tokens(text) <= max_tokens:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count_tokens(text[:middle]) <= max_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    border = text.rfind(" ", 0, low + 1)
+    return text[: border if border > low // 2 else low].rstrip()
