@@ -249,17 +249,31 @@ class Retrieval:
         """
         if max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
-        texts = [hit.text for hit in self.hits]
+        pieces = self.pieces([hit.text for hit in self.hits], max_tokens)
+        text = clip(joined(pieces), max_tokens, self.count_tokens)
+        return Context(text, self.cited(pieces), self.count_tokens(text) if text else 0)
+
+    def pieces(self, texts: Sequence[str], max_tokens: int) -> list[Piece]:
+        """What to show of `texts`, one for each hit, within `max_tokens`; an empty text leaves a hit out.
+
+        See `context`. A method calls it that shows its hits in its own way.
+        """
         known = [trace["similarity"] for trace in self.trace if "similarity" in trace]
         mean = sum(known) / max(len(known), 1)
         similarities = [trace.get("similarity", mean) for trace in self.trace]
         pieces = pack(self.query, texts, max_tokens, self.count_tokens, similarities)
-        text = joined(pieces)
-        if not pieces:
-            pieces = [Piece(place, text) for place, text in enumerate(texts) if text.strip()][:1]
-            text = clip(joined(pieces), max_tokens, self.count_tokens)
-        citations = tuple(Citation.of(piece.place + 1, self.hits[piece.place]) for piece in pieces)
-        return Context(text, citations, self.count_tokens(text) if text else 0)
+        if pieces:
+            return pieces
+        first = [Piece(place, text.strip()) for place, text in enumerate(texts) if text.strip()][:1]
+        room = [max_tokens - self.count_tokens(str(each._replace(text=""))) for each in first]
+        return [
+            each._replace(text=clip(each.text, max(0, left), self.count_tokens))
+            for each, left in zip(first, room, strict=True)
+        ]
+
+    def cited(self, pieces: Sequence[Piece]) -> tuple[Citation, ...]:
+        """The citations of pieces."""
+        return tuple(Citation.of(piece.place + 1, self.hits[piece.place]) for piece in pieces)
 
     def show(self) -> Picture:
         """Draw the graph around the question as a page: entry points, hits, traces and paths.

@@ -85,7 +85,7 @@ def test_a_filter_holds_on_the_bridge(index):
         assert not names & {"ferry", "captain", "harbour"}
 
 
-def test_the_answer_has_three_parts_within_their_budgets():
+def test_the_answer_has_three_parts_within_the_budget():
     prompts: list[str] = []
 
     class Recording(Answering):
@@ -129,7 +129,7 @@ def test_the_best_triple_of_the_bridge_is_always_a_result(index):
         ({"communities": 1.5}, TypeError),
         ({"quotas": (1, 1)}, TypeError),
         ({"quotas": (0, 0, 0)}, ValueError),
-        ({"budgets": (1, -1, 1)}, ValueError),
+        ({"quotas": (1, -1, 1)}, ValueError),
     ],
 )
 def test_options_that_make_no_sense(wrong, error):

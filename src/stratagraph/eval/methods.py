@@ -50,6 +50,10 @@ class MethodRanker:
         self._asked.setdefault(question, retrieval.usage)
         return [Passage(hit.text, hit.documents) for hit in retrieval.hits]
 
+    def context(self, question: str, k: int, budget: int) -> str:
+        """The context that an answer is made from: `k` hits, packed into a budget of tokens."""
+        return self._index.retrieve(question, k, **self._wanted.search).context(budget).text
+
     @property
     def asking(self) -> Usage:
         """Calls and tokens of the searches so far; a repeated question counts once."""

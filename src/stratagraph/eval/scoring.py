@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import Protocol, runtime_checkable
 
 from stratagraph.eval.datasets import Question
 from stratagraph.eval.metrics import (
@@ -21,6 +22,18 @@ from stratagraph.eval.metrics import (
 from stratagraph.eval.rankers import Passage, Ranker
 from stratagraph.protocols import CountTokens
 from stratagraph.records import Chunk
+
+PACKED = 20
+"""Hits that a method packs into a context, as its answers do."""
+
+
+@runtime_checkable
+class Packing(Protocol):
+    """A ranker that packs its hits into a context by itself."""
+
+    def context(self, question: str, k: int, budget: int) -> str:
+        """The context of `k` hits, within a budget of tokens."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +104,10 @@ def ask_all(
             error.add_note(f"at question {question.id!r}, {number + 1} of {len(questions)}")
             raise
         texts.append(tuple(passage.text for passage in deep))
-        results.append(score(question, found, deep, cutoffs, count_tokens))
+        contexts = {
+            budget: _context(ranker, question, deep, budget, count_tokens) for budget in cutoffs.budgets
+        }
+        results.append(score(question, found, deep, cutoffs, count_tokens, contexts))
         advance()
     scores = {metric: tuple(result[metric] for result in results) for metric in results[0]}
     return Asked(scores, tuple(latency), tuple(cpu), tuple(texts))
@@ -115,12 +131,29 @@ def _filled(
     return found
 
 
+def _context(
+    ranker: Ranker, question: Question, deep: Sequence[Passage], budget: int, count_tokens: CountTokens
+) -> str:
+    """The ranker's own context of `PACKED` hits, or as many as fit whole; else the first texts, cut."""
+    texts = [passage.text for passage in deep]
+    if not _answerable(question):
+        return ""
+    if isinstance(ranker, Packing):
+        return ranker.context(question.question, max(PACKED, fitting(texts, budget, count_tokens)), budget)
+    return context_of(texts, budget, count_tokens)
+
+
+def _answerable(question: Question) -> bool:
+    return bool(question.answers) and not is_yes_no(question.answers)
+
+
 def score(
     question: Question,
     found: Sequence[Passage],
     deep: Sequence[Passage],
     cutoffs: Cutoffs,
     count_tokens: CountTokens,
+    contexts: Mapping[int, str],
 ) -> dict[str, float | None]:
     """Metrics of one question; None for those that do not apply.
 
@@ -136,6 +169,8 @@ def score(
         Ranking that fills contexts. `doc_recall@5` is the recall of its first five documents, in which a
         further passage of a document takes no place. `recall@1000t` is the recall of what fits 1,000 tokens
         in full.
+    contexts
+        The contexts that `answer@` is of, by budget.
     """
     scores: dict[str, float | None] = {}
     ranking = [document for passage in found for document in passage.documents]
@@ -148,15 +183,14 @@ def score(
         scores[f"doc_recall@{k}"] = recall_at(documents, gold, k) if gold else None
     deepest = cutoffs.k[-1]
     scores[f"mrr@{deepest}"] = reciprocal_rank(ranking, gold, deepest) if gold else None
-    answerable = bool(question.answers) and not is_yes_no(question.answers)
     texts = [passage.text for passage in deep]
     for budget in cutoffs.budgets:
-        context = context_of(texts, budget, count_tokens) if answerable else ""
-        scores[f"answer@{budget}"] = float(contains_answer(context, question.answers)) if answerable else None
+        held = float(contains_answer(contexts[budget], question.answers))
+        scores[f"answer@{budget}"] = held if _answerable(question) else None
         scores[f"recall@{budget}t"] = None
         if gold:  # a summary counts for none of its documents
-            held = deep[: fitting(texts, budget, count_tokens)]
-            alone = [passage.documents[0] for passage in held if len(passage.documents) == 1]
+            whole = deep[: fitting(texts, budget, count_tokens)]
+            alone = [passage.documents[0] for passage in whole if len(passage.documents) == 1]
             scores[f"recall@{budget}t"] = recall_at(alone, gold, len(alone)) if alone else 0.0
     for k in cutoffs.k:
         scores[f"tokens@{k}"] = float(sum(count_tokens(passage.text) for passage in found[:k]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -16,6 +16,7 @@ from pydantic import (
     field_validator,
 )
 
+from stratagraph._packing import Piece, joined
 from stratagraph._sentences import clip, whole_sentences
 from stratagraph.methods.archrag.config import ArchRAGOptions, Merge
 from stratagraph.models.gate import CallItem, Gate, Prompt, Task
@@ -24,7 +25,7 @@ from stratagraph.pipeline.answer import Draft
 from stratagraph.pipeline.answer import compose as compose_directly
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.reports import numbers_in
-from stratagraph.pipeline.summarize import even_limit, fitted
+from stratagraph.pipeline.summarize import even_limit
 from stratagraph.protocols import CountTokens
 from stratagraph.results import Citation, Hit, Retrieval
 
@@ -39,7 +40,7 @@ ALL_POINTS = 24
 """Points that the analyses of all levels are asked for together; each level is asked for at least two."""
 _LONGEST_POINT = 120
 _NUMBER = 6  # tokens of a hit's number and line break
-_LEAST_TEXT = 40  # tokens per hit; the last hits, and the last levels, are not shown where they have fewer
+_LEAST_TEXT = 40  # tokens of a level; the last ones are not shown where they have fewer
 
 
 class PointSchema(BaseModel):
@@ -130,12 +131,10 @@ async def _analysed(retrieval: Retrieval, gate: Gate, max_tokens: int) -> list[P
     count = gate.count_tokens
     costs = [sum(_NUMBER + count(retrieval.hits[place].text) for place in places) for places in groups]
     limit = even_limit(costs, max_tokens)  # levels share what others leave unused
-    shown = [
-        places[: max(1, limit // _LEAST_TEXT)] if cost > limit else places
-        for places, cost in zip(groups, costs, strict=True)
-    ]
     most = min(MOST_POINTS, max(2, ALL_POINTS // max(1, len(groups))))
-    items = [_item(retrieval, places, limit, most, count) for places in shown]
+    packed = [_packed(retrieval, places, limit) for places in groups]
+    shown = [[piece.place for piece in pieces] for pieces in packed]
+    items = [_item(retrieval, pieces, most) for pieces in packed]
     with gate.stage("filter", len(items)):
         answers = await gate.map(FILTER, items, required=False)
     points = []
@@ -160,15 +159,18 @@ def _group(hit: Hit) -> tuple[bool, int]:
     return hit.kind == "chunk", hit.level
 
 
-def _item(
-    retrieval: Retrieval, places: Sequence[int], tokens: int, most: int, count_tokens: CountTokens
-) -> CallItem:
-    hits = [retrieval.hits[place] for place in places]
-    texts = fitted([hit.text for hit in hits], tokens - _NUMBER * len(hits), count_tokens)
-    shown = "\n".join(f"[{place + 1}] {text}" for place, text in zip(places, texts, strict=True) if text)
+def _packed(retrieval: Retrieval, places: Collection[int], tokens: int) -> list[Piece]:
+    """What is shown of the hits of a level."""
+    texts = [hit.text if place in places else "" for place, hit in enumerate(retrieval.hits)]
+    return retrieval.pieces(texts, tokens)
+
+
+def _item(retrieval: Retrieval, pieces: Sequence[Piece], most: int) -> CallItem:
+    hits = [retrieval.hits[piece.place] for piece in pieces]
     sources = sorted({source for hit in hits for source in hit.sources})
-    name = f"level {hits[0].level} of {retrieval.query}"
-    return CallItem({"texts": shown, "question": retrieval.query, "most": str(most)}, name, sources)
+    name = f"level {hits[0].level} of {retrieval.query}" if hits else retrieval.query
+    values = {"texts": joined(pieces), "question": retrieval.query, "most": str(most)}
+    return CallItem(values, name, sources)
 
 
 def _lines(points: Sequence[Point], tokens: int, count_tokens: CountTokens) -> tuple[list[str], set[int]]:

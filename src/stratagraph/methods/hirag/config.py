@@ -107,8 +107,6 @@ class HiRAGOptions:
         Number of entities of each community that the bridge connects (the paper's m).
     quotas
         Shares of the local, bridge and global part in the `k` results. Unused shares go to the other parts.
-    budgets
-        Shares of the parts in the tokens of an answer's context. Unused shares go to the other parts.
     whole
         Show the full text of communities and entities that no model wrote. By default they show the
         statements that are most similar to the question and not in a better hit (`pipeline.excerpts`).
@@ -119,7 +117,6 @@ class HiRAGOptions:
     communities: int = 10
     key_entities: int = 10
     quotas: tuple[float, float, float] = (0.4, 0.4, 0.2)
-    budgets: tuple[float, float, float] = (0.3, 0.4, 0.3)
     whole: bool = False
 
     def __post_init__(self) -> None:
@@ -129,8 +126,7 @@ class HiRAGOptions:
             _whole(name, getattr(self, name), 1)
         if not isinstance(self.whole, bool):
             raise TypeError(f"whole must be True or False, not {self.whole!r}")
-        for name in ("quotas", "budgets"):
-            object.__setattr__(self, name, _shares(name, getattr(self, name)))
+        object.__setattr__(self, "quotas", _shares("quotas", self.quotas))
 
     @property
     def narrowed(self) -> bool:

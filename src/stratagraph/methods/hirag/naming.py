@@ -28,7 +28,7 @@ from stratagraph.pipeline.names.spelling import telling
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.reports import joined_members
 from stratagraph.pipeline.summarize import MEMBER_TOKENS, MODEL, words_for
-from stratagraph.protocols import Vectors
+from stratagraph.protocols import CountTokens, Vectors
 from stratagraph.records import Metadata
 
 PACKAGE = "stratagraph.methods.hirag"

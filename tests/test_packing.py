@@ -1,0 +1,114 @@
+"""Contexts under a budget: which sentences of the hits they hold."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import stratagraph as sg
+from stratagraph.demo import documents, questions
+from stratagraph.results import Context, Hit, Retrieval
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def context(question: str, *texts: str, budget: int, similarities: tuple[float, ...] = ()) -> Context:
+    hits = tuple(Hit(f"h{n}", "chunk", 0, text, 1.0, (f"c{n}",), (f"d{n}",)) for n, text in enumerate(texts))
+    trace = tuple({"similarity": each} for each in similarities)
+    return Retrieval(question, "walk", hits, trace, count_tokens=words).context(budget)
+
+
+FERRY = "Ferries\nThe Dunlin is old. Its crew is small. The ferry to Ostra leaves at seven. Fog is common."
+SALT = "Salt\nSalt is dear. Boilers live at Panhythe. The Dunlin brings it on Mondays. It is grey."
+
+
+def test_hits_that_fit_stay_whole_with_their_numbers() -> None:
+    found = context("When does the ferry leave?", FERRY, SALT, budget=100)
+    assert found.text == f"[1] {FERRY}\n\n[2] {SALT}"
+    assert [(each.number, each.id, each.documents) for each in found.citations] == [
+        (1, "h0", ("d0",)),
+        (2, "h1", ("d1",)),
+    ]
+
+
+def test_the_sentences_that_answer_stand_under_their_title() -> None:
+    found = context("When does the ferry to Ostra leave?", FERRY, SALT, budget=14)
+    assert found.text == "[1] Ferries\nThe ferry to Ostra leaves at seven."
+    assert found.tokens <= 14
+
+
+def test_sentences_stand_in_reading_order_with_a_mark_for_what_is_left_out() -> None:
+    found = context("When does the ferry to Ostra leave, and is the Dunlin old?", FERRY, SALT, budget=18)
+    assert found.text == "[1] Ferries\nThe Dunlin is old. \u2026 The ferry to Ostra leaves at seven."
+
+
+def test_a_name_that_a_chosen_sentence_brings_in_leads_to_other_hits() -> None:
+    keeper = "The light\nThe keeper of the light is Hanna Siskin."
+    town = "Town\nPeople of the town fish. They sell at noon."
+    pay = "Pay\nSmiths get 40 crowns. Hanna Siskin gets 96 crowns. Sailors get 30 crowns."
+    found = context("Who is keeper of the light, and what is her wage?", keeper, town, pay, budget=24)
+    assert "Hanna Siskin gets 96 crowns." in found.text
+    assert "Smiths" not in found.text
+
+
+def test_what_was_said_is_not_said_again() -> None:
+    again = "News\nThe ferry to Ostra leaves at seven! Storms are near. Nobody sails."
+    found = context("When does the ferry to Ostra leave?", FERRY, again, budget=24)
+    assert found.text.count("leaves at seven") == 1
+    assert context("What?", "one two three", "two three", "one two three", budget=100).text == (
+        "[1] one two three"
+    )
+
+
+def test_the_hit_most_similar_to_the_question_gets_more() -> None:
+    texts = ("A\nIt is red. It is old.", "B\nIt is big. It is new.", "C\nIt is wet. It is cold.")
+    near = context("How so?", *texts, budget=18, similarities=(0.1, 0.1, 0.9))
+    assert "C\n" in near.text
+    assert "B\n" not in near.text
+
+
+def test_the_first_hit_is_cut_if_no_sentence_of_it_fits() -> None:
+    found = context("What?", "word " * 500, "short", budget=20)
+    assert found.text.startswith("[1] word word")
+    assert 0 < found.tokens <= 20
+    assert [each.number for each in found.citations] == [1]
+
+
+def test_scripts_without_spaces_are_packed_by_pairs_of_characters() -> None:
+    text = "渡船每天七点出发。今天下雨。鱼很贵。"
+    found = context("渡船几点出发?", text, "盐很贵。路很长。", budget=3)
+    assert "渡船每天七点出发" in found.text
+
+
+@given(st.lists(st.text(alphabet="ab .\nC", max_size=60), max_size=8), st.integers(1, 30))
+def test_the_budget_holds(texts: list[str], budget: int) -> None:
+    found = context("Is a b?", *texts, budget=budget)
+    assert found.tokens <= budget
+    assert bool(found.citations) == any(text.strip() for text in texts)
+
+
+def test_a_budget_below_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="max_tokens"):
+        context("q", "a", budget=0)
+
+
+def test_contexts_of_the_demo_hold_the_answer_more_often_than_whole_hits_do() -> None:
+    index = sg.build_index(documents(), embedder="hashing", progress=False)
+    asked = [each for each in questions() if each.type != "theme"]
+    packed = whole = 0
+    for each in asked:
+        found = index.retrieve(each.question, k=20)
+        shown = found.context(1000)
+        assert shown.tokens <= 1000
+        assert pickle.loads(pickle.dumps(found.with_hits(found.hits))).context(1000) == shown
+        for citation in shown.citations:
+            assert citation.text == found.hits[citation.number - 1].text
+        packed += any(answer.lower() in str(shown).lower() for answer in each.answers)
+        first = found.with_hits(found.hits[:4]).context(4000)
+        whole += any(answer.lower() in str(first).lower() for answer in each.answers)
+    assert packed >= whole
