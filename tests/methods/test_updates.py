@@ -97,6 +97,16 @@ def test_regrouping_makes_the_groups_of_a_build(method: str) -> None:
     assert vectors[0].tobytes() == vectors[1].tobytes()
 
 
+def test_the_groups_of_a_tree_are_made_anew_when_many_chunks_are_new() -> None:
+    every = meetings(100)
+    index = sg.build_index(every[:60], "lshtree", embedder=FakeEmbedder(), progress=False)
+    for end, changed in ((70, 10), (75, 15), (100, 0)):  # 40 of 100 are more than 30 %
+        index.insert(every[:end])
+        assert index.stats()["methods"]["lshtree"]["changed"] == changed
+    anew = sg.build_index(every, "lshtree", embedder=FakeEmbedder(), progress=False)
+    assert _made_of(index, "lshtree") == _made_of(anew, "lshtree")
+
+
 def test_regrouping_without_a_name_is_of_all_methods() -> None:
     every, methods = meetings(40), ["hirag", "noderag"]
     anew = sg.build_index(every, methods, embedder=FakeEmbedder(), progress=False)
