@@ -13,8 +13,8 @@ from pathlib import Path
 from tests.campaigns.trials import TALLIES, table
 
 NAMES = (
-    *("adapters", "bombs", "caches", "cancellations", "damage", "deletions", "forks", "full_disk", "hirag"),
-    *("hostile", "kills", "power_cuts", "traces"),
+    *("adapters", "bombs", "caches", "cancellations", "clients", "damage", "deletions", "forks"),
+    *("full_disk", "hirag", "hostile", "kills", "power_cuts", "traces"),
 )
 
 

@@ -17,6 +17,7 @@ SMALL = {
     "bombs": 16,
     "caches": 3,
     "cancellations": 10,
+    "clients": 40,
     "damage": 14,
     "deletions": 6,
     "forks": 5,

@@ -1,0 +1,255 @@
+"""Clients of the server and the MCP tools: filters hold in every way out; only options of a method act.
+
+filters  a question with a filter that admits the documents of one tenant: by the core, REST or MCP, as hits,
+         context, graph, answer or events, with a model and without. Silent: words of the other tenant, in
+         what comes back or in what the model reads.
+options  a request with random options and fields. Silent: a name that is not an option of the method is
+         accepted, or another model than the server's is asked. Unnamed: a status of 500.
+mounts   an application with a token behind a prefix, asked without it. Silent: anything but its public files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import socket
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from fastapi import FastAPI
+from httpx import ASGITransport, AsyncClient, Response
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+import stratagraph as sg
+from stratagraph.mcp import create_server
+from stratagraph.server import Settings, create_app
+from tests.campaigns.trials import Tally
+
+METHODS = ("archrag", "noderag", "hirag", "lshtree")
+WAYS = ("walk", *METHODS)
+PEOPLE = ("Mara Quill", "Tomas Weir", "Ida Fenn", "Ansel Morrow")
+PLACES = ("Bremen", "Ostra", "Cape Ellery", "Skerry")
+SECRETS = tuple(f"zq{word}zq" for word in ("kestrel", "sorrow", "crown", "falcon", "ledger", "amber"))
+"""Words of the documents of the other tenant alone."""
+QUESTIONS = (
+    *(f"Who is {person}?" for person in PEOPLE),
+    *(f"What happened in {place}?" for place in PLACES),
+    "What does Mara Quill owe?",
+    "How are Tomas Weir and Ostra connected?",
+    "What do these notes tell of as a whole?",
+)
+OTHERS: dict[str, Any] = {
+    "llm": "openai:m@http://127.0.0.1:9/v1", "embedder": "openai:e@http://127.0.0.1:9/v1",
+    "rerank": "flashrank", "where": {}, "budget": 1, "max_tokens": 10**6, "decompose": True, "history": [],
+    "k": 10**6, "path": "/etc", "guided": True, "guided_steps": 50, "min_score": -1, "prompt": "p",
+    "cache": "/tmp/c", "__class__": "x", "": 1, "fill": False, "rank": "dense", "view": "chunks",
+    "method": "hirag", "question": "q",
+}  # fmt: skip
+VALUES = (None, True, 0, 1, -1, 3, 10**4, 10**30, 0.5, -1e9, 1e308, "x", "", "\x00", [], [1, 2], {}, {"a": 1})
+
+
+class Reading:
+    """A model that answers anything, and keeps what it read."""
+
+    name = "reading"
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
+        self.read.append(prompt)
+        return "{}" if schema else "They met at the quay [1]."
+
+
+def documents() -> list[sg.Document]:
+    """Notes of two tenants about the same people and places; those of `closed` have secrets."""
+    chance = random.Random(5)
+    made = []
+    for number in range(40):
+        one, other = chance.sample(PEOPLE, 2)
+        place, tenant = chance.choice(PLACES), ("open", "closed")[number % 2]
+        text = f"{one} met {other} in {place}, and {other} sailed to {chance.choice(PLACES)} on day {number}."
+        if tenant == "closed":
+            secret, again = chance.sample(SECRETS, 2)
+            text += (
+                f" {one} owes {secret.title()} {again.title()} the {secret} of {place}. {again} fears {one}."
+            )
+        made.append(sg.Document(f"note-{number}", text, {"tenant": tenant, "number": number}))
+    return made
+
+
+def _filter(chance: random.Random) -> dict[str, Any]:
+    base = chance.choice(
+        [
+            {"tenant": "open"},
+            {"tenant": {"$eq": "open"}},
+            {"tenant": {"$ne": "closed"}},
+            {"tenant": {"$in": ["open", "other"]}},
+            {"tenant": {"$nin": ["closed"]}},
+            {"$not": {"tenant": "closed"}},
+            {"$or": [{"tenant": "open"}, {"tenant": "other"}]},
+            {"number": {"$in": list(range(0, 40, 2))}},
+        ]
+    )
+    more = {"number": {"$lt": chance.randrange(1, 60)}}
+    return chance.choice([base, base, {"$and": [base, more]}])
+
+
+async def _leaves(
+    way: str, question: dict[str, Any], index: sg.Index, client: AsyncClient, tools: Any
+) -> str:
+    """What a client gets to read."""
+    where, asked = question["where"], question["question"]
+    options = {name: question[name] for name in ("k", "method") if name in question}
+    if way == "core":
+        found = await index.aretrieve(asked, where=where, **options)
+        page = await asyncio.to_thread(found.show)
+        return f"{found.hits} {found.trace} {found.context(3000)} {page.html}"
+    if way == "answer":
+        answered = await index.aanswer(asked, where=where, **options)
+        return f"{answered} {answered.retrieval.hits} {answered.retrieval.trace}"
+    if way.startswith("/api/"):
+        return (await client.post(way, json=question)).raise_for_status().text
+    given = {"question": asked, "where": where, **options}
+    if way == "answer tool":
+        given.pop("k", None)
+    called = await tools.call_tool(way.removesuffix(" tool"), given)
+    assert not called.is_error, called.content
+    return str(called)
+
+
+OUT = ("core", "answer", "/api/search", "/api/graph", "/api/answer", "/api/ask", "/api/guided",
+       "search tool", "answer tool", "explain tool")  # fmt: skip
+
+
+async def _filters(work: Path, trials: int, chance: random.Random) -> None:
+    rows = {way: Tally(f"filters: {way}") for way in OUT}
+    model = Reading()
+    for llm in (model, None):
+        opened = [sg.open_index(work / "idx", llm, sg.HashingEmbedder())]
+        app = create_app(work / "idx", lambda _: opened[0], Settings(rate=1e9, answers=1e9))  # noqa: B023
+        tools = create_server(work / "idx", lambda: opened[0], answers=1e9)  # noqa: B023
+        ways = [way for way in OUT if way != "/api/guided" or llm is not None]
+        async with AsyncClient(transport=ASGITransport(app), base_url="http://localhost") as client:
+            told = await _leaves("core", {"question": QUESTIONS[0], "where": None}, opened[0], client, tools)
+            assert any(secret in told.casefold() for secret in SECRETS)
+            for number in range(trials // 2):
+                way = ways[number % len(ways)]
+                question = {"question": chance.choice(QUESTIONS), "where": _filter(chance)}
+                question |= chance.choice([{}, {"k": chance.randrange(1, 50)}])
+                question |= chance.choice([{}, {"method": chance.choice(WAYS)}])
+                row = rows[way]
+                row.trials += 1
+                model.read.clear()
+                try:
+                    told = await _leaves(way, question, opened[0], client, tools)
+                except Exception as error:
+                    row.note("unnamed", f"{question}: {type(error).__name__}: {error}")
+                    continue
+                told = (told + " ".join(model.read)).casefold()
+                if leaked := [secret for secret in SECRETS if secret in told]:
+                    row.note("silent", f"{question}: {leaked}")
+                row.outcomes["answered"] += 1
+        opened[0].close()
+
+
+async def _options(work: Path, trials: int, chance: random.Random) -> None:
+    rows = {path: Tally(f"options: {path}") for path in ("/api/search", "/api/graph", "/api/answer")}
+    names = {way: {option.name for option in sg.search_options(way)} for way in WAYS}
+    index = sg.open_index(work / "idx", Reading(), sg.HashingEmbedder())
+    app = create_app(work / "idx", lambda _: index, Settings(rate=1e9, answers=1e9))
+    reached: list[Any] = []
+    connect = mock.patch.object(socket.socket, "connect", lambda _, to: reached.append(to))
+    async with AsyncClient(transport=ASGITransport(app, False), base_url="http://localhost") as client:
+        with connect:
+            for number in range(trials):
+                path = list(rows)[number % len(rows)]
+                way, row = chance.choice(WAYS), rows[path]
+                body: dict[str, Any] = {"question": chance.choice(QUESTIONS), "method": way}
+                own = sorted(names[way])
+                candidates = chance.choice([own, sorted({*set().union(*names.values()), *OTHERS})])
+                chosen = chance.sample(candidates, min(len(candidates), chance.randrange(1, 4)))
+                body["options"] = {name: _value(name, chance) for name in chosen}
+                outside = chance.choice([None, None, None, chance.choice([*OTHERS])])
+                if outside is not None and outside not in ("question", "method", "view"):
+                    body[outside] = _value(outside, chance)
+                answer = await client.post(path, json=body)
+                row.trials += 1
+                row.outcomes[str(answer.status_code)] += 1
+                _judge(row, body, answer, names[way], path)
+                if reached:
+                    row.note("foreign", f"{body}: connected to {reached.pop()}")
+    index.close()
+
+
+def _value(name: str, chance: random.Random) -> Any:
+    return OTHERS[name] if name in OTHERS and chance.random() < 0.6 else chance.choice(VALUES)
+
+
+def _judge(row: Tally, body: dict[str, Any], answer: Response, known: set[str], path: str) -> None:
+    fields = {"question", "method", "options", "k", "where", "rank", "view"}
+    fields |= {"guided"} if path == "/api/answer" else set()
+    if answer.status_code >= 500:
+        row.note("unnamed", f"{body}: {answer.status_code} {answer.text[:100]}")
+    elif answer.status_code == 200 and (body["options"].keys() - known or body.keys() - fields):
+        row.note("silent", f"{body}: accepted")
+
+
+async def _mounts(work: Path, trials: int, chance: random.Random) -> None:
+    rows = {kind: Tally(f"mounts: {kind}") for kind in ("Starlette", "FastAPI", "root_path", "twice")}
+    index = sg.open_index(work / "idx", None, sg.HashingEmbedder())
+    inner = create_app(work / "idx", lambda _: index, Settings(token="a token of the campaign", rate=1e9))
+    fast = FastAPI()
+    fast.mount("/idx", inner)
+    outer = {
+        "Starlette": Starlette(routes=[Mount("/idx", inner)]),
+        "FastAPI": fast,
+        "root_path": inner,
+        "twice": Starlette(routes=[Mount("/a", Starlette(routes=[Mount("/idx", inner)]))]),
+    }
+    names = ("index", "search", "documents", "documents/delete", "files/a.txt", "jobs", "ask", "browse")
+    ends = ("/", "/app.js", "/api/openapi.json", *(f"/api/{name}" for name in names))
+    parts = ("/", "//", "/./", "/../", "/idx", "/app.js", "/%2e%2e", ";", "%2f", "?x", "#", "/d3/", "\\")
+    with sg.open_index(work / "idx", embedder=sg.HashingEmbedder()) as page:
+        words = page.browse("documents").items[0].id
+    for number in range(trials):
+        kind = list(rows)[number % len(rows)]
+        root = "/idx" if kind == "root_path" else ""
+        transport = ASGITransport(outer[kind], raise_app_exceptions=False, root_path=root)
+        start = {"root_path": chance.choice(("", "/idx")), "twice": "/a/idx"}.get(kind, "/idx")
+        path = start + chance.choice(ends)
+        for _ in range(chance.randrange(3)):
+            at = chance.randrange(len(path) + 1)
+            path = path[:at] + chance.choice(parts) + path[at:]
+        method = chance.choice(("GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH"))
+        tokens = ("", "Bearer", "Bearer wrong token here", "Basic a token of the campaign", "bearer  ")
+        head = {"authorization": chance.choice(tokens)}
+        row = rows[kind]
+        row.trials += 1
+        async with AsyncClient(transport=transport, base_url="http://localhost") as client:
+            try:
+                answer = await client.request(method, f"http://localhost/{path.lstrip('/')}", headers=head)
+            except Exception as error:
+                row.outcomes[f"client: {type(error).__name__}"] += 1
+                continue
+        row.outcomes[str(answer.status_code)] += 1
+        kind_of = answer.headers.get("content-type", "")
+        if answer.status_code < 300 and ("json" in kind_of or words in answer.text):
+            row.note("silent", f"{method} {path}: {answer.status_code} {answer.text[:100]}")
+        if answer.status_code >= 500:
+            row.note("unnamed", f"{method} {path}: {answer.status_code}")
+    index.close()
+
+
+def campaign(work: Path, trials: int, seed: int = 1) -> list[Tally]:
+    """Filters, half as many requests with options, a tenth as many to mounted applications."""
+    logging.getLogger("stratagraph").setLevel(logging.ERROR)
+    embedder = sg.HashingEmbedder()
+    sg.build_index(documents(), list(METHODS), work / "idx", embedder=embedder, progress=False).close()
+    asyncio.run(_filters(work, trials, random.Random(seed)))
+    asyncio.run(_options(work, max(trials // 2, 1), random.Random(seed)))
+    asyncio.run(_mounts(work, max(trials // 10, 4), random.Random(seed)))
+    return []
