@@ -368,6 +368,26 @@ def test_a_build_that_was_stopped_is_no_index_until_it_has_ended(tmp_path: Path)
         assert index.verify() == []
 
 
+def test_a_build_that_was_stopped_is_owed_its_documents(tmp_path: Path) -> None:
+    path = tmp_path / "root"
+    docs = [*DOCS, sg.Document("last", "A zeppelin landed.", {"topic": "air"})]
+    with pytest.raises(EmbedderError):
+        sg.build_shards(docs, path, by="topic", embedder=_Refusing(128), progress=False)
+    other = sg.Document("other", "A balloon rose.", {"topic": "air"})
+    with pytest.raises(NotAnIndex, match=r"1 of them are neither built nor given now; give them too"):
+        build(path, [other], by="topic")
+    with build(path, [docs[-1], other], by="topic") as index:
+        assert {each.id for each in [*docs, other]} == set(index.documents())
+        assert index.stats()["interrupted"] is None
+    build(path, [other], by="topic").close()
+
+
+def test_an_index_without_shards_is_named(tmp_path: Path) -> None:
+    sg.build_index(DOCS[:1], path=tmp_path / "idx", embedder=EMBEDDER, progress=False).close()
+    with pytest.raises(NotAnIndex, match="holds an index without shards; nothing was written"):
+        build(tmp_path / "idx")
+
+
 @pytest.mark.parametrize("config", [None, {"summary_tokens": 50}])
 def test_a_method_that_reached_some_shards_is_left_out_until_all_have_it(tmp_path: Path, config: Any) -> None:
     path = tmp_path / "root"

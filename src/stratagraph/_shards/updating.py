@@ -145,6 +145,8 @@ class _Shards:
             assert change.documents is not None
             may_be_empty = change.may_remove and before is not None
             found = routed(change.documents, spread, before, may_be_empty=may_be_empty)
+            if change.operation == BUILD and (before is None or spread.unfinished == BUILD):
+                self._owe(change, found, before)
             return found.spread, self._taking(change, found, before), found.skipped
         assert before is not None
         if change.operation != "delete":
@@ -157,6 +159,19 @@ class _Shards:
                 "unknown); pass missing_ok=True to ignore that"
             )
         return spread, [[_Step(n, replace(change, removed=tuple(ids))) for n, ids in held.items()]], []
+
+    def _owe(self, change: Change, found: Routed, before: JoinedSnapshot | None) -> None:
+        """Note the documents of a first build; those of one that was stopped must be given again."""
+        given = set(map(content_key, found.given)) - set(map(content_key, found.skipped))
+        if before is not None and not change.may_remove:
+            lost = set(found.spread.owed) - given - set(map(content_key, before.digests()))
+            if lost:
+                raise NotAnIndex(
+                    f"{self._folder.path}: a build of {len(found.spread.owed)} documents was stopped, and "
+                    f"{len(lost)} of them are neither built nor given now; give them too, or build in "
+                    "another folder"
+                )
+        found.spread = replace(found.spread, owed=tuple(given))
 
     def _taking(self, change: Change, found: Routed, before: JoinedSnapshot | None) -> list[list[_Step]]:
         """Documents to their shards; a new shard gets the settings of the others."""

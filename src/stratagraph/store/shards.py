@@ -32,7 +32,7 @@ from stratagraph.store.checksums import Check, as_check
 from stratagraph.store.files import Directory, bytes_below, make_folder
 from stratagraph.store.folder import DEFAULT_CHECK, IndexFolder
 from stratagraph.store.joined import JoinedSnapshot, differences, require_alike
-from stratagraph.store.layout import SHARDS, of_shards
+from stratagraph.store.layout import MARKER, SHARDS, of_shards
 from stratagraph.store.lock import LOCK, NOTE, WriterLock
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.spread import ADD_METHOD, BUILD, COPY, Shard, Spread, begun, told
@@ -94,6 +94,11 @@ class ShardedFolder:
                 if present.by != spread.by or not same_count:
                     raise NotAnIndex(f"{path} holds {told(present)}, not {told(spread)}; give another folder")
                 return cls._written(root, present)
+            if MARKER in held:
+                raise NotAnIndex(
+                    f"{path} holds an index without shards; nothing was written: use build_index (on the "
+                    "command line no --shards), or give another folder for the shards"
+                )
             if held:
                 advice = of_shards(held) or "give an empty or a new folder"
                 raise NotAnIndex(
@@ -234,7 +239,9 @@ class ShardedFolder:
     def tell(self, unfinished: str | None) -> None:
         """Record an unfinished operation on all shards; None when it has ended."""
         with WriterLock(self._root, "shards"):
-            self._write(replace(_read(self._root), unfinished=unfinished))
+            present = _read(self._root)
+            owed = () if unfinished is None else present.owed
+            self._write(replace(present, unfinished=unfinished, owed=owed))
 
     def tell_deleting(self, keys: Iterable[int]) -> None:
         """Record the keys of the ids that a delete removes; none when it has ended."""

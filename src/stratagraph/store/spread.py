@@ -33,13 +33,15 @@ class Spread:
     """How documents are spread over shards: by the hash of their id, or by a metadata key.
 
     `unfinished` is an operation on all shards that is running or was stopped. `deleting` holds keys of the
-    ids that a running or stopped delete removes, so that the same delete can be repeated.
+    ids that a running or stopped delete removes, so that the same delete can be repeated. `owed` holds keys
+    of the ids of an unfinished first build.
     """
 
     shards: tuple[Shard, ...]
     by: str | None = None
     unfinished: str | None = None
     deleting: tuple[int, ...] = ()
+    owed: tuple[int, ...] = ()
 
     @classmethod
     def over(cls, count: int) -> Spread:
@@ -65,8 +67,8 @@ class Spread:
     def to_json(self) -> str:
         """The text of `shards.json`."""
         shards = [asdict(each) for each in self.shards]
-        fields = {"by": self.by, "unfinished": self.unfinished, "deleting": self.deleting, "shards": shards}
-        content = {FORMAT_KEY: FORMAT, **fields}
+        fields = {"by": self.by, "unfinished": self.unfinished, "deleting": self.deleting, "owed": self.owed}
+        content = {FORMAT_KEY: FORMAT, **fields, "shards": shards}
         return json.dumps(content, indent=1)
 
     @classmethod
@@ -75,7 +77,8 @@ class Spread:
         content = json_object(text, path, str(path.parent), "build --shards N", "build_shards")
         try:
             shards = tuple(Shard(**each) for each in content["shards"])
-            spread = cls(shards, content["by"], content["unfinished"], tuple(content["deleting"]))
+            keys = tuple(content["deleting"]), tuple(content["owed"])
+            spread = cls(shards, content["by"], content["unfinished"], *keys)
             spread._check()
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise Damaged(f"{path}: not a list of shards ({error!r})") from error
@@ -86,8 +89,8 @@ class Spread:
             raise ValueError(f"{len(self.shards)} shards by {self.by!r}")
         if self.unfinished not in (None, BUILD, COPY, ADD_METHOD):
             raise ValueError(f"the unfinished operation {self.unfinished!r}")
-        if any(type(key) is not int for key in self.deleting):
-            raise ValueError(f"the keys {self.deleting!r} of deleted ids")
+        if any(type(key) is not int for key in (*self.deleting, *self.owed)):
+            raise ValueError(f"the keys {self.deleting!r} and {self.owed!r} of ids")
         for at, each in enumerate(self.shards):
             if each.folder != f"shard-{at:04d}" or type(each.built) is not bool:
                 raise ValueError(f"shard {at} cannot be {each!r}")
