@@ -14,7 +14,7 @@ from stratagraph.methods.base import Stored
 from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.methods.noderag.inputs import BuildInputs
 from stratagraph.models.gate import CallItem, Gate
-from stratagraph.pipeline.carryover import Keys, derived_id, lookup
+from stratagraph.pipeline.carryover import Keys, lookup
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.summarize import (
     EXTRACTIVE,
@@ -27,7 +27,7 @@ from stratagraph.pipeline.summarize import (
     words_for,
 )
 from stratagraph.protocols import Rows
-from stratagraph.records import Node
+from stratagraph.records import Node, content_id
 
 SLACK = 0.5
 """An important entity stays important while it reaches this share of a threshold.
@@ -111,7 +111,10 @@ STAGE = "attributes"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An attribute before its text: its id, its entity's, and rows, ids and texts of what it is made of."""
+    """An attribute before its text: its id, its entity's, and rows, ids and texts of what it is made of.
+
+    `ranked` are the texts, most important first.
+    """
 
     id: str
     entity: str
@@ -119,6 +122,7 @@ class Plan:
     rows: Sequence[int]
     members: Sequence[str]
     texts: Sequence[str]
+    ranked: Sequence[str]
 
 
 def statement_lists(
@@ -207,10 +211,11 @@ def _plan(
     texts: Mapping[int, str],
     config: NodeRAGConfig,
 ) -> Plan:
-    members, own = [ids[row] for row in rows], [texts[row] for row in rows]
+    ordered = sorted(rows)  # other statements change which are most important, but not this order
+    members, own = [ids[row] for row in ordered], [texts[row] for row in ordered]
     settings = ("noderag", "attribute", *map(str, config.text_settings))
-    identity = derived_id(zip(members, own, strict=True), *settings, ids[entity], name)
-    return Plan(identity, ids[entity], name, rows, members, own)
+    identity = content_id(*settings, ids[entity], name, *members, *own)
+    return Plan(identity, ids[entity], name, ordered, members, own, [texts[row] for row in rows])
 
 
 async def write_attributes(
@@ -237,7 +242,7 @@ async def write_attributes(
 
 
 def _item(plan: Plan, inputs: BuildInputs, gate: Gate, config: NodeRAGConfig) -> CallItem:
-    shown = [text for text in fitted(plan.texts, config.context_tokens, gate.count_tokens) if text]
+    shown = [text for text in fitted(plan.ranked, config.context_tokens, gate.count_tokens) if text]
     values = {
         "name": plan.name,
         "passages": "\n".join(f"- {text}" for text in shown),
