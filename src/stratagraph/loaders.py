@@ -155,18 +155,28 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
         self.unread: set[str] = set()
         self.left_out: set[str] = set()
         self._given = given
+        self._begun = self._current = ""
         self._skipped: list[str] = []
         self._on_skip = on_skip
         self._warn = on_warning or _warn
         self._mapper = mapper
         self._documents = self._all(Walk(self._skip, self._leave_out, include, exclude))
 
+    def __iter__(self) -> FileDocuments:
+        """Itself; files of which documents were read before are not in `files`."""
+        self.files.clear()
+        self._begun = self._current
+        return self
+
     def __next__(self) -> Document | StreamedDocument:
         return next(self._documents)
 
     def is_unread(self, file: str) -> bool:
         """Whether a file, or a folder above it, could not be read."""
-        return file in self.unread or any(file.startswith(f"{name}/") for name in self.unread)
+        above = file
+        while above and above not in self.unread:
+            above = above.rpartition("/")[0]
+        return bool(above) or "." in self.unread
 
     def vanished(self, file: str) -> bool:
         """Whether a file is below the given paths, but not on the disk."""
@@ -224,11 +234,13 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
                     yield from self._read_here(file)
                 else:
                     contents = next(read)
-                    self._note(file, contents)
+                    self._current = file.name
                     yield from contents.documents
+                    self._note(file, contents)
 
     def _read_here(self, file: Found) -> Iterator[Document | StreamedDocument]:
         contents = _Contents()
+        self._current = file.name
         yield from _or_skipped(file, contents)
         self._note(file, contents)
 
@@ -241,7 +253,10 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
             self._leave_out(file.name, contents.binary)
         for each in contents.warned:
             self._warn(*each)
-        (self.unread if contents.skipped or contents.binary else self.files).add(file.name)
+        if contents.skipped or contents.binary:
+            self.unread.add(file.name)
+        elif file.name != self._begun:
+            self.files.add(file.name)
 
 
 def _listed(paths: StrPath | Iterable[StrPath]) -> Iterable[StrPath]:
@@ -384,16 +399,20 @@ class _Ids:
 
     def __init__(self, file: str) -> None:
         self._file = file
-        self._seen: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
+        self._ids: set[str] = set()
 
     def of(self, given: object, record: Mapping[str, Any]) -> str:
         """The id of a row."""
         if isinstance(given, bool) or not isinstance(given, str | int) or given == "":
             written = json.dumps(record, sort_keys=True, ensure_ascii=False, default=str)
             given = content_id(written)[:_ROW_DIGITS]
-        self._seen[str(given)] += 1
-        count = self._seen[str(given)]
-        return f"{self._file}:{given}" + (f" ({count})" if count > 1 else "")
+        identity = own = str(given)
+        while identity in self._ids:
+            self._counts[own] += 1
+            identity = f"{own} ({self._counts[own] + 1})"
+        self._ids.add(identity)
+        return f"{self._file}:{identity}"
 
 
 def _encoding(path: Path, head: bytes) -> _Encoding:
