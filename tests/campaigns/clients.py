@@ -226,7 +226,7 @@ async def _mounts(work: Path, trials: int, chance: random.Random) -> None:
             path = path[:at] + chance.choice(parts) + path[at:]
         method = chance.choice(("GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH"))
         tokens = ("", "Bearer", "Bearer wrong token here", "Basic a token of the campaign", "bearer  ")
-        head = {"authorization": chance.choice(tokens)}
+        head = {"authorization": chance.choice(tokens) if chance.random() < 0.05 else ""}  # wrong ones: 429
         row = rows[kind]
         row.trials += 1
         async with AsyncClient(transport=transport, base_url="http://localhost") as client:
