@@ -29,7 +29,7 @@ from stratagraph.pipeline.decompose import TracedHits, fused, subquestions
 from stratagraph.pipeline.decompose import decompose as name_entities
 from stratagraph.pipeline.evidence import GENERAL
 from stratagraph.pipeline.extractive import extract_answer
-from stratagraph.pipeline.guided import SHOWN, STEPS, Found, guided
+from stratagraph.pipeline.guided import ANSWERED, SHOWN, STEPS, Found, guided
 from stratagraph.pipeline.rerank import Reranker, scored
 from stratagraph.protocols import CountTokens, Vectors
 from stratagraph.question import (
@@ -383,8 +383,11 @@ class Asking:
         guided = arguments.guided
         if guided is None:
             guided = method == WALK and self.gate.has_llm
-        k = arguments.k or get_way(method).answer_k
+        usual = get_way(method).answer_k
+        k = arguments.k or (max(ANSWERED, usual) if guided else usual)
         retrieval = (await self.retrieve(question, replace(arguments, k=k, guided=guided))).chosen()
+        if arguments.k is None and retrieval.guidance is not None and retrieval.guidance.kind == "none":
+            retrieval = retrieval.with_hits(retrieval.hits[:usual])
         if how.on_retrieved is not None:
             await how.on_retrieved(retrieval)
         return retrieval

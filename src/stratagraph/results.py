@@ -261,15 +261,38 @@ class Retrieval:
         known = [trace["similarity"] for trace in self.trace if "similarity" in trace]
         mean = sum(known) / max(len(known), 1)
         similarities = [trace.get("similarity", mean) for trace in self.trace]
-        pieces = pack(self.query, texts, max_tokens, self.count_tokens, similarities)
+        pieces: list[Piece] = []
+        left = max_tokens
+        groups = self._by_query()
+        for number, (query, places) in enumerate(groups.items()):
+            found = pack(
+                query,
+                [texts[place] for place in places],
+                left // (len(groups) - number),
+                self.count_tokens,
+                [similarities[place] for place in places],
+            )
+            own = [each._replace(place=places[each.place]) for each in found]
+            pieces += own
+            left -= self.count_tokens(joined(own)) + 2 if own else 0
         if pieces:
-            return pieces
+            return sorted(pieces)
         first = [Piece(place, text.strip()) for place, text in enumerate(texts) if text.strip()][:1]
         room = [max_tokens - self.count_tokens(str(each._replace(text=""))) for each in first]
         return [
             each._replace(text=clip(each.text, max(0, left), self.count_tokens))
             for each, left in zip(first, room, strict=True)
         ]
+
+    def _by_query(self) -> dict[str, list[int]]:
+        """The places of the hits by the query of an overview that found them; else all by the question."""
+        queries = [self.query] * len(self.hits)
+        if self.guidance is not None and self.guidance.kind == "overview":
+            queries = [trace.get("query", self.query) for trace in self.trace]
+        groups: dict[str, list[int]] = {}
+        for place, query in enumerate(queries):
+            groups.setdefault(query, []).append(place)
+        return groups
 
     def cited(self, pieces: Sequence[Piece]) -> tuple[Citation, ...]:
         """The citations of pieces."""

@@ -33,6 +33,8 @@ CHOSEN = 5
 """Hits that a call may choose."""
 QUERIES = 8
 """Queries of an overview at most."""
+ANSWERED = 60
+"""Hits of an overview that an answer is made of, unless the caller says how many."""
 TEXT_TOKENS = 1850
 """Tokens of the hits in the first call,"""
 TEXT_TOKENS_AGAIN = 900
