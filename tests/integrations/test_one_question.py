@@ -289,7 +289,7 @@ def test_langchain_hands_the_parts_of_hirag_on(embedder: CountingEmbedder) -> No
         retriever, model = BridgeRetriever(index=core, k=12), Writer()
         found = retriever.invoke(QUESTION)
         retriever.as_answer_runnable(llm=model).invoke({"question": QUESTION, "documents": found})
-        assert "## Local knowledge" in model.prompts[-1]
+        assert "## Bridge knowledge" in model.prompts[-1]
         with pytest.raises(TypeError, match="'k' says how to search"):
             retriever.as_answer_runnable().invoke({"question": QUESTION, "documents": found}, k=1)
 

@@ -181,7 +181,7 @@ def test_an_answer_is_made_of_what_was_found(embedder: CountingEmbedder) -> None
     with sg.build_index([*documents(40), BURIED], embedder=embedder, progress=False) as built:
         model = model_of(answers)
         with opened(built, embedder, model) as asked:
-            answer = asked.answer(QUESTION, decompose="questions")
+            answer = asked.answer(QUESTION, decompose="questions", guided=False)
             assert (model.calls, answer.usage.calls) == (2, 2)
             assert {name for each in answer.retrieval.trace for name in each["questions"]} <= {
                 QUESTION,
@@ -201,13 +201,13 @@ def test_the_estimate_of_a_question_calls_nothing_and_is_near_what_it_costs(
         model = model_of(answers)
         with opened(built, embedder, model) as asked:
             before = embedder.questions
-            plain = asked.estimate_question(QUESTION)
-            split = asked.estimate_question(QUESTION, decompose="questions", rerank=Reversed())
+            plain = asked.estimate_question(QUESTION, guided=False)
+            split = asked.estimate_question(QUESTION, decompose="questions", rerank=Reversed(), guided=False)
             alone = asyncio.run(asked.aestimate_question(QUESTION, answer=False, decompose="questions"))
             assert (model.calls, embedder.questions) == (0, before)
             assert (plain.calls, split.calls, alone.calls) == (1, 2, 1)
             assert 150 < alone.input_tokens < split.input_tokens - 300
-            spent = asked.answer(QUESTION, decompose="questions").usage
+            spent = asked.answer(QUESTION, decompose="questions", guided=False).usage
             assert (spent.calls, embedder.questions - before) == (2, 3)
             assert split.input_tokens == pytest.approx(spent.input_tokens, rel=0.3)
             assert (
