@@ -38,7 +38,8 @@ SIMILAR = 0.4
 RANK = 0.7
 """Charge of the twentieth text; one of rank r has log(r) / log(20) of it.
 
-`cookbook/benchmarks/packing.py` chooses these five with each corpus left out.
+Chosen with five corpora and the demo in view; `cookbook/benchmarks/packing.py` tells what settings chosen
+without a corpus hold on it.
 """
 _LONGEST_QUESTION = 2000  # characters whose words are looked for
 _GAP = " \u2026 "

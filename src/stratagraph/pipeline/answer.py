@@ -50,7 +50,7 @@ class Compose(Protocol):
 
 
 async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: Any) -> Draft:
-    """A draft of the hits as they are, best first (`Retrieval.context`)."""
+    """A draft of the hits, packed (`Retrieval.context`)."""
     context = retrieval.context(max_tokens)
     values = {"context": context.text, "question": retrieval.query}
     return Draft(ANSWER_PROMPT, values, context.citations)
