@@ -44,7 +44,7 @@ class LoggingModel:
 def perform(folder: Path, operation: str, log: Path) -> None:
     model = LoggingModel(log)
     if operation == "build":
-        sg.build_index(documents(0, 120), path=folder, llm=model, embedder=FakeEmbedder(), progress=False)
+        sg.build_index(documents(0, 120), "lshtree", folder, model, FakeEmbedder(), progress=False)
         return
     if operation == "rebuild":
         sg.build_index(

@@ -40,7 +40,7 @@ GIVEN = {
 
 def build(chunks: Any, extraction: Any = None) -> sg.Index:
     embedder = sg.HashingEmbedder()
-    return sg.build_index(chunks, embedder=embedder, extraction=extraction, progress=False)
+    return sg.build_index(chunks, "lshtree", embedder=embedder, extraction=extraction, progress=False)
 
 
 @pytest.fixture(scope="module")

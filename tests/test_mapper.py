@@ -232,7 +232,8 @@ def test_a_shard_that_fails_is_named_and_the_build_resumes(processes: Mapper, tm
 
 def test_shards_with_a_model_are_built_here_on_one_budget(processes: Mapper, tmp_path: Path) -> None:
     model = CountingModel()
-    given = {"shards": 3, "embedder": EMBEDDER, "llm": model, "progress": False, "mapper": processes}
+    given: dict[str, Any] = {"shards": 3, "embedder": EMBEDDER, "llm": model, "mapper": processes}
+    given |= {"method": "lshtree", "progress": False}
     with pytest.raises(BudgetExceeded):
         sg.build_shards(LONG[:20], tmp_path / "root", budget=sg.Budget(calls=5), **given)
     with sg.build_shards(LONG[:20], tmp_path / "root", **given) as index:

@@ -34,7 +34,7 @@ TEXTS = {
 def local(tmp_path: Path) -> Iterator[sg.Index]:
     documents = [sg.Document(name, text) for name, text in TEXTS.items()]
     with sg.build_index(
-        documents, path=tmp_path / "idx", embedder=HashingEmbedder(), progress=False
+        documents, "lshtree", tmp_path / "idx", embedder=HashingEmbedder(), progress=False
     ) as index:
         yield index
 

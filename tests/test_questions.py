@@ -56,7 +56,9 @@ def asked(index: sg.Index, asynchronous: bool, question: str, **options: Any) ->
 def test_every_question_is_searched_for(
     index: sg.Index, kind: str, way: dict[str, Any], asynchronous: bool
 ) -> None:
-    check(asked(index, asynchronous, QUESTIONS[kind], **way), 5)
+    found = asked(index, asynchronous, QUESTIONS[kind], **way)
+    silent = index.methods == ("noderag",) and "fill" in way and kind == "no words"
+    check(found, 0 if silent else 5)  # nothing in it is an entry point of NodeRAG
 
 
 @pytest.mark.parametrize("kind", sorted(QUESTIONS))

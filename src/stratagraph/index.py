@@ -717,14 +717,14 @@ class Index:
         return to_networkx(self, names)
 
     def show(self, method: str | None = None, *, most: int = viz.MOST_SHOWN) -> Picture:
-        """Draw a method's hierarchy (None: the first) as a page for a notebook or a file.
+        """Draw a method's hierarchy as a page for a notebook or a file; see `viz.hierarchy`.
 
         Parameters
         ----------
         most
             Maximum number of nodes; of a larger hierarchy the largest nodes are shown.
         """
-        return viz.hierarchy(self, self._serve().built_method(method), most=most)
+        return viz.hierarchy(self, self._serve().method_name(method), most=most)
 
     def show_report(self) -> Picture:
         """Draw tokens and seconds per stage of the last build or update through this object.

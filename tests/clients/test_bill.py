@@ -46,9 +46,8 @@ def test_an_estimate_is_near_what_the_server_counts(method: str) -> None:
 def test_a_longer_prompt_is_a_larger_estimate() -> None:
     longer = "Write 400 words about these.\n\n" + "Keep to the facts. " * 200 + "\n\n{{passages}}"
     config = {"prompts": {"lshtree/summarize": longer}}
-    usual, changed = (
-        sg.estimate(DOCUMENTS, llm="openai:m@http://127.0.0.1:9/v1", config=c) for c in (None, config)
-    )
+    given: dict[str, Any] = {"method": "lshtree", "llm": "openai:m@http://127.0.0.1:9/v1"}
+    usual, changed = (sg.estimate(DOCUMENTS, config=each, **given) for each in (None, config))
     assert changed.input_tokens > usual.input_tokens + 100 * usual.calls
 
 
@@ -56,6 +55,7 @@ def test_what_a_build_cost_is_told_everywhere(tmp_path: Path) -> None:
     with ModelServer() as server:
         index = sg.build_index(
             DOCUMENTS[:12],
+            "lshtree",
             path=tmp_path / "idx",
             llm=name(server),
             embedder="hashing",

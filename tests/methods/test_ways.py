@@ -211,7 +211,7 @@ def test_a_method_is_added_to_an_index_for_the_walk(method: str, tmp_path: Any) 
 
 
 def test_an_index_for_the_walk_has_no_nodes_to_show(walk: sg.Index) -> None:
-    for call in (walk.levels, walk.show, lambda: list(walk.nodes())):
+    for call in (walk.levels, lambda: list(walk.nodes())):
         with pytest.raises(MethodMissing, match=r"has no method .*add_method\(\), of lshtree, archrag"):
             call()
     assert walk.regroup().generation == walk.generation, "there is nothing to group"
@@ -221,6 +221,8 @@ def test_an_index_for_the_walk_has_no_nodes_to_show(walk: sg.Index) -> None:
     with pytest.raises(ValueError, match="every index can be searched by the walk"):
         walk.add_method("walk")
     assert walk.to_networkx().number_of_nodes() > 0
+    assert "Note 7 of the theatre" in walk.show().html
+    assert "All 40 nodes" in walk.show("walk").html
     assert walk.browse("documents").total == 40
     assert json.loads(json.dumps(walk.stats()))["methods"] == {}
 

@@ -60,7 +60,7 @@ def test_operations_stages_and_calls(spans: Any, call: Caller) -> None:
         named.setdefault(each.name, []).append(each)
     (build,), (answer,) = named["stratagraph build"], named["stratagraph answer"]
     assert build.attributes["stratagraph.documents"] == 8
-    assert answer.attributes["stratagraph.method"] == "lshtree"
+    assert answer.attributes["stratagraph.method"] == "walk"
     asked = named["chat contract-model"]
     extraction = [each for each in asked if each.attributes["stratagraph.task"] == "extract"]
     assert len(extraction) == 8
@@ -143,7 +143,7 @@ def test_the_log_names_documents_and_quotes_nothing(caplog: pytest.LogCaptureFix
     failures = [each for each in index.last_report.failures if each.stage == "extract"]
     assert {each.documents for each in failures} >= {("doc-3",)}
     assert "extract: a unit failed (doc-3): its answer cannot be read" in caplog.text
-    assert "build: 9 units failed, of documents doc-0, doc-1" in caplog.text
+    assert "build: 8 units failed, of documents doc-0, doc-1" in caplog.text
     assert SECRET not in caplog.text
 
 

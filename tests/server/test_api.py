@@ -264,7 +264,7 @@ def test_a_folder_that_is_removed_or_replaced(
     assert finished(server, job.json())["state"] == "failed"
     sg.build_index(DOCUMENTS[:2], path=folder, embedder=sg.HashingEmbedder(), progress=False).close()
     overview = server.get("/api/index").json()
-    assert (overview["problem"], overview["documents"], overview["methods"]) == (None, 2, ["lshtree"])
+    assert (overview["problem"], overview["documents"], overview["methods"]) == (None, 2, [])
     assert server.post("/api/search", json=QUESTION).json()["hits"][0]["documents"] == ["ferry.txt"]
 
 
@@ -273,7 +273,7 @@ def test_the_api_is_described(client: Client) -> None:
     assert set(described["paths"]) == {
         *(
             f"/api/{name}"
-            for name in ("search", "graph", "answer", "ask", "index", "stats", "levels", "browse")
+            for name in ("search", "graph", "answer", "ask", "guided", "index", "stats", "levels", "browse")
         ),
         *(f"/api/{name}" for name in ("passage", "document", "costs", "options", "jobs", "jobs/{number}")),
         *(f"/api/{name}" for name in ("documents", "documents/delete", "files/{name}")),

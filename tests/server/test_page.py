@@ -133,7 +133,7 @@ def test_markdown_is_shown_as_it_is_meant_and_the_quoted_sentence_is_marked(
 
 def test_kinds_of_hits_are_filtered(browser: Browser, address: str) -> None:
     page = browser.open(address)
-    wait(page, "document.querySelector('select').options.length == 2")
+    wait(page, "document.querySelector('select').options.length == 3")  # and the walk
     page.run("document.querySelector('select').value = 'hirag'")
     ask(page, QUESTION)
     chips = page.run("[...document.querySelectorAll('.kinds .chip')].map(e => e.textContent)")

@@ -320,7 +320,7 @@ def test_a_store_that_is_slow(tmp_path: Path) -> None:
             return super().search(*given)
 
     table = Slow()
-    built(tmp_path / "idx", table, "lshtree").close()
+    built(tmp_path / "idx", table, "lshtree", towns=200).close()  # few rows would be read, not searched for
     limits = sg.Limits(store_timeout=0.2)
     with sg.open_index(tmp_path / "idx", embedder=embedder(), vectors=table, limits=limits) as index:
         table.seconds = 3.0

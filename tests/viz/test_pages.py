@@ -31,7 +31,7 @@ DOCUMENTS = [
 
 @pytest.fixture(scope="module")
 def index() -> Iterator[sg.Index]:
-    with sg.build_index(DOCUMENTS, embedder=sg.HashingEmbedder(), progress=False) as index:
+    with sg.build_index(DOCUMENTS, "lshtree", embedder=sg.HashingEmbedder(), progress=False) as index:
         yield index
 
 

@@ -84,7 +84,7 @@ def test_a_picture_is_the_same_every_time() -> None:
 
 
 def test_an_index_without_summaries_shows_its_chunks() -> None:
-    with sg.build_index(["Ada wrote."], embedder=sg.HashingEmbedder(), progress=False) as index:
+    with sg.build_index(["Ada wrote."], "lshtree", embedder=sg.HashingEmbedder(), progress=False) as index:
         assert list(index.nodes()) == []
         page = index.show().html
     assert "All 1 node." in page
@@ -115,7 +115,7 @@ def test_a_retrieval_that_left_its_index_says_so() -> None:
     assert loaded == found
     with pytest.raises(ValueError, match="has left its index"):
         loaded.show()
-    assert "1 hit by lshtree" in viz.question(loaded).html
+    assert "1 hit by walk" in viz.question(loaded).html
 
 
 def test_d3_is_as_it_was_published() -> None:

@@ -57,7 +57,8 @@ def hierarchy(index: Readable, method: str | None = None, *, most: int = MOST_SH
     index
         An open index.
     method
-        One of its methods; None uses the first.
+        One of its methods; None uses the first. For the walk, and where there is no method, the passages are
+        shown.
     most
         Maximum number of cells. Of a larger hierarchy the largest are shown, each below the one that contains
         it, and the page says how many are left out.
@@ -72,9 +73,8 @@ def hierarchy(index: Readable, method: str | None = None, *, most: int = MOST_SH
     if most < 1:
         raise ValueError(f"most must be at least 1, not {most}")
     name = method or next(iter(index.methods), WALK)
-    root, total = tree_of(index.nodes(name), name)
-    if not root.children:
-        # the corpus is so small that the method made no nodes above chunks
+    root, total = tree_of(() if name == WALK else index.nodes(name), name)
+    if not root.children:  # the walk has no nodes above chunks, nor has a method of a very small corpus
         leaves = [Branch(chunk.id, size=1) for chunks in index.chunks().values() for chunk in chunks]
         root, total = Branch(name, children=leaves, size=len(leaves)), len(leaves)
     shown = largest_part(root, most + 1)
