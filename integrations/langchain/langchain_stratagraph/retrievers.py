@@ -34,7 +34,7 @@ from stratagraph.errors import NotAnIndex
 from stratagraph.protocols import ChatModel, Embedder
 from stratagraph.question import WALK, Length
 
-LLM = Runnable[Any, Any] | ChatModel | None  # LangChain's language models are runnables
+LLM = Runnable[Any, Any] | ChatModel | Mapping[str, Any] | str | None  # LangChain's models are runnables
 Embedding = Embeddings | Embedder | None
 StrPath = str | os.PathLike[str]
 
