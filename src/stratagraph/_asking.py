@@ -76,7 +76,7 @@ class SearchArguments:
     rerank: Reranker | str | None = None
     min_score: float | None = None
     guided: Guided | None = None
-    guided_steps: int = STEPS
+    guided_steps: int | None = None
     options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -97,7 +97,10 @@ class SearchArguments:
                 raise ValueError(f"min_score must be a cosine, from -1 to 1, not {self.min_score}")
         if self.guided is not None and not any(self.guided is each or self.guided == each for each in GUIDED):
             raise ValueError(f'guided must be False, True, "choice" or "overview", not {self.guided!r}')
-        positive("guided_steps", self.guided_steps)
+        if self.guided_steps is not None:
+            positive("guided_steps", self.guided_steps)
+            if self.guided is False:
+                raise ValueError("guided_steps is for guided=True, and the search is not guided")
         if isinstance(self.rerank, str):
             package_and_model(self.rerank)
         elif self.rerank is not None and not isinstance(self.rerank, Reranker):
@@ -232,7 +235,12 @@ class Asking:
         first = await searched(wide, [replace(step, k=wide.k) for step in steps])
         with self.gate.stage("guide"):
             found, guidance = await guided(
-                question.text, first, search, self.gate, arguments.guided or False, arguments.guided_steps
+                question.text,
+                first,
+                search,
+                self.gate,
+                arguments.guided or False,
+                arguments.guided_steps or STEPS,
             )
         hits, traces = (
             tuple(hit for hit, _ in found[: question.k]),

@@ -41,7 +41,7 @@ from stratagraph.store.snapshot import Snapshot
 PASSAGES = "chunks"
 """Name under which the arrays of `Nearest` over the corpus' vectors are kept."""
 MORE = 3
-"""Times as many nodes are ranked where some of the first repeat others."""
+"""Factor by which more nodes are ranked if some of the first repeat others."""
 SAMPLE = 2048
 """Passages of which the similarities to general questions are taken."""
 
@@ -143,8 +143,8 @@ class Answering(ABC):
     def _ranked(self, question: Question, times: int = 1) -> Ranking:
         """The walk's passages; with a method its own nodes, among which passages have a share.
 
-        There are `times` as many nodes as are wanted, so that others take the places of those that repeat a
-        better hit, and passages the places that are left then.
+        With `times` as many nodes as are needed, spare ones can replace those that repeat a better hit, and
+        passages fill what remains.
         """
         if question.method == WALK:
             return self._passages(question)
@@ -165,7 +165,7 @@ class Answering(ABC):
         return interleaved(parts, [share, 1 - share, 0], question.k if times == 1 else sum(map(len, parts)))
 
     def _dropped(self, found: RankedItems) -> frozenset[int]:
-        """The places that add nothing to better ones; the method's best node stays if none adds anything."""
+        """The places whose text better hits contain, but for the best if those are all of the method's."""
         own = [place for place, item in enumerate(found.items) if item.kind != "chunk"]
         return found.redundant - {own[0]} if found.redundant.issuperset(own) and own else found.redundant
 

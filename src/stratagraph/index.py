@@ -34,7 +34,6 @@ from stratagraph.models.budget import Prices
 from stratagraph.models.estimate import Estimate
 from stratagraph.models.tracing import span
 from stratagraph.pipeline.extraction.stage import Given
-from stratagraph.pipeline.guided import STEPS
 from stratagraph.pipeline.rerank import Reranker
 from stratagraph.question import SEARCH_ARGUMENTS, WALK, Decompose, Guided, Length, Rank, View, Where
 from stratagraph.records import (
@@ -336,7 +335,7 @@ class Index:
         rerank: Reranker | str | None = None,
         min_score: float | None = None,
         guided: Guided = False,
-        guided_steps: int = STEPS,
+        guided_steps: int | None = None,
         **options: Any,
     ) -> Retrieval:
         """Search the index.
@@ -364,7 +363,7 @@ class Index:
             False returns what the method's paper does: its own ranking, without passages of the walk. So do
             options that select levels or types.
         rank
-            How the walk's place is taken in a search for passages: `"bm25"` (only passages with a word of the
+            How passages are ranked instead of by the walk: `"bm25"` (only passages with a word of the
             question), `"dense"` (similarity) or `"hybrid"` (both fused).
         rerank
             Reorders four times as many hits: an object with `rerank(question, texts) -> scores`, or the name
@@ -374,11 +373,11 @@ class Index:
             hits other than passages are embedded for it. `Hit.score` stays that of the ranking.
         guided
             True asks the model which hits are needed together, and what else to search for; for an overview
-            it writes several queries. `"choice"` and `"overview"` say which of the two is wanted. It takes
-            two calls of under 2,000 input tokens each. If one fails, what was found before it stands
+            it writes several queries. `"choice"` or `"overview"` forces one of the two. There are up to two
+            calls, each of under 2,100 input tokens. If one fails, what was found before it stands
             (`Retrieval.guidance`).
         guided_steps
-            Searches of a guided question at most.
+            Searches of a guided question at most, the first included; None means two.
         **options
             Search options of the method; `stratagraph.search_options(method)` lists them.
 

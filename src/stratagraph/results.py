@@ -154,7 +154,8 @@ class Guidance:
     ----------
     kind
         `choice`: the first `chosen` hits were chosen as needed together. `overview`: the hits are those of
-        several queries in turn. `none`: the hits are those of the question, because no call was of use.
+        several queries in turn. `none`: the unguided hits,
+        because no call returned a choice that can be used.
     chosen
         How many of the first hits were chosen.
     steps

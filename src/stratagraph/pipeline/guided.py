@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import zip_longest
+from typing import Any
 
 from pydantic import BaseModel, field_validator
 
@@ -49,7 +50,7 @@ _NUMBER = re.compile(r"(?<![-\d])\d{1,4}")
 class GuideSchema(BaseModel):
     """What the model answers; fields of the other kind may be missing."""
 
-    kind: str = "facts"
+    kind: Any = "facts"
     needed: list[int] = []
     missing: str = ""
     queries: list[str] = []
@@ -63,7 +64,7 @@ class GuideSchema(BaseModel):
     @field_validator("missing", mode="before")
     @classmethod
     def _text(cls, given: object) -> object:
-        return given if isinstance(given, str) else ""
+        return given.strip()[:LONGEST_QUERY] if isinstance(given, str) else ""
 
     @field_validator("queries", mode="before")
     @classmethod
@@ -73,7 +74,7 @@ class GuideSchema(BaseModel):
     @property
     def overview(self) -> bool:
         """Whether it says that an overview is wanted."""
-        return self.kind.strip().casefold() == "overview"
+        return "overview" in str(self.kind).casefold()
 
 
 GUIDE = Task(
@@ -84,10 +85,13 @@ GUIDE = Task(
     expected_output_tokens=40,
     placeholder=lambda values: GuideSchema(needed=[1], missing=values["texts"][-200:]),
 )
-_FORCED = {"choice": '\nIt asks for "facts".\n', "overview": '\nIt asks for an "overview".\n'}
-
-_SEARCHED = "\nThe texts are those chosen before, and what was found for: {}\n"
-_LAST = "No further search follows: choose the best of these.\n"
+LONGEST = 2000
+"""Characters of the question that a call sees."""
+LONGEST_QUERY = 300
+"""Characters of a query that a call writes; the rest is cut."""
+_FORCED = {"choice": 'The question asks for "facts". ', "overview": 'The question asks for an "overview". '}
+_AGAIN = "The texts are those chosen before and those found since. "
+_LAST = "No further search follows: choose the best of these."
 
 
 async def guided(
@@ -102,7 +106,7 @@ async def guided(
     search
         Searches for further queries.
     mode
-        True lets the model say what the question asks for; `"choice"` and `"overview"` say it.
+        True lets the model say what the question asks for; `"choice"` and `"overview"` set it.
     steps
         Searches at most, `first` being one.
 
@@ -117,9 +121,10 @@ async def guided(
     if answer is None:
         return first, Guidance("none", failed=guide.failed)
     if mode == "overview" or (mode is True and answer.overview):
-        queries = _distinct(answer.queries)[:QUERIES]
+        queries = _distinct(answer.queries)[:QUERIES] if steps > 1 else ()
         if not queries:
-            return first, Guidance("none", failed="the model wrote no query for an overview")
+            why = "the model wrote no query" if steps > 1 else "one search leaves none for its queries"
+            return first, Guidance("none", failed=f"an overview was wanted, but {why}")
         told = [question, *queries]
         lists = [first, *await search(queries)]
         hits = in_turn(
@@ -155,7 +160,8 @@ class _Guide:
     async def ask(self, hits: Sequence[Hit], searched: str = "", left: int = 1) -> GuideSchema | None:
         """The model's answer about hits; None if it fails, with the reason in `failed`.
 
-        The hits stand in an order of their own, so that another ranking of the same hits is the same call.
+        Hits are sorted by document, so that the same hits in another order give the same prompt, which the
+        cache knows.
         """
         most, tokens = (SHOWN_AGAIN, TEXT_TOKENS_AGAIN) if self._shown else (SHOWN, TEXT_TOKENS)
         best = hits[:most]
@@ -167,12 +173,11 @@ class _Guide:
             "texts": "\n\n".join(
                 f"[{number}] {text}" for number, text in enumerate((text for _, text in shown), 1)
             ),
-            "question": self._question,
+            "question": self._question[:LONGEST],
+            "searched": searched or "nothing yet",
             "most": str(CHOSEN),
             "queries": str(QUERIES),
-            "force": _FORCED.get(str(self._mode), "")
-            + (_SEARCHED.format(searched) if searched else "")
-            + ("" if left else _LAST),
+            "note": _FORCED.get(str(self._mode), "") + (_AGAIN if searched else "") + ("" if left else _LAST),
         }
         sources = sorted({source for hit in best for source in hit.sources})
         try:
@@ -192,7 +197,7 @@ class _Guide:
         """The chosen hits, then all others; searches for what is missing and chooses again."""
         pool = {hit.id: (hit, trace) for hit, trace in first}
         led, told = self.chosen(answer), []
-        query = answer.missing.strip()
+        query = answer.missing
         told.append(GuidedStep(led, (query,) if query and steps > 1 else ()))
         for left in range(steps - 2, -1, -1):
             if not query:
@@ -203,7 +208,7 @@ class _Guide:
             again = await self.ask([*(pool[each][0] for each in led), *(hit for hit, _ in new)], query, left)
             if again is None:
                 break
-            led, query = self.chosen(again) or led, again.missing.strip()
+            led, query = self.chosen(again) or led, again.missing
             told.append(GuidedStep(led, (query,) if query and left else ()))
         if not led:
             return first, Guidance("none", steps=tuple(told), failed=self.failed or "the model chose nothing")
@@ -217,4 +222,4 @@ def _labelled(found: Found, query: str) -> Found:
 
 
 def _distinct(queries: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(query for each in queries if (query := each.strip())))
+    return tuple(dict.fromkeys(query for each in queries if (query := each.strip()[:LONGEST_QUERY])))

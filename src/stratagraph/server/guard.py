@@ -164,7 +164,8 @@ class Guard:
                 raise Refused(429, "TooManyRequests", "too many wrong tokens; wait a minute", wait)
             raise Refused(401, "Unauthorized", "send the token: Authorization: Bearer ...")
         if path in self._answer_paths and (wait := self._answers.wait(client)):
-            limit = f"more than {self._settings.answers:g} answers a minute; see --answers"
+            most = self._settings.answers
+            limit = f"more than {most / 2:g} answers at once or {most:g} a minute; see --answers"
             raise Refused(429, "TooManyRequests", limit, wait)
 
     def _has_token(self, headers: Headers) -> bool:
