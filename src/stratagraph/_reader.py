@@ -112,7 +112,7 @@ class Answering(ABC):
         if found == WALK:
             raise MethodMissing(
                 f"index {str(self.snapshot.path)!r} has no method whose nodes could be shown or grouped; add "
-                f"one with index.add_method(), of {', '.join(NAMES)}"
+                f"one of {', '.join(NAMES)}, as with index.add_method('hirag')"
             )
         return found
 

@@ -174,11 +174,25 @@ def hit_lines(
 ) -> Iterator[str]:
     """How hits were found, and two lines for each, or for those at some ranks, from 1."""
     yield _way_line(found, methods)
+    if found.guidance is not None:
+        yield _guidance_line(found.guidance)
     for rank in ranks or range(1, len(found) + 1):
         hit = found.hits[rank - 1]
         names = ", ".join(hit.documents[:3]) + (", ..." if len(hit.documents) > 3 else "")
         yield f"{rank:2}. {hit.score:.3f} {hit.kind} (level {hit.level}) from {names}"
         yield f"    {telling(found.query, hit.text, _SHOWN)}"
+
+
+def _guidance_line(guidance: sg.Guidance) -> str:
+    """What the model decided about a search."""
+    queries = [query for step in guidance.steps for query in step.queries]
+    told = {
+        "choice": f"guided: the first {guidance.chosen} were chosen as needed together",
+        "overview": "guided: the question and its queries in turn",
+        "none": "guided: no choice, the hits are those of the question",
+    }[guidance.kind]
+    searched = f"; searched for {'; '.join(repr(query) for query in queries)}" if queries else ""
+    return told + searched + (f" ({guidance.failed})" if guidance.failed else "")
 
 
 def _way_line(found: sg.Retrieval, methods: Sequence[str]) -> str:
