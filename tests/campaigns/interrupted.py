@@ -85,11 +85,20 @@ def copy(path: Path) -> None:
         index.copy_to(path)
 
 
+def shards(path: Path) -> None:
+    """A first build of two shards."""
+    made = sg.build_shards(
+        documents(0, 5), path, shards=2, method="lshtree", embedder=FakeEmbedder(), progress=False
+    )
+    made.close()
+
+
 OPERATIONS: dict[str, Callable[[Path], None]] = {
     "build": build,
     "insert": insert,
     "delete": delete,
     "copy": copy,
+    "shards": shards,
 }
 
 
@@ -98,7 +107,7 @@ class Stages:
 
     def __init__(self, work: Path) -> None:
         self.work = work
-        self.before: dict[str, Path | None] = {"build": None}
+        self.before: dict[str, Path | None] = {"build": None, "shards": None}
         self.calls: dict[str, int] = {}
         self.right: dict[str, tuple[str | None, str]] = {}
         build(work / "built")
