@@ -137,7 +137,7 @@ def test_no_fill_leaves_passages_out(notes: str) -> None:
     for wrong in (("--view", "chunks"), ("--method", "walk")):
         result = run(*asked, "--no-fill", *wrong)
         assert result.exit_code == 1
-        assert "fill=False leaves passages out" in result.stderr
+        assert "--no-fill leaves passages out" in result.stderr
 
 
 def test_methods_are_named_with_commas(notes: str) -> None:

@@ -6,6 +6,7 @@ Filters, the walk from seeds to passages, and filling up short rankings are shar
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -29,7 +30,7 @@ from stratagraph.pipeline.excerpts import Excerpts
 from stratagraph.pipeline.filters import compile_where
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.nearest import HnswlibConfig, Nearest
-from stratagraph.pipeline.ranking import interleaved, labelled, shared_out, taken
+from stratagraph.pipeline.ranking import interleaved, labelled, taken
 from stratagraph.pipeline.walk import SIMILAR_PASSAGES, PassageWalk, Provenance, Similar
 from stratagraph.protocols import Vectors
 from stratagraph.question import WALK, Allowed, Mask, Question, Sources, Where
@@ -154,7 +155,7 @@ class Answering(ABC):
         written, extractive = get_method(question.method).passages
         share = written if self._written(question.method) else extractive
         passages = labelled(self._passages(question), "passages")
-        shown = min(len(passages), shared_out([share, 1 - share], question.k)[0])
+        shown = min(len(passages), math.floor(share * (question.k + 1)))  # as `interleaved` takes them
         nodes = search(replace(question, k=max(1, times * (question.k - shown))))
         places = np.arange(len(passages))
         parts = (

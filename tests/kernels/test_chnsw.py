@@ -522,7 +522,7 @@ sys.modules["stratagraph.kernels._native"] = None
 import stratagraph as sg
 texts = [f"Ada {number} runs the ferry to Ostra {number}." for number in range(20)]
 index = sg.build_index(texts, ["archrag", "lshtree"], embedder=sg.HashingEmbedder(), progress=False)
-assert index.retrieve("Who runs the ferry?", view="nodes").hits
+assert index.retrieve("Who runs the ferry?").hits
 index.insert(["Cleo runs the mill."])
 """
 

@@ -559,17 +559,23 @@ def test_the_merge_prompt_of_the_paper_lets_the_model_answer_from_what_it_knows(
 
 def test_levels_share_what_others_leave_unused() -> None:
     """A level with more text than its even share is shown more where other levels have little."""
-    words = "It has so many words that no even share would hold them all."
+    said = [
+        f"Pier{n} barge{n} crane{n} gull{n} rope{n} tide{n}: no even share holds them." for n in range(12)
+    ]
     hits = [
         Hit("e", "entity", 0, "A short one.", 1.0, ("c",), ("d",)),
-        Hit("c1", "community", 1, " ".join([words] * 12), 0.9, ("c",), ("d",)),
+        Hit("c1", "community", 1, " ".join(said), 0.9, ("c",), ("d",)),
     ]
     model = CountingModel(analyst)
-    gate = ModelGate(model, None, count_tokens=lambda text: len(text.split()))
-    retrieval = Retrieval("What has words?", "archrag", tuple(hits), ({}, {}))
+
+    def count(text: str) -> int:
+        return len(text.split())
+
+    gate = ModelGate(model, None, count_tokens=count)
+    retrieval = Retrieval("What has words?", "archrag", tuple(hits), ({}, {}), count_tokens=count)
     _sync.run(compose(retrieval, gate, max_tokens=180, options=ArchRAGOptions()))
     shown = [prompt.split("<texts>\n")[1].split("\n</texts>")[0] for prompt in model.prompts]
-    assert [text.count(words) for text in shown] == [0, 12]
+    assert [text.count("no even share holds them") for text in shown] == [0, 12]
 
 
 def test_points_that_cannot_be_read_are_left_out() -> None:

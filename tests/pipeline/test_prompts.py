@@ -16,7 +16,7 @@ ALL = [
     for file in sorted(files(package).joinpath("prompts").iterdir(), key=lambda each: each.name)
     if file.name.endswith(".md")
 ]
-SETTINGS = {"words", "count", "most", "elements", "users", "tasks", "questions", "length"}
+SETTINGS = {"words", "count", "most", "elements", "users", "tasks", "questions", "queries", "length"}
 
 
 def parts(package: str, name: str) -> tuple[Prompt, str, str]:

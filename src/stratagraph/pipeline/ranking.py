@@ -82,24 +82,13 @@ def interleaved(parts: Sequence[Ranking], shares: Sequence[float], k: int) -> Ra
     shares
         The proportion of each; one of 0 comes after all others.
     """
-    found = taken(concatenate(parts), _in_turn(list(map(len, parts)), shares)[:k])
-    return Ranking(found.rows, np.minimum.accumulate(found.scores), found.origin, found.trace)
-
-
-def shared_out(shares: Sequence[float], k: int) -> list[int]:
-    """How many of `k` results `interleaved` takes from each ranking where none is short."""
-    order = _in_turn([k] * len(shares), shares)[:k]
-    counts: list[int] = np.bincount(order // max(k, 1), minlength=len(shares)).tolist()
-    return counts
-
-
-def _in_turn(counts: Sequence[int], shares: Sequence[float]) -> Rows:
-    """The order of the results of several rankings, numbered through all of them."""
     ahead = [
-        (1 + np.arange(count)) / (share or np.finfo(np.float32).tiny)
-        for count, share in zip(counts, shares, strict=True)
+        (1 + np.arange(len(part))) / (share or np.finfo(np.float32).tiny)
+        for part, share in zip(parts, shares, strict=True)
     ]
-    return np.argsort(np.concatenate([np.zeros(0), *ahead]), kind="stable")
+    order = np.argsort(np.concatenate([np.zeros(0), *ahead]), kind="stable")[:k]
+    found = taken(concatenate(parts), order)
+    return Ranking(found.rows, np.minimum.accumulate(found.scores), found.origin, found.trace)
 
 
 def first(found: Ranking, k: int) -> Ranking:

@@ -64,7 +64,10 @@ def _placeholder(passage: str) -> ExtractionAnswer:
         for each in more
         if unit.entities
     ] + sorted(found.relations, key=lambda each: -each.strength)
-    relations = (replace(each, description=_cut(each.description, _RELATION_WORDS)) for each in related)
+    relations = (  # a model describes a relation in words of its own, not as a part of a unit
+        replace(each, description=f"{each.target}: {_cut(each.description, _RELATION_WORDS)}")
+        for each in related
+    )
     return ExtractionAnswer(units, entities, tuple(islice(relations, len(entities))))
 
 
