@@ -32,7 +32,10 @@ def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
     """Fork while others open and ask an index, some with filters; the child's answers must be right."""
     rows = {"ask": Tally("fork, then ask"), "insert": Tally("fork, then insert")}
     chance = random.Random(seed)
-    index = sg.build_index(documents(), "lshtree", work / "idx", embedder=BlockingEmbedder(), progress=False)
+    index, changed = (  # an open index follows what a child inserts: inserts go to one that nobody asks
+        sg.build_index(documents(), "lshtree", work / name, embedder=BlockingEmbedder(), progress=False)
+        for name in ("idx", "changed")
+    )
     right, stop = answers(index), threading.Event()
 
     def ask() -> None:
@@ -52,7 +55,7 @@ def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
         for number in range(trials):
             kind = "insert" if number % 5 == 0 else "ask"
             time.sleep(chance.random() * 0.02)
-            outcome = tried(lambda kind=kind: _asked(index, kind))
+            outcome = tried(lambda kind=kind: _asked(index if kind == "ask" else changed, kind))
             record(rows[kind], outcome, f"trial {number}")
             if outcome.end == "ok" and kind == "ask" and outcome.value != right:
                 rows[kind].note("silent", f"trial {number}: other answers")
@@ -61,6 +64,7 @@ def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
         for thread in threads:
             thread.join()
         index.close()
+        changed.close()
     return list(rows.values())
 
 
