@@ -282,9 +282,11 @@ class CommunityWriter:
         places[several] = np.arange(len(several))
         inner = self._inner(places[labels], finer)
         known = self._rows_before(level, places[labels], inner, len(several))
-        same = np.array(self._before, np.int64) >= 0
-        whole = np.array([bool(same[inside[place]].all()) for place in several], np.bool_)
-        known = np.where(whole, known, -1)
+        whole = [
+            row >= 0 and self._has_parts(level, groups[place], inside[place])
+            for place, row in zip(several, known.tolist(), strict=True)
+        ]
+        known = np.where(np.array(whole, np.bool_), known, -1)
         made = [place for place, row in zip(several, known.tolist(), strict=True) if row < 0]
         nodes = self._read({number for place in made for number in inside[place].tolist()})
         relations = self._relations(inner, places[made].tolist())
@@ -348,6 +350,13 @@ class CommunityWriter:
         written = self._arrays[BY_MODEL][rows]
         found[kept] = np.where(written, rows, -1) if self._context.gate.has_llm else rows
         return found
+
+    def _has_parts(self, level: int, rows: Rows, inside: Rows) -> bool:
+        """Whether a community of some entities has the finer communities in it that it had before."""
+        first = int(self._arrays["counts"][0])
+        finer = self._arrays["communities.labels"][level - 1].astype(np.int64) + first
+        parts = {self._before[number] for number in inside.tolist()}
+        return parts == set(finer[self._entities.origin[rows]].tolist())
 
     def _read(self, numbers: Collection[int]) -> dict[int, Node]:
         """Some communities' nodes by number."""
