@@ -15,10 +15,10 @@ ROOT = Path(__file__).resolve().parents[2]
 # Trials per unit of `--trials`: some kinds need more than others to meet something.
 SMALL = {
     "adapters": 12,
-    "bombs": 16,
+    "bombs": 10,
     "caches": 3,
     "cancellations": 10,
-    "clients": 40,
+    "clients": 20,
     "damage": 14,
     "deletions": 6,
     "forks": 5,
