@@ -14,19 +14,19 @@ from tests.campaigns.interrupted import available
 ROOT = Path(__file__).resolve().parents[2]
 # Trials per unit of `--trials`: some kinds need more than others to meet something.
 SMALL = {
-    "adapters": 12,
-    "bombs": 10,
-    "caches": 3,
+    "adapters": 6,
+    "bombs": 6,
+    "caches": 2,
     "cancellations": 10,
-    "clients": 20,
+    "clients": 12,
     "damage": 14,
-    "deletions": 6,
+    "deletions": 3,
     "forks": 5,
     "full_disk": 8,
-    "hirag": 4,
+    "hirag": 2,
     "hostile": 16,
     "kills": 8,
-    "power_cuts": 8,
+    "power_cuts": 5,
     "traces": 10,
 }
 
