@@ -95,7 +95,7 @@ def gains(
 def conclusions(
     scored: Mapping[str, Ranking], titles: Mapping[str, str], methods: Sequence[str]
 ) -> Iterator[str]:
-    """A paragraph for each view: where its rows win, where they lose, and where nobody can tell."""
+    """A paragraph for each view: where its rows win, where they lose, and where the difference is noise."""
     for view, metric, title in VIEWS:
         if told := standing(scored, titles, methods, view, metric, PLAIN):
             yield f"- **{title}**, against the best of dense, BM25 and their fusion:"

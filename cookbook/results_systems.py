@@ -17,7 +17,7 @@ SPREAD = 0.7
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared: the rows of a view, by a metric, with the rows of other systems."""
+    """A comparison of the rows of a view with the rows of other systems, by one metric."""
 
     title: str
     view: str

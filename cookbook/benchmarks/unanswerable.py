@@ -73,14 +73,14 @@ def main() -> None:
 
 
 def measured(folder: Path, name: str, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """How alike the corpus is to its own questions, and to those that are off topic."""
+    """The likeness of the corpus to its own questions and to off-topic questions, as two arrays."""
     data = load_dataset(name if name == "demo" else folder / name)
     good = [each.question for each in data.questions if each.supporting_ids]
     random.Random(0).shuffle(good)
     embedder = MiniLMEmbedder()
     index = sg.build_index(data.documents, embedder=embedder, progress=False)
     reader = index._serve()
-    background = reader.background([embedder.embed_query(each) for each in GENERAL])
+    background = reader.measure_background(np.stack([embedder.embed_query(each) for each in GENERAL]))
 
     def alike(question: str) -> float:
         found = index.retrieve(question, view="chunks")

@@ -213,6 +213,7 @@ class Asking:
         self, question: Question, steps: Sequence[Question], arguments: SearchArguments
     ) -> tuple[tuple[Hit, ...], tuple[Metadata, ...], Guidance]:
         """The `k` best hits of a guided search, their traces, and what the model decided."""
+        assert arguments.guided
         if not self.gate.has_llm:
             raise ValueError(
                 "guided retrieval asks a chat model which hits are needed together, and there is none: open "
@@ -239,14 +240,12 @@ class Asking:
                 first,
                 search,
                 self.gate,
-                arguments.guided or False,
+                arguments.guided,
                 arguments.guided_steps or STEPS,
             )
-        hits, traces = (
-            tuple(hit for hit, _ in found[: question.k]),
-            tuple(told for _, told in found[: question.k]),
-        )
-        return hits, traces, guidance.among(hits)
+        best = found[: question.k]
+        hits = tuple(hit for hit, _ in best)
+        return hits, tuple(trace for _, trace in best), guidance.among(hits)
 
     async def _decomposed(
         self, text: str, decompose: Decompose
@@ -345,8 +344,10 @@ class Asking:
         alike = None
         sources = list(dict.fromkeys(source for hit in retrieval.hits for source in hit.sources))
         if sources and not self.gate.words_only:
-            general = await asyncio.gather(*map(self._vector, GENERAL))
-            background = await asyncio.to_thread(self.reader.background, general)
+            background = self.reader.background
+            if background is None:
+                general = await asyncio.gather(*map(self.gate.embed_query, GENERAL))
+                background = await asyncio.to_thread(self.reader.measure_background, np.stack(general))
             likeness = await asyncio.to_thread(self.reader.likeness, question, vector, sources)
             alike = None if likeness is None else background.is_alike(*likeness)
         return await extract_answer(retrieval, vector, self.gate, alike=alike, length=how.length)

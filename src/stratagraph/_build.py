@@ -372,7 +372,7 @@ class _Update:
         return [identity for identity in self._change.removed if identity in present]
 
     def _not_given(self) -> list[str]:
-        """The documents to remove because they were not given."""
+        """Ids of indexed documents that are missing from the input and that `prune` removes."""
         if self._before is None or not self._change.may_remove:
             return []
         given = {*self._intake.updated, *self._intake.emptied, *self._intake.unchanged}

@@ -53,7 +53,7 @@ class Answering(ABC):
     def __init__(self, snapshot: Snapshot | JoinedSnapshot) -> None:
         self.snapshot = snapshot
         self._searchers: dict[str, Searcher] = {}
-        self._background: Background | None = None
+        self.background: Background | None = None
         self._lock = Lock()
 
     @property
@@ -195,14 +195,13 @@ class Answering(ABC):
         )
         return rows[:k], similarity[:k]
 
-    def background(self, vectors: Sequence[Vectors]) -> Background:
-        """How similar this generation is to the general questions with these vectors; computed once."""
-        if self._background is None:
-            rows = np.unique(np.linspace(0, self.snapshot.size - 1, SAMPLE).astype(np.int64))
-            similarities = self.snapshot.vectors[rows] @ np.stack(vectors, axis=1)
-            best = [float(self._nearest.search(vector, 1)[1][0]) for vector in vectors]
-            self._background = Background(float(np.median(best)), float(similarities.std(axis=0).mean()))
-        return self._background
+    def measure_background(self, vectors: Vectors) -> Background:
+        """How similar this generation is to general questions; `vectors` has shape (questions, dimension)."""
+        rows = np.unique(np.linspace(0, self.snapshot.size - 1, SAMPLE).astype(np.int64))
+        similarities = self.snapshot.vectors[rows] @ vectors.T
+        best = [float(self._nearest.search(vector, 1)[1][0]) for vector in vectors]
+        self.background = Background(float(np.median(best)), float(similarities.std(axis=0).mean()))
+        return self.background
 
     def likeness(self, question: str, vector: Vectors, sources: Sequence[str]) -> tuple[float, float] | None:
         """The best similarity of a question to these chunks, and the mass of its names.

@@ -439,7 +439,9 @@ class Index:
         """Answer a question with citations.
 
         A chat model writes the answer from the hits. Without one, the answer is made of sentences of the hits
-        (`Answer.extractive`). A number `[n]` in the text refers to `Answer.retrieval.hits[n - 1]`.
+        (`Answer.extractive`). The first such answer of a generation embeds 16 general questions: one that is
+        no more similar to the index than these is refused. A number `[n]` in the text refers to
+        `Answer.retrieval.hits[n - 1]`.
 
         Parameters
         ----------

@@ -197,7 +197,7 @@ def test_units_state_the_relations_of_their_own_chunks_alone() -> None:
 
 
 def hub(guests: int) -> Given:
-    """Ada meets many guests once and her friends often; friends meet each other too."""
+    """A corpus in which Ada meets each guest once, and her friends often. Her friends meet each other."""
     documents, given = [], {}
     for number in range(guests):
         friend, other = f"Friend {number % 4}", f"Friend {(number + 1) % 4}"

@@ -1,4 +1,4 @@
-"""The ways of searching: what each returns by default, what its options change, and which it ignores."""
+"""Each way of searching: its default results, what options change, and options that are refused."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def _add_chapter(writer: Writer, chapter: Made) -> None:
 
 
 def _part(archive: zipfile.ZipFile, name: str, default: bytes | None = None) -> bytes:
-    """A file of an archive; `default` where there is none."""
+    """The content of a file in an archive, or `default` if the archive does not have it."""
     if default is not None and name not in archive.NameToInfo:
         return default
     if archive.getinfo(name).file_size > ENTRY:

@@ -35,7 +35,7 @@ def csv_rows(lines: TextIO, sample: str, *, tabs: bool = False) -> Iterator[Row]
 
 
 def bounded_lines(lines: TextIO) -> Iterator[str]:
-    """The lines of a file; `Unreadable` at one of more than `LINE` characters."""
+    """The lines of a file. Raises `Unreadable` if one has more than `LINE` characters."""
     while line := lines.readline(LINE + 1):
         if len(line) > LINE:
             raise Unreadable(f"a line of more than {LINE:,} characters")

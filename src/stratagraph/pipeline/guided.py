@@ -113,8 +113,9 @@ async def guided(
     Returns
     -------
     hits, guidance
-        Of a choice the chosen hits, the most necessary first, then the others in their order. Of an overview
-        the hits of the question and of all queries in turn. If nothing was chosen, `first`.
+        Of a choice the chosen hits, the most necessary first, then what was found for the last query, then
+        the others. Of an overview the hits of the question and of all queries in turn. If nothing was chosen,
+        `first`.
     """
     guide = _Guide(question, gate, mode)
     answer = await guide.ask([hit for hit, _ in first])
@@ -125,14 +126,8 @@ async def guided(
         if not queries:
             why = "the model wrote no query" if steps > 1 else "one search leaves none for its queries"
             return first, Guidance("none", failed=f"an overview was wanted, but {why}")
-        told = [question, *queries]
         lists = [first, *await search(queries)]
-        hits = in_turn(
-            [
-                [(hit, {**trace, "query": query}) for hit, trace in found]
-                for query, found in zip(told, lists, strict=True)
-            ]
-        )
+        hits = in_turn(map(_labelled, lists, [question, *queries]))
         return hits, Guidance("overview", steps=(GuidedStep((), queries),))
     return await guide.choose(answer, first, search, steps)
 
@@ -160,8 +155,8 @@ class _Guide:
     async def ask(self, hits: Sequence[Hit], searched: str = "", left: int = 1) -> GuideSchema | None:
         """The model's answer about hits; None if it fails, with the reason in `failed`.
 
-        Hits are sorted by document, so that the same hits in another order give the same prompt, which the
-        cache knows.
+        Hits are sorted by document. So the same hits in another order give the same prompt, which the cache
+        knows, unless long texts are cut: the better the hit, the more is shown of it.
         """
         most, tokens = (SHOWN_AGAIN, TEXT_TOKENS_AGAIN) if self._shown else (SHOWN, TEXT_TOKENS)
         best = hits[:most]
@@ -186,7 +181,7 @@ class _Guide:
             self.failed = f"{type(error).__name__}: {error}"
             return None
 
-    def chosen(self, answer: GuideSchema) -> tuple[str, ...]:
+    def _chosen(self, answer: GuideSchema) -> tuple[str, ...]:
         """Ids of the hits that an answer names, each once; numbers that do not exist are ignored."""
         numbers = dict.fromkeys(number for number in answer.needed if 0 < number <= len(self._shown))
         return tuple(self._shown[number - 1] for number in numbers)[:CHOSEN]
@@ -196,7 +191,7 @@ class _Guide:
     ) -> tuple[Found, Guidance]:
         """The chosen hits, then all others; searches for what is missing and chooses again."""
         pool = {hit.id: (hit, trace) for hit, trace in first}
-        led, told = self.chosen(answer), []
+        led, told = self._chosen(answer), []
         query = answer.missing
         told.append(GuidedStep(led, (query,) if query and steps > 1 else ()))
         for left in range(steps - 2, -1, -1):
@@ -208,7 +203,7 @@ class _Guide:
             again = await self.ask([*(pool[each][0] for each in led), *(hit for hit, _ in new)], query, left)
             if again is None:
                 break
-            led, query = self.chosen(again) or led, again.missing
+            led, query = self._chosen(again) or led, again.missing
             told.append(GuidedStep(led, (query,) if query and left else ()))
         if not led:
             return first, Guidance("none", steps=tuple(told), failed=self.failed or "the model chose nothing")

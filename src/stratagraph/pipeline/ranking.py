@@ -103,6 +103,6 @@ def taken(found: Ranking, order: NDArray[np.integer]) -> Ranking:
 
 
 def labelled(found: Ranking, view: str) -> Ranking:
-    """The same results, with the part of a mixed view that they come from in the trace."""
+    """The same results; the trace names the ranking that they come from."""
     trace = [{"view": view, **entry} for entry in found.trace]
     return Ranking(found.rows, found.scores, found.origin, trace)

@@ -79,7 +79,7 @@ class FindingsSchema(ReportSchema):
 
 @dataclass(frozen=True, slots=True)
 class CommunityReport:
-    """What is said of a community, and by whom (`MODEL`, `EXTRACTIVE` or `FAILED` of `summarize`).
+    """The report on a community. `by` is its writer: `MODEL`, `EXTRACTIVE` or `FAILED` of `summarize`.
 
     `findings` are pairs of a text and the ids of the members that support it.
     """
