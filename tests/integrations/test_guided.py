@@ -1,0 +1,119 @@
+"""Guided searches give the same hits through both frameworks, the API, and the tools of agents."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain_core")
+pytest.importorskip("llama_index.core")
+pytest.importorskip("fastapi")
+pytest.importorskip("mcp")
+
+from fastapi.testclient import TestClient
+from mcp import Client
+
+import stratagraph as sg
+from langchain_stratagraph import PPRRetriever
+from llama_index_stratagraph import WalkIndex
+from stratagraph import demo
+from stratagraph.mcp import create_server
+from stratagraph.server import Settings, create_app
+from stratagraph.testing import FakeEmbedder, ScriptedChatModel
+
+QUESTION = "What was burned first when the lamp on Crake failed in February 1895?"
+NEEDED = "amberbell-catalogue-1880"
+TITLE = "Corrie's Nursery: The Amberbell Pear"
+
+
+def reply(prompt: Any) -> str:
+    """Chooses a passage that is not the first, and cites the only one that an answer is shown."""
+    texts = re.search(r"<texts[^>]*>\n(.*)\n</texts", prompt.user, re.DOTALL)
+    if texts is None:
+        return "Her mattress. [1]"
+    shown = re.split(r"\n\n(?=\[\d+\] )", texts[1])
+    return json.dumps({"kind": "facts", "needed": [n for n, text in enumerate(shown, 1) if TITLE in text]})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("guided") / "idx"
+    sg.build_index(demo.documents(), path=path, embedder=FakeEmbedder(), progress=False).close()
+    return path
+
+
+@pytest.fixture
+def index(folder: Path) -> Iterator[sg.Index]:
+    with sg.open_index(folder, embedder=FakeEmbedder(), llm=ScriptedChatModel(reply)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def expected(index: sg.Index) -> list[str]:
+    plain = [hit.documents[0] for hit in index.retrieve(QUESTION, 20)]
+    assert NEEDED in plain[1:]
+    return [NEEDED, *(name for name in plain if name != NEEDED)][:4]
+
+
+def test_langchain(index: sg.Index, expected: list[str]) -> None:
+    retriever = PPRRetriever(index=index, k=4)
+    field = PPRRetriever(index=index, k=4, guided=True)
+    for found in (retriever.invoke(QUESTION, guided=True), field.invoke(QUESTION)):
+        assert [each.metadata["stratagraph"]["documents"][0] for each in found] == expected
+    assert retriever.invoke(QUESTION)[0].metadata["stratagraph"]["documents"] != [NEEDED]
+    answered = retriever.as_answer_runnable(return_sources=True).invoke(QUESTION)
+    assert [each.metadata["stratagraph"]["documents"] for each in answered["sources"]] == [[NEEDED]]
+    plain = retriever.as_answer_runnable(return_sources=True).invoke(QUESTION, guided=False)
+    assert len(plain["sources"]) > 1
+
+
+def test_llama_index(folder: Path, expected: list[str]) -> None:
+    index = WalkIndex.load(folder, llm=ScriptedChatModel(reply), embed_model=FakeEmbedder())
+    found = index.as_retriever(similarity_top_k=4, guided=True).retrieve(QUESTION)
+    assert [each.metadata["stratagraph"]["documents"][0] for each in found] == expected
+    answered = index.as_query_engine().query(QUESTION)
+    assert [each.metadata["stratagraph"]["documents"] for each in answered.source_nodes] == [[NEEDED]]
+    plain = index.as_query_engine(guided=False).query(QUESTION)
+    assert len(plain.source_nodes) > 1
+
+
+def test_the_api_counts_a_guided_search_as_an_answer(folder: Path, expected: list[str]) -> None:
+    def opened(progress: Any) -> sg.Index:
+        return sg.open_index(folder, ScriptedChatModel(reply), FakeEmbedder(), progress=progress)
+
+    app = create_app(folder, opened, Settings(answers=6))
+    with TestClient(app, base_url="http://127.0.0.1:8765") as client:
+        found = client.post("/api/guided", json={"question": QUESTION, "k": 4}).json()
+        assert [hit["documents"][0] for hit in found["hits"]] == expected
+        assert found["guidance"]["kind"] == "choice"
+        answered = client.post("/api/answer", json={"question": QUESTION}).json()
+        assert [hit["documents"] for hit in answered["found"]["hits"]] == [[NEEDED]]
+        streamed = client.post("/api/ask", json={"question": QUESTION, "guided": False}).text
+        assert '"guidance":null' in streamed
+        assert client.post("/api/guided", json={"question": QUESTION}).status_code == 429
+        assert client.post("/api/search", json={"question": QUESTION}).status_code == 200
+
+
+def test_an_agent_is_told_of_the_limit(folder: Path, expected: list[str]) -> None:
+    server = create_server(
+        folder,
+        lambda: sg.open_index(folder, ScriptedChatModel(reply), FakeEmbedder()),
+        answers=2.0,
+    )
+
+    async def calls() -> tuple[Any, Any]:
+        async with Client(server) as client:
+            arguments = {"question": QUESTION, "k": 4, "guided": True}
+            return await client.call_tool("search", arguments), await client.call_tool("search", arguments)
+
+    first, second = asyncio.run(calls())
+    hits = json.loads(first.content[0].text)["hits"]
+    assert [hit["documents"][0] for hit in hits] == expected
+    assert second.is_error
+    assert "answers a minute" in second.content[0].text
