@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from stratagraph._origins import RecentOrigins
+from stratagraph._sentences import without_added
 from stratagraph.pipeline.excerpts import Excerpts
 from stratagraph.pipeline.graph import NAME as GRAPH
 from stratagraph.pipeline.ranking import Origin, Ranking
@@ -119,7 +120,8 @@ def grouped(items: Sequence[Item] | Sequence[Hit], without: Collection[int] = ()
 
 
 def _words(text: str) -> str:
-    """The words of a text with a space between two."""
+    """The words of a text with a space between two, without names that were added to its sentences."""
+    text = without_added(text)
     if text.isascii():  # a fifth of the time
         return " ".join(text.translate(_ASCII).split())
     return " ".join(_WORDS.findall(text)).casefold()

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph._sentences import each_sentence, title_line
+from stratagraph._sentences import each_sentence, title_line, without_added
 from stratagraph.protocols import CountTokens
 from stratagraph.stopwords import FUNCTION, stop_words
 
@@ -147,7 +147,7 @@ class _Choice:
         self._costs = np.array([count_tokens(text) + 1 for text in said], np.int64)
         self._heads = np.array([count_tokens(str(Piece(each.place, each.title))) + 2 for each in texts])
         words = [_WORD.findall(text.lower()) for text in said]
-        self._repeats = _repeats(words)
+        self._repeats = _repeats([_WORD.findall(without_added(text).lower()) for text in said])
         self._words = _words_in(question, said, words)
         self._scores = np.array([scores[at] for at, _ in self._rows])
         self._scores[[not order for _, order in self._rows]] += FIRST

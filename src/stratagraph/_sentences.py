@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from stratagraph.protocols import CountTokens
@@ -32,6 +32,7 @@ _BREAK = re.compile(
     rf"|(?<=[{_STOPS}])(?<![{_STOPS}]{{2}})(?P<stop>[{_STOPS}{_FULL}]*+[{_CLOSERS}]*+\s++)"
     rf")"
 )
+_ADDED = re.compile(r"\[[^\[\]\n]+:\] ")
 _CLAUSE = re.compile(
     rf"[,;:)\u2013\u2014{_STOPS}]['\"\u201d\u2019]?\s+|[\uff0c\u3001\uff1b\uff1a\u060c\u061b]\s*|\n\s*"
 )
@@ -131,6 +132,17 @@ def title_line(text: str) -> tuple[str, int]:
 def markup_free(line: str) -> str:
     """A heading without its marks."""
     return _MARKUP.sub("", line, count=1).strip()
+
+
+def with_added(names: Sequence[str], text: str) -> str:
+    """A sentence with names that it leaves out before it, as in `[Runa Vik, Soll:] She sold the mill`."""
+    plain = [name.replace("[", "(").replace("]", ")") for name in names]
+    return f"[{', '.join(plain)}:] {text}" if plain else text
+
+
+def without_added(text: str) -> str:
+    """A text as it was before `with_added`: what is compared, located and quoted."""
+    return _ADDED.sub("", text) if ":] " in text else text
 
 
 def middle(text: str) -> int:

@@ -56,7 +56,9 @@ async def estimated(
         return await _Shards(folder, models).estimated(change, prices)
     gate = models.counting_gate(folder, change.config)
     await update(Target(folder, gate, models, publish=False), change)
-    return gate.estimate(prices)
+    found = gate.estimate(prices)
+    asked = found.stages.get("extract", Usage())
+    return replace(found, form=change.config.extraction.form if asked.calls + asked.cached_calls else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,8 @@ class _Shards:
                     folder.close()
         costs = [each.cost for each in found]
         total = None if None in costs else sum(cost for cost in costs if cost is not None)
-        return Estimate(_usage(each.stages for each in found), total)
+        form = next((each.form for each in found if each.form), "")
+        return Estimate(_usage(each.stages for each in found), total, form)
 
     def _told(self, change: Change, before: JoinedSnapshot | None) -> str | None:
         """What is unfinished if the change stops half way, where shards would not make one index then."""

@@ -26,11 +26,13 @@ class Estimate:
     """What an operation would cost, per stage. `cost` is None where prices are not known.
 
     Calls that the cache answers are counted apart and are free. Output tokens are those of answers as long as
-    the prompts ask for, without repairs and reasoning.
+    the prompts ask for, without repairs and reasoning. `form` is that of the extraction
+    (`ExtractionConfig.form`); empty if a model extracts nothing.
     """
 
     stages: Mapping[str, Usage] = field(default_factory=dict)
     cost: float | None = None
+    form: str = ""
 
     @property
     def usage(self) -> Usage:
@@ -67,12 +69,18 @@ class Estimate:
         return {
             **_counts(self.usage),
             "cost": self.cost,
+            "form": self.form,
             "stages": {name: _counts(usage) for name, usage in self.stages.items()},
         }
 
     def __str__(self) -> str:
         header = ("stage", "calls", "cached", "tokens in", "tokens out", "embedded", "tokens")
-        rows = [(name, *_cells(usage)) for name, usage in self.stages.items() if _counts(usage) != _NOTHING]
+        named = {name: name for name in self.stages}
+        if self.form:
+            named["extract"] = f"extract ({self.form})"
+        rows = [
+            (named[name], *_cells(usage)) for name, usage in self.stages.items() if _counts(usage) != _NOTHING
+        ]
         rows.append(("total", *_cells(self.usage)))
         widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
         lines = [_line(row, widths) for row in (header, *rows)]

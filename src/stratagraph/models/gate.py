@@ -322,10 +322,13 @@ class ModelGate:
             kind = ParseFailed if isinstance(error, ParseFailed) else CallFailed
             raise kind(f"{task.name} of {item!r}: {error}") from error
 
-    async def map(self, task: Task[T], items: Sequence[CallItem], *, required: bool = True) -> list[T | None]:
+    async def map(
+        self, task: Task[T], items: Sequence[CallItem], *, required: bool = True, final: bool = True
+    ) -> list[T | None]:
         """A call per item, results in order; None for those that failed, which are in `failures`.
 
-        With `required=False` no failure ends the operation.
+        With `required=False` no failure ends the operation. With `final=False` the caller asks for failed
+        units in another way: they are not listed, nor do they count.
 
         Raises
         ------
@@ -339,7 +342,7 @@ class ModelGate:
         failed: list[Failure] = []
         over: list[BudgetExceeded] = []
         waiting = iter(range(len(items)))
-        self._units += len(items) if required else 0
+        self._units += sum(item.units for item in items) if required and final else 0
         with self._within(task.name, len(items), any_name=True) as scope:
 
             async def worker() -> None:
@@ -347,12 +350,15 @@ class ModelGate:
                     try:
                         value = await self._call(task, items[index])
                         results[index] = value
+                        self._units += 0 if final else items[index].units
+                        self._advance(scope, items[index].units)
                     except CallFailed as error:
-                        failed.append(self._note_failure(scope, items[index], error, required=required))
+                        if final:
+                            failed.append(self._note_failure(scope, items[index], error, required=required))
+                            self._advance(scope, items[index].units)
                     except BudgetExceeded as error:
                         over.append(error)
                         return
-                    self._advance(scope, 1)
                     if over:
                         return
 

@@ -160,11 +160,15 @@ def answer_text(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CallItem:
-    """One unit of a stage: the prompt's values, the unit's name in reports, the chunks that it quotes."""
+    """A call of a stage: the prompt's values, its name in reports, the chunks that it quotes.
+
+    `units` is how many units of the stage it is made for.
+    """
 
     values: Mapping[str, str]
     item: str
     sources: Sequence[str] = ()
+    units: int = 1
 
 
 @lru_cache(maxsize=256)

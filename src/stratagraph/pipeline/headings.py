@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice
 
-from stratagraph._sentences import each_sentence, title_line
+from stratagraph._sentences import each_sentence, title_line, without_added
 from stratagraph.pipeline.extraction.mentions import mentions
 from stratagraph.stopwords import MONTHS_AND_WEEKDAYS
 
@@ -61,7 +61,8 @@ _SMALL = (
 
 def quotable(text: str) -> str:
     """A sentence in one line without markup and emoji; empty if no letter or digit is left."""
-    text = _ROW.sub(lambda row: row[0].replace("|", " "), _MARKS_OF_A_LINE.sub(" ", text))
+    text = _MARKS_OF_A_LINE.sub(" ", without_added(text))
+    text = _ROW.sub(lambda row: row[0].replace("|", " "), text)
     text = _unmarked(_LINK.sub(r"\1", " ".join(text.split()))).strip("* ")
     return text if any(map(str.isalnum, text)) else ""
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stratagraph._sentences import without_added
 from stratagraph.models.gate import Gate
 from stratagraph.pipeline.carryover import CarryOver, Keys, lookup, text_keys, written_by_model
 from stratagraph.pipeline.extraction.stage import Said, said_by
@@ -74,12 +75,13 @@ def locate(text: str, statements: Iterable[str]) -> dict[str, tuple[int, int]]:
     uneven = "\n" in text or "  " in text
     after = 0
     for statement in statements:
-        at = text.find(statement, after)
+        said = without_added(statement)
+        at = text.find(said, after)
         if at < 0:
-            at = text.find(statement)
+            at = text.find(said)
         if at >= 0:
-            found[statement] = (at, at + len(statement))
-        elif uneven and (match := re.search(r"\s+".join(map(re.escape, statement.split())), text)):
+            found[statement] = (at, at + len(said))
+        elif uneven and (match := re.search(r"\s+".join(map(re.escape, said.split())), text)):
             found[statement] = match.span()
         after = found[statement][1] if statement in found else after
     return {statement: span for statement, span in found.items() if span[0] < span[1]}

@@ -1,7 +1,8 @@
-"""What a chat model says of one chunk: semantic units, entities and relations in one call.
+"""What a chat model says of chunks: semantic units, entities and relations.
 
-One answer serves the text decomposition of NodeRAG (2.2) and the extraction of ArchRAG and HiRAG. Elements
-are read one by one, in several forms (`parsing`); what cannot be kept is counted.
+One answer serves the text decomposition of NodeRAG (2.2) and the extraction of ArchRAG and HiRAG. It is asked
+for in one of three forms: the full one (`parsing`) or a short one (`short_forms`). Elements are read one by
+one; what cannot be kept is counted.
 """
 
 from __future__ import annotations
@@ -12,13 +13,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from stratagraph.models.gate import Task
+from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.pipeline.extraction import by_rules
 from stratagraph.pipeline.extraction.parsing import ExtractionAnswer, ExtractionSchema, parse_extraction
+from stratagraph.pipeline.extraction.short_forms import (
+    FactsSchema,
+    NamesSchema,
+    Passage,
+    cut,
+    expected_facts,
+    expected_names,
+    numbered,
+    parse_facts,
+    parse_named_sentences,
+)
 from stratagraph.pipeline.merge import canonical_name
 from stratagraph.pipeline.names.index import canonical, words
 from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.records import EntityMention, Extraction, RelationMention, SemanticUnit
+from stratagraph.records import Chunk, EntityMention, Extraction, RelationMention, SemanticUnit
 
 MOST_ENTITIES = 200
 """Entities taken from one chunk; a model that lists more repeats itself."""
@@ -41,6 +53,107 @@ GLEAN = Task(
     expected_output_tokens=200,
     placeholder=lambda values: ExtractionAnswer(),
 )
+FACTS = Task(
+    name="extract",
+    prompt=load_prompt("stratagraph.pipeline", "facts"),
+    parse=parse_facts,
+    schema=FactsSchema,
+    expected_output_tokens=500,
+    placeholder=lambda values: expected_facts(values["passage"]),
+)
+SENTENCES = Task(
+    name="extract",
+    prompt=load_prompt("stratagraph.pipeline", "sentences"),
+    parse=parse_named_sentences,
+    schema=NamesSchema,
+    expected_output_tokens=1_000,
+    placeholder=lambda values: expected_names(values["sentences"]),
+)
+FORMS = ("sentences", "facts", "full")
+TOGETHER = 8
+"""Passages of one call in the form `sentences`, if they are short,"""
+TOGETHER_TOKENS = 1_200
+"""and their tokens."""
+
+
+async def ask(
+    chunks: Sequence[Chunk], gate: Gate, *, form: str, types: str, gleaning: int = 0
+) -> list[list[ExtractionAnswer]]:
+    """The answers of the model for chunks: none if it failed.
+
+    In the full form each of `gleaning` rounds adds an answer.
+    """
+    if form == "sentences":
+        return [[] if each is None else [each] for each in await _named(chunks, gate, types)]
+    items = [CallItem({"passage": each.text, "types": types}, each.id, [each.id]) for each in chunks]
+    found = await gate.map(FACTS if form == "facts" else EXTRACT, items)
+    answers = [[] if answer is None else [answer] for answer in found]
+    for done in range(gleaning):
+        await _glean(items, answers, gate, done)
+    return answers
+
+
+async def _named(chunks: Sequence[Chunk], gate: Gate, types: str) -> Sequence[ExtractionAnswer | None]:
+    """The names of all sentences: several passages per call, and those alone of which that gave nothing."""
+    passages = [Passage(each.id, each.document_id, cut(each.text)) for each in chunks]
+    found = [None if each.sentences else ExtractionAnswer() for each in passages]
+
+    async def ask_of(groups: Sequence[Sequence[int]], *, final: bool) -> None:
+        items = []
+        for group in groups:
+            own = [passages[at] for at in group]
+            ids = [each.id for each in own]
+            values = {"sentences": numbered(own), "types": types}
+            items.append(CallItem(values, ", ".join(ids), ids, len(ids)))
+        answers = await gate.map(SENTENCES, items, final=final)
+        for group, answer in zip(groups, answers, strict=True):
+            if answer is not None:
+                read = answer.of_passages([passages[at] for at in group])
+                for at, one in zip(group, read, strict=True):
+                    found[at] = one or (ExtractionAnswer() if final else None)
+
+    sizes = [gate.count_tokens(each.text) for each in chunks]
+    groups = _together([at for at, each in enumerate(passages) if each.sentences], sizes)
+    await ask_of([group for group in groups if len(group) > 1], final=False)
+    gate.require_answers()
+    await ask_of([[at] for group in groups for at in group if found[at] is None], final=True)
+    return found
+
+
+def _together(places: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
+    groups: list[list[int]] = []
+    tokens = 0
+    for at in places:
+        tokens += sizes[at]
+        if not groups or len(groups[-1]) == TOGETHER or tokens > TOGETHER_TOKENS:
+            groups.append([])
+            tokens = sizes[at]
+        groups[-1].append(at)
+    return groups
+
+
+async def _glean(
+    items: Sequence[CallItem], answers: list[list[ExtractionAnswer]], gate: Gate, done: int
+) -> None:
+    """Ask once more what was missed, for the chunks whose rounds so far succeeded."""
+    asked = [place for place, given in enumerate(answers) if len(given) == done + 1]
+    again = [
+        CallItem(
+            {**items[place].values, "known": _known_names(answers[place])},
+            items[place].item,
+            items[place].sources,
+        )
+        for place in asked
+    ]
+    gleaned = await gate.map(GLEAN, again)
+    for place, more in zip(asked, gleaned, strict=True):
+        if more is not None:
+            answers[place].append(more)
+
+
+def _known_names(answers: Sequence[ExtractionAnswer]) -> str:
+    names = dict.fromkeys(entity.name for answer in answers for entity in answer.entities)
+    return "\n".join(f"- {name}" for name in names) or "(none)"
 
 
 _ENTITY_WORDS, _RELATION_WORDS = 22, 17  # as gpt-4o wrote on average in 252 answers (28 and 24 tokens)

@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Literal, NamedTuple
@@ -19,12 +19,11 @@ import numpy as np
 
 from stratagraph._sentences import clip
 from stratagraph.errors import Damaged, StoreError
-from stratagraph.models.gate import CallItem, Gate
+from stratagraph.models.gate import Gate
 from stratagraph.pipeline.carryover import Kept
 from stratagraph.pipeline.extraction import by_spacy, unread
-from stratagraph.pipeline.extraction.by_model import EXTRACT, GLEAN, to_extraction
+from stratagraph.pipeline.extraction.by_model import FORMS, ask, to_extraction
 from stratagraph.pipeline.extraction.by_rules import extract
-from stratagraph.pipeline.extraction.parsing import ExtractionAnswer
 from stratagraph.pipeline.names.index import words
 from stratagraph.protocols import Corpus, Stored
 from stratagraph.records import (
@@ -64,10 +63,15 @@ class ExtractionConfig:
     ----------
     mode
         `auto` uses the model if there is one and a method needs it. `llm` and `nlp` force that way.
+    form
+        What the model is asked for. `sentences`: the names that each sentence speaks of; the sentences are
+        kept as they are, and several short chunks share a call. `facts`: facts in the model's own words, with
+        the names in them marked. `full`: facts, and descriptions of entities and relations, as in the papers;
+        it takes several times as many output tokens.
     entity_types
         Types that the model is offered; it may use others.
     gleaning
-        Further rounds per chunk in which the model is asked what was missed.
+        Further rounds per chunk in which the model is asked what was missed, in the full form.
     description_tokens
         A merged description longer than this is condensed.
     resolve
@@ -79,6 +83,7 @@ class ExtractionConfig:
     """
 
     mode: Literal["auto", "llm", "nlp"] = "auto"
+    form: Literal["sentences", "facts", "full"] = "full"
     entity_types: tuple[str, ...] = TYPES
     gleaning: int = 0
     description_tokens: int = 300
@@ -100,6 +105,13 @@ class ExtractionConfig:
             raise TypeError(f"spacy must be the name or folder of a pipeline, not {self.spacy!r}")
         if self.mode not in ("auto", "llm", "nlp"):
             raise ValueError(f"mode must be 'auto', 'llm' or 'nlp', not {self.mode!r}")
+        if self.form not in FORMS:
+            raise ValueError(f"form must be 'sentences', 'facts' or 'full', not {self.form!r}")
+        if self.gleaning and self.form != "full":
+            raise ValueError(
+                f"gleaning asks for what the full form missed, and the form is {self.form!r}: "
+                "set form='full', or gleaning=0"
+            )
         if not 0 <= self.gleaning <= MOST_GLEANING:
             raise ValueError(f"gleaning must be from 0 to {MOST_GLEANING}, not {self.gleaning}")
         if self.description_tokens < 20:
@@ -253,7 +265,7 @@ def _placed(corpus: Corpus, given: Given, notes: Counter[str]) -> dict[int, Extr
 
 def _maker(config: ExtractionConfig, gleaned: int) -> str:
     """What a model's extraction depends on beside its chunk; one by another maker is made again."""
-    return content_id("llm", str(gleaned), *config.entity_types)
+    return content_id("llm", config.form, str(gleaned), *config.entity_types)
 
 
 def _local_maker(chunk: Chunk, config: ExtractionConfig) -> str:
@@ -317,22 +329,20 @@ def _extracted(passages: list[_Passage], *, pipeline: str | None) -> list[str]:
 async def _by_model(
     todo: Sequence[tuple[int, Chunk]], gate: Gate, config: ExtractionConfig
 ) -> dict[int, Node]:
-    types = ", ".join(config.entity_types)
-    passages = [clip(chunk.text, PASSAGE_TOKENS, gate.count_tokens) for _, chunk in todo]
-    items = [
-        CallItem({"passage": passage, "types": types}, chunk.id, [chunk.id])
-        for passage, (_, chunk) in zip(passages, todo, strict=True)
-    ]
-    found = await gate.map(EXTRACT, items)
-    answers = [[answer] if answer is not None else [] for answer in found]
-    for done in range(config.gleaning):
-        await _glean(items, answers, gate, done)
+    shown = [replace(chunk, text=clip(chunk.text, PASSAGE_TOKENS, gate.count_tokens)) for _, chunk in todo]
+    answers = await ask(
+        shown,
+        gate,
+        form=config.form,
+        types=", ".join(config.entity_types),
+        gleaning=config.gleaning,
+    )
     failed = [chunk for (_, chunk), given in zip(todo, answers, strict=True) if not given]
     local = iter(await _told([(chunk.text, _title(chunk)) for chunk in failed], gate, config))
     made = {}
-    for (row, chunk), passage, given in zip(todo, passages, answers, strict=True):
+    for (row, chunk), read, given in zip(todo, shown, answers, strict=True):
         notes: Counter[str] = Counter()
-        if len(passage) < len(chunk.text):
+        if len(read.text) < len(chunk.text):
             notes["chunks too long for a prompt, read in part"] += 1
         if given:
             maker = _maker(config, len(given) - 1)
@@ -340,30 +350,6 @@ async def _by_model(
         else:
             made[row] = _node(row, chunk.id, next(local), _local_maker(chunk, config), notes)
     return made
-
-
-async def _glean(
-    items: Sequence[CallItem], answers: list[list[ExtractionAnswer]], gate: Gate, done: int
-) -> None:
-    """Ask once more what was missed, for the chunks whose rounds so far succeeded."""
-    asked = [place for place, given in enumerate(answers) if len(given) == done + 1]
-    again = [
-        CallItem(
-            {**items[place].values, "known": _known_names(answers[place])},
-            items[place].item,
-            items[place].sources,
-        )
-        for place in asked
-    ]
-    gleaned = await gate.map(GLEAN, again)
-    for place, more in zip(asked, gleaned, strict=True):
-        if more is not None:
-            answers[place].append(more)
-
-
-def _known_names(answers: Sequence[ExtractionAnswer]) -> str:
-    names = dict.fromkeys(entity.name for answer in answers for entity in answer.entities)
-    return "\n".join(f"- {name}" for name in names) or "(none)"
 
 
 def distribute(whole: Extraction, texts: Sequence[str]) -> list[Extraction]:
