@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from stratagraph.results import Hit as Hit
     from stratagraph.results import Picture as Picture
     from stratagraph.results import Retrieval as Retrieval
+    from stratagraph.results import Standalone as Standalone
 
 _HOMES = {
     "stratagraph._mapping": "mapper",
@@ -102,7 +103,9 @@ _HOMES = {
         "BuildReport Chunk Document EntityMention Extraction Failure GraphEntity GraphRelation GraphUnit "
         "Level Listed Listing MethodNode RelationMention Section SemanticUnit StreamedDocument Usage"
     ),
-    "stratagraph.results": "Answer AnswerStream Citation Context Guidance GuidedStep Hit Picture Retrieval",
+    "stratagraph.results": (
+        "Answer AnswerStream Citation Context Guidance GuidedStep Hit Picture Retrieval Standalone"
+    ),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
@@ -125,6 +128,8 @@ __all__ = [
     "GraphEntity",
     "GraphRelation",
     "GraphUnit",
+    "Guidance",
+    "GuidedStep",
     "HashingEmbedder",
     "Hit",
     "Imported",
@@ -144,6 +149,7 @@ __all__ = [
     "SearchOption",
     "Section",
     "SemanticUnit",
+    "Standalone",
     "StreamedDocument",
     "Usage",
     "abuild_index",

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, SupportsFloat
 
@@ -25,6 +25,7 @@ from stratagraph.models.rerankers import EXAMPLES, named_reranker, package_and_m
 from stratagraph.models.tracing import span
 from stratagraph.pipeline.answer import Draft, cited, generate
 from stratagraph.pipeline.answer import stream as stream_answer
+from stratagraph.pipeline.conversation import checked_history, standalone
 from stratagraph.pipeline.decompose import TracedHits, fused, subquestions
 from stratagraph.pipeline.decompose import decompose as name_entities
 from stratagraph.pipeline.evidence import GENERAL
@@ -45,11 +46,12 @@ from stratagraph.question import (
     Length,
     Question,
     Rank,
+    Turn,
     View,
     Where,
 )
 from stratagraph.records import Metadata
-from stratagraph.results import Answer, Citation, Guidance, Hit, Retrieval
+from stratagraph.results import Answer, Citation, Guidance, Hit, Retrieval, Standalone
 
 DEFAULT_K = 10
 CANDIDATES = 4
@@ -77,6 +79,7 @@ class SearchArguments:
     min_score: float | None = None
     guided: Guided | None = None
     guided_steps: int | None = None
+    history: Sequence[Turn] | None = None
     options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -101,6 +104,8 @@ class SearchArguments:
             positive("guided_steps", self.guided_steps)
             if self.guided is False:
                 raise ValueError("guided_steps is for guided=True, and the search is not guided")
+        if self.history is not None:
+            object.__setattr__(self, "history", checked_history(self.history))
         if isinstance(self.rerank, str):
             package_and_model(self.rerank)
         elif self.rerank is not None and not isinstance(self.rerank, Reranker):
@@ -147,6 +152,8 @@ class Asking:
         method = self._method(arguments)
         options = check_search_options(method, arguments.options or {})
         with self.gate.stage("retrieve"):
+            alone = await self._standalone(text, arguments.history)
+            text = alone.question if alone else text
             entities, texts = await self._decomposed(text, arguments.decompose)
             vectors = await asyncio.gather(*map(self._vector, texts))
         question = Question(
@@ -172,6 +179,8 @@ class Asking:
         if arguments.min_score is not None:
             hits, trace = await self._similar(question.vector, arguments.min_score, hits, trace)
             guidance = None if guidance is None else guidance.among(hits)
+        if alone is not None:
+            trace = tuple({**each, "standalone": asdict(alone)} for each in trace)
         spent = self.gate.ledger.total - before
         return Retrieval(
             text,
@@ -185,7 +194,12 @@ class Asking:
             SubgraphPainter(self.reader.snapshot, partial(self.reader.allowed_parts, question)),
             self.gate.cost,
             guidance,
+            alone,
         )
+
+    async def _standalone(self, text: str, history: Sequence[Turn] | None) -> Standalone | None:
+        """The question so that it can be understood alone; None if there is no turn before it."""
+        return await standalone(text, history or (), self.gate, self.reader.knows)
 
     async def _similar(
         self, vector: Vectors, least: float, hits: tuple[Hit, ...], traces: tuple[Metadata, ...]
@@ -387,7 +401,7 @@ class Asking:
     ) -> Retrieval:
         """The given retrieval, or a new one for a question."""
         if isinstance(question, Retrieval):
-            return self._checked(question, arguments)
+            return await self._checked(question, arguments)
         method = self._method(arguments)
         guided = arguments.guided
         if guided is None:
@@ -408,14 +422,18 @@ class Asking:
         check_used(method, arguments)
         return method
 
-    def _checked(self, given: Retrieval, arguments: SearchArguments) -> Retrieval:
-        """A given retrieval, with the options of this answer."""
+    async def _checked(self, given: Retrieval, arguments: SearchArguments) -> Retrieval:
+        """A given retrieval, with the options of this answer, and its question so that it stands alone."""
         if unsuited := _searching(arguments):
             raise TypeError(
                 f"{unsuited[0]!r} says how to search, and this answer is made from a given retrieval; "
                 "pass it to retrieve, or pass the question to answer"
             )
         check_question(given.query)
+        if given.standalone is None:
+            alone = _recorded(given) or await self._standalone(given.query, arguments.history)
+            if alone is not None:
+                given = replace(given, query=alone.question, vector=None, standalone=alone)
         method = self.reader.method_name(arguments.method or given.method)
         if arguments.options or given.options is None or method != given.method:
             options = check_search_options(method, arguments.options or {})
@@ -427,6 +445,15 @@ class Asking:
         way = get_way(retrieval.method)
         draft = await way.compose(retrieval, self.gate, max_tokens=how.max_tokens, options=retrieval.options)
         return draft.as_long_as(how.length or way.answer_length)
+
+
+def _recorded(given: Retrieval) -> Standalone | None:
+    """How the question came to stand alone, as the traces of hits tell that went through a framework."""
+    for trace in given.trace:
+        told = trace.get("standalone")
+        if isinstance(told, Mapping) and told.get("asked") == given.query:
+            return Standalone(*(str(told.get(name, "")) for name in ("question", "asked", "by", "failed")))
+    return None
 
 
 def check_question(text: object) -> None:

@@ -213,6 +213,10 @@ class Answering(ABC):
             return None
         return float((self.snapshot.vectors[rows] @ vector).max()), self._walk.named(question)
 
+    def knows(self, name: str) -> bool:
+        """Whether the graph has an entity of this name, or one that is spelt alike."""
+        return self._walk.named(name) > 0
+
     def describe(self, method: str) -> Description:
         """Counts of a method's index."""
         return self._searcher(method).describe()

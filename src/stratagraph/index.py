@@ -35,7 +35,7 @@ from stratagraph.models.estimate import Estimate
 from stratagraph.models.tracing import span
 from stratagraph.pipeline.extraction.stage import Given
 from stratagraph.pipeline.rerank import Reranker
-from stratagraph.question import SEARCH_ARGUMENTS, WALK, Decompose, Guided, Length, Rank, View, Where
+from stratagraph.question import SEARCH_ARGUMENTS, WALK, Decompose, Guided, Length, Rank, Turn, View, Where
 from stratagraph.records import (
     BuildReport,
     Chunk,
@@ -336,6 +336,7 @@ class Index:
         min_score: float | None = None,
         guided: Guided = False,
         guided_steps: int | None = None,
+        history: Sequence[Turn] | None = None,
         **options: Any,
     ) -> Retrieval:
         """Search the index.
@@ -378,14 +379,19 @@ class Index:
             (`Retrieval.guidance`).
         guided_steps
             Searches of a guided question at most, the first included; None means two.
+        history
+            The turns of a conversation before this question, the oldest first: pairs of `"user"` or
+            `"assistant"` and a text. Of the last ones (1,200 tokens) the model makes a question that stands
+            alone (one call). Without a model, or if the call fails, names of the question before and of its
+            answer are added to a question that has a pronoun or no name (`Retrieval.standalone`).
         **options
             Search options of the method; `stratagraph.search_options(method)` lists them.
 
         Raises
         ------
         ValueError
-            If the question is blank, `k < 1`, `guided` is set without a chat model, or a filter, view or
-            option is invalid or would be ignored.
+            If the question is blank, `k < 1`, `guided` is set without a chat model, `history` has another
+            role, or a filter, view or option is invalid or would be ignored.
         MethodMissing
             If the folder holds no index of that method.
         EmbedderError
@@ -403,6 +409,7 @@ class Index:
             min_score,
             guided,
             guided_steps,
+            history,
             options,
         )
         return await self._asking().retrieve(q, arguments)
@@ -447,7 +454,7 @@ class Index:
         ----------
         q
             A question to search for, or a `Retrieval` to answer from, for example after reranking its hits
-            (`Retrieval.with_hits`).
+            (`Retrieval.with_hits`). Of the options of `retrieve` it takes `history` alone.
         k
             Number of hits to retrieve; None uses the method's default (`answer_k`).
         llm

@@ -27,7 +27,7 @@ try:
     from stratagraph.server.guard import Guard, Rate
     from stratagraph.server.library import Library
     from stratagraph.server.settings import Settings
-    from stratagraph.server.views import HitView, Reading, Where, reasons
+    from stratagraph.server.views import History, HitView, Reading, Where, pairs, reasons
 except ImportError as error:
     raise MissingExtra("the SDK of the Model Context Protocol", "mcp") from error
 
@@ -66,16 +66,18 @@ class FoundHit(BaseModel):
 
 
 class SearchResult(BaseModel):
-    """Hits, best first. `note` says why there are none."""
+    """Hits of `question`, best first. `note` says why there are none."""
 
     method: str
+    question: str
     hits: list[FoundHit]
     note: str = ""
 
 
 class AnswerResult(BaseModel):
-    """An answer; `[2]` in it is the source with number 2. `extractive`: no model wrote it."""
+    """An answer to `question`; `[2]` in it is the source with number 2. `extractive`: no model wrote it."""
 
+    question: str
     text: str
     extractive: bool
     sources: list[FoundHit]
@@ -163,29 +165,46 @@ def create_server(
         method: MethodName = None,
         where: Filter = None,
         guided: Guided = False,
+        history: History | None = None,
     ) -> SearchResult:
         """Find passages, summaries and entities that answer a question, each with the reason it was found."""
         with _tool_errors():
             index = await current()
             if not question.strip():
-                return SearchResult(method=method or "", hits=[], note="the question is blank")
-            if guided:
+                return SearchResult(
+                    method=method or "", question=question, hits=[], note="the question is blank"
+                )
+            if guided or history:
                 count_answer()
-            found = await index.aretrieve(question, k, method=method, where=where, guided=guided)
-            return SearchResult(method=found.method, hits=_hits(found))
+            found = await index.aretrieve(
+                question, k, method=method, where=where, guided=guided, history=pairs(history or ())
+            )
+            return SearchResult(method=found.method, question=found.query, hits=_hits(found))
 
     @server.tool(annotations=_READS)
-    async def answer(question: Question, method: MethodName = None, where: Filter = None) -> AnswerResult:
+    async def answer(
+        question: Question,
+        method: MethodName = None,
+        where: Filter = None,
+        history: History | None = None,
+    ) -> AnswerResult:
         """Answer a question from the documents, with the sources of each statement."""
         with _tool_errors():
             index = await current()
             if not question.strip():
-                return AnswerResult(text="The question is blank.", extractive=True, sources=[])
+                return AnswerResult(
+                    question=question, text="The question is blank.", extractive=True, sources=[]
+                )
             count_answer()
-            written = await index.aanswer(question, method=method, where=where)
+            written = await index.aanswer(question, method=method, where=where, history=pairs(history or ()))
             numbers = {citation.number for citation in written.citations}
             sources = [hit for hit in _hits(written.retrieval) if hit.number in numbers]
-            return AnswerResult(text=written.text, extractive=written.extractive, sources=sources)
+            return AnswerResult(
+                question=written.retrieval.query,
+                text=written.text,
+                extractive=written.extractive,
+                sources=sources,
+            )
 
     @server.tool(annotations=_READS)
     async def read_passage(

@@ -26,7 +26,10 @@ Decompose = bool | Literal["names", "questions"]
 DECOMPOSITIONS: tuple[Decompose, ...] = (False, True, "names", "questions")
 Guided = bool | Literal["choice", "overview"]
 GUIDED: tuple[Guided, ...] = (False, True, "choice", "overview")
-SHARED_OPTIONS = ("decompose", "fill", "guided", "guided_steps", "min_score", "rank", "rerank")
+Turn = tuple[str, str]
+"""A turn of a conversation: who spoke, one of `ROLES`, and the text."""
+ROLES = ("user", "assistant")
+SHARED_OPTIONS = ("decompose", "fill", "guided", "guided_steps", "history", "min_score", "rank", "rerank")
 """How to search, with every method; a method's own options come beside these."""
 SEARCH_ARGUMENTS = ("method", "view", "where", *SHARED_OPTIONS)
 """All that a search takes beside the question, `k` and the method's own options."""

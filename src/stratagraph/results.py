@@ -176,6 +176,27 @@ class Guidance:
 
 
 @dataclass(frozen=True, slots=True)
+class Standalone:
+    """How a question of a conversation became one that stands alone.
+
+    Parameters
+    ----------
+    question, asked
+        The question that stands alone, which was searched for, and the one that was asked.
+    by
+        `model`: a model wrote it. `names`: names of earlier turns were added to it. `none`: it was
+        left as it is.
+    failed
+        Why the model's call was of no use; empty if it was, or there is no model.
+    """
+
+    question: str
+    asked: str
+    by: str
+    failed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Retrieval:
     """The result of a search: hits, best first, with their traces and the cost.
 
@@ -184,7 +205,7 @@ class Retrieval:
     Parameters
     ----------
     query, method
-        The question, and the method, or `walk`.
+        The question, of a conversation the one that stands alone; and the method, or `walk`.
     hits
         The hits. Citations count their places from 1.
     trace
@@ -201,6 +222,8 @@ class Retrieval:
         Draws the retrieval; set by the index.
     guidance
         How a model guided the search; None if it was not asked to.
+    standalone
+        How `query` was made of the question of a conversation; None if there were no turns before it.
     """
 
     query: str
@@ -214,6 +237,7 @@ class Retrieval:
     picture: Callable[[Retrieval], Picture] | None = field(default=None, repr=False, compare=False)
     cost: float | None = 0.0
     guidance: Guidance | None = None
+    standalone: Standalone | None = None
 
     def __post_init__(self) -> None:
         if not self.trace:

@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langchain_stratagraph._base import IndexRetriever, check_question
-from langchain_stratagraph._convert import to_documents, to_retrieval
+from langchain_stratagraph._convert import to_documents, to_history, to_retrieval
 from langchain_stratagraph._models import set_callbacks, to_chat_model, use_callbacks
 from stratagraph import Retrieval
 from stratagraph._sync import blocking, blocking_iterator
@@ -20,7 +20,7 @@ from stratagraph.question import Length
 
 RunManager = CallbackManagerForChainRun | AsyncCallbackManagerForChainRun
 Asked = str | Mapping[str, Any]
-_FORM = 'a question, or {"question": ..., "documents": [...]}'
+_FORM = 'a question, or {"question": ...} with "documents" or "history"'
 
 
 class AnswerRunnable(Runnable[Any, Any]):
@@ -121,7 +121,11 @@ class AnswerRunnable(Runnable[Any, Any]):
     def _prepared(self, asked: Asked, options: dict[str, Any]) -> tuple[str | Retrieval, dict[str, Any]]:
         """The question, or the documents as a retrieval, and the arguments of `Index.answer`."""
         retriever = self._retriever
+        if isinstance(asked, Mapping) and "history" in asked:
+            options = {**options, "history": to_history(asked["history"])}
         arguments = {**retriever.request(**options), **self._arguments}
+        if isinstance(asked, Mapping) and "documents" not in asked and isinstance(asked.get("question"), str):
+            asked = asked["question"]
         if isinstance(asked, str):
             check_question(asked)
             if options.get("k") is None and "k" not in retriever.model_fields_set:

@@ -16,7 +16,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from langchain_stratagraph._convert import IdKey, document_id, of_texts, to_chunks, to_documents
+from langchain_stratagraph._convert import IdKey, document_id, of_texts, to_chunks, to_documents, to_history
 from langchain_stratagraph._models import use_callbacks
 from langchain_stratagraph._pieces import joined
 from stratagraph import BuildReport, Index, search_options
@@ -69,9 +69,11 @@ class IndexRetriever(BaseRetriever):
 
     Examples
     --------
-    All fields but `index` and `id_key` can also be given for one call:
+    All fields but `index` and `id_key` can also be given for one call, and `history`, the messages before
+    the question:
 
     >>> retriever.invoke("Who built it?", k=8, where={"year": 2024})  # doctest: +SKIP
+    >>> retriever.invoke("When?", history=[("human", "Who built it?"), ("ai", "Ada.")])  # doctest: +SKIP
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -159,6 +161,8 @@ class IndexRetriever(BaseRetriever):
         options = with_where({"where": where, **options})
         where = options.pop("where")
         shared: dict[str, Any] = {name: options.pop(name) for name in SHARED_OPTIONS if name in options}
+        if "history" in shared:
+            shared["history"] = to_history(shared["history"])
         if self.guided is not None:
             shared.setdefault("guided", self.guided)
         if unknown := sorted(set(options) - set(self.options)):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage
 
 from stratagraph import Chunk, Hit, Retrieval
 from stratagraph.records import Metadata, json_native
@@ -17,6 +18,7 @@ OURS = "stratagraph"
 SOURCE = "source"
 CHUNK = "chunk"
 _LISTED = 3
+_ROLES = {"human": "user", "ai": "assistant", "HumanMessageChunk": "user", "AIMessageChunk": "assistant"}
 
 
 def to_chunks(documents: Iterable[Document], id_key: IdKey | None = None) -> list[Chunk]:
@@ -114,6 +116,25 @@ def _listed(documents: Sequence[str]) -> str:
     """The first document ids, and the number of others."""
     more = len(documents) - _LISTED
     return ", ".join(documents[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def to_history(messages: Any) -> Any:
+    """Messages, or pairs of a role and a text, as pairs with the core's roles.
+
+    Messages of other roles (system, tool) are left out. What is neither is left to the core, which names it.
+    """
+    if not isinstance(messages, Iterable) or isinstance(messages, str | bytes | Mapping):
+        return messages
+    turns: list[Any] = []
+    for each in messages:
+        if isinstance(each, BaseMessage):
+            if each.type in _ROLES:
+                turns.append((_ROLES[each.type], str(each.text)))
+        elif isinstance(each, list | tuple) and len(each) == 2 and isinstance(each[0], str):
+            turns.append((_ROLES.get(each[0], each[0]), each[1]))
+        else:
+            turns.append(each)
+    return turns
 
 
 def to_documents(retrieval: Retrieval) -> list[Document]:

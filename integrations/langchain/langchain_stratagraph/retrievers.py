@@ -257,8 +257,9 @@ class MethodRetriever(IndexRetriever):
         """Return a runnable that answers questions in the method's own way; see `stratagraph.Index.answer`.
 
         Its input is a question, or `{"question": ..., "documents": [...]}` with documents retrieved before,
-        for example reranked ones. With documents it does not search. Unless `k` was set, the method decides
-        how many documents an answer rests on.
+        for example reranked ones. With documents it does not search. `"history"` in the input holds the
+        messages before the question. Unless `k` was set, the method decides how many documents an answer
+        rests on.
 
         Parameters
         ----------

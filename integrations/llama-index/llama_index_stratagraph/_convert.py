@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from llama_index.core.llms import ChatMessage
 from llama_index.core.schema import (
     BaseNode,
     MetadataMode,
@@ -28,6 +29,7 @@ from stratagraph.records import Metadata, json_native
 OURS = "stratagraph"
 SOURCE = "source"
 CHUNK = "chunk"
+_ROLES = {"chatbot": "assistant", "model": "assistant", "user": "user", "assistant": "assistant"}
 
 
 def document_id(node: BaseNode) -> str:
@@ -134,6 +136,22 @@ def to_retrieval(question: str, method: str, nodes: Sequence[NodeWithScore]) -> 
         )
         traces.append(known.get("trace", {}))
     return Retrieval(question, method, tuple(hits), tuple(traces))
+
+
+def to_history(messages: Any) -> Any:
+    """Chat messages as pairs of the core's roles and texts, without those of other roles (system, tool).
+
+    Pairs stay as they are; what is neither is left to the core, which names it.
+    """
+    if not isinstance(messages, Iterable) or isinstance(messages, str | bytes | Mapping):
+        return messages
+    turns: list[Any] = []
+    for each in messages:
+        if not isinstance(each, ChatMessage):
+            turns.append(each)
+        elif role := _ROLES.get(each.role.value):
+            turns.append((role, each.content or ""))
+    return turns
 
 
 def to_where(where: Where | None, filters: MetadataFilters | None) -> Where | None:

@@ -9,10 +9,11 @@ import llama_index.core.instrumentation as instrument
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks.base import CallbackManager
 from llama_index.core.constants import DEFAULT_SIMILARITY_TOP_K
+from llama_index.core.memory import BaseMemory
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import MetadataFilters
 
-from llama_index_stratagraph._convert import to_node, to_where
+from llama_index_stratagraph._convert import to_history, to_node, to_where
 from llama_index_stratagraph._updating import UpdatingIndex
 from stratagraph import Index, Retrieval, check_search_options
 from stratagraph.question import View, Where
@@ -43,7 +44,8 @@ class StrataRetriever(BaseRetriever):
     options
         Search options of the method; see `stratagraph.search_options`.
     search
-        Search options that all methods share, such as `rerank`; see `stratagraph.Index.retrieve`.
+        Search options that all methods share, such as `rerank`; see `stratagraph.Index.retrieve`. `history`
+        is a list of chat messages, or a memory of LlamaIndex, which is read at each question.
 
     Attributes
     ----------
@@ -77,11 +79,13 @@ class StrataRetriever(BaseRetriever):
         self.similarity_top_k = similarity_top_k
         self.options = dict(options or {})
         check_search_options(index.method, self.options)
+        shared = dict(search or {})
+        self._history = shared.pop("history", None)
         self._request = {
             "view": view,
             "where": to_where(where, filters),
             "method": index.method,
-            **(search or {}),
+            **shared,
             **self.options,
         }
         self.chosen_only = False
@@ -97,23 +101,26 @@ class StrataRetriever(BaseRetriever):
         """The open index of stratagraph."""
         return self._index.core
 
-    @property
-    def request(self) -> dict[str, Any]:
+    def _requested(self, history: Any) -> dict[str, Any]:
         """Arguments of `Index.retrieve`."""
-        return {"k": self.similarity_top_k, **self._request}
+        return {"k": self.similarity_top_k, **self._request, "history": to_history(history)}
 
     def _shown(self, retrieval: Retrieval) -> Retrieval:
         return retrieval.chosen() if self.chosen_only else retrieval
 
     @dispatcher.span
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        retrieval = self._shown(self.core.retrieve(_question(query_bundle), **self.request))
+        history = self._history.get() if isinstance(self._history, BaseMemory) else self._history
+        found = self.core.retrieve(_question(query_bundle), **self._requested(history))
+        retrieval = self._shown(found)
         held = self._index.docstore.get_nodes(_refs(retrieval), raise_error=False)
         return _nodes(retrieval, held)
 
     @dispatcher.span
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        retrieval = self._shown(await self.core.aretrieve(_question(query_bundle), **self.request))
+        history = await self._history.aget() if isinstance(self._history, BaseMemory) else self._history
+        found = await self.core.aretrieve(_question(query_bundle), **self._requested(history))
+        retrieval = self._shown(found)
         held = await self._index.docstore.aget_nodes(_refs(retrieval), raise_error=False)
         return _nodes(retrieval, held)
 

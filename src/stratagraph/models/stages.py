@@ -13,6 +13,8 @@ _STAGE_OF_TASK = {
     "glean": "extract",
     "answer": "answer",
     "decompose": "answer",
+    "guide": "answer",
+    "standalone": "answer",
     "subquestions": "answer",
     "archrag/filter": "answer",
     "archrag/judge": "answer",

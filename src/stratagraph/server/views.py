@@ -74,8 +74,30 @@ class Asked(BaseModel):
         return {**arguments, "rank": self.rank, **self.options}
 
 
+class Turn(BaseModel):
+    """A turn of a conversation."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    role: Literal["user", "assistant"]
+    text: str = Field(max_length=20_000)
+
+
+History = Annotated[
+    list[Turn],
+    Field(max_length=100, description="The turns before the question, the oldest first."),
+]
+
+
+def pairs(history: Sequence[Turn]) -> list[tuple[str, str]]:
+    """Turns as arguments of `retrieve`."""
+    return [(turn.role, turn.text) for turn in history]
+
+
 class Guided(Asked):
-    """A question whose search the model may guide."""
+    """A question that the model may see: of a conversation, or whose search it guides."""
+
+    history: History = []
 
     guided: bool | Literal["choice", "overview"] | None = Field(
         None,
@@ -85,7 +107,8 @@ class Guided(Asked):
 
     def arguments(self, index: sg.Index) -> dict[str, Any]:
         """As of `Asked`."""
-        return {**super().arguments(index), **({} if self.guided is None else {"guided": self.guided})}
+        given = {} if self.guided is None else {"guided": self.guided}
+        return {**super().arguments(index), **given, "history": pairs(self.history)}
 
 
 class GivenDocument(BaseModel):
@@ -142,6 +165,7 @@ class HitView(BaseModel):
 class Found(BaseModel):
     """The hits of a search, and how a model guided it.
 
+    `question` is the one that was searched for; `standalone` tells how it was made of one of a conversation.
     `seconds` is the search's own time; `cost` is null if a price is unknown.
     """
 
@@ -150,6 +174,7 @@ class Found(BaseModel):
     generation: int
     hits: list[HitView]
     guidance: sg.Guidance | None
+    standalone: sg.Standalone | None
     seconds: float
     usage: sg.Usage
     cost: float | None
@@ -167,6 +192,7 @@ class Found(BaseModel):
                 for number, (hit, trace) in enumerate(zip(found.hits, traces, strict=True), 1)
             ],
             guidance=found.guidance,
+            standalone=found.standalone,
             seconds=found.usage.seconds,
             usage=found.usage,
             cost=found.cost,

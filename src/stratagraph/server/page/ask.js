@@ -7,7 +7,9 @@ import * as reader from "./reader.js";
 
 const SHOWN = 420; // characters of a hit before it is opened
 const NAMES = 10; // to begin with
+const TURNS = 20, LONGEST = 20000; // of a conversation that the server is told
 let root, field, output, settings, running = null, hits = [], selected = -1, kinds = null, names = null, generation = null;
+let turns = [], thread = null; // the conversation, and where its earlier turns are shown
 
 export function start(section, context) {
   root = section;
@@ -22,7 +24,8 @@ export function start(section, context) {
     h("div", { class: "line" }, field, h("button", { class: "primary" }, "Ask")), more);
   output = h("div", { class: "result" });
   names = h("div", { class: "names" });
-  root.replaceChildren(h("div", { class: "hero" }, h("h1", {}, "What do you want to know?"), form, names), output);
+  thread = h("div", { class: "thread" });
+  root.replaceChildren(h("div", { class: "hero" }, h("h1", {}, "What do you want to know?"), form, names), thread, output);
   const index = context.index();
   if (index) changed(index);
   field.focus();
@@ -53,7 +56,7 @@ function select(name, options) {
 const label = (text, control) => h("label", {}, h("span", {}, text), control);
 
 function asked(question) {
-  const body = { question };
+  const body = { question, history: turns.slice(-TURNS) };
   if (settings.method.value) body.method = settings.method.value;
   if (settings.k.value) body.k = Number(settings.k.value);
   if (settings.where.value.trim()) {
@@ -71,6 +74,7 @@ export async function ask(question) {
   running?.abort();
   const mine = running = new AbortController();
   root.classList.add("asked");
+  showThread();
   const parts = skeleton();
   const began = performance.now();
   let text = "";
@@ -79,7 +83,10 @@ export async function ask(question) {
       if (mine.signal.aborted) return;
       if (event === "hits") { showHits(parts, data, (performance.now() - began) / 1000); }
       else if (event === "piece") { text += data.text; showAnswer(parts, text, null); }
-      else if (event === "answer") showAnswer(parts, data.text, data);
+      else if (event === "answer") {
+        showAnswer(parts, data.text, data);
+        turns.push({ role: "user", text: question.slice(0, LONGEST) }, { role: "assistant", text: data.text.slice(0, LONGEST) });
+      }
       else if (event === "error") parts.answer.replaceChildren(h("p", { class: "error" }, data.message));
       else if (event === "graph") showGraph(parts, data);
     }, mine.signal);
@@ -89,16 +96,34 @@ export async function ask(question) {
   parts.answer.removeAttribute("aria-busy");
 }
 
+/* The turns before, and a way to begin anew. */
+function showThread() {
+  const told = turns.filter((turn) => turn.role === "user").map((turn, at) =>
+    h("details", { class: "turn" }, prose("summary", turn.text), prose("p", turns[2 * at + 1].text, { class: "text soft" })));
+  thread.replaceChildren(...told, ...(told.length ? [button("New conversation", begin, { class: "quiet" })] : []));
+}
+
+function begin() {
+  running?.abort();
+  turns = [];
+  showThread();
+  output.replaceChildren();
+  root.classList.remove("asked");
+  field.value = "";
+  field.focus();
+}
+
 function skeleton() {
   const parts = {
     answer: h("div", { class: "answer", "aria-live": "polite", "aria-busy": "true" }, h("p", { class: "soft waiting" }, "Searching…")),
     kinds: h("div", { class: "kinds", role: "group", "aria-label": "Kinds of hits" }),
+    told: h("div", { class: "told soft" }),
     hits: h("ol", { class: "hits" }),
     graph: h("div", { class: "graph", "aria-label": "The graph around the question" }, h("p", { class: "soft waiting" }, "Drawing…")),
     cost: h("p", { class: "soft cost" }),
   };
   output.replaceChildren(
-    h("div", { class: "found" }, parts.answer, parts.cost, parts.kinds, parts.hits),
+    h("div", { class: "found" }, parts.answer, parts.cost, parts.told, parts.kinds, parts.hits),
     h("div", { class: "around" }, parts.graph));
   hits = [];
   selected = -1;
@@ -134,6 +159,7 @@ function showHits(parts, found, waited) {
   hits = found.hits;
   parts.cost.replaceChildren(`${count(hits.length, "hit")} by ${found.method} in ${seconds(found.seconds)}`,
     h("span", { title: "from the question to the hits on this page" }, ` (here after ${seconds(waited)})`));
+  parts.told.replaceChildren(...searchedFor(found));
   const groups = new Map();
   for (const hit of hits) groups.set(kind(hit), (groups.get(kind(hit)) || 0) + 1);
   const chips = [["all", hits.length], ...groups].map(([name, number]) =>
@@ -146,6 +172,14 @@ function showHits(parts, found, waited) {
   parts.kinds.replaceChildren(...(groups.size > 1 ? chips : []));
   parts.hits.replaceChildren(...hits.map(card));
   if (!hits.length) parts.hits.append(h("li", { class: "soft" }, "Nothing was found."));
+}
+
+/* The question that stands for one of a conversation. */
+function searchedFor(found) {
+  const alone = found.standalone;
+  if (!alone) return [];
+  const failed = alone.failed ? ` (the model could not rewrite it: ${alone.failed})` : "";
+  return alone.question === alone.asked && !failed ? [] : [prose("p", `Searched for: ${alone.question}${failed}`)];
 }
 
 const KINDS = { chunk: "passage", summary_entity: "summary entity" };
