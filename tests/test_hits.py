@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import stratagraph as sg
+from stratagraph import demo
 from stratagraph._hits import grouped
 from stratagraph.methods import NAMES
 from stratagraph.results import NOTHING_FOUND, Hit
@@ -111,3 +113,31 @@ def test_min_score_compares_the_cosine_in_every_view(method: str, tmp_path: Path
         with pytest.raises(TypeError, match="from -1 to 1, not 'high'"):
             index.retrieve(question, min_score="high")  # type: ignore[arg-type]
         index.close()
+
+
+@pytest.fixture(scope="module")
+def demo_index() -> Iterator[sg.Index]:
+    with sg.build_index(demo.documents(), NAMES, embedder="hashing", progress=False) as index:
+        yield index
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_a_node_among_passages_says_what_none_of_them_says(demo_index: sg.Index, method: str) -> None:
+    for question in [each.question for each in demo.questions()]:
+        found = demo_index.retrieve(question, 6, method=method)
+        passages = [found_hit.text for found_hit in found if found_hit.kind == "chunk"]
+        own = [found_hit for found_hit in found if found_hit.kind != "chunk"]
+        assert own
+        for each in own:
+            name = str(each.metadata.get("name", ""))
+            assert each.text.removeprefix(name).strip(" :"), "a bare name"
+            assert not any(each.text in passage for passage in passages), question
+
+
+def test_a_hit_of_the_bridge_says_which_step_of_which_path_it_is(demo_index: sg.Index) -> None:
+    found = demo_index.retrieve(demo.questions()[0].question, 20, method="hirag", mode="bridge")
+    steps = [each.metadata for each in found if each.kind == "relation" and "step" in each.metadata]
+    assert steps
+    for told in steps:
+        step = told["step"]
+        assert {*told["ends"]} == {*told["path"][step - 1 : step + 1]}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, Protocol
 
 import numpy as np
@@ -75,8 +76,13 @@ class SnapshotItems:
         if self._excerpts is None or all(origin == Origin.CHUNK for origin, _ in keys):
             return RankedItems(ranking, items)
         rows = [row if origin == Origin.GRAPH else -1 for origin, row in keys]
-        shown, nothing = self._excerpts.shown(items, rows, dropped=self._drop)
-        return RankedItems(ranking, shown, frozenset(place for place, empty in enumerate(nothing) if empty))
+        order = sorted(range(len(keys)), key=lambda place: keys[place][0] != Origin.CHUNK)
+        shown, nothing = self._excerpts.shown(
+            [items[place] for place in order], [rows[place] for place in order], dropped=self._drop
+        )
+        for place, item in zip(order, shown, strict=True):
+            items[place] = item
+        return RankedItems(ranking, items, frozenset(compress(order, nothing)))
 
     def _items(self, origin: Origin, rows: list[int]) -> list[Item]:
         if origin != Origin.CHUNK:
@@ -117,6 +123,22 @@ def grouped(items: Sequence[Item] | Sequence[Hit], without: Collection[int] = ()
             holder = next((other for other in holders if texts[place] in texts[other]), place)
         groups.setdefault(holder, []).append(place)
     return sorted(groups.values(), key=min)
+
+
+def silent(items: Sequence[Item]) -> frozenset[int]:
+    """The places of nodes that say nothing beside the passages among the items.
+
+    Such a node has no words but those of its name, or its text stands in a passage. A relation says at least
+    what is joined.
+    """
+    passages = f" {' | '.join([_words(item.text) for item in items if item.kind == 'chunk'])} "
+    found = set()
+    for place, item in enumerate(items):
+        if item.kind not in ("chunk", "relation"):
+            text = _words(item.text)
+            if text == _words(str(item.extra.get("name", ""))) or f" {text} " in passages:
+                found.add(place)
+    return frozenset(found)
 
 
 def _words(text: str) -> str:
@@ -178,7 +200,7 @@ class HitMaker:
             sources, documents = origins[place]
             if chunk and len(group) == 1:
                 sources, documents = (item.id,), (item.document,)
-            metadata = item.extra if chunk else _metadata(item, user)
+            metadata = item.extra if chunk else _metadata(item, found.ranking.trace[group[0]], user)
             hits.append(
                 Hit(item.id, item.kind, item.level, item.text, score, sources, documents, metadata, item.ref)
             )
@@ -207,9 +229,9 @@ def _joined_trace(group: Sequence[int], found: RankedItems) -> Metadata:
     return {**joined, "repeats": [found.items[place].id for place in group[1:]]}
 
 
-def _metadata(item: Item, user: Any) -> Metadata:
-    """A node's metadata; `source` is the user's, so a relation's entities stand under `ends`."""
-    extra = item.extra
+def _metadata(item: Item, trace: Mapping[str, Any], user: Any) -> Metadata:
+    """A node's metadata and its step of a path; `source` is the user's, so a relation has `ends`."""
+    extra = {**item.extra, **({"path": trace["path"], "step": trace["step"]} if "step" in trace else {})}
     if item.kind == "relation":
         rest = {key: value for key, value in extra.items() if key not in ("source", "target")}
         extra = {"ends": [extra["source"], extra["target"]], **rest}

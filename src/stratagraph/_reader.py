@@ -17,12 +17,12 @@ import numpy as np
 from cachetools import LRUCache
 
 from stratagraph._checks import UNNAMED, blamed, check_method, checked_graph
-from stratagraph._hits import HitMaker, ItemReader, RankedItems, SnapshotItems, grouped
+from stratagraph._hits import HitMaker, ItemReader, RankedItems, SnapshotItems, grouped, silent
 from stratagraph._locks import Lock, cached_property
 from stratagraph.errors import Damaged, MethodMissing
 from stratagraph.kernels.topk import TopK
 from stratagraph.methods import NAMES, get_method, get_way
-from stratagraph.methods.base import Description, Opened, Ranking, Searcher
+from stratagraph.methods.base import Description, Opened, Origin, Ranking, Searcher
 from stratagraph.pipeline.checks import Checks, damage
 from stratagraph.pipeline.drift import DRIFT
 from stratagraph.pipeline.evidence import Background
@@ -30,7 +30,7 @@ from stratagraph.pipeline.excerpts import Excerpts
 from stratagraph.pipeline.filters import compile_where
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.nearest import HnswlibConfig, Nearest
-from stratagraph.pipeline.ranking import interleaved, labelled, taken
+from stratagraph.pipeline.ranking import concatenate, interleaved, labelled, taken
 from stratagraph.pipeline.walk import SIMILAR_PASSAGES, PassageWalk, Provenance, Similar
 from stratagraph.protocols import Vectors
 from stratagraph.question import WALK, Allowed, Mask, Question, Sources, Where
@@ -42,7 +42,7 @@ from stratagraph.store.snapshot import Snapshot
 PASSAGES = "chunks"
 """Name under which the arrays of `Nearest` over the corpus' vectors are kept."""
 MORE = 3
-"""Factor by which more nodes are ranked if some of the first repeat others."""
+"""Nodes for each result that are ranked if some of the first repeat others or say nothing."""
 SAMPLE = 2048
 """Passages of which the similarities to general questions are taken."""
 
@@ -120,7 +120,8 @@ class Answering(ABC):
     def search(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
         """Hits and traces, best first.
 
-        Hits that repeat another are merged into it (`_hits.grouped`), and further results take their places.
+        Hits that repeat another are merged into it (`_hits.grouped`), nodes that say nothing beside the
+        passages are left out (`_hits.silent`), and further results take their places.
         """
         try:
             return self._searched(question)
@@ -135,40 +136,49 @@ class Answering(ABC):
         found = reader.read(self._ranked(question))
         if question.method == WALK or not question.fill:
             return self._hits.all_of(found)
-        groups = grouped(found.items, found.redundant)
-        if len(groups) < question.k <= len(found):  # some repeat others: once more, with others for these
-            found = reader.read(self._ranked(question, MORE))
+        groups = grouped(found.items, found.redundant | silent(found.items))
+        if len(groups) < question.k <= len(found):  # once more, with others for those that were left out
+            passages = sum(item.kind == "chunk" for item in found.items)
+            ranked = self._ranked(question, spare=True)
+            rest = np.flatnonzero(ranked.origin == Origin.CHUNK)[passages:]
+            found = reader.read(taken(ranked, np.setdiff1d(np.arange(len(ranked)), rest)))
             groups = grouped(found.items, self._dropped(found))
+            if len(groups) < question.k:
+                filling = reader.read(taken(ranked, rest))
+                groups += [[len(found) + place] for place in range(len(filling))]
+                ranked = concatenate([found.ranking, filling.ranking])
+                found = RankedItems(ranked, [*found.items, *filling.items])
         return self._hits.of_groups(found, groups, question.k)
 
-    def _ranked(self, question: Question, times: int = 1) -> Ranking:
+    def _ranked(self, question: Question, spare: bool = False) -> Ranking:
         """The walk's passages; with a method its own nodes, among which passages have a share.
 
-        With `times` as many nodes as are needed, spare ones can replace those that repeat a better hit, and
-        passages fill what remains.
+        `spare`: with nodes that can replace those that repeat a better hit or say nothing; passages fill
+        what remains.
         """
         if question.method == WALK:
             return self._passages(question)
         search = self._searcher(question.method).nodes
         if not question.mixed:
-            return search(replace(question, k=times * question.k))
+            return search(replace(question, k=MORE * question.k if spare else question.k))
         written, extractive = get_method(question.method).passages
         share = written if self._written(question.method) else extractive
         passages = labelled(self._passages(question), "passages")
         shown = min(len(passages), math.floor(share * (question.k + 1)))  # as `interleaved` takes them
-        nodes = search(replace(question, k=max(1, times * (question.k - shown))))
+        nodes = search(replace(question, k=MORE * question.k if spare else max(1, question.k - shown)))
         places = np.arange(len(passages))
         parts = (
             taken(passages, places[:shown]),
             labelled(nodes, question.method),
             taken(passages, places[shown:]),
         )
-        return interleaved(parts, [share, 1 - share, 0], question.k if times == 1 else sum(map(len, parts)))
+        return interleaved(parts, [share, 1 - share, 0], sum(map(len, parts)) if spare else question.k)
 
     def _dropped(self, found: RankedItems) -> frozenset[int]:
-        """The places whose text better hits contain, but for the best if those are all of the method's."""
+        """The places of nodes that add nothing, but for the best if those are all of the method's."""
         own = [place for place, item in enumerate(found.items) if item.kind != "chunk"]
-        return found.redundant - {own[0]} if found.redundant.issuperset(own) and own else found.redundant
+        dropped = found.redundant | silent(found.items)
+        return dropped - {own[0]} if dropped.issuperset(own) and own else dropped
 
     def _written(self, method: str) -> bool:
         """Whether a model wrote nodes of a method."""

@@ -179,8 +179,14 @@ def hit_lines(
     for rank in ranks or range(1, len(found) + 1):
         hit = found.hits[rank - 1]
         names = ", ".join(hit.documents[:3]) + (", ..." if len(hit.documents) > 3 else "")
-        yield f"{rank:2}. {hit.score:.3f} {hit.kind} (level {hit.level}) from {names}"
+        yield f"{rank:2}. {hit.score:.3f} {hit.kind} (level {hit.level}) from {names}{_step(hit.metadata)}"
         yield f"    {telling(found.query, hit.text, _SHOWN)}"
+
+
+def _step(metadata: Mapping[str, Any]) -> str:
+    """Which step of which path a hit is, as far as its metadata tells."""
+    path, step = metadata.get("path"), metadata.get("step")
+    return f", step {step} of {' → '.join(path)}" if isinstance(path, list) and step else ""
 
 
 def _guidance_line(guidance: sg.Guidance) -> str:

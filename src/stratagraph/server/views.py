@@ -259,7 +259,8 @@ def reasons(trace: Mapping[str, Any]) -> Iterator[str]:
     if trace.get("part"):
         yield f"{trace['part']} knowledge"
     for path in _paths(trace):
-        yield "path: " + " → ".join(path)
+        step = f"step {trace['step']} of the " if "step" in trace else ""
+        yield f"{step}path: " + " → ".join(path)
     if trace.get("entry"):
         yield f"entry point by {trace['entry']}"
     if isinstance(trace.get("mass"), float):

@@ -23,8 +23,8 @@ HEADINGS = {
 async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: Any) -> Draft:
     """A draft with the numbered hits of each part under its heading, passages last.
 
-    The hits are packed together (`Retrieval.pieces`). A statement of the bridge is followed by its path, a
-    summary entity by the reasons why members on the bridge belong to it.
+    The hits are packed together (`Retrieval.pieces`). A statement of the bridge is followed by its step of
+    its path, a summary entity by the reasons why members on the bridge belong to it.
     """
     parts = [trace.get("part", "passages") for trace in retrieval.trace]
     present = [name for name in HEADINGS if name in parts]
@@ -44,5 +44,7 @@ def _with_bridge(text: str, trace: Metadata) -> str:
     """A text with its path, and the reasons why a summary entity connects its members."""
     reasons = [f"{each['name']}: {each['reason']}" for each in trace.get("members", ()) if each["reason"]]
     path = trace.get("path", ())
-    way = f" (on the path {' - '.join(path)})" if len(path) > 2 else ""
+    way = (
+        f" (step {trace['step']} of the path {' - '.join(path)})" if len(path) > 2 and "step" in trace else ""
+    )
     return f"{text}{way}" + (f" It connects {'; '.join(reasons)}" if reasons else "")

@@ -176,11 +176,12 @@ class BridgeSearcher:
         return found
 
     def _explained(self, found: Ranking, known: Knowledge, question: Question) -> Ranking:
-        """Adds names to the trace: the path of each hit on the bridge, and pairs without a path."""
+        """Adds to the trace which step of which path a hit on the bridge is, and pairs without a path."""
         bridge = known.bridge
         ends_of = [tuple(entry.get("ends", ())) for entry in found.trace]
         explained = question.once(self, "explained", lambda: _explaining(bridge.paths))
-        paths = [explained.get(ends, ends) for ends in ends_of]
+        steps = [explained.get(ends, (ends, 0)) for ends in ends_of]
+        paths = [path for path, _ in steps]
         missing = list(bridge.unreachable[:_REPORTED])
         members = [tuple(entry.get("members", ())) for entry in found.trace]
         wanted = {row for rows in [*paths, *missing, *members, *ends_of] for row in rows}
@@ -188,9 +189,10 @@ class BridgeSearcher:
         nodes |= self._nodes(wanted - nodes.keys())
         names = {row: str(nodes[row].extra["name"]) for row in wanted}
         trace = []
-        for entry, ends, path, own in zip(found.trace, ends_of, paths, members, strict=True):
+        for entry, ends, (path, step), own in zip(found.trace, ends_of, steps, members, strict=True):
             shown = {key: value for key, value in entry.items() if key not in ("ends", "members")}
             shown |= {"path": [names[row] for row in path]} if path else {}
+            shown |= {"step": step} if step else {}
             entries = _belonging(nodes[ends[0]], [nodes[row] for row in own]) if own else []
             trace.append(shown | ({"members": entries} if entries else {}))
         if trace and bridge.keys:
@@ -216,13 +218,17 @@ def _belonging(summary: Node, members: Sequence[Node]) -> list[Metadata]:
     return sorted(found, key=lambda entry: -float(entry["strength"]))
 
 
-def _explaining(paths: Sequence[Sequence[int]]) -> dict[tuple[int, ...], Sequence[int]]:
-    """The first path of each step, with the lower end first, and of each entity."""
-    found: dict[tuple[int, ...], Sequence[int]] = {}
+def _explaining(paths: Sequence[Sequence[int]]) -> dict[tuple[int, ...], tuple[Sequence[int], int]]:
+    """The first path of each pair of neighbours, the lower first, and of each entity, with its step.
+
+    Steps count from 1; an entity has that which leads to it, the first of a path has 1.
+    """
+    found: dict[tuple[int, ...], tuple[Sequence[int], int]] = {}
     for path in paths:
-        steps = ((min(step), max(step)) for step in pairwise(path))
-        for ends in (*steps, *((row,) for row in path)):
-            found.setdefault(ends, path)
+        for step, ends in enumerate(pairwise(path), 1):
+            found.setdefault((min(ends), max(ends)), (path, step))
+        for place, row in enumerate(path):
+            found.setdefault((row,), (path, max(1, place)))
     return found
 
 
