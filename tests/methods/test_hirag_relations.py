@@ -14,7 +14,7 @@ import stratagraph as sg
 from stratagraph.methods.hirag.clusters import KnownClusters
 from stratagraph.methods.hirag.communities import Edges
 from stratagraph.methods.hirag.entities import MemberRelations
-from stratagraph.methods.hirag.naming import Belonging, Summary, answered, parse_summary
+from stratagraph.methods.hirag.naming import Belonging, Summary, parse_summary, proposed
 from stratagraph.testing.contract import assert_equal_states, documents, state
 from tests.methods.hirag import SMALL, Answering, build, stored
 
@@ -107,10 +107,10 @@ def test_what_an_update_takes_over_unread_is_what_it_would_make(monkeypatch: pyt
 
 def test_relations_that_cannot_be_read_do_not_cost_the_summary() -> None:
     answer = {"name": "crafts", "members": [{"reason": "no name"}, {"name": "Loom", "strength": -1}, "?"]}
-    (found,) = answered("c", 1, parse_summary(json.dumps({"entities": [answer]})), {"loom": "id"})
+    (found,) = proposed("c", 1, parse_summary(json.dumps({"entities": [answer]})), {"loom": "id"})
     assert (found.name, found.members) == ("crafts", {"id": Belonging("", 0.0)})
     answer["members"] = [{"name": "Loom", "reason": "", "strength": 99}, {"name": "LOOM", "reason": "again"}]
-    (found,) = answered("c", 1, parse_summary(json.dumps({"entities": [answer]})), {"loom": "id"})
+    (found,) = proposed("c", 1, parse_summary(json.dumps({"entities": [answer]})), {"loom": "id"})
     assert found.members == {"id": Belonging("", 10.0)}
 
 

@@ -19,7 +19,16 @@ from pydantic.fields import FieldInfo
 
 from stratagraph.errors import ParseFailed
 
-__all__ = ["JsonParser", "Parser", "delimited_records", "is_refusal", "json_as", "plain_text", "read_json"]
+__all__ = [
+    "JsonParser",
+    "Parser",
+    "delimited_records",
+    "is_refusal",
+    "json_as",
+    "plain_text",
+    "read_json",
+    "readable",
+]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -206,6 +215,21 @@ def _too_deep(text: str) -> bool:
         if depth > _DEEPEST:
             return True
     return False
+
+
+def readable(given: Any, read: Callable[[Any], T], *, least: int = 1) -> T:
+    """What `read` makes of a list, without the entries that it refuses: they do not cost the others.
+
+    For pydantic's validators in mode `wrap`. Raises `ValidationError` if fewer than `least` entries are left.
+    """
+    try:
+        return read(given)
+    except ValidationError as error:
+        wrong = {detail["loc"][0] for detail in error.errors() if detail["loc"]}
+        kept = [each for place, each in enumerate(given) if place not in wrong] if wrong else []
+        if len(kept) < least:
+            raise
+        return read(kept)
 
 
 def json_as(model: type[M]) -> JsonParser[M]:

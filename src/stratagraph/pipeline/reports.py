@@ -6,7 +6,7 @@ By the model where there is one, with the prompt of HiRAG or ArchRAG; else of th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
@@ -19,13 +19,12 @@ from stratagraph.models.structured import json_as
 from stratagraph.models.task import block
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.summarize import (
-    EXTRACTIVE,
-    FAILED,
     MEMBER_TOKENS,
     MODEL,
     Group,
+    Summary,
+    answered,
     bounded,
-    extractive_summaries,
     first_words,
     words_for,
 )
@@ -140,18 +139,16 @@ async def write_reports(
     context_tokens
         Tokens of the texts of one group that a prompt shows, at most.
     """
-    held = list(groups)
-    if not gate.has_llm:
-        return await _extractive(held, max_tokens, gate, EXTRACTIVE)
     long = form == "findings"
     task: Task[Any] = findings_task(max_tokens) if long else report_task(prompt, max_tokens)
-    items = list(_items(held, max_tokens, context_tokens, gate, numbered=long))
-    answers = await gate.map(task, items)
-    failed = [group for group, answer in zip(held, answers, strict=True) if answer is None]
-    extractive = iter(await _extractive(failed, max_tokens, gate, FAILED))
+    items = _items(groups, max_tokens, context_tokens, gate, numbered=long) if gate.has_llm else []
+    answers = await answered(task, items, [group.texts for group in groups], max_tokens, gate)
+    words = [int(item.values["words"]) for item in items] or [0] * len(groups)
     return [
-        next(extractive) if answer is None else _written(answer, group, int(item.values["words"]), gate)
-        for group, answer, item in zip(held, answers, items, strict=True)
+        CommunityReport(group.item, answer.text, answer.by)
+        if isinstance(answer, Summary)
+        else _written(answer, group, most, gate)
+        for group, answer, most in zip(groups, answers, words, strict=True)
     ]
 
 
@@ -190,11 +187,6 @@ def _written(answer: ReportSchema, group: Group, words: int, gate: Gate) -> Comm
     return CommunityReport(answer.title[:_LONGEST_TITLE], summary, MODEL, tuple(findings))
 
 
-async def _extractive(groups: Sequence[Group], max_tokens: int, gate: Gate, by: str) -> list[CommunityReport]:
-    texts = await extractive_summaries((group.texts for group in groups), max_tokens, gate)
-    return [CommunityReport(group.item, text, by) for group, text in zip(groups, texts, strict=True)]
-
-
 def joined_members(
     texts: Sequence[str], max_tokens: int, count_tokens: CountTokens, *, numbered: bool = False
 ) -> tuple[str, int]:
@@ -220,11 +212,13 @@ def joined_members(
 
 def _items(
     groups: Sequence[Group], max_tokens: int, context_tokens: int, gate: Gate, *, numbered: bool
-) -> Iterator[CallItem]:
+) -> list[CallItem]:
+    items = []
     for group in groups:
         members, shown = joined_members(group.texts, context_tokens, gate.count_tokens, numbered=numbered)
         words = str(words_for(max_tokens, 0 if numbered else shown))  # findings have room of their own
-        yield CallItem({"members": members, "words": words}, group.item, group.sources)
+        items.append(CallItem({"members": members, "words": words}, group.item, group.sources))
+    return items
 
 
 def _placeholder(values: Mapping[str, str]) -> ReportSchema:

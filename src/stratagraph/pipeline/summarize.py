@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from stratagraph.models.task import block
 from stratagraph.pipeline.headings import is_byline, statements
 from stratagraph.protocols import CountTokens, Rows, Vectors
 
+T = TypeVar("T")
 MODEL, EXTRACTIVE, FAILED = "model", "extractive", "failed"
 """Who made a text, as it is kept in `extra["by"]`: `FAILED` is extractive too, since the model failed."""
 
@@ -39,13 +40,15 @@ _AT_ONCE = 32  # groups: some 10 ms of work
 class Group:
     """What one summary is made of.
 
-    `sources` are ids of the chunks below it, `members` the ids of the members that each text is about.
+    `item` names it. `sources` are ids of the chunks below it, `members` the ids of the members that each text
+    is about. `ranked` are the texts in the order in which a prompt shows them, if that is another.
     """
 
     item: str
     texts: Sequence[str]
     sources: Sequence[str]
     members: Sequence[Sequence[str]] = ()
+    ranked: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,11 @@ class Summary:
 
     text: str
     by: str
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """What a node keeps of it beside the text."""
+        return {"by": self.by}
 
 
 def summary_task(prompt: Prompt, max_tokens: int) -> Task[str]:
@@ -117,20 +125,34 @@ async def summarize(groups: Iterable[Group], gate: Gate, *, prompt: Prompt, max_
     Extractive without a model (`extractive_summary`), and where the model fails; the failure is in the gate's
     list.
     """
-    held = list(groups)
-    if not gate.has_llm:
-        texts = await extractive_summaries((group.texts for group in held), max_tokens, gate)
-        return [Summary(text, EXTRACTIVE) for text in texts]
-    task = summary_task(prompt, max_tokens)
-    answers = await gate.map(task, list(_items(held, gate.count_tokens, max_tokens)))
-    failed = [group.texts for group, answer in zip(held, answers, strict=True) if answer is None]
-    extracts = iter(await extractive_summaries(failed, max_tokens, gate))
+    held, task = list(groups), summary_task(prompt, max_tokens)
+    items = _items(held, gate.count_tokens, max_tokens)
+    answers = await answered(task, items, [group.texts for group in held], max_tokens, gate)
     return [
-        Summary(next(extracts), FAILED)
-        if answer is None
-        else Summary(bounded(answer, words_for(max_tokens, len(group.texts)), gate.count_tokens), MODEL)
+        answer if isinstance(answer, Summary) else written(answer, group, max_tokens, gate.count_tokens)
         for group, answer in zip(held, answers, strict=True)
     ]
+
+
+def written(answer: str, group: Group, max_tokens: int, count_tokens: CountTokens) -> Summary:
+    """A model's summary of a group, without what is more than twice too long."""
+    return Summary(bounded(answer, words_for(max_tokens, len(group.texts)), count_tokens), MODEL)
+
+
+async def answered(
+    task: Task[T], items: Iterable[CallItem], texts: Sequence[Sequence[str]], max_tokens: int, gate: Gate
+) -> list[T | Summary]:
+    """The model's answer to each item; where there is no model, or it fails, a summary of the item's texts.
+
+    Failures are in the gate's list. Without a model, `items` are not iterated over.
+    """
+    answers: list[T | None] = [None] * len(texts)
+    if gate.has_llm and texts:
+        answers = await gate.map(task, list(items))
+    by = FAILED if gate.has_llm else EXTRACTIVE
+    without = [own for own, answer in zip(texts, answers, strict=True) if answer is None]
+    extracts = iter(await extractive_summaries(without, max_tokens, gate))
+    return [Summary(next(extracts), by) if answer is None else answer for answer in answers]
 
 
 async def extractive_summaries(groups: Iterable[Sequence[str]], max_tokens: int, gate: Gate) -> list[str]:

@@ -7,20 +7,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
 
 from stratagraph._packing import Piece, joined
 from stratagraph._sentences import clip, whole_sentences
 from stratagraph.methods.archrag.config import ArchRAGOptions, Merge
 from stratagraph.models.gate import CallItem, Gate, Prompt, Task
-from stratagraph.models.structured import json_as
+from stratagraph.models.structured import json_as, readable
 from stratagraph.pipeline.answer import Draft
 from stratagraph.pipeline.answer import compose as compose_directly
 from stratagraph.pipeline.prompts import load_prompt
@@ -66,17 +59,8 @@ class AnalysisSchema(BaseModel):
     @field_validator("points", mode="wrap")
     @classmethod
     def _readable(cls, given: Any, read: ValidatorFunctionWrapHandler) -> Any:
-        """Drop the points that cannot be read, if there are others."""
-        try:
-            return read(given)
-        except ValidationError as error:
-            if not isinstance(given, list):
-                raise
-            wrong = {detail["loc"][0] for detail in error.errors()}
-            kept = [point for place, point in enumerate(given) if place not in wrong]
-            if not kept:
-                raise
-            return read(kept)
+        """Drops the points that cannot be read, if there are others."""
+        return readable(given, read)
 
 
 _POINTS = [PointSchema(description="fact " * 25, score=50, sources=[1])] * 5

@@ -8,7 +8,7 @@ fewer entities than two clusters need, or where the next one is hardly smaller (
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +21,10 @@ from stratagraph.methods.hirag.clusters import Clusters, KnownClusters, Previous
 from stratagraph.methods.hirag.entities import BuildContext, Entities
 from stratagraph.methods.hirag.naming import (
     Summary,
-    answered,
     cluster_name,
     members_named,
     prompt_values,
+    proposed,
     summary_task,
 )
 from stratagraph.methods.hirag.summary_entities import (
@@ -38,7 +38,8 @@ from stratagraph.methods.hirag.summary_entities import (
 from stratagraph.models.gate import CallItem
 from stratagraph.pipeline.carryover import Keys, derived_id, lookup
 from stratagraph.pipeline.drift import Drift
-from stratagraph.pipeline.summarize import EXTRACTIVE, FAILED, extractive_summaries
+from stratagraph.pipeline.summarize import Summary as Extract
+from stratagraph.pipeline.summarize import answered
 from stratagraph.protocols import Rows, Stored, Vectors
 
 LEAST_SHRINKAGE = 0.9
@@ -163,20 +164,22 @@ class _LayerSummarizer:
     async def _made(
         self, groups: Groups, missing: Sequence[int], types: Sequence[str]
     ) -> dict[int, list[Summary]]:
-        gate, config = self._context.gate, self._context.config
-        if not gate.has_llm:
-            self._entities.complete = False
-            return await self._extracted(groups, missing, EXTRACTIVE)
+        """The summary entities of some clusters; extractive ones are named by central members."""
+        entities, config = self._entities, self._context.config
         task = summary_task(config.summary_tokens, config.cluster_size)
-        answers = await gate.map(task, [self._item(groups.of(place), types) for place in missing])
-        failed = [place for place, answer in zip(missing, answers, strict=True) if answer is None]
-        made = await self._extracted(groups, failed, FAILED) if failed else {}
+        items = (self._item(groups.of(place), types) for place in missing)
+        texts = [[entities.node(row).text for row in groups.of(place)] for place in missing]
+        answers = await answered(task, items, texts, config.summary_tokens, self._context.gate)
+        made = {}
         for place, answer in zip(missing, answers, strict=True):
-            if answer is not None:
-                nodes = [self._entities.node(row) for row in reversed(groups.of(place))]
-                members = {str(node.extra["name"]): node.id for node in nodes}
-                made[place] = answered(id_of(groups.ids[place]), self._level, answer, members)
-        self._entities.complete &= not failed
+            rows, cluster = groups.of(place), id_of(groups.ids[place])
+            if isinstance(answer, Extract):
+                entities.complete = False
+                name = self._central_name(rows)
+                made[place] = [Summary(cluster, self._level, name, "", answer.text, answer.by)]
+            else:
+                members = {entities.name(row): entities.node(row).id for row in reversed(rows)}
+                made[place] = proposed(cluster, self._level, answer, members)
         return made
 
     def _item(self, members: Sequence[int], types: Sequence[str]) -> CallItem:
@@ -185,22 +188,6 @@ class _LayerSummarizer:
         values = prompt_values(texts, types, tokens, gate.count_tokens)
         names = ", ".join(self._entities.name(row) for row in members[:3])
         return CallItem(values, names, self._context.corpus.ids(self._entities.sources_of(members)))
-
-    async def _extracted(self, groups: Groups, missing: Sequence[int], by: str) -> dict[int, list[Summary]]:
-        """Summary entities without a model: named by central members, described by the members' sentences."""
-        tokens, gate = self._context.config.summary_tokens, self._context.gate
-        names: list[str] = []
-
-        def texts() -> Iterator[list[str]]:
-            for place in missing:  # clusters are named while workers describe the clusters before
-                names.append(self._central_name(groups.of(place)))
-                yield [self._entities.node(row).text for row in groups.of(place)]
-
-        described = await extractive_summaries(texts(), tokens, gate)
-        return {
-            place: [Summary(id_of(groups.ids[place]), self._level, name, "", text, by)]
-            for place, name, text in zip(missing, names, described, strict=True)
-        }
 
     def _central_name(self, rows: Sequence[int]) -> str:
         """A name made of central members' names; a member that is itself named so gives its first name."""

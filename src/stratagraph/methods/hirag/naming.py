@@ -9,19 +9,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
 
 from stratagraph.errors import ParseFailed
 from stratagraph.methods.hirag.config import META_TYPES
 from stratagraph.models.gate import Task
-from stratagraph.models.structured import json_as
+from stratagraph.models.structured import json_as, readable
 from stratagraph.pipeline.checks import damage
 from stratagraph.pipeline.names.index import canonical, words
 from stratagraph.pipeline.names.spelling import telling
@@ -69,12 +62,7 @@ class _Entity(BaseModel):
     @classmethod
     def _readable(cls, given: Any, read: ValidatorFunctionWrapHandler) -> Any:
         """Drops relations that cannot be read, so that they do not cost the summary."""
-        try:
-            return read(given)
-        except ValidationError as error:
-            wrong = {detail["loc"][0] for detail in error.errors() if detail["loc"]}
-            kept = [each for at, each in enumerate(given) if at not in wrong] if wrong else []
-            return read(kept)
+        return readable(given, read, least=0)
 
 
 class SummarySchema(BaseModel):
@@ -193,7 +181,7 @@ def _placeholder(values: Mapping[str, str]) -> SummarySchema:
     )
 
 
-def answered(cluster: str, level: int, answer: SummarySchema, ids: Mapping[str, str]) -> list[Summary]:
+def proposed(cluster: str, level: int, answer: SummarySchema, ids: Mapping[str, str]) -> list[Summary]:
     """The summary entities of a model's answer about a cluster; `ids` are its members' ids by name."""
     known = {canonical(name): identity for name, identity in ids.items()}
     return [

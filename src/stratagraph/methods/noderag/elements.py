@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
 
 from stratagraph.methods.noderag.communities import Community
 from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.methods.noderag.inputs import BuildInputs
 from stratagraph.models.gate import CallItem, Gate, Task
-from stratagraph.models.structured import json_as
+from stratagraph.models.structured import json_as, readable
 from stratagraph.pipeline.carryover import CarryOver
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.summarize import (
-    EXTRACTIVE,
-    FAILED,
     MODEL,
+    Summary,
+    answered,
     bounded,
-    extractive_summaries,
     first_words,
     fitted,
     words_for,
@@ -35,6 +34,8 @@ LONGEST_TITLE = 120
 class ElementSchema(BaseModel):
     """One insight about a community."""
 
+    model_config = ConfigDict(str_strip_whitespace=True)
+
     title: str = Field(default="", description="A few words that someone would search for")
     text: str = Field(min_length=1, description="What there is to know, understandable by itself")
 
@@ -43,6 +44,12 @@ class ElementsSchema(BaseModel):
     """What a model answers about a community."""
 
     elements: list[ElementSchema] = Field(min_length=1)
+
+    @field_validator("elements", mode="wrap")
+    @classmethod
+    def _readable(cls, given: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        """Drops the elements without a text, if there are others."""
+        return readable(given, read)
 
 
 class Element(NamedTuple):
@@ -70,17 +77,11 @@ async def write_elements(
     insights = _known_insights(found, carry, config)
     missing = [each for each in found if each.digest not in insights]
     with gate.stage(STAGE, len(missing)):
-        answers: list[ElementsSchema | None] = [None] * len(missing)
-        if gate.has_llm and missing:
-            items = [_item(each, inputs, gate, config) for each in missing]
-            answers = await gate.map(_task(config), items)
-        written = [
-            list(_written(each, answer, gate, config)) for each, answer in zip(missing, answers, strict=True)
-        ]
-        failed = [each.texts for each, own in zip(missing, written, strict=True) if not own]
-        extracts = iter(await extractive_summaries(failed, config.element_tokens, gate))
-        for each, own in zip(missing, written, strict=True):
-            insights[each.digest] = own or [_extract(each, next(extracts), gate)]
+        items = (_item(each, inputs, gate, config) for each in missing)
+        texts = [each.texts for each in missing]
+        answers = await answered(_task(config), items, texts, config.element_tokens, gate)
+        for each, answer in zip(missing, answers, strict=True):
+            insights[each.digest] = _insights(each, answer, gate, config)
     return [element for each in found for element in _elements(each, insights[each.digest], inputs)]
 
 
@@ -129,21 +130,22 @@ def _item(each: Community, inputs: BuildInputs, gate: Gate, config: NodeRAGConfi
     return CallItem(values, values["names"] or each.members[0], sources)
 
 
-def _extract(each: Community, text: str, gate: Gate) -> _Insight:
+def _insights(
+    each: Community, answer: ElementsSchema | Summary, gate: Gate, config: NodeRAGConfig
+) -> list[_Insight]:
+    """The model's elements, at most as many as were asked for, or the extractive one."""
     title = ", ".join(each.names)
-    return _Insight(title, text or title, FAILED if gate.has_llm else EXTRACTIVE)
-
-
-def _written(
-    each: Community, answer: ElementsSchema | None, gate: Gate, config: NodeRAGConfig
-) -> Iterator[_Insight]:
-    """The model's elements that have text, at most as many as were asked for."""
-    elements = [] if answer is None else [element for element in answer.elements if element.text.strip()]
-    for element in elements[: config.elements]:
-        own = " ".join(element.title.split())[:LONGEST_TITLE]
-        words = words_for(config.element_tokens, len(each.texts))
-        text = bounded(element.text.strip(), words, gate.count_tokens)
-        yield _Insight(own or ", ".join(each.names), text, MODEL)
+    if isinstance(answer, Summary):
+        return [_Insight(title, answer.text or title, answer.by)]
+    words = words_for(config.element_tokens, len(each.texts))
+    return [
+        _Insight(
+            " ".join(element.title.split())[:LONGEST_TITLE] or title,
+            bounded(element.text, words, gate.count_tokens),
+            MODEL,
+        )
+        for element in answer.elements[: config.elements]
+    ]
 
 
 def _elements(each: Community, insights: Sequence[_Insight], inputs: BuildInputs) -> Iterator[Element]:
