@@ -42,6 +42,7 @@ from stratagraph.errors import Damaged, EmbedderMismatch, SettingsConflict, Vect
 from stratagraph.kernels.knn import require_hnswlib
 from stratagraph.loaders import FileDocuments
 from stratagraph.methods import NAMES, get_method
+from stratagraph.methods.groups import GroupBuilder
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.log import logger
 from stratagraph.pipeline.before import Before
@@ -310,14 +311,12 @@ class _Update:
 
     async def _build_method(self, name: str) -> None:
         with self._booked(name):
-            built = await get_method(name).build(
-                self._staging,
-                self._graph(),
-                self._gate,
-                config=self._config.method(name),
-                previous=self._previous(name),
-                regroup=self._change.operation == REGROUP and name in self._change.methods,
+            config, previous = self._config.method(name), self._previous(name)
+            regroup = self._change.operation == REGROUP and name in self._change.methods
+            builder = GroupBuilder(
+                self._staging, self._graph(), self._gate, config, previous, regroup=regroup
             )
+            built = await get_method(name).build(builder)
         await self._put(name, built)
 
     def _graph(self) -> Graph:

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 import stratagraph as sg
+from stratagraph.methods.groups import GroupBuilder
 from stratagraph.methods.hirag.communities import CommunityWriter
 from stratagraph.methods.noderag.attributes import statement_lists
 from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.methods.noderag.heterograph import stating_units
 from stratagraph.methods.noderag.inputs import BuildInputs
+from stratagraph.models.gate import ModelGate
 from stratagraph.pipeline.graph import Graph
 from stratagraph.records import EntityMention, Extraction, RelationMention, SemanticUnit
 from stratagraph.testing import FakeEmbedder
@@ -215,9 +217,10 @@ def hub(guests: int) -> Given:
 def statements_on_ada(given: Given, most: int) -> list[str]:
     snapshot = snapshot_of(built("noderag", given))
     graph = Graph(snapshot.part("graph"))
-    inputs = BuildInputs.read(snapshot, graph, None)
+    builder = GroupBuilder(snapshot, graph, ModelGate(None, None), NodeRAGConfig(statements=most), None)
+    inputs = BuildInputs.read(builder)
     (ada,) = graph.stored.rows(["ada"]).values()
-    lists = statement_lists(inputs, np.array([ada]), stating_units(graph), NodeRAGConfig(statements=most))
+    lists = statement_lists(inputs, np.array([ada]), stating_units(graph))
     return [inputs.texts([row])[row] for row in lists[1][1:].tolist()]
 
 

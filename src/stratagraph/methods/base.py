@@ -7,13 +7,13 @@ the same members have the same id and are taken over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from stratagraph.models.gate import Gate
+from stratagraph.methods.groups import GroupBuilder
 from stratagraph.pipeline.answer import Compose, compose
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.nearest import HnswlibConfig, Nearest
@@ -100,26 +100,8 @@ class Searcher(Protocol):
         ...
 
 
-class Build(Protocol):
-    """Index a corpus; nodes, texts and vectors that `previous` has of the same members are taken over.
-
-    With `regroup`, communities and clusters are made as if there were no `previous`.
-    """
-
-    async def __call__(
-        self,
-        corpus: Corpus,
-        graph: Graph,
-        gate: Gate,
-        *,
-        config: Any,
-        previous: Stored | None,
-        regroup: bool = False,
-    ) -> Built:
-        """Build the nodes and arrays."""
-        ...
-
-
+Build = Callable[[GroupBuilder[Any]], Awaitable[Built]]
+"""Indexes a corpus. Nodes, texts and vectors that the previous index has of the same members stay."""
 Check = Callable[[Mapping[str, NDArray[Any]], Graph, int, int], None]
 """Checks that arrays fit each other, the graph, and a corpus of so many chunks and dimensions.
 

@@ -104,7 +104,7 @@ class CommunityReport:
 
 
 def carried(node: Node) -> dict[str, Any]:
-    """What a node keeps of its report when it is taken over."""
+    """What a node keeps of its report, or of any other text, when it is taken over."""
     return {key: node.extra[key] for key in ("title", "by", "findings") if key in node.extra}
 
 

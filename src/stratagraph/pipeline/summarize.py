@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
@@ -119,24 +119,28 @@ def even_limit(costs: Sequence[int], total: int) -> int:
     return max(costs, default=0)
 
 
-async def summarize(groups: Iterable[Group], gate: Gate, *, prompt: Prompt, max_tokens: int) -> list[Summary]:
+async def summarize(
+    groups: Sequence[Group],
+    gate: Gate,
+    *,
+    prompt: Prompt,
+    max_tokens: int,
+    item: Callable[[Group], CallItem] | None = None,
+) -> list[Summary]:
     """One summary per group, in order.
 
     Extractive without a model (`extractive_summary`), and where the model fails; the failure is in the gate's
-    list.
+    list. `item` gives what the prompt needs, if that is other than `passages` and `words`.
     """
-    held, task = list(groups), summary_task(prompt, max_tokens)
-    items = _items(held, gate.count_tokens, max_tokens)
-    answers = await answered(task, items, [group.texts for group in held], max_tokens, gate)
+    items = map(item or partial(_item, max_tokens=max_tokens, count_tokens=gate.count_tokens), groups)
+    texts = [group.texts for group in groups]
+    answers = await answered(summary_task(prompt, max_tokens), items, texts, max_tokens, gate)
     return [
-        answer if isinstance(answer, Summary) else written(answer, group, max_tokens, gate.count_tokens)
-        for group, answer in zip(held, answers, strict=True)
+        Summary(answer.text or group.item, answer.by)
+        if isinstance(answer, Summary)
+        else Summary(bounded(answer, words_for(max_tokens, len(group.texts)), gate.count_tokens), MODEL)
+        for group, answer in zip(groups, answers, strict=True)
     ]
-
-
-def written(answer: str, group: Group, max_tokens: int, count_tokens: CountTokens) -> Summary:
-    """A model's summary of a group, without what is more than twice too long."""
-    return Summary(bounded(answer, words_for(max_tokens, len(group.texts)), count_tokens), MODEL)
 
 
 async def answered(
@@ -192,12 +196,11 @@ def _summaries(
     return [extractive_summary(texts, max_tokens, count_tokens, memory) for texts in groups]
 
 
-def _items(groups: Sequence[Group], count_tokens: CountTokens, max_tokens: int) -> Iterator[CallItem]:
-    for group in groups:
-        shown = [text for text in fitted(group.texts, MEMBER_TOKENS, count_tokens) if text]
-        passages = "\n\n".join(block("passage", text) for text in shown)
-        values = {"passages": passages, "words": str(words_for(max_tokens, len(shown)))}
-        yield CallItem(values=values, item=group.item, sources=group.sources)
+def _item(group: Group, max_tokens: int, count_tokens: CountTokens) -> CallItem:
+    shown = [text for text in fitted(group.texts, MEMBER_TOKENS, count_tokens) if text]
+    passages = "\n\n".join(block("passage", text) for text in shown)
+    values = {"passages": passages, "words": str(words_for(max_tokens, len(shown)))}
+    return CallItem(values=values, item=group.item, sources=group.sources)
 
 
 def extractive_summary(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stratagraph._memory import release
 from stratagraph.kernels.augment import Known
 from stratagraph.kernels.hamming import native_available
-from stratagraph.methods.archrag.communities import CommunityWriter, Unchanged, Written, unchanged_arrays
+from stratagraph.methods.archrag.communities import Communities, write_communities
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.archrag.index import CHANGES, ZEROS, Neighbours, index_arrays, opened
 from stratagraph.methods.archrag.levels import (
@@ -26,12 +26,9 @@ from stratagraph.methods.archrag.levels import (
     partition,
 )
 from stratagraph.methods.archrag.ranking import calibration_arrays
-from stratagraph.methods.base import Built, Corpus, Graph, Stored
-from stratagraph.models.gate import Gate
-from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS, Keys
-from stratagraph.pipeline.kept_nodes import BY_MODEL, joined, stored_vectors
+from stratagraph.methods.base import Built, Graph, Stored
+from stratagraph.methods.groups import GroupBuilder
 from stratagraph.protocols import Rows, Vectors
-from stratagraph.records import Carried
 
 RECIPE = "recipe"
 """Name of the array that holds the fingerprint of the recipe by which the communities were made."""
@@ -44,29 +41,19 @@ _MANY, _MANY_COMPARED = 4, 16
 through the previous index, the second for comparisons with all nodes."""
 
 
-async def build(
-    corpus: Corpus,
-    graph: Graph,
-    gate: Gate,
-    *,
-    config: ArchRAGConfig,
-    previous: Stored | None,
-    regroup: bool = False,
-) -> Built:
+async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
     """Build the hierarchy over the graph of a corpus.
 
-    An update starts from the communities of a `previous` index of the same recipe: only new entities and
+    An update starts from the communities of a previous index of the same recipe: only new entities and
     those with other neighbours may move. A level is clustered anew if too much is new, if it would hardly
-    shrink, if its partition has drifted (`pipeline.drift`), or with `regroup`. Edges of similarity are found
+    shrink, if its partition has drifted (`pipeline.drift`), or to regroup. Edges of similarity are found
     anew after more changes (`drift.ANEW_SHARE`). Reports on the same members and texts are taken over.
     """
-    threads = os.cpu_count() or 1
-    recipe = Recipe(config, threads)
+    graph, config, previous, grouped = builder.graph, builder.config, builder.previous, builder.grouped
+    recipe = Recipe(config, os.cpu_count() or 1)
     entities = await asyncio.to_thread(EntityKeys.carried, graph, previous)
-    same = previous is not None and not regroup and int(previous.arrays[RECIPE][0]) == recipe.fingerprint
-    warm_start = await asyncio.to_thread(WarmStart, entities, previous if same else None)
-    writer = CommunityWriter(corpus, gate, previous, config)
-    unchanged = Unchanged(graph, gate, previous, config)
+    same = grouped is not None and int(grouped.arrays[RECIPE][0]) == recipe.fingerprint
+    warm_start = await asyncio.to_thread(WarmStart, entities, grouped if same else None)
     level, hierarchy = entity_level(graph), _Hierarchy(graph.entities)
     while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:
         lapsed = warm_start.drift.lapsed
@@ -77,20 +64,16 @@ async def build(
         if previous is None:
             await asyncio.to_thread(release)
         warm_start.ascend(found.labels, found.count)
-        with gate.stage(f"report level {level.number + 1}", found.joined):
-            known = await asyncio.to_thread(unchanged.rows, level, found)
-            written = await writer.write(level, found, known)
+        with builder.gate.stage(f"report level {level.number + 1}", found.joined):
+            written = await write_communities(builder, level, found)
         hierarchy.add(written, found)
         level = written.level(level.number + 1, found)
-    linked = None if regroup else previous
-    arrays = await asyncio.to_thread(_arrays, corpus, graph, config, hierarchy, threads, previous, linked)
-    arrays |= (
+    arrays = (
         entities.arrays(hierarchy.parents()[0])
         | warm_start.drift.arrays()
-        | unchanged_arrays([each.by_model() for each in hierarchy.levels], config)
         | {RECIPE: np.array([recipe.fingerprint], np.uint64)}
     )
-    return Built(hierarchy.nodes(), arrays, complete=bool(arrays[BY_MODEL].all()))
+    return await asyncio.to_thread(_built, builder, hierarchy, recipe.threads, arrays)
 
 
 def layer_vectors(
@@ -166,13 +149,13 @@ class _Hierarchy:
     """The levels made so far."""
 
     def __init__(self, entities: int) -> None:
-        self.levels: list[Written] = []
+        self.levels: list[Communities] = []
         self.partitions: list[Partition] = []
         self.starts: list[int] = []
         self._size = 0
         self._parents = [np.full(entities, -1, np.int64)]
 
-    def add(self, written: Written, found: Partition) -> None:
+    def add(self, written: Communities, found: Partition) -> None:
         """The communities of the next level."""
         self.starts.append(self._size)
         self._parents[-1] = found.labels + self._size
@@ -180,10 +163,6 @@ class _Hierarchy:
         self._size += found.count
         self.levels.append(written)
         self.partitions.append(found)
-
-    def nodes(self) -> Carried:
-        """All communities, level by level."""
-        return joined(self.levels)
 
     def added(self) -> dict[str, NDArray[np.int32]]:
         """The edges of similarity of all levels but the highest, which has none."""
@@ -206,25 +185,15 @@ class _Hierarchy:
         for number, (level, count) in enumerate(zip(self.levels, self.joined, strict=True)):
             rows = np.full(count, -1, np.int64)
             if number < len(starts):
-                rows = level.before[:count] - starts[number]
+                rows = level.nodes.before[:count] - starts[number]
                 rows[(rows < 0) | (rows >= sizes[number])] = -1
             found.append(rows)
         return found
-
-    def text_keys(self) -> Keys:
-        """The keys of the texts of all communities, level by level."""
-        return np.concatenate([np.zeros(0, np.uint64), *(each.text_keys() for each in self.levels)])
 
     @property
     def joined(self) -> list[int]:
         """Communities of several members, by level."""
         return [each.joined for each in self.partitions]
-
-    def vectors(self, dimension: int) -> Vectors:
-        """Of all communities, level by level."""
-        return np.concatenate(
-            [np.zeros((0, dimension), np.float32), *(each.all_vectors for each in self.levels)]
-        )
 
     def parents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The node row of each entity's community, and of each community's own; -1 at the top."""
@@ -243,22 +212,14 @@ class _Hierarchy:
         return links
 
 
-def _arrays(
-    corpus: Corpus,
-    graph: Graph,
-    config: ArchRAGConfig,
-    hierarchy: _Hierarchy,
-    threads: int,
-    previous: Stored | None,
-    linked: Stored | None,
-) -> dict[str, NDArray[Any]]:
-    """What a search reads; C-HNSW goes on from that of `linked`."""
-    vectors = hierarchy.vectors(corpus.vectors.shape[1])
-    arrays: dict[str, NDArray[Any]] = {
-        VECTORS: stored_vectors(previous, VECTORS, hierarchy.nodes().before, vectors),
-        VECTOR_KEYS: np.concatenate(
-            [np.zeros(0, np.uint64), *(each.text_keys() for each in hierarchy.levels)]
-        ),
+def _built(
+    builder: GroupBuilder[ArchRAGConfig], hierarchy: _Hierarchy, threads: int, arrays: dict[str, NDArray[Any]]
+) -> Built:
+    """All communities, level by level, with what a search reads; C-HNSW goes on from the previous one."""
+    graph, config, linked = builder.graph, builder.config, builder.grouped
+    none = np.zeros((0, builder.dimension), np.float32)
+    vectors = np.concatenate([none, *(each.vectors for each in hierarchy.levels)])
+    arrays |= {
         "levels.starts": np.array(hierarchy.starts, np.int64),
         "levels.joined": np.array(hierarchy.joined, np.int64),
         "parents": hierarchy.parents()[1],
@@ -271,4 +232,4 @@ def _arrays(
         arrays |= index_arrays(layers, hierarchy.children(), config, threads, linked, rows)
         zeros = [arrays[f"{ZEROS}{level}"] for level in range(len(layers))]
         arrays |= calibration_arrays([len(layer) for layer in layers], zeros, config.seed)
-    return arrays
+    return builder.built([each.nodes for each in hierarchy.levels], vectors, arrays)

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.methods.archrag.build import ADDED, ADDED_ABOVE, RECIPE
-from stratagraph.methods.archrag.communities import SETTINGS
 from stratagraph.methods.archrag.index import CHANGES, INDEX
 from stratagraph.methods.archrag.ranking import SAMPLED
+from stratagraph.methods.groups import check_nodes
 from stratagraph.pipeline.checks import Checks, damage
 from stratagraph.pipeline.drift import check_drift
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.graph_checks import check_vectors
-from stratagraph.pipeline.kept_nodes import BY_MODEL
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:
@@ -33,8 +32,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
     with damage("archrag"):
         checks = Checks(arrays)
         check_drift(checks)
-        communities = checks.csr("sources", chunks, ascending=True)
-        checks.of("vectors", np.float32, (communities, dimension))
+        communities = check_nodes(checks, chunks, dimension)
         checks.rows("parents", communities, (communities,), start=-1)
         checks.rows("entities.parents", communities, (graph.entities,), start=-1)
         checks.of("entities.keys", np.uint64, (graph.entities,))
@@ -44,8 +42,6 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
             checks.rows(ADDED, graph.entities, (None, 2), dtype=np.int32)
         if ADDED_ABOVE in arrays:
             checks.rows(ADDED_ABOVE, communities, (None, 2), dtype=np.int32)
-        checks.of(BY_MODEL, np.bool_, (communities,))
-        checks.of(SETTINGS, np.int64, (None,))
         layers = [graph.entities, *_joined(checks, communities)]
         if graph.entities:
             _check_layers(checks, layers, dimension)

@@ -111,7 +111,7 @@ class ArchRAGConfig:
             raise ValueError(f"resolution must be above 0, not {self.resolution!r}")
 
     @property
-    def report_settings(self) -> list[int]:
+    def text_settings(self) -> list[int]:
         """The settings that reports depend on."""
         form = get_args(ReportForm).index(self.report_form)
         return [self.summary_tokens, form, self.context_tokens]

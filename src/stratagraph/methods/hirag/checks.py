@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.checks import check_symmetric
-from stratagraph.methods.hirag.clusters import IDS, TEXT_SETTINGS
+from stratagraph.methods.groups import check_nodes
+from stratagraph.methods.hirag.clusters import IDS
 from stratagraph.methods.hirag.entities import NAMES
 from stratagraph.methods.hirag.summary_entities import CLUSTERS, ENTITIES, PROPOSED, SAID, STRENGTHS, WRITTEN
 from stratagraph.pipeline.checks import Checks, damage
 from stratagraph.pipeline.drift import check_drift
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.graph_checks import check_vectors
-from stratagraph.pipeline.kept_nodes import BY_MODEL
 
 _REPEATED = 64
 """Bound of edge numbers per edge: a mask over edge numbers must fit into memory."""
@@ -36,8 +36,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         check_drift(checks)
         summaries, communities, meta = checks.rows("counts", 2**31, (3,)).tolist()
         entities = graph.entities + summaries
-        checks.csr("sources", chunks, summaries + communities + meta, ascending=True)
-        checks.of("vectors", np.float32, (summaries + communities + meta, dimension))
+        check_nodes(checks, chunks, dimension, summaries + communities + meta)
         checks.csr("layered", entities, entities, ascending=True)
         joined = checks.any("layered.indices").shape
         edges = checks.rows(
@@ -50,9 +49,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks.numbers("layers.sparsity", np.float64, checks.of("layers.sizes", np.int64, (None,)).shape)
         checks.of("entities.keys", np.uint64, (entities,))
         checks.of(NAMES, np.uint64, (graph.entities,))
-        checks.of(BY_MODEL, np.bool_, (summaries + communities + meta,))
         checks.of(IDS, np.uint64, (*checks.of("clusters.levels", np.int16, (None,)).shape, 2))
-        checks.of(TEXT_SETTINGS, np.int64, (None,))
         (clusters,) = checks.of("clusters.levels", np.int16, (None,)).shape
         checks.of("clusters.settings", np.uint64, (1,))
         checks.of("clusters.lineages", np.uint64, (clusters,))

@@ -9,10 +9,10 @@ they are farther from its centre than all its members.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, partial
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,10 @@ from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.pipeline.before import list_sums, mixed
 from stratagraph.pipeline.carryover import Keys, lookup, needs_reclustering
 from stratagraph.pipeline.drift import Drift, Measures
-from stratagraph.pipeline.reports import ReportForm
 from stratagraph.protocols import Rows, Stored, Vectors
 from stratagraph.records import content_key
 
-IDS, TEXT_SETTINGS = "clusters.ids", "text_settings"
+IDS = "clusters.ids"
 """Arrays: ids of clusters as two numbers, 0 for a cluster of one member; settings that texts depend on."""
 _COMPARED = 256  # members that are compared with all clusters at a time
 _TOGETHER = 1024  # vectors that fit into a cache
@@ -88,9 +87,8 @@ class PreviousClusters:
 class KnownClusters:
     """Recognises clusters of the previous index whose members are unchanged."""
 
-    def __init__(self, previous: Stored | None, config: HiRAGConfig) -> None:
-        same = previous is not None and previous.arrays[TEXT_SETTINGS].tolist() == text_settings(config)
-        self._arrays = previous.arrays if previous is not None and same else {}
+    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._arrays = arrays
 
     def rows(
         self, level: int, members: tuple[Rows, Rows], lineages: Keys, keys: Keys, same: NDArray[np.bool_]
@@ -119,12 +117,6 @@ class KnownClusters:
         """The ids of previous clusters, shape (rows, 2)."""
         found: Keys = self._arrays[IDS][rows] if self._arrays else np.zeros((0, 2), np.uint64)
         return found
-
-
-def text_settings(config: HiRAGConfig) -> list[int]:
-    """The settings that texts depend on."""
-    form = get_args(ReportForm).index(config.report_form)
-    return [config.summary_tokens, config.report_tokens, form, config.context_tokens]
 
 
 def cluster(
@@ -245,7 +237,6 @@ def arrays(
         "clusters.indptr": np.cumsum([0, *sizes], dtype=np.int64),
         "clusters.members": np.concatenate([none, *members]),
         IDS: np.concatenate([none.reshape(0, 2), *ids]),
-        TEXT_SETTINGS: np.array(text_settings(config), np.int64),
     }
 
 

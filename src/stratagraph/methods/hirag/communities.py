@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from stratagraph.kernels.leiden import hierarchical_leiden, leiden
 from stratagraph.kernels.ranges import distinct, split
 from stratagraph.kernels.resize import resized
-from stratagraph.methods.hirag.clusters import TEXT_SETTINGS, same_settings, text_settings
+from stratagraph.methods.groups import NodeDraft
+from stratagraph.methods.hirag.clusters import same_settings
 from stratagraph.methods.hirag.config import HiRAGConfig
-from stratagraph.methods.hirag.entities import BuildContext, Entities
+from stratagraph.methods.hirag.entities import Builder, Entities
 from stratagraph.methods.hirag.naming import PACKAGE, members_named
-from stratagraph.pipeline.before import recognised
 from stratagraph.pipeline.carryover import (
     VECTORS,
     Keys,
@@ -33,13 +33,11 @@ from stratagraph.pipeline.carryover import (
     previous_labels,
 )
 from stratagraph.pipeline.drift import Drift, Measures, communities_measured
-from stratagraph.pipeline.kept_nodes import BY_MODEL, KeptNodes
+from stratagraph.pipeline.kept_nodes import KeptNodes
 from stratagraph.pipeline.names.spelling import telling
 from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.pipeline.reading import read_lists
-from stratagraph.pipeline.reports import CommunityReport, carried, write_reports
+from stratagraph.pipeline.reports import write_reports
 from stratagraph.pipeline.statements import group_vectors
-from stratagraph.pipeline.summarize import Group
 from stratagraph.protocols import Rows, Stored, Vectors
 from stratagraph.records import Node
 
@@ -51,34 +49,6 @@ _MOST_SPLITS = 12  # levels of splitting before the finest is bounded by cutting
 _NAMED = 3  # members in a title that no model wrote
 _LONGEST_TITLE = 120
 _MOST_RELATIONS = 100  # in a report's input, the strongest
-
-
-@dataclass(frozen=True, slots=True)
-class Community:
-    """A community before its report.
-
-    Attributes
-    ----------
-    level
-        0 for the finest.
-    title
-        Title of the report if no model writes it.
-    members, texts
-        Ids and texts of the report's input, most connected or largest first: entities at level 0, reports
-        of finer communities above.
-    rows, sources
-        Ascending rows of its entities and of their chunks.
-    relations
-        Ids of the members that each relation joins, and its text.
-    """
-
-    level: int
-    title: str
-    members: list[str]
-    texts: list[str]
-    rows: Rows
-    sources: Sequence[int]
-    relations: Sequence[tuple[tuple[str, str], str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,24 +72,22 @@ class Edges:
     weights: NDArray[np.float64]
 
     @classmethod
-    def of(cls, context: BuildContext, entities: Entities) -> Edges:
+    def of(cls, builder: Builder, entities: Entities) -> Edges:
         """A relation with a summary entity weighs its strength, or the median of the graph's weights."""
-        given = np.asarray(context.graph.weights, dtype=np.float64)
+        given = np.asarray(builder.graph.weights, dtype=np.float64)
         usual = float(np.median(given)) if len(given) else 1.0
         hierarchy = [np.column_stack([each.members, each.entities]) for each in entities.relations]
         told = np.concatenate([np.zeros(0, np.float64), *(each.strengths for each in entities.relations)])
-        ends = np.concatenate([np.asarray(context.graph.ends, dtype=np.int64).reshape(-1, 2), *hierarchy])
+        ends = np.concatenate([np.asarray(builder.graph.ends, dtype=np.int64).reshape(-1, 2), *hierarchy])
         return cls(ends, np.concatenate([given, np.where(told > 0, told, usual)]))
 
 
-async def build_communities(
-    context: BuildContext, entities: Entities, edges: Edges, drift: Drift
-) -> Communities:
+async def build_communities(builder: Builder, entities: Entities, edges: Edges, drift: Drift) -> Communities:
     """Partition the entities of all layers, level by level, and report on each community."""
-    labels = await asyncio.to_thread(_partition, context, entities, edges, drift)
+    labels = await asyncio.to_thread(_partition, builder, entities, edges, drift)
     count, repeated = entities.count, np.repeat(edges.weights, 2)
     degrees = np.bincount(edges.ends.ravel(), repeated, count).astype(np.float64)
-    writer = CommunityWriter(context, entities, degrees)
+    writer = CommunityWriter(builder, entities, degrees)
     own = [await writer.finest(labels[0])] if labels else []
     for level, coarser in enumerate(labels[1:], 1):
         own.append(await writer.coarser(level, own[-1], coarser))
@@ -127,12 +95,12 @@ async def build_communities(
     return Communities(nodes, writer.members, own, writer.vectors(nodes))
 
 
-def _partition(context: BuildContext, entities: Entities, edges: Edges, drift: Drift) -> list[Labels]:
+def _partition(builder: Builder, entities: Entities, edges: Edges, drift: Drift) -> list[Labels]:
     """Labels of all entities at each level, the finest first."""
-    config, count = context.config, entities.count
+    config, count = builder.config, entities.count
     if not count:
         return []
-    previous = _previous(context.grouped, entities.keys, config)
+    previous = _previous(builder.grouped, entities.keys, config)
     anew, measure = cache(partial(_anew, edges, count, config)), partial(_measured, edges)
     if not len(previous) or needs_reclustering(previous[0] >= 0):
         return drift.anew(PARTITION, count, anew, measure)
@@ -234,26 +202,19 @@ def _majority(finer: Labels, before: Labels, groups: int) -> Labels:
 class CommunityWriter:
     """Makes the nodes of communities, level by level; unchanged nodes are not read."""
 
-    def __init__(self, context: BuildContext, entities: Entities, degrees: NDArray[np.float64]) -> None:
-        self._context = context
+    def __init__(self, builder: Builder, entities: Entities, degrees: NDArray[np.float64]) -> None:
+        self._builder = builder
         self._entities = entities
         self._degrees = degrees
-        previous = context.previous
-        same_texts = (
-            previous is not None
-            and context.graph.before is not None
-            and previous.arrays[TEXT_SETTINGS].tolist() == text_settings(context.config)
-        )
-        self._arrays = previous.arrays if previous is not None and same_texts else {}
+        self._arrays = builder.arrays
         self._before: list[int] = []
         self._fresh: list[Node] = []
-        self._vectors: list[Vectors] = [np.zeros((0, context.dimension), np.float32)]
+        self._vectors: list[Vectors] = [np.zeros((0, builder.dimension), np.float32)]
         self.members: list[Rows] = []
 
     def nodes(self) -> KeptNodes:
         """The nodes of all communities so far."""
-        before, graph = np.array(self._before, np.int64), self._context.graph
-        return KeptNodes.of(before, self._fresh, self._context.previous, graph.before)
+        return self._builder.kept(np.array(self._before, np.int64), self._fresh)
 
     def vectors(self, nodes: KeptNodes) -> Vectors:
         """The vectors of all reports, shape (communities, dimension)."""
@@ -268,7 +229,7 @@ class CommunityWriter:
         self._entities.fetch(row for place in made for row in groups[place].tolist())
         relations = self._relations(inner, made)
         communities = [self._of_entities(groups[place], relations[place]) for place in made]
-        numbers = await self._write(communities, known, groups)
+        numbers = await self._write(0, communities, known, groups)
         return numbers[labels]
 
     async def coarser(self, level: int, finer: Labels, labels: Labels) -> Labels:
@@ -290,13 +251,13 @@ class CommunityWriter:
         made = [place for place, row in zip(several, known.tolist(), strict=True) if row < 0]
         nodes = self._read({number for place in made for number in inside[place].tolist()})
         relations = self._relations(inner, places[made].tolist())
-        ends = finer[self._context.graph.ends]
+        ends = finer[self._builder.graph.ends]
         made_of = []
         for place in made:
             joined = [(ends[row].tolist(), text) for row, text in relations[int(places[place])]]
-            made_of.append(self._of_communities(level, inside[place], groups[place], nodes, joined))
+            made_of.append(self._of_communities(level, inside[place], nodes, joined))
         numbers = np.array([own[0] for own in inside], np.int64)
-        numbers[several] = await self._write(made_of, known, [groups[place] for place in several])
+        numbers[several] = await self._write(level, made_of, known, [groups[place] for place in several])
         return numbers[labels]
 
     def _inner(self, labels: Labels, finer: Labels | None = None) -> Labels:
@@ -304,12 +265,12 @@ class CommunityWriter:
 
         At a coarser level only relations between its `finer` communities count.
         """
-        graph = self._context.graph
+        graph = self._builder.graph
         return _inner(graph.ends, graph.described, labels, finer)
 
     def _relations(self, inner: Labels, places: Sequence[int]) -> dict[int, list[tuple[int, str]]]:
         """Rows and texts of the strongest relations inside some communities, strongest first."""
-        graph = self._context.graph
+        graph = self._builder.graph
         wanted = np.zeros(int(inner.max(initial=-1)) + 2, np.bool_)
         wanted[[place for place in places if place < len(wanted) - 1]] = True
         rows = np.flatnonzero(wanted[inner])  # the last one, of label -1, is not wanted
@@ -328,60 +289,47 @@ class CommunityWriter:
         A report without a model does not count if there is a model now. `labels` are -1 outside of all
         communities, shape (entities,), as are those of relations (`_inner`); the rows have shape (count,).
         """
-        found, seen, entities = np.full(count, -1, np.int64), self._context.graph.before, self._entities
+        graph, seen, entities = self._builder.graph, self._builder.graph.before, self._entities
         if not self._arrays or seen is None or level >= len(self._arrays["communities.labels"]):
-            return found
-        before = self._arrays["communities.labels"][level].astype(np.int64)
-        graph, arrays = self._context.graph, seen.stored.arrays
-        finer = self._arrays["communities.labels"][level - 1] if level else None
+            return np.full(count, -1, np.int64)
+        before, arrays = self._labels_before(level), seen.stored.arrays
+        finer = self._labels_before(level - 1) if level else None
         inner_before = _inner(arrays["relations.ends"], arrays["relations.described"], before, finer)
         relations = slice(graph.entities, graph.entities + graph.relations)
         origin = seen.origin[relations] - int(arrays["counts"][0])  # relations follow all entities of layers
         origin = np.where(seen.origin[relations] >= 0, origin + len(before), -1)
-        same = recognised(
+        return self._builder.unchanged(
             np.concatenate([labels, inner]),
             np.concatenate([entities.origin, origin]),
             np.concatenate([entities.same, seen.same[relations]]),
-            np.concatenate([before, inner_before]),
+            lambda: np.concatenate([before, inner_before]),
             count,
         )
-        kept = np.flatnonzero(same >= 0)
-        rows = same[kept] + int(self._arrays["counts"][0])
-        written = self._arrays[BY_MODEL][rows]
-        found[kept] = np.where(written, rows, -1) if self._context.gate.has_llm else rows
-        return found
+
+    def _labels_before(self, level: int) -> Labels:
+        """The previous row of the community of each previous entity at a level."""
+        labels: Labels = self._arrays["communities.labels"][level].astype(np.int64)
+        return labels + int(self._arrays["counts"][0])
 
     def _has_parts(self, level: int, rows: Rows, inside: Rows) -> bool:
         """Whether a community of some entities has the finer communities in it that it had before."""
-        first = int(self._arrays["counts"][0])
-        finer = self._arrays["communities.labels"][level - 1].astype(np.int64) + first
         parts = {self._before[number] for number in inside.tolist()}
-        return parts == set(finer[self._entities.origin[rows]].tolist())
+        return parts == set(self._labels_before(level - 1)[self._entities.origin[rows]].tolist())
 
     def _read(self, numbers: Collection[int]) -> dict[int, Node]:
         """Some communities' nodes by number."""
         ordered, before = sorted(numbers), np.array(self._before, np.int64)
         places = np.cumsum(before < 0) - 1
         fresh = [self._fresh[places[number]] for number in ordered if before[number] < 0]
-        kept = KeptNodes.of(before[ordered], fresh, self._context.previous, self._context.graph.before)
+        kept = self._builder.kept(before[ordered], fresh)
         return dict(zip(ordered, kept.read(range(len(ordered))), strict=True))
 
-    def _of_entities(self, rows: Rows, relations: Sequence[tuple[int, str]]) -> Community:
-        entities, ends = self._entities, self._context.graph.ends
+    def _of_entities(self, rows: Rows, relations: Sequence[tuple[int, str]]) -> NodeDraft:
+        entities, ends = self._entities, self._builder.graph.ends
         order = rows[np.lexsort((rows, -self._degrees[rows]))].tolist()
-        nodes = [entities.node(row) for row in order]
-        return Community(
-            level=0,
-            title=", ".join(telling(self._names(order), _NAMED))[:_LONGEST_TITLE],
-            members=[node.id for node in nodes],
-            texts=[node.text for node in nodes],
-            rows=rows,
-            sources=entities.sources_of(order),
-            relations=[
-                ((entities.node(int(ends[row, 0])).id, entities.node(int(ends[row, 1])).id), text)
-                for row, text in relations
-            ],
-        )
+        joined = [(map(entities.node, ends[row].tolist()), text) for row, text in relations]
+        title = ", ".join(telling(self._names(order), _NAMED))
+        return self._draft(0, title, list(map(entities.node, order)), entities.sources_of(order), joined)
 
     def _names(self, rows: Iterable[int]) -> Iterator[str]:
         """Names of entities; a name made of members' names gives these."""
@@ -393,87 +341,59 @@ class CommunityWriter:
         self,
         level: int,
         numbers: Labels,
-        rows: Rows,
         known: Mapping[int, Node],
         relations: Sequence[tuple[Sequence[int], str]],
-    ) -> Community:
+    ) -> NodeDraft:
         order = sorted(numbers.tolist(), key=lambda number: (-len(self.members[number]), number))
         nodes = [known[number] for number in order]
-        return Community(
-            level=level,
-            title="; ".join(node.extra["title"] for node in nodes[:_NAMED])[:_LONGEST_TITLE],
-            members=[node.id for node in nodes],
-            texts=[node.text for node in nodes],
-            rows=rows,
-            sources=sorted({source for node in nodes for source in node.sources}),
-            relations=[((known[one].id, known[two].id), text) for (one, two), text in relations],
-        )
+        joined = [([known[number] for number in ends], text) for ends, text in relations]
+        title = "; ".join(node.extra["title"] for node in nodes[:_NAMED])
+        sources = sorted({source for node in nodes for source in node.sources})
+        return self._draft(level, title, nodes, sources, joined)
 
-    async def _write(self, made: Sequence[Community], known: Rows, groups: Sequence[Rows]) -> Labels:
-        """Add communities, of which `made` need nodes and the others are `known`; return their numbers."""
-        settings = list(map(str, text_settings(self._context.config)))
-        ids = [
-            derived_id(
-                [
-                    *zip(each.members, each.texts, strict=True),
-                    *((" - ".join(ends), text) for ends, text in each.relations),
-                ],
-                "hirag",
-                KIND,
-                *settings,
-            )
-            for each in made
-        ]
-        before = self._context.carry.nodes(ids)
-        missing = [place for place, identity in enumerate(ids) if identity not in before]
-        reports = await self._reports([made[place] for place in missing])
-        written = dict(zip(missing, reports, strict=True))
-        nodes: list[Node] = []
-        for place, (each, identity) in enumerate(zip(made, ids, strict=True)):
-            if place in written:
-                text, report = written[place].text, written[place].extra
-            else:
-                text, report = before[identity].text, carried(before[identity])
-            extra = {**report, "members": each.members}
-            nodes.append(Node(identity, KIND, each.level, text, each.sources, extra))
-        vectors = await group_vectors(
-            nodes,
-            [each.rows.tolist() for each in made],
-            self._entities.vectors,
-            stage="embed reports",
-            carry=self._context.carry,
+    def _draft(
+        self,
+        level: int,
+        title: str,
+        members: Sequence[Node],
+        sources: Sequence[int],
+        relations: Sequence[tuple[Iterable[Node], str]],
+    ) -> NodeDraft:
+        """A community before its report.
+
+        `members` are most connected or largest first: entities at level 0, reports of finer communities
+        above. `relations` are the members that each relation joins, and its text.
+        """
+        joined = [(tuple(node.id for node in ends), text) for ends, text in relations]
+        parts = [*((node.id, node.text) for node in members), *((" - ".join(ends), t) for ends, t in joined)]
+        identity = derived_id(parts, "hirag", KIND, *map(str, self._builder.config.text_settings))
+        ids = [node.id for node in members]
+        about = [*((each,) for each in ids), *(ends for ends, _ in joined)]
+        texts, extra = [text for _, text in parts], {"members": ids}
+        return NodeDraft(identity, KIND, level, title[:_LONGEST_TITLE], texts, sources, extra, about)
+
+    async def _write(
+        self, level: int, drafts: Sequence[NodeDraft], known: Rows, groups: Sequence[Rows]
+    ) -> Labels:
+        """Add communities, of which some are `drafts` and the others `known`; return their numbers."""
+        config, carry = self._builder.config, self._builder.carry
+        write = partial(
+            write_reports,
+            gate=self._builder.gate,
+            prompt=REPORT,
+            max_tokens=config.report_tokens,
+            form=config.report_form,
+            context_tokens=config.context_tokens,
         )
+        nodes = await self._builder.nodes(drafts, write, f"report communities, level {level}")
+        made = [groups[place].tolist() for place in np.flatnonzero(known < 0).tolist()]
+        vectors = self._entities.vectors
+        self._vectors.append(await group_vectors(nodes, made, vectors, stage="embed reports", carry=carry))
         first = len(self.members)
         self._fresh += nodes
-        self._vectors.append(vectors)
         self._before += known.tolist()
         self.members += groups
         return np.arange(first, len(self.members))
-
-    async def _reports(self, communities: Sequence[Community]) -> list[CommunityReport]:
-        if not communities:
-            return []
-        gate, config = self._context.gate, self._context.config
-        lists = [each.sources if gate.has_llm else () for each in communities]  # of what a model is asked
-        sources = read_lists(self._context.corpus.ids, lists)
-        groups = [
-            Group(
-                each.title,
-                [*each.texts, *(text for _, text in each.relations)],
-                ids,
-                [*((member,) for member in each.members), *(ends for ends, _ in each.relations)],
-            )
-            for each, ids in zip(communities, sources, strict=True)
-        ]
-        with gate.stage(f"report communities, level {communities[0].level}", len(groups)):
-            return await write_reports(
-                groups,
-                gate,
-                prompt=REPORT,
-                max_tokens=config.report_tokens,
-                form=config.report_form,
-                context_tokens=config.context_tokens,
-            )
 
 
 def _inner(

@@ -90,6 +90,12 @@ class HiRAGConfig:
         if self.meta_types is not None:
             object.__setattr__(self, "meta_types", _texts(self.meta_types))
 
+    @property
+    def text_settings(self) -> list[int]:
+        """The settings that texts depend on."""
+        form = get_args(ReportForm).index(self.report_form)
+        return [self.summary_tokens, self.report_tokens, form, self.context_tokens]
+
 
 @dataclass(frozen=True, slots=True)
 class HiRAGOptions:

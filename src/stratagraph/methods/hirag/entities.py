@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import distinct
-from stratagraph.methods.base import Corpus, Graph, Stored
+from stratagraph.methods.base import Graph, Stored
+from stratagraph.methods.groups import GroupBuilder
 from stratagraph.methods.hirag.config import HiRAGConfig
-from stratagraph.models.gate import Gate
 from stratagraph.pipeline.before import carried_keys
-from stratagraph.pipeline.carryover import CarryOver, Keys, Places, keys_of
+from stratagraph.pipeline.carryover import Keys, Places, keys_of
 from stratagraph.pipeline.kept_nodes import KeptNodes
 from stratagraph.pipeline.names.index import canonical
 from stratagraph.pipeline.reading import as_they_lie, id_keys
@@ -27,22 +27,7 @@ NAMES = "entities.names"
 """The array of the keys of the names by which the entities of the graph are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class BuildContext:
-    """The arguments of a build. `grouped` is the index whose clusters and communities are kept, or None."""
-
-    corpus: Corpus
-    graph: Graph
-    gate: Gate
-    config: HiRAGConfig
-    previous: Stored | None
-    carry: CarryOver
-    grouped: Stored | None
-
-    @property
-    def dimension(self) -> int:
-        """Dimension of all vectors."""
-        return int(self.corpus.vectors.shape[1])
+Builder = GroupBuilder[HiRAGConfig]
 
 
 @dataclass(frozen=True, slots=True)

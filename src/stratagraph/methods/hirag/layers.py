@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stratagraph.kernels.float16 import blocks
 from stratagraph.kernels.mixture import sparsity
 from stratagraph.methods.hirag.clusters import Clusters, KnownClusters, PreviousClusters, cluster
-from stratagraph.methods.hirag.entities import BuildContext, Entities
+from stratagraph.methods.hirag.entities import Builder, Entities
 from stratagraph.methods.hirag.naming import (
     Summary,
     cluster_name,
@@ -62,23 +62,23 @@ class Layers:
     drift: Drift
 
 
-async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
+async def build_layers(builder: Builder, types: Sequence[str]) -> Layers:
     """Alg. 1, with the meta types X."""
-    config = context.config
-    entities = await asyncio.to_thread(Entities.of, context.graph, context.previous)
-    known_clusters = KnownClusters(context.previous, config)
-    known_proposals = KnownProposals(context.previous)
-    writer = SummaryWriter(context, entities, known_proposals)
-    drift = _drift(context.grouped, entities)
-    previous = PreviousClusters(context.grouped, config)
+    config = builder.config
+    entities = await asyncio.to_thread(Entities.of, builder.graph, builder.previous)
+    known_clusters = KnownClusters(builder.arrays)
+    known_proposals = KnownProposals(builder.previous)
+    writer = SummaryWriter(builder, entities, known_proposals)
+    drift = _drift(builder.grouped, entities)
+    previous = PreviousClusters(builder.grouped, config)
     members: list[Rows] = []
     clusters: list[Clusters] = []
     ids: list[Keys] = []
     sparsities: list[float] = []
     layer = await asyncio.to_thread(_nonzero_rows, entities.vectors)
     while len(clusters) < config.max_layers and len(layer) >= 2 * config.cluster_size:
-        whole = len(layer) == context.graph.entities == int(layer.max(initial=-1)) + 1  # need not be copied
-        vectors = context.graph.vectors if whole else entities.vectors[layer]
+        whole = len(layer) == builder.graph.entities == int(layer.max(initial=-1)) + 1  # need not be copied
+        vectors = builder.graph.vectors if whole else entities.vectors[layer]
         keys = entities.keys[layer]
         before = previous.layer(len(clusters), keys)
         found = await asyncio.to_thread(cluster, vectors, keys, before, config, drift, len(clusters))
@@ -89,12 +89,12 @@ async def build_layers(context: BuildContext, types: Sequence[str]) -> Layers:
         members.append(layer)
         clusters.append(found)
         sparsities.append(sparsity(sizes, len(layer)))
-        summarizer = _LayerSummarizer(context, entities, known_proposals, len(clusters))
+        summarizer = _LayerSummarizer(builder, entities, known_proposals, len(clusters))
         groups = await asyncio.to_thread(summarizer.groups, layer, found, first, known_clusters)
         all_ids = np.zeros((len(found.members), 2), np.uint64)
         all_ids[groups.rows - first] = groups.ids
         ids.append(all_ids)
-        with context.gate.stage(f"summarize layer {len(clusters)}", len(groups.rows)):
+        with builder.gate.stage(f"summarize layer {len(clusters)}", len(groups.rows)):
             proposed = await summarizer.proposed(groups, types)
         alone = np.array([layer[rows[0]] for rows in found.members if len(rows) == 1], np.int64)
         above = np.union1d(await writer.add(groups, proposed), alone)
@@ -122,8 +122,8 @@ def _drift(previous: Stored | None, entities: Entities) -> Drift:
 class _LayerSummarizer:
     """Finds the summary entities of one layer's clusters."""
 
-    def __init__(self, context: BuildContext, entities: Entities, known: KnownProposals, level: int) -> None:
-        self._context = context
+    def __init__(self, builder: Builder, entities: Entities, known: KnownProposals, level: int) -> None:
+        self._builder = builder
         self._entities = entities
         self._known = known
         self._level = level
@@ -149,13 +149,13 @@ class _LayerSummarizer:
     def _cluster_id(self, members: Sequence[int]) -> str:
         nodes = (self._entities.node(row) for row in members)
         pairs = ((node.id, node.text) for node in nodes)
-        return derived_id(pairs, "hirag", "cluster", str(self._context.config.summary_tokens))
+        return derived_id(pairs, "hirag", "cluster", str(self._builder.config.summary_tokens))
 
     async def proposed(self, groups: Groups, types: Sequence[str]) -> Proposed:
         """The summary entities of each cluster, from the previous index where it has them."""
         known = self._known
         before = np.where(groups.before >= 0, groups.before, known.clusters_of(groups.ids))
-        before = known.usable(before, by_model=self._context.gate.has_llm)
+        before = known.usable(before, by_model=self._builder.gate.has_llm)
         missing = np.flatnonzero(before < 0).tolist()
         self._entities.fetch(row for place in missing for row in groups.of(place))
         made = await self._made(groups, missing, types) if missing else {}
@@ -165,11 +165,11 @@ class _LayerSummarizer:
         self, groups: Groups, missing: Sequence[int], types: Sequence[str]
     ) -> dict[int, list[Summary]]:
         """The summary entities of some clusters; extractive ones are named by central members."""
-        entities, config = self._entities, self._context.config
+        entities, config = self._entities, self._builder.config
         task = summary_task(config.summary_tokens, config.cluster_size)
         items = (self._item(groups.of(place), types) for place in missing)
         texts = [[entities.node(row).text for row in groups.of(place)] for place in missing]
-        answers = await answered(task, items, texts, config.summary_tokens, self._context.gate)
+        answers = await answered(task, items, texts, config.summary_tokens, self._builder.gate)
         made = {}
         for place, answer in zip(missing, answers, strict=True):
             rows, cluster = groups.of(place), id_of(groups.ids[place])
@@ -183,11 +183,11 @@ class _LayerSummarizer:
         return made
 
     def _item(self, members: Sequence[int], types: Sequence[str]) -> CallItem:
-        gate, tokens = self._context.gate, self._context.config.summary_tokens
+        gate, tokens = self._builder.gate, self._builder.config.summary_tokens
         texts = [self._entities.node(row).text for row in members]
         values = prompt_values(texts, types, tokens, gate.count_tokens)
         names = ", ".join(self._entities.name(row) for row in members[:3])
-        return CallItem(values, names, self._context.corpus.ids(self._entities.sources_of(members)))
+        return CallItem(values, names, self._builder.corpus.ids(self._entities.sources_of(members)))
 
     def _central_name(self, rows: Sequence[int]) -> str:
         """A name made of central members' names; a member that is itself named so gives its first name."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels.ranges import distinct, ranges
 from stratagraph.methods.hirag.clusters import IDS
-from stratagraph.methods.hirag.entities import BuildContext, Entities, MemberRelations, SummaryEntities
+from stratagraph.methods.hirag.entities import Builder, Entities, MemberRelations, SummaryEntities
 from stratagraph.methods.hirag.naming import Summary
 from stratagraph.pipeline.before import mixed
 from stratagraph.pipeline.carryover import VECTORS, Keys, keys_of, lookup
@@ -220,8 +220,8 @@ class SummaryWriter:
     A summary entity with exactly the proposals that it has in the previous index is kept unread.
     """
 
-    def __init__(self, context: BuildContext, entities: Entities, known: KnownProposals) -> None:
-        self._context = context
+    def __init__(self, builder: Builder, entities: Entities, known: KnownProposals) -> None:
+        self._builder = builder
         self._entities = entities
         self._known = known
         self._proposed: list[tuple[Groups, Proposed, Rows]] = []
@@ -274,10 +274,10 @@ class SummaryWriter:
             origin=np.full(len(names), -1, np.int64),
             same=before >= 0,
             before=before,
-            vectors=np.zeros((len(names), self._context.dimension), np.float32),
+            vectors=np.zeros((len(names), self._builder.dimension), np.float32),
         )
-        if self._context.previous is not None and len(kept):
-            arrays = self._context.previous.arrays
+        if self._builder.previous is not None and len(kept):
+            arrays = self._builder.previous.arrays
             added.origin[kept] = self._first_before + before[kept]
             added.keys[kept] = arrays["entities.keys"][added.origin[kept]]
             added.vectors[kept] = arrays[VECTORS][before[kept]]
@@ -314,7 +314,7 @@ class SummaryWriter:
     ) -> tuple[list[Node], Rows, NDArray[np.float32]]:
         """Nodes of summary entities, their numbers in the previous index, and their vectors."""
         if not own:
-            return [], np.zeros(0, np.int64), np.zeros((0, self._context.dimension), np.float32)
+            return [], np.zeros(0, np.int64), np.zeros((0, self._builder.dimension), np.float32)
         entities = self._entities
         members = [
             sorted({row for each in numbers for row in groups.of(int(proposed.places[each]))})
@@ -326,7 +326,7 @@ class SummaryWriter:
         for numbers, each in zip(own, told, strict=True):
             clusters = sorted(id_of(groups.ids[place]) for place in proposed.places[numbers].tolist())
             ids.append(content_id("hirag", KIND, str(groups.level), _text(each), *clusters))
-        rows_before = {} if self._context.previous is None else self._context.previous.rows(ids)
+        rows_before = {} if self._builder.previous is None else self._builder.previous.rows(ids)
         before = np.array([rows_before.get(each, -1) for each in ids], np.int64)
         names = self._member_ids(members, before)
         entities.fetch(row for rows in members for row in rows if row >= entities.graph.entities)
@@ -342,14 +342,14 @@ class SummaryWriter:
             for identity, each, rows, held in zip(ids, told, members, names, strict=True)
         ]
         vectors = await group_vectors(
-            nodes, members, entities.vectors, stage="embed summary entities", carry=self._context.carry
+            nodes, members, entities.vectors, stage="embed summary entities", carry=self._builder.carry
         )
         origin = np.where(before >= 0, before + self._first_before, -1)
         return nodes, origin, vectors
 
     def _member_ids(self, members: Sequence[Sequence[int]], before: Rows) -> list[list[str]]:
         """Ids of members; an entity that the previous index has keeps its members' ids."""
-        entities, previous, rows = self._entities, self._context.previous, before.tolist()
+        entities, previous, rows = self._entities, self._builder.previous, before.tolist()
         known = sorted({row for row in rows if row >= 0})
         nodes = dict(zip(known, previous.nodes(known), strict=True)) if previous is not None else {}
         entities.fetch(row for own, place in zip(members, rows, strict=True) if place < 0 for row in own)
@@ -360,7 +360,7 @@ class SummaryWriter:
 
     @property
     def _first_before(self) -> int:
-        previous = self._context.previous
+        previous = self._builder.previous
         if previous is None:
             return 0
         return len(previous.arrays["entities.keys"]) - int(previous.arrays["counts"][0])

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.hamming import WORD
-from stratagraph.methods.lshtree.build import CHUNK_TIES, CODES, GROUP_SETTINGS, SETTINGS, TIES
+from stratagraph.methods.groups import check_nodes
+from stratagraph.methods.lshtree.build import CHUNK_TIES, CODES, GROUP_SETTINGS, TIES
 from stratagraph.pipeline.checks import Checks, damage
 from stratagraph.pipeline.drift import DRIFT
 from stratagraph.pipeline.graph import Graph
-from stratagraph.pipeline.kept_nodes import BY_MODEL
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:
@@ -27,8 +27,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
     """
     with damage("lshtree"):
         checks = Checks(arrays)
-        nodes = checks.csr("sources", chunks, ascending=True)
-        checks.of("vectors", np.float32, (nodes, dimension))
+        nodes = check_nodes(checks, chunks, dimension)
         levels = checks.of("levels", np.int16, (nodes,))
         steps = np.diff(levels, prepend=np.int16(0))  # nodes are numbered level by level, from 1
         if nodes and (levels[0] != 1 or not np.isin(steps, (0, 1)).all()):
@@ -36,8 +35,6 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks.csr("children", max(chunks, nodes), nodes)
         checks.of(CHUNK_TIES, np.uint64, (chunks,))
         checks.of(TIES, np.uint64, (nodes,))
-        checks.of(BY_MODEL, np.bool_, (nodes,))
-        checks.of(SETTINGS, np.int64, (1,))
         bits = int(checks.of(GROUP_SETTINGS, np.int64, (4,))[2])
         checks.of(CODES, np.uint64, (nodes, ceil(bits / WORD)))
         checks.rows(DRIFT, 2**62, (1,))

@@ -52,6 +52,11 @@ class LSHTreeConfig:
                 f"not {self.max_cluster}: otherwise a cluster one too large cannot be split"
             )
 
+    @property
+    def text_settings(self) -> list[int]:
+        """The settings that summaries depend on."""
+        return [self.summary_tokens]
+
 
 @dataclass(frozen=True, slots=True)
 class LSHTreeOptions:

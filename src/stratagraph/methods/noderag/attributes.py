@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,23 +10,15 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels.centrality import Centrality, centrality
 from stratagraph.methods.base import Stored
+from stratagraph.methods.groups import NodeDraft
 from stratagraph.methods.noderag.config import NodeRAGConfig
-from stratagraph.methods.noderag.inputs import BuildInputs
-from stratagraph.models.gate import CallItem, Gate
+from stratagraph.methods.noderag.inputs import Builder, BuildInputs
+from stratagraph.models.gate import CallItem
 from stratagraph.pipeline.carryover import Keys, lookup
 from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.pipeline.summarize import (
-    EXTRACTIVE,
-    FAILED,
-    MODEL,
-    bounded,
-    extractive_summaries,
-    fitted,
-    summary_task,
-    words_for,
-)
+from stratagraph.pipeline.summarize import Group, Summary, fitted, summarize, words_for
 from stratagraph.protocols import Rows
-from stratagraph.records import Node, content_id
+from stratagraph.records import content_id
 
 SLACK = 0.5
 """An important entity stays important while it reaches this share of a threshold.
@@ -45,12 +36,7 @@ class Important(NamedTuple):
 
 
 def important_entities(
-    inputs: BuildInputs,
-    ends: Rows,
-    config: NodeRAGConfig,
-    previous: Stored | None,
-    *,
-    measure: bool = True,
+    inputs: BuildInputs, ends: Rows, previous: Stored | None, *, measure: bool = True
 ) -> Important:
     """Entities that occur more than once and are in the core of the graph or high in betweenness.
 
@@ -72,7 +58,7 @@ def important_entities(
             rows = np.flatnonzero(before & _repeated(inputs))
             sources = np.asarray(previous.arrays["important.sources"])
             return Important(rows, sources[lookup(sources, inputs.keys) >= 0])
-    sample = _sample(inputs.keys, config, previous)
+    sample = _sample(inputs.keys, inputs.builder.config, previous)
     found = centrality(ends, inputs.size, sample)
     chosen = _high(found, 1.0)[:entities] | (before & _high(found, SLACK)[:entities])
     rows = np.flatnonzero(chosen & _repeated(inputs))
@@ -109,25 +95,7 @@ PROMPT = load_prompt("stratagraph.methods.noderag", "attribute")
 STAGE = "attributes"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """An attribute before its text: its id, its entity's, and rows, ids and texts of what it is made of.
-
-    `ranked` are the texts, most important first.
-    """
-
-    id: str
-    entity: str
-    name: str
-    rows: Sequence[int]
-    members: Sequence[str]
-    texts: Sequence[str]
-    ranked: Sequence[str]
-
-
-def statement_lists(
-    inputs: BuildInputs, entities: Rows, stated: Rows, config: NodeRAGConfig
-) -> tuple[Rows, Rows]:
+def statement_lists(inputs: BuildInputs, entities: Rows, stated: Rows) -> tuple[Rows, Rows]:
     """The rows of the graph that each entity's attribute is made of, the entity first, as compressed rows.
 
     Statements come most important first, and `NodeRAGConfig.statements` of them at most. They take turns by
@@ -145,7 +113,7 @@ def statement_lists(
     turns = _ranked((keys, -chunks, rows >= inputs.first_unit, others, owner), (owner, others))
     best = np.where(others >= 0, connected[others], np.iinfo(np.int64).max)
     places = _ranked((keys, -best, turns, owner), (owner,))
-    few = np.flatnonzero(places < config.statements)
+    few = np.flatnonzero(places < inputs.builder.config.statements)
     few = few[np.lexsort((places[few], owner[few]))]
     sizes = 1 + np.bincount(owner[few], minlength=len(entities))
     indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -195,67 +163,42 @@ def _statements(
     return owner[around], rows[around], others[around]
 
 
-def plan_attributes(inputs: BuildInputs, lists: Sequence[Sequence[int]], config: NodeRAGConfig) -> list[Plan]:
-    """Attributes, from the entity and the other rows of each."""
+def draft_attributes(inputs: BuildInputs, lists: Sequence[Sequence[int]]) -> list[NodeDraft]:
+    """Attributes before their texts, from the entity and the other rows of each, most important first."""
     names = inputs.names(rows[0] for rows in lists)
     ids = inputs.ids(row for rows in lists for row in rows)
     texts = inputs.texts(row for _, *rows in lists for row in rows)
-    return [_plan(names[entity], entity, rows, ids, texts, config) for entity, *rows in lists]
+    settings = ("noderag", "attribute", *map(str, inputs.builder.config.text_settings))
+    drafts = []
+    for entity, *rows in lists:
+        ordered = sorted(rows)  # other statements change which are most important, but not this order
+        members, own, name = [ids[row] for row in ordered], [texts[row] for row in ordered], names[entity]
+        drafts.append(
+            NodeDraft(
+                content_id(*settings, ids[entity], name, *members, *own),
+                "attribute",
+                0,
+                name,
+                own,
+                inputs.sources(ordered),
+                {"title": name, "entity": ids[entity], "members": members},
+                ranked=[texts[row] for row in rows],
+            )
+        )
+    return drafts
 
 
-def _plan(
-    name: str,
-    entity: int,
-    rows: Sequence[int],
-    ids: Mapping[int, str],
-    texts: Mapping[int, str],
-    config: NodeRAGConfig,
-) -> Plan:
-    ordered = sorted(rows)  # other statements change which are most important, but not this order
-    members, own = [ids[row] for row in ordered], [texts[row] for row in ordered]
-    settings = ("noderag", "attribute", *map(str, config.text_settings))
-    identity = content_id(*settings, ids[entity], name, *members, *own)
-    return Plan(identity, ids[entity], name, ordered, members, own, [texts[row] for row in rows])
+async def write_attributes(groups: Sequence[Group], builder: Builder) -> list[Summary]:
+    """The texts of attributes."""
+    gate, config = builder.gate, builder.config
 
+    def item(group: Group) -> CallItem:
+        shown = [text for text in fitted(group.ranked, config.context_tokens, gate.count_tokens) if text]
+        values = {
+            "name": group.item,
+            "passages": "\n".join(f"- {text}" for text in shown),
+            "words": str(words_for(config.attribute_tokens, len(shown))),
+        }
+        return CallItem(values, group.item, group.sources)
 
-async def write_attributes(
-    plans: Sequence[Plan], known: Mapping[str, Node], inputs: BuildInputs, gate: Gate, config: NodeRAGConfig
-) -> list[Node]:
-    """The attribute of each plan: the `known` text if there is one, or one that is written now."""
-    missing = [plan for plan in plans if plan.id not in known]
-    texts = {identity: (node.text, str(node.extra["by"])) for identity, node in known.items()}
-    with gate.stage(STAGE, len(missing)):
-        answers: list[str | None] = [None] * len(missing)
-        if gate.has_llm and missing:
-            task = summary_task(PROMPT, config.attribute_tokens)
-            answers = await gate.map(task, [_item(plan, inputs, gate, config) for plan in missing])
-        failed = [plan for plan, answer in zip(missing, answers, strict=True) if answer is None]
-        tokens, by = config.attribute_tokens, FAILED if gate.has_llm else EXTRACTIVE
-        extracts = await extractive_summaries((plan.texts for plan in failed), tokens, gate)
-        for plan, extract in zip(failed, extracts, strict=True):
-            texts[plan.id] = extract or plan.name, by
-        for plan, answer in zip(missing, answers, strict=True):
-            if answer is not None:
-                words = words_for(tokens, len(plan.texts))
-                texts[plan.id] = bounded(answer, words, gate.count_tokens), MODEL
-    return [_node(plan, *texts[plan.id], inputs) for plan in plans]
-
-
-def _item(plan: Plan, inputs: BuildInputs, gate: Gate, config: NodeRAGConfig) -> CallItem:
-    shown = [text for text in fitted(plan.ranked, config.context_tokens, gate.count_tokens) if text]
-    values = {
-        "name": plan.name,
-        "passages": "\n".join(f"- {text}" for text in shown),
-        "words": str(words_for(config.attribute_tokens, len(shown))),
-    }
-    return CallItem(values, plan.name, inputs.chunk_ids(plan.rows))
-
-
-def _node(plan: Plan, text: str, by: str, inputs: BuildInputs) -> Node:
-    extra = {
-        "by": by,
-        "title": plan.name,
-        "entity": plan.entity,
-        "members": list(plan.members),
-    }
-    return Node(plan.id, "attribute", 0, text, inputs.sources(plan.rows), extra)
+    return await summarize(groups, gate, prompt=PROMPT, max_tokens=config.attribute_tokens, item=item)

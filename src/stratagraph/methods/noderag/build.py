@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, cast
@@ -14,17 +15,16 @@ from numpy.typing import NDArray
 
 from stratagraph._memory import release
 from stratagraph.kernels.float16 import chosen, stacked
-from stratagraph.methods.base import Built, Corpus, Graph, Stored
+from stratagraph.methods.base import Built, Graph, Stored
+from stratagraph.methods.noderag.attributes import STAGE as ATTRIBUTES
 from stratagraph.methods.noderag.attributes import (
     Important,
-    Plan,
+    draft_attributes,
     important_entities,
-    plan_attributes,
     statement_lists,
     write_attributes,
 )
 from stratagraph.methods.noderag.communities import detect_communities, graph_drift, large_communities
-from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.methods.noderag.elements import Element, write_elements
 from stratagraph.methods.noderag.heterograph import (
     EdgeList,
@@ -36,21 +36,13 @@ from stratagraph.methods.noderag.heterograph import (
     stating_units,
     text_edges,
 )
-from stratagraph.methods.noderag.inputs import COMMUNITY_KEYS, BuildInputs
+from stratagraph.methods.noderag.inputs import COMMUNITY_KEYS, Builder, BuildInputs
 from stratagraph.methods.noderag.matching import CELLS, Moved, entry_cells, entry_links, matches
 from stratagraph.methods.noderag.unchanged import Unchanged, rows_of_lists
 from stratagraph.methods.noderag.unchanged import arrays as unchanged_arrays
-from stratagraph.models.gate import Gate
 from stratagraph.pipeline.before import carried_keys
-from stratagraph.pipeline.carryover import (
-    VECTOR_KEYS,
-    VECTORS,
-    CarryOver,
-    Keys,
-    keys_of,
-    lookup,
-)
-from stratagraph.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined, stored_vectors
+from stratagraph.pipeline.carryover import VECTORS, CarryOver, Keys, keys_of, lookup
+from stratagraph.pipeline.kept_nodes import KeptNodes, stored_vectors
 from stratagraph.pipeline.names.index import NameIndex
 from stratagraph.pipeline.nearest import Nearest
 from stratagraph.pipeline.statements import group_vectors
@@ -59,71 +51,62 @@ from stratagraph.records import Node
 
 ENTRY_VECTORS = "entries.vectors"
 """The array of the vectors of S, A and H."""
+EMBED = "embed attributes and elements"
 _GROUPS = 1024  # whose vectors are made at a time
 TITLES = "titles."
 """What the names of the arrays of the index of titles begin with."""
 
 
-async def build(
-    corpus: Corpus,
-    graph: Graph,
-    gate: Gate,
-    *,
-    config: NodeRAGConfig,
-    previous: Stored | None,
-    regroup: bool = False,
-) -> Built:
+async def build(builder: Builder) -> Built:
     """Build the heterograph over a corpus and its graph.
 
-    Attributes and high-level elements whose inputs did not change are taken over from `previous`. Important
-    entities are kept until enough has changed (`pipeline.drift`); with `regroup`, they and the communities
-    are found anew.
+    Attributes and high-level elements whose inputs did not change are taken over. Important entities are kept
+    until enough has changed (`pipeline.drift`); to regroup, they and the communities are found anew.
     """
-    carry = CarryOver(previous, gate)
-    unchanged = Unchanged(graph, gate, previous, config)
+    graph, gate, previous, grouped = builder.graph, builder.gate, builder.previous, builder.grouped
+    unchanged = Unchanged(builder)
     with gate.stage("important entities"):
-        inputs = await asyncio.to_thread(BuildInputs.read, corpus, graph, previous)
+        inputs = await asyncio.to_thread(BuildInputs.read, builder)
         stated = await asyncio.to_thread(stating_units, graph)
         parts = decomposition(graph, stated, Layout.of(0, graph))  # 2.2, as rows of the graph
         edges = (await asyncio.to_thread(EdgeList.of, parts)).ends
-        grouped = None if regroup else previous
-        drift = await asyncio.to_thread(graph_drift, inputs, grouped)
+        drift = await asyncio.to_thread(graph_drift, inputs)
         measure = grouped is None or drift.due
-        important = await asyncio.to_thread(
-            important_entities, inputs, edges, config, grouped, measure=measure
-        )
-    lists = await asyncio.to_thread(statement_lists, inputs, important.rows, stated, config)
+        important = await asyncio.to_thread(important_entities, inputs, edges, grouped, measure=measure)
+    lists = await asyncio.to_thread(statement_lists, inputs, important.rows, stated)
     before = await asyncio.to_thread(unchanged.attributes, lists)
     changed = rows_of_lists(lists, np.flatnonzero(before < 0))
-    plans = await asyncio.to_thread(plan_attributes, inputs, changed, config)
-    made_now = await write_attributes(plans, carry.nodes([plan.id for plan in plans]), inputs, gate, config)
-    attributes = KeptNodes.of(before, made_now, previous, graph.before)
+    drafts = await asyncio.to_thread(draft_attributes, inputs, changed)
+    write = partial(write_attributes, builder=builder)
+    attributes = builder.kept(before, await builder.nodes(drafts, write, ATTRIBUTES))
 
     with gate.stage("communities"):
         keys = _community_keys(inputs, important.rows, previous)
         owned = np.column_stack([important.rows, inputs.size + np.arange(len(important.rows))])
         ends = np.concatenate([edges, owned])
-        labels = await asyncio.to_thread(detect_communities, ends, keys, config, grouped, drift)
+        labels = await asyncio.to_thread(detect_communities, builder, ends, keys, drift)
         kept = await asyncio.to_thread(unchanged.communities, labels, attributes.before)
         made = np.array([rows is None for rows in kept], np.bool_)
-        large = await asyncio.to_thread(large_communities, labels, made, attributes, inputs, config)
-    written = await write_elements(large, carry, inputs, gate, config)
-    elements = _Elements.of(kept, written, previous, graph)
+        large = await asyncio.to_thread(large_communities, inputs, labels, made, attributes)
+    written = await write_elements(large, builder)
+    elements = _Elements.of(kept, written, builder)
 
-    fresh = await _fresh_vectors(attributes, plans, written, inputs, carry)
-    contents = _Contents(corpus, graph, stated, important, attributes, elements, labels, fresh)
-    settled = None if drift.lapsed else grouped
+    fresh = await _fresh_vectors(attributes, changed, written, inputs)
+    contents = _Contents(builder, stated, important, attributes, elements, labels, fresh)
     if previous is None:
         await asyncio.to_thread(release)
-    with gate.stage("heterograph"):
-        arrays = await asyncio.to_thread(_arrays, contents, config, previous, settled)
-    arrays |= {COMMUNITY_KEYS: keys, "communities.labels": labels.astype(np.int32)}
-    arrays |= drift.arrays() | unchanged_arrays(lists, elements.labels, config)
+    arrays: dict[str, NDArray[Any]] = {COMMUNITY_KEYS: keys, "communities.labels": labels.astype(np.int32)}
+    arrays |= drift.arrays() | unchanged_arrays(lists, elements.labels)
     arrays |= {"important.keys": inputs.keys[important.rows], "important.sources": important.sources}
-    nodes = joined([attributes, elements.nodes, elements.titles])
-    first = nodes.indices[nodes.indptr[: len(attributes) + len(elements.nodes)]]
-    origins = {ENTRY_VECTORS: np.concatenate([inputs.first_chunks_of_units(), first])}
-    return Built(nodes, arrays, complete=bool(arrays[BY_MODEL].all()), origins=origins)
+    firsts = [_first_chunks(each) for each in (attributes, elements.nodes)]
+    origins = {ENTRY_VECTORS: np.concatenate([inputs.first_chunks_of_units(), *firsts])}
+    with gate.stage("heterograph"):
+        settled = None if drift.lapsed else grouped
+        return await asyncio.to_thread(_built, contents, arrays, origins, settled)
+
+
+def _first_chunks(nodes: KeptNodes) -> Rows:
+    return nodes.indices[nodes.indptr[:-1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +118,9 @@ class _Elements:
     labels: Rows
 
     @classmethod
-    def of(
-        cls,
-        kept: Sequence[Rows | None],
-        written: Sequence[Element],
-        previous: Stored | None,
-        graph: Graph,
-    ) -> _Elements:
+    def of(cls, kept: Sequence[Rows | None], written: Sequence[Element], builder: Builder) -> _Elements:
         """By their communities: the previous rows of those that are `kept`, and those that were written."""
+        previous = builder.previous
         count = 0 if previous is None else Layout(np.asarray(previous.arrays["layout"])).count("H")
         found = [(label, row) for label, rows in enumerate(kept) if rows is not None for row in rows.tolist()]
         found += [(each.about.label, -1) for each in written]
@@ -150,27 +128,23 @@ class _Elements:
         labels, before = ordered[:, 0], ordered[:, 1]
         titles = np.where(before >= 0, before + count, -1)
         return cls(
-            KeptNodes.of(before, [each.node for each in written], previous, graph.before),
-            KeptNodes.of(titles, [each.overview for each in written], previous, graph.before),
+            builder.kept(before, [each.node for each in written]),
+            builder.kept(titles, [each.overview for each in written]),
             labels,
         )
 
 
 async def _fresh_vectors(
-    attributes: KeptNodes,
-    plans: Sequence[Plan],
-    written: Sequence[Element],
-    inputs: BuildInputs,
-    carry: CarryOver,
+    attributes: KeptNodes, changed: Sequence[Sequence[int]], written: Sequence[Element], inputs: BuildInputs
 ) -> tuple[Vectors, Vectors]:
     """Vectors of new attributes, from units, and of new elements, from units and attributes, in float16.
 
-    They are stored in float16, which loses nothing of `group_vectors`.
+    They are stored in float16, which loses nothing of `group_vectors`. `changed` are the rows of the graph
+    that each new attribute is made of.
     """
-    first, units = inputs.first_unit, inputs.graph.unit_vectors
-    stage = "embed attributes and elements"
-    rows, members = _distinct([[row - first for row in plan.rows if row >= first] for plan in plans])
-    made = await _means(attributes.fresh, members, chosen(units, rows), stage, carry)
+    first, units, carry = inputs.first_unit, inputs.graph.unit_vectors, inputs.builder.carry
+    rows, members = _distinct([[row - first for row in sorted(own) if row >= first] for own in changed])
+    made = await _means(attributes.fresh, members, chosen(units, rows), carry)
     rows, members = _distinct(
         [
             [
@@ -183,17 +157,17 @@ async def _fresh_vectors(
     own = attributes.rows(VECTORS, made, rows[rows >= len(units)] - len(units))
     below = stacked([chosen(units, rows[rows < len(units)]), own])
     nodes = [each.node for each in written]
-    return made, await _means(nodes, members, below, stage, carry)
+    return made, await _means(nodes, members, below, carry)
 
 
 async def _means(
-    nodes: Sequence[Node], members: Sequence[Sequence[int]], vectors: Vectors, stage: str, carry: CarryOver
+    nodes: Sequence[Node], members: Sequence[Sequence[int]], vectors: Vectors, carry: CarryOver
 ) -> Vectors:
     """`group_vectors` as float16, of as many groups at a time as have vectors of little memory."""
     found = np.zeros((len(nodes), vectors.shape[1]), np.float16)
     for start in range(0, len(nodes), _GROUPS):
         some = slice(start, start + _GROUPS)
-        found[some] = await group_vectors(nodes[some], members[some], vectors, stage=stage, carry=carry)
+        found[some] = await group_vectors(nodes[some], members[some], vectors, stage=EMBED, carry=carry)
     return cast(Vectors, found)
 
 
@@ -223,8 +197,7 @@ def _community_keys(inputs: BuildInputs, important: Rows, previous: Stored | Non
 class _Contents:
     """The parts of the heterograph; `fresh` are the vectors of new attributes and elements."""
 
-    corpus: Corpus
-    graph: Graph
+    builder: Builder
     stated: Rows
     important: Important
     attributes: KeptNodes
@@ -233,10 +206,15 @@ class _Contents:
     fresh: tuple[Vectors, Vectors]
 
     @property
+    def graph(self) -> Graph:
+        """The graph of the corpus."""
+        return self.builder.graph
+
+    @property
     def layout(self) -> Layout:
         """Where each type of node begins."""
         many = len(self.elements.nodes)
-        return Layout.of(self.corpus.size, self.graph, len(self.attributes), many, many)
+        return Layout.of(self.builder.corpus.size, self.graph, len(self.attributes), many, many)
 
     @property
     def before(self) -> Rows:
@@ -251,13 +229,17 @@ class _Contents:
         return [each.vectors(VECTORS, fresh) for each, fresh in zip(kept, self.fresh, strict=True)]
 
 
-def _arrays(
-    contents: _Contents, config: NodeRAGConfig, previous: Stored | None, settled: Stored | None
-) -> dict[str, NDArray[Any]]:
-    """What a search reads; edges by meaning go on from those of `settled`."""
-    layout, made = contents.layout, contents.made()
+def _built(
+    contents: _Contents,
+    arrays: Mapping[str, NDArray[Any]],
+    origins: Mapping[str, Rows],
+    settled: Stored | None,
+) -> Built:
+    """All nodes, with what a search reads; edges by meaning go on from those of `settled`."""
+    layout, made, builder = contents.layout, contents.made(), contents.builder
+    config, previous = builder.config, builder.previous
     embedded = [contents.graph.unit_vectors, *made]
-    entries, everything = stacked(embedded), stacked([contents.corpus.vectors, *embedded])
+    entries, everything = stacked(embedded), stacked([builder.corpus.vectors, *embedded])
     of_entries = _entries_before(contents, previous)[: len(entries)]
     moved = Moved.of(contents.graph, layout, contents.before, settled)
     cells = entry_cells(entries, layout, moved, config)
@@ -265,15 +247,12 @@ def _arrays(
     links = entry_links(nodes, everything, moved, config)
     edges = EdgeList.of([*_structure(contents, layout, cells), (Kind.SEMANTIC, links)])
     del links
-    parts = [contents.attributes, contents.elements.nodes]
     titles = np.zeros((len(contents.elements.titles), entries.shape[1]), np.float16)
-    return {
+    found = {
+        **arrays,
         **edge_arrays(edges, layout),
         **_title_index(contents.elements.titles),
-        VECTORS: stored_vectors(previous, VECTORS, contents.before, np.concatenate([*made, titles])),
         ENTRY_VECTORS: stored_vectors(previous, ENTRY_VECTORS, of_entries, entries),
-        VECTOR_KEYS: np.concatenate([each.text_keys() for each in parts]),
-        BY_MODEL: np.concatenate([each.by_model() for each in [*parts, contents.elements.titles]]),
         CELLS: cells.astype(np.int32),
         **Nearest.index(
             entries,
@@ -282,6 +261,8 @@ def _arrays(
             steady=True,
         ),
     }
+    parts = [contents.attributes, contents.elements.nodes, contents.elements.titles]
+    return builder.built(parts, np.concatenate([*made, titles]), found, origins=origins)
 
 
 def _entries_before(contents: _Contents, previous: Stored | None) -> Rows:

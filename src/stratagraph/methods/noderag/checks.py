@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.checks import check_range
+from stratagraph.methods.groups import check_nodes
 from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, Kind, Layout
 from stratagraph.methods.noderag.matching import CELLS
-from stratagraph.methods.noderag.unchanged import BORDERS, ELEMENT_LABELS, MEMBERS, SETTINGS
+from stratagraph.methods.noderag.unchanged import BORDERS, ELEMENT_LABELS, MEMBERS
 from stratagraph.pipeline.checks import Checks, damage
 from stratagraph.pipeline.drift import check_drift
 from stratagraph.pipeline.graph import Graph
-from stratagraph.pipeline.kept_nodes import BY_MODEL
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:
@@ -32,9 +32,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks = Checks(arrays)
         check_drift(checks)
         layout = _layout(checks, graph, chunks)
-        own = layout.size - layout.first("A")
-        checks.csr("sources", chunks, own, ascending=True)
-        checks.of("vectors", np.float32, (own, dimension))
+        check_nodes(checks, chunks, dimension, layout.size - layout.first("A"))
         rich = layout.first("O") - layout.first("S")
         checks.of("entries.vectors", np.float32, (rich, dimension))
         _check_edges(checks, layout)
@@ -78,8 +76,6 @@ def _check_unchanged(checks: Checks, graph: Graph, layout: Layout) -> None:
     """By what the next update finds what is as it was."""
     attributes = layout.count("A")
     rows = graph.entities + graph.relations + graph.units
-    checks.of(BY_MODEL, np.bool_, (layout.size - layout.first("A"),))
-    checks.of(SETTINGS, np.int64, (None,))
     checks.rows(ELEMENT_LABELS, np.iinfo(np.int64).max, (layout.count("H"),))
     members = checks.rows(MEMBERS, rows, (None,))
     borders = checks.of(BORDERS, np.int64, (attributes + 1,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.leiden import leiden
-from stratagraph.methods.base import Stored
-from stratagraph.methods.noderag.config import NodeRAGConfig
-from stratagraph.methods.noderag.inputs import BuildInputs
+from stratagraph.methods.noderag.inputs import Builder, BuildInputs
 from stratagraph.pipeline.carryover import Keys, Labels, lookup, needs_reclustering, previous_labels
 from stratagraph.pipeline.drift import Drift, communities_measured
 from stratagraph.pipeline.kept_nodes import KeptNodes
@@ -26,15 +24,14 @@ PARTITION = "communities"
 _NAMES = 3
 
 
-def detect_communities(
-    ends: Rows, keys: Keys, config: NodeRAGConfig, previous: Stored | None, drift: Drift
-) -> Labels:
+def detect_communities(builder: Builder, ends: Rows, keys: Keys, drift: Drift) -> Labels:
     """The community of each entity, relation, unit and attribute, shape (nodes,).
 
-    Nodes of the `previous` index stay in their communities, and new ones join the community where they gain
+    Nodes of the previous index stay in their communities, and new ones join the community where they gain
     most modularity. If the communities have drifted, all nodes may move (`pipeline.drift`); if too much is
     new, all are partitioned anew. `ends` are the edges, shape (edges, 2), and `keys` the key of each node.
     """
+    config, previous = builder.config, builder.grouped
     detect = partial(
         leiden,
         ends,
@@ -59,9 +56,9 @@ def detect_communities(
     return drift.settled(PARTITION, len(keys), ways, detect, measure)
 
 
-def graph_drift(inputs: BuildInputs, previous: Stored | None) -> Drift:
+def graph_drift(inputs: BuildInputs) -> Drift:
     """How many rows of the graph, by their keys, came or went since communities were last compared."""
-    keys, seen = inputs.keys, inputs.graph.before
+    keys, seen, previous = inputs.keys, inputs.graph.before, inputs.builder.grouped
     if previous is None:
         return Drift(len(keys))
     before = previous.arrays["communities.keys"]
@@ -89,7 +86,7 @@ class Community:
     texts, members
         Texts and ids of its attributes, then of its `rows`.
     sources
-        The chunk rows of its attributes.
+        The chunk rows behind its attributes and its `rows`, ascending.
     """
 
     digest: str
@@ -99,21 +96,17 @@ class Community:
     names: Sequence[str]
     texts: Sequence[str]
     members: Sequence[str]
-    sources: Collection[int]
+    sources: Sequence[int]
 
 
 def large_communities(
-    labels: Rows,
-    made: NDArray[np.bool_],
-    attributes: KeptNodes,
-    inputs: BuildInputs,
-    config: NodeRAGConfig,
+    inputs: BuildInputs, labels: Rows, made: NDArray[np.bool_], attributes: KeptNodes
 ) -> list[Community]:
     """The communities that are large enough for high-level elements and whose elements are `made`, by label.
 
     `labels` are those of the rows of the graph, then of the attributes.
     """
-    own = labels[inputs.size :]
+    config, own = inputs.builder.config, labels[inputs.size :]
     rows = _rows_by_label(np.where(made[labels], labels, -1), inputs)
     places: dict[int, list[int]] = {}
     for place in np.flatnonzero(made[own]).tolist():
@@ -139,7 +132,7 @@ def large_communities(
             telling((names[row] for row in named[label]), _NAMES),
             texts,
             ids,
-            config,
+            inputs,
         )
         for label in large
     ]
@@ -183,11 +176,12 @@ def _community(
     names: Sequence[str],
     texts_by_row: Mapping[int, str],
     ids_by_row: Mapping[int, str],
-    config: NodeRAGConfig,
+    inputs: BuildInputs,
 ) -> Community:
     texts = [*(node.text for _, node in attributes), *(texts_by_row[row] for row in rows)]
     members = [*(node.id for _, node in attributes), *(ids_by_row[row] for row in rows)]
-    settings = ("noderag", "community", *map(str, config.text_settings))
+    settings = ("noderag", "community", *map(str, inputs.builder.config.text_settings))
     digest = content_id(*settings, *names, "", *members, "", *texts)
-    sources = {source for _, node in attributes for source in node.sources}
+    chunks = inputs.sources(rows)
+    sources = sorted({*chunks, *(source for _, node in attributes for source in node.sources)})
     return Community(digest, label, rows, [place for place, _ in attributes], names, texts, members, sources)

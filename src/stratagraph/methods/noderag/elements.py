@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler,
 
 from stratagraph.methods.noderag.communities import Community
 from stratagraph.methods.noderag.config import NodeRAGConfig
-from stratagraph.methods.noderag.inputs import BuildInputs
+from stratagraph.methods.noderag.inputs import Builder
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.structured import json_as, readable
 from stratagraph.pipeline.carryover import CarryOver
@@ -66,23 +66,18 @@ class _Insight(NamedTuple):
     by: str
 
 
-async def write_elements(
-    found: Sequence[Community],
-    carry: CarryOver,
-    inputs: BuildInputs,
-    gate: Gate,
-    config: NodeRAGConfig,
-) -> list[Element]:
+async def write_elements(found: Sequence[Community], builder: Builder) -> list[Element]:
     """The high-level elements of each community: those taken over, or written now."""
-    insights = _known_insights(found, carry, config)
+    gate, config = builder.gate, builder.config
+    insights = _known_insights(found, builder.carry, config)
     missing = [each for each in found if each.digest not in insights]
     with gate.stage(STAGE, len(missing)):
-        items = (_item(each, inputs, gate, config) for each in missing)
+        items = (_item(each, builder) for each in missing)
         texts = [each.texts for each in missing]
         answers = await answered(_task(config), items, texts, config.element_tokens, gate)
         for each, answer in zip(missing, answers, strict=True):
             insights[each.digest] = _insights(each, answer, gate, config)
-    return [element for each in found for element in _elements(each, insights[each.digest], inputs)]
+    return [element for each in found for element in _elements(each, insights[each.digest])]
 
 
 def _known_insights(
@@ -118,16 +113,16 @@ def _placeholder(values: Mapping[str, str]) -> ElementsSchema:
     return ElementsSchema(elements=[ElementSchema(title=values["names"] or "title", text=text)])
 
 
-def _item(each: Community, inputs: BuildInputs, gate: Gate, config: NodeRAGConfig) -> CallItem:
-    shown = [text for text in fitted(each.texts, config.context_tokens, gate.count_tokens) if text]
+def _item(each: Community, builder: Builder) -> CallItem:
+    config, count_tokens = builder.config, builder.gate.count_tokens
+    shown = [text for text in fitted(each.texts, config.context_tokens, count_tokens) if text]
     values = {
         "passages": "\n".join(f"- {text}" for text in shown),
         "names": ", ".join(each.names),
         "elements": str(config.elements),
         "words": str(words_for(config.element_tokens, len(shown))),
     }
-    sources = inputs.corpus.ids(_sources(each, inputs))
-    return CallItem(values, values["names"] or each.members[0], sources)
+    return CallItem(values, values["names"] or each.members[0], builder.corpus.ids(each.sources))
 
 
 def _insights(
@@ -148,18 +143,17 @@ def _insights(
     ]
 
 
-def _elements(each: Community, insights: Sequence[_Insight], inputs: BuildInputs) -> Iterator[Element]:
-    sources = _sources(each, inputs)
+def _elements(each: Community, insights: Sequence[_Insight]) -> Iterator[Element]:
     for number, insight in enumerate(insights):
         identity = _id(each.digest, number)
         extra = {"by": insight.by, "title": insight.title, "members": list(each.members)}
-        node = Node(identity, "element", 1, insight.text, sources, extra)
+        node = Node(identity, "element", 1, insight.text, each.sources, extra)
         title = Node(
             content_id("noderag", "overview", identity, insight.title),
             "overview",
             1,
             insight.title or insight.text[:LONGEST_TITLE],
-            sources,
+            each.sources,
             {"by": insight.by, "title": insight.title, "members": [identity]},
         )
         yield Element(node, title, each)
@@ -167,7 +161,3 @@ def _elements(each: Community, insights: Sequence[_Insight], inputs: BuildInputs
 
 def _id(digest: str, number: int) -> str:
     return content_id("noderag", "element", digest, str(number))
-
-
-def _sources(each: Community, inputs: BuildInputs) -> list[int]:
-    return sorted({*each.sources, *inputs.sources(each.rows)})

@@ -9,12 +9,15 @@ from functools import partial
 import numpy as np
 
 from stratagraph.kernels.ranges import distinct
-from stratagraph.methods.base import Corpus, Graph, Stored
+from stratagraph.methods.base import Graph
+from stratagraph.methods.groups import GroupBuilder
+from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.pipeline.before import carried_keys
 from stratagraph.pipeline.carryover import Keys
 from stratagraph.pipeline.reading import id_keys
 from stratagraph.protocols import Rows
 
+Builder = GroupBuilder[NodeRAGConfig]
 COMMUNITY_KEYS = "communities.keys"
 """The array of the keys of the rows of the graph, then of the attributes."""
 
@@ -29,17 +32,19 @@ class BuildInputs:
         The key of each row's id, shape (rows,).
     """
 
-    corpus: Corpus
+    builder: Builder
     graph: Graph
     keys: Keys
 
     @classmethod
-    def read(cls, corpus: Corpus, graph: Graph, previous: Stored | None) -> BuildInputs:
+    def read(cls, builder: Builder) -> BuildInputs:
         """Of a graph; keys that the previous index has are not made again."""
+        graph, previous = builder.graph, builder.previous
         made = partial(id_keys, "graph", graph.stored)
         if previous is None or graph.before is None:
-            return cls(corpus, graph, made(range(graph.entities + graph.relations + graph.units)))
-        return cls(corpus, graph, carried_keys(previous.arrays[COMMUNITY_KEYS], graph.before.origin, made))
+            return cls(builder, graph, made(range(graph.entities + graph.relations + graph.units)))
+        keys = carried_keys(previous.arrays[COMMUNITY_KEYS], graph.before.origin, made)
+        return cls(builder, graph, keys)
 
     @property
     def size(self) -> int:
@@ -78,7 +83,3 @@ class BuildInputs:
         """The first chunk that each unit came from, shape (units,)."""
         indptr, indices = self.graph.sources
         return np.asarray(indices[indptr[self.first_unit : -1]], np.int64)
-
-    def chunk_ids(self, rows: Iterable[int]) -> list[str]:
-        """Ids of the chunks that any of some rows came from."""
-        return self.corpus.ids(self.sources(rows))

@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.methods.base import Graph, Stored
-from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.methods.noderag.heterograph import Layout
-from stratagraph.models.gate import Gate
+from stratagraph.methods.noderag.inputs import Builder
 from stratagraph.pipeline.before import Before, list_sums, recognised, recognised_lists
 from stratagraph.pipeline.carryover import Labels
-from stratagraph.pipeline.kept_nodes import BY_MODEL
 from stratagraph.protocols import Rows
 
 BORDERS, MEMBERS = "attributes.indptr", "attributes.indices"
 """Arrays: where the rows of the graph of each attribute begin and end, and these: its entity, then others."""
-ELEMENT_LABELS, SETTINGS = "elements.labels", "text_settings"
-"""Arrays: the community of each high-level element, and the settings that texts depend on."""
+ELEMENT_LABELS = "elements.labels"
+"""The array of the community of each high-level element."""
 
 
 class Unchanged:
     """Finds the previous rows of unchanged attributes and elements; with a model only those a model wrote."""
 
-    def __init__(self, graph: Graph, gate: Gate, previous: Stored | None, config: NodeRAGConfig) -> None:
-        self._graph = graph
-        self._asks = gate.has_llm
-        usable = previous is not None and graph.before is not None
-        usable = (
-            usable and previous is not None and previous.arrays[SETTINGS].tolist() == config.text_settings
-        )
-        self._previous = previous if usable else None
-
-    @property
-    def _arrays(self) -> Mapping[str, NDArray[Any]]:
-        assert self._previous is not None
-        return self._previous.arrays
+    def __init__(self, builder: Builder) -> None:
+        self._builder, self._graph, self._arrays = builder, builder.graph, builder.arrays
 
     @property
     def _before(self) -> Before:
@@ -48,7 +33,7 @@ class Unchanged:
     def attributes(self, lists: tuple[Rows, Rows]) -> Rows:
         """The previous row of each attribute, by its entity and the rows that it is made of, or -1."""
         indptr, indices = lists
-        if self._previous is None:
+        if not self._arrays:
             return np.full(len(indptr) - 1, -1, np.int64)
         before = self._arrays[BORDERS], self._arrays[MEMBERS]
         places = np.full(self._before.stored.arrays["sources.indptr"].size, -1, np.int64)
@@ -56,7 +41,7 @@ class Unchanged:
         origin = self._before.origin
         entities = origin[indices[indptr[:-1]]]
         candidates = np.where(entities >= 0, places[entities], -1)
-        return self._allowed(recognised_lists(lists, origin, self._before.same, candidates, before))
+        return self._builder.usable(recognised_lists(lists, origin, self._before.same, candidates, before))
 
     def communities(self, labels: Labels, attributes: Rows) -> list[Rows | None]:
         """The previous rows of the elements of each community, or None where they are made anew.
@@ -65,7 +50,7 @@ class Unchanged:
         rows.
         """
         count = int(labels.max(initial=-1)) + 1
-        if self._previous is None:
+        if not self._arrays:
             return [None] * count
         size = self._before.stored.arrays["sources.indptr"].size - 1
         origin = np.concatenate([self._before.origin, np.where(attributes >= 0, size + attributes, -1)])
@@ -76,7 +61,7 @@ class Unchanged:
         begins = np.searchsorted(of_labels[order], found)
         ends = np.searchsorted(of_labels[order], found, "right")
         first = Layout(np.asarray(self._arrays["layout"])).count("A")
-        refused = np.concatenate([[0], np.cumsum(self._allowed(order + first) < 0)])
+        refused = np.concatenate([[0], np.cumsum(self._builder.usable(order + first) < 0)])
         kept = (found >= 0) & (refused[ends] == refused[begins])
         rows = order + first
         return [
@@ -98,22 +83,13 @@ class Unchanged:
         same[graph.entities + graph.relations :] &= list_sums(indptr, renamed[indices]) == 0
         return same
 
-    def _allowed(self, rows: Rows) -> Rows:
-        """Previous rows, but -1 for those that are written anew now that there is a model."""
-        if not self._asks:
-            return rows
-        found, kept = rows.copy(), rows >= 0
-        found[kept] = np.where(self._arrays[BY_MODEL][rows[kept]], rows[kept], -1)
-        return found
 
-
-def arrays(lists: tuple[Rows, Rows], labels: Labels, config: NodeRAGConfig) -> dict[str, NDArray[Any]]:
+def arrays(lists: tuple[Rows, Rows], labels: Labels) -> dict[str, NDArray[Any]]:
     """What the next update reads: the rows of attributes, and the community of each element."""
     return {
         BORDERS: np.asarray(lists[0], np.int64),
         MEMBERS: np.asarray(lists[1], np.int64),
         ELEMENT_LABELS: np.asarray(labels, np.int64),
-        SETTINGS: np.array(config.text_settings, np.int64),
     }
 
 

@@ -1,0 +1,227 @@
+"""How every method makes nodes for its groups: communities, clusters, tree nodes, statements of an entity.
+
+1. The method divides what it has into groups.
+2. Groups of unchanged members keep their previous nodes and are not read (`GroupBuilder.unchanged`).
+3. The others are read as drafts. A draft with the id of a previous node keeps that node's text; the other
+   texts are written (`GroupBuilder.nodes`).
+4. The method embeds the new nodes (`pipeline.statements.group_vectors`).
+5. All nodes are stored, with the arrays by which an update finds them again (`GroupBuilder.built`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph._sync import while_reading
+from stratagraph.models.gate import Gate
+from stratagraph.pipeline.before import recognised
+from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, Labels
+from stratagraph.pipeline.checks import Checks
+from stratagraph.pipeline.graph import Graph
+from stratagraph.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined, stored_vectors
+from stratagraph.pipeline.reading import read_lists
+from stratagraph.pipeline.reports import CommunityReport, carried
+from stratagraph.pipeline.summarize import Group, Summary
+from stratagraph.protocols import Corpus, Rows, Stored, Vectors
+from stratagraph.records import Built, Metadata, Node
+
+TEXT_SETTINGS = "text_settings"
+"""The array of the settings that texts depend on."""
+_BATCH = 1024  # groups that are read at a time
+
+
+class TextSettings(Protocol):
+    """The settings of a method."""
+
+    @property
+    def text_settings(self) -> list[int]:
+        """Those that texts depend on."""
+        ...
+
+
+C_co = TypeVar("C_co", bound=TextSettings, covariant=True)
+
+
+Write = Callable[[Sequence[Group]], Awaitable[Sequence[Summary | CommunityReport]]]
+"""Writes a text for each group, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDraft:
+    """A node before its text.
+
+    Parameters
+    ----------
+    id
+        Derived from everything that the text is made of.
+    title
+        What the node is called if no model names it.
+    texts, about
+        What the text is made of, and the ids of the members that each of these is about.
+    sources
+        Ascending rows of the chunks behind the node.
+    extra
+        What the node has beside what it keeps of its text.
+    ranked
+        See `summarize.Group`.
+    text
+        The text, if there is nothing to write.
+    """
+
+    id: str
+    kind: str
+    level: int
+    title: str
+    texts: Sequence[str]
+    sources: Sequence[int]
+    extra: Metadata = field(default_factory=dict)
+    about: Sequence[Sequence[str]] = ()
+    ranked: Sequence[str] = ()
+    text: str = ""
+
+
+class GroupBuilder(Generic[C_co]):
+    """What a method's build is given, and what it takes over from the previous index.
+
+    Parameters
+    ----------
+    previous
+        The previous index of the method, if there is one.
+    regroup
+        Whether groups are made as if there were none.
+
+    Attributes
+    ----------
+    grouped
+        `previous`, or None with `regroup`.
+    arrays
+        The arrays of `previous` if its texts have the same settings and it is known what changed since; else
+        none.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        graph: Graph,
+        gate: Gate,
+        config: C_co,
+        previous: Stored | None,
+        *,
+        regroup: bool = False,
+    ) -> None:
+        self.corpus, self.graph, self.gate, self.config, self.previous = corpus, graph, gate, config, previous
+        self.grouped = None if regroup else previous
+        self.carry = CarryOver(previous, gate)
+        self.arrays: Mapping[str, NDArray[Any]] = {}
+        if previous is not None and graph.before is not None:
+            same = previous.arrays[TEXT_SETTINGS].tolist() == config.text_settings
+            self.arrays = previous.arrays if same else {}
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of all vectors."""
+        return int(self.corpus.vectors.shape[1])
+
+    def unchanged(
+        self,
+        labels: Labels,
+        origin: Rows,
+        same: NDArray[np.bool_],
+        before: Callable[[], Labels],
+        count: int,
+    ) -> Rows:
+        """The previous node of each group that has the same, unchanged members, or -1, shape (count,).
+
+        `before` gives the previous node of each previous member, or -1; the others are as in
+        `pipeline.before.recognised`.
+        """
+        if not self.arrays:
+            return np.full(count, -1, np.int64)
+        return self.usable(recognised(labels, origin, same, before(), count))
+
+    def usable(self, rows: Rows) -> Rows:
+        """Previous nodes, but -1 for those that are written anew because there is a model now."""
+        if not self.gate.has_llm:
+            return rows
+        found, kept = rows.copy(), rows >= 0
+        found[kept] = np.where(self.arrays[BY_MODEL][rows[kept]], rows[kept], -1)
+        return found
+
+    async def read_and_written(
+        self, rows: Sequence[int], read: Callable[[Sequence[int]], list[NodeDraft]], write: Write
+    ) -> list[Node]:
+        """The nodes of the groups at some rows; drafts are read while others are written."""
+        reads = (partial(read, rows[start : start + _BATCH]) for start in range(0, len(rows), _BATCH))
+        return list(chain.from_iterable(await while_reading(reads, partial(self.nodes, write=write))))
+
+    async def nodes(self, drafts: Sequence[NodeDraft], write: Write, stage: str = "") -> list[Node]:
+        """The nodes of drafts, in order, with the texts that there are and those that `write` makes.
+
+        With a model, texts that no model wrote are not taken over. `stage` is the ledger's name for the
+        writing; without it, the caller has opened a stage.
+        """
+        open_ones = [each for each in drafts if not each.text]
+        known = self.carry.nodes([each.id for each in open_ones])
+        missing = [each for each in open_ones if each.id not in known]
+        lists = [each.sources if self.gate.has_llm else () for each in missing]  # of what a model is asked
+        groups = [
+            Group(each.title, each.texts, ids, each.about, each.ranked)
+            for each, ids in zip(missing, read_lists(self.corpus.ids, lists), strict=True)
+        ]
+        with self.gate.stage(stage, len(missing)) if stage and missing else nullcontext():
+            texts = await write(groups) if groups else []
+        found: dict[str, tuple[str, Metadata]] = {
+            node.id: (node.text, carried(node)) for node in known.values()
+        }
+        found |= {each.id: (text.text, text.extra) for each, text in zip(missing, texts, strict=True)}
+        nodes = []
+        for each in drafts:
+            text, extra = found.get(each.id, (each.text, {}))
+            nodes.append(Node(each.id, each.kind, each.level, text, each.sources, {**extra, **each.extra}))
+        return nodes
+
+    def kept(self, before: Rows, fresh: Sequence[Node]) -> KeptNodes:
+        """Nodes at the rows `before` of the previous index; where that is -1, the next of the fresh ones."""
+        return KeptNodes.of(before, fresh, self.previous, self.graph.before)
+
+    def built(
+        self,
+        parts: Sequence[KeptNodes],
+        vectors: Vectors,
+        arrays: Mapping[str, NDArray[Any]],
+        *,
+        origins: Mapping[str, Rows] | None = None,
+        complete: bool = True,
+    ) -> Built:
+        """The nodes of several parts in a row, with the vectors of all of them.
+
+        `complete` is whether a model wrote all that is not in a node.
+        """
+        nodes = joined(parts)
+        by_model = np.concatenate([np.zeros(0, np.bool_), *(each.by_model() for each in parts)])
+        own = {
+            VECTORS: stored_vectors(self.previous, VECTORS, nodes.before, vectors),
+            VECTOR_KEYS: np.concatenate([np.zeros(0, np.uint64), *(each.text_keys() for each in parts)]),
+            BY_MODEL: by_model,
+            TEXT_SETTINGS: np.array(self.config.text_settings, np.int64),
+        }
+        complete = complete and bool(by_model.all())
+        return Built(nodes, {**arrays, **own}, complete=complete, origins=origins or {})
+
+
+def check_nodes(checks: Checks, chunks: int, dimension: int, nodes: int | None = None) -> int:
+    """Check the arrays that every method has of its nodes; returns how many nodes there are."""
+    nodes = checks.csr("sources", chunks, nodes, ascending=True)
+    checks.of(VECTORS, np.float32, (nodes, dimension))
+    checks.of(VECTOR_KEYS, np.uint64, (nodes,))
+    checks.of(BY_MODEL, np.bool_, (nodes,))
+    checks.of(TEXT_SETTINGS, np.int64, (None,))
+    return nodes
