@@ -138,7 +138,7 @@ def test_a_level_that_only_some_shards_have(tmp_path: Path) -> None:
     with build(tmp_path / "root", docs, by="half", method="lshtree") as index:
         found = index.retrieve(QUESTION, 3, levels=(1,))
         assert {hit.level for hit in found.hits} == {1}
-        with pytest.raises(ValueError, match="level 9 is not in this tree"):
+        with pytest.raises(ValueError, match="level 9 is not in this index"):
             index.retrieve(QUESTION, 3, levels=(9,))
 
 

@@ -311,11 +311,12 @@ class _Update:
 
     async def _build_method(self, name: str) -> None:
         with self._booked(name):
-            config, previous = self._config.method(name), self._previous(name)
+            previous, before = self._previous(name), None
+            if previous is not None and self._before is not None:
+                before = settings_of(self._before.manifest, self._change.config).method(name)
             regroup = self._change.operation == REGROUP and name in self._change.methods
-            builder = GroupBuilder(
-                self._staging, self._graph(), self._gate, config, previous, regroup=regroup
-            )
+            config, sources = self._config.method(name), (self._staging, self._graph(), self._gate)
+            builder = GroupBuilder(*sources, config, previous, before, regroup=regroup)
             built = await get_method(name).build(builder)
         await self._put(name, built)
 

@@ -23,6 +23,7 @@ from stratagraph.methods.archrag.levels import EntityKeys, WarmStart
 from stratagraph.methods.archrag.ranking import Calibration, calibration_arrays, select
 from stratagraph.methods.archrag.search import Relations
 from stratagraph.models.gate import ModelGate
+from stratagraph.pipeline.carryover import keys_of
 from stratagraph.pipeline.drift import Drift
 from stratagraph.pipeline.graph import Graph
 from stratagraph.records import EntityMention, Extraction, Node, RelationMention
@@ -738,7 +739,7 @@ def test_the_same_reports_are_not_written_again() -> None:
 
 def test_a_warm_start_lets_only_what_changed_move() -> None:
     ends = np.array([[0, 1], [1, 2], [3, 4]])
-    entities = EntityKeys.of("abcde", ends)
+    entities = EntityKeys.of(keys_of("entity", "abcde"), ends)
     arrays = {
         **entities.arrays(np.array([0, 0, 0, 1, 1])),
         "parents": np.array([2, 2, -1]),
@@ -750,7 +751,7 @@ def test_a_warm_start_lets_only_what_changed_move() -> None:
 
     previous: Any = Previous()
     previous.arrays = arrays
-    now = EntityKeys.of("abcdef", np.array([[0, 1], [1, 2], [3, 4], [4, 5]]))
+    now = EntityKeys.of(keys_of("entity", "abcdef"), np.array([[0, 1], [1, 2], [3, 4], [4, 5]]))
     warm_start = WarmStart(now, previous)
     initial = warm_start.initial()
     assert initial is not None
@@ -761,8 +762,8 @@ def test_a_warm_start_lets_only_what_changed_move() -> None:
     assert above is not None
     assert above.labels.tolist() == [2, 2]
     assert above.movable.tolist() == [False, False]
-    assert WarmStart(EntityKeys.of("vwxyz", ends), previous).initial() is None
-    less = WarmStart(EntityKeys.of("abcd", np.array([[0, 1], [1, 2]])), previous).initial()
+    assert WarmStart(EntityKeys.of(keys_of("entity", "vwxyz"), ends), previous).initial() is None
+    less = WarmStart(EntityKeys.of(keys_of("entity", "abcd"), np.array([[0, 1], [1, 2]])), previous).initial()
     assert less is not None
     assert less.labels.tolist() == [0, 0, 0, 1]
     assert less.movable.tolist() == [False, False, False, True]

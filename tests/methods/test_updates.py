@@ -185,3 +185,29 @@ def _edges_above(index: sg.Index) -> tuple[dict[str, int], set[frozenset[str]]]:
     edges = {frozenset((ids[one], ids[other])) for one, other in part.arrays[ADDED_ABOVE].tolist()}
     assert all(len({levels[each] for each in edge}) == 1 for edge in edges)
     return levels, edges
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("lshtree", {"max_cluster": 7}),
+        ("archrag", {"max_community": 4}),
+        ("noderag", {"resolution": 4.0}),
+        ("hirag", {"max_community": 4}),
+    ],
+)
+def test_other_settings_of_groups_give_the_groups_of_a_new_build(
+    method: str, settings: dict[str, Any]
+) -> None:
+    def built(config: dict[str, Any]) -> sg.Index:
+        return sg.build_index(
+            meetings(60), method, None, None, FakeEmbedder(), {method: config}, progress=False
+        )
+
+    def groups(index: sg.Index) -> set[tuple[str, ...]]:
+        return {tuple(sorted(node.members)) for node in index.nodes(method)}
+
+    index, expected = built({}), groups(built(settings))
+    assert groups(index) != expected
+    index.add_method(method, settings)
+    assert groups(index) == expected

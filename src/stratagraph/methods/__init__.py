@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from stratagraph.methods.base import Method, Way
+from stratagraph.methods.validation import SearchOptions
 from stratagraph.question import WALK
 
 NAMES = ("lshtree", "archrag", "noderag", "hirag")
@@ -13,18 +14,8 @@ WAYS = (WALK, *NAMES)
 
 
 @dataclass(frozen=True, slots=True)
-class WalkOptions:
+class WalkOptions(SearchOptions):
     """The walk has no options of its own."""
-
-    @property
-    def whole(self) -> bool:
-        """Whether hits show all of their text."""
-        return True
-
-    @property
-    def narrowed(self) -> bool:
-        """Whether only a part of the results is asked for."""
-        return False
 
 
 _WALK = Way(WALK, WalkOptions)

@@ -22,32 +22,35 @@ from numpy.typing import NDArray
 
 from stratagraph._sync import while_reading
 from stratagraph.models.gate import Gate
-from stratagraph.pipeline.before import recognised
-from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, Labels
+from stratagraph.pipeline.before import carried_keys, recognised
+from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, Keys, Labels
 from stratagraph.pipeline.checks import Checks
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined, stored_vectors
-from stratagraph.pipeline.reading import read_lists
+from stratagraph.pipeline.reading import id_keys, read_lists
 from stratagraph.pipeline.reports import CommunityReport, carried
 from stratagraph.pipeline.summarize import Group, Summary
 from stratagraph.protocols import Corpus, Rows, Stored, Vectors
 from stratagraph.records import Built, Metadata, Node
 
-TEXT_SETTINGS = "text_settings"
-"""The array of the settings that texts depend on."""
 _BATCH = 1024  # groups that are read at a time
 
 
-class TextSettings(Protocol):
+class Settings(Protocol):
     """The settings of a method."""
 
     @property
-    def text_settings(self) -> list[int]:
+    def text_settings(self) -> Sequence[int]:
         """Those that texts depend on."""
         ...
 
+    @property
+    def group_settings(self) -> Sequence[object]:
+        """Those that groups depend on."""
+        ...
 
-C_co = TypeVar("C_co", bound=TextSettings, covariant=True)
+
+C_co = TypeVar("C_co", bound=Settings, covariant=True)
 
 
 Write = Callable[[Sequence[Group]], Awaitable[Sequence[Summary | CommunityReport]]]
@@ -93,15 +96,15 @@ class GroupBuilder(Generic[C_co]):
 
     Parameters
     ----------
-    previous
-        The previous index of the method, if there is one.
+    previous, before
+        The previous index of the method, if there is one, and its settings.
     regroup
         Whether groups are made as if there were none.
 
     Attributes
     ----------
     grouped
-        `previous`, or None with `regroup`.
+        `previous`; None with `regroup`, or if its groups have other settings.
     arrays
         The arrays of `previous` if its texts have the same settings and it is known what changed since; else
         none.
@@ -113,22 +116,30 @@ class GroupBuilder(Generic[C_co]):
         graph: Graph,
         gate: Gate,
         config: C_co,
-        previous: Stored | None,
+        previous: Stored | None = None,
+        before: Settings | None = None,
         *,
         regroup: bool = False,
     ) -> None:
         self.corpus, self.graph, self.gate, self.config, self.previous = corpus, graph, gate, config, previous
-        self.grouped = None if regroup else previous
+        same_groups = before is not None and before.group_settings == config.group_settings
+        self.grouped = previous if same_groups and not regroup else None
         self.carry = CarryOver(previous, gate)
         self.arrays: Mapping[str, NDArray[Any]] = {}
-        if previous is not None and graph.before is not None:
-            same = previous.arrays[TEXT_SETTINGS].tolist() == config.text_settings
-            self.arrays = previous.arrays if same else {}
+        if previous is not None and before is not None and graph.before is not None:
+            self.arrays = previous.arrays if before.text_settings == config.text_settings else {}
 
     @property
     def dimension(self) -> int:
         """Dimension of all vectors."""
         return int(self.corpus.vectors.shape[1])
+
+    def keys(self, kind: str, name: str, count: int) -> Keys:
+        """Keys of the ids of the first `count` rows of the graph; those in the previous array `name` stay."""
+        made, seen = partial(id_keys, kind, self.graph.stored), self.graph.before
+        if self.previous is None or seen is None:
+            return made(range(count))
+        return carried_keys(self.previous.arrays[name], seen.origin[:count], made)
 
     def unchanged(
         self,
@@ -211,7 +222,6 @@ class GroupBuilder(Generic[C_co]):
             VECTORS: stored_vectors(self.previous, VECTORS, nodes.before, vectors),
             VECTOR_KEYS: np.concatenate([np.zeros(0, np.uint64), *(each.text_keys() for each in parts)]),
             BY_MODEL: by_model,
-            TEXT_SETTINGS: np.array(self.config.text_settings, np.int64),
         }
         complete = complete and bool(by_model.all())
         return Built(nodes, {**arrays, **own}, complete=complete, origins=origins or {})
@@ -221,7 +231,6 @@ def check_nodes(checks: Checks, chunks: int, dimension: int, nodes: int | None =
     """Check the arrays that every method has of its nodes; returns how many nodes there are."""
     nodes = checks.csr("sources", chunks, nodes, ascending=True)
     checks.of(VECTORS, np.float32, (nodes, dimension))
-    checks.of(VECTOR_KEYS, np.uint64, (nodes,))
+    checks.of(VECTOR_KEYS, np.uint64, (None,))
     checks.of(BY_MODEL, np.bool_, (nodes,))
-    checks.of(TEXT_SETTINGS, np.int64, (None,))
     return nodes

@@ -26,6 +26,13 @@ def number(name: str, value: Any, least: float = -math.inf, most: float = math.i
         raise ValueError(f"{name} must be from {least:g} to {most:g}, not {value!r}")
 
 
+def positive(name: str, value: Any) -> None:
+    """Require a finite number above 0."""
+    number(name, value)
+    if value <= 0:
+        raise ValueError(f"{name} must be above 0, not {value!r}")
+
+
 def one_of(name: str, value: Any, known: Sequence[str]) -> None:
     """Require one of some texts."""
     if value not in known:
@@ -48,3 +55,27 @@ def levels(given: Any) -> tuple[int, ...]:
     for level in found:
         whole("a number in levels", level, 0)
     return tuple(sorted(set(found)))
+
+
+def searched_levels(wanted: Sequence[int] | None, count: int) -> list[int]:
+    """The levels to search, of those from 0 to `count - 1`; `ValueError` names one that is not there."""
+    for level in wanted or ():
+        if level >= count > 0:
+            raise ValueError(f"level {level} is not in this index, which has levels 0 to {count - 1}")
+    return [level for level in range(count) if wanted is None or level in wanted]
+
+
+class SearchOptions:
+    """What is asked of the search options of every method."""
+
+    __slots__ = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether hits show all of a node's text."""
+        return True
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether only a part of the results is asked for, so that nothing else may complete them."""
+        return False

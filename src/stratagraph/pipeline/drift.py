@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels.leiden import modularity
 from stratagraph.kernels.ranges import distinct
+from stratagraph.pipeline.carryover import Keys, lookup
 from stratagraph.pipeline.checks import Checks
 
 T = TypeVar("T")
@@ -68,6 +69,12 @@ class Drift:
         made = {name.removeprefix(_MADE): arrays[name] for name in arrays if name.startswith(_MADE)}
         return cls(members, before + changed, stale + changed, made)
 
+    @classmethod
+    def between(cls, arrays: Mapping[str, NDArray[Any]], before: Keys, now: Keys) -> Drift:
+        """With what the previous index counted, and the members that came or went since, by their keys."""
+        stayed = int(np.count_nonzero(lookup(now, before) >= 0))
+        return cls.since(arrays, len(now), len(now) + len(before) - 2 * stayed)
+
     @property
     def due(self) -> bool:
         """Whether enough changed for a comparison (`COMPARE_SHARE`)."""
@@ -106,13 +113,15 @@ class Drift:
         name, members
             Identifies the partition, and the number of its members.
         ways
-            Ways to update the previous partition, at least one, those that change least first. If no
-            comparison is due, the first is taken.
+            Ways to update the previous partition, those that change least first. If no comparison is due, the
+            first is taken. If there is none, the partition is made anew.
         make
             Makes the partition to compare with; called only if necessary.
         measure
             Measures of a partition.
         """
+        if not ways:
+            return self.anew(name, members, make, measure)
         found = ways[0]()
         known = self._before.get(name)
         if known is not None:

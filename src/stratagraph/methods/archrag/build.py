@@ -17,6 +17,7 @@ from stratagraph.methods.archrag.communities import Communities, write_communiti
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.archrag.index import CHANGES, ZEROS, Neighbours, index_arrays, opened
 from stratagraph.methods.archrag.levels import (
+    KEYS,
     EntityKeys,
     Level,
     Partition,
@@ -30,8 +31,6 @@ from stratagraph.methods.base import Built, Graph, Stored
 from stratagraph.methods.groups import GroupBuilder
 from stratagraph.protocols import Rows, Vectors
 
-RECIPE = "recipe"
-"""Name of the array that holds the fingerprint of the recipe by which the communities were made."""
 ADDED = "entities.added"
 """Name of the array of the edges of similarity between entities, which an update keeps."""
 ADDED_ABOVE = "communities.added"
@@ -44,16 +43,16 @@ through the previous index, the second for comparisons with all nodes."""
 async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
     """Build the hierarchy over the graph of a corpus.
 
-    An update starts from the communities of a previous index of the same recipe: only new entities and
+    An update starts from the communities of a previous index with the same settings: only new entities and
     those with other neighbours may move. A level is clustered anew if too much is new, if it would hardly
     shrink, if its partition has drifted (`pipeline.drift`), or to regroup. Edges of similarity are found
     anew after more changes (`drift.ANEW_SHARE`). Reports on the same members and texts are taken over.
     """
-    graph, config, previous, grouped = builder.graph, builder.config, builder.previous, builder.grouped
+    graph, config, previous = builder.graph, builder.config, builder.previous
     recipe = Recipe(config, os.cpu_count() or 1)
-    entities = await asyncio.to_thread(EntityKeys.carried, graph, previous)
-    same = grouped is not None and int(grouped.arrays[RECIPE][0]) == recipe.fingerprint
-    warm_start = await asyncio.to_thread(WarmStart, entities, grouped if same else None)
+    keys = await asyncio.to_thread(builder.keys, "entity", KEYS, graph.entities)
+    entities = await asyncio.to_thread(EntityKeys.of, keys, graph.ends)
+    warm_start = await asyncio.to_thread(WarmStart, entities, builder.grouped)
     level, hierarchy = entity_level(graph), _Hierarchy(graph.entities)
     while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:
         lapsed = warm_start.drift.lapsed
@@ -68,11 +67,7 @@ async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
             written = await write_communities(builder, level, found)
         hierarchy.add(written, found)
         level = written.level(level.number + 1, found)
-    arrays = (
-        entities.arrays(hierarchy.parents()[0])
-        | warm_start.drift.arrays()
-        | {RECIPE: np.array([recipe.fingerprint], np.uint64)}
-    )
+    arrays = entities.arrays(hierarchy.parents()[0]) | warm_start.drift.arrays()
     return await asyncio.to_thread(_built, builder, hierarchy, recipe.threads, arrays)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.methods.archrag.build import ADDED, ADDED_ABOVE, RECIPE
+from stratagraph.methods.archrag.build import ADDED, ADDED_ABOVE
 from stratagraph.methods.archrag.index import CHANGES, INDEX
 from stratagraph.methods.archrag.ranking import SAMPLED
 from stratagraph.methods.groups import check_nodes
@@ -37,7 +37,6 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks.rows("entities.parents", communities, (graph.entities,), start=-1)
         checks.of("entities.keys", np.uint64, (graph.entities,))
         checks.of("entities.neighbourhoods", np.uint64, (graph.entities,))
-        checks.of(RECIPE, np.uint64, (1,))
         if ADDED in arrays:
             checks.rows(ADDED, graph.entities, (None, 2), dtype=np.int32)
         if ADDED_ABOVE in arrays:

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from stratagraph.kernels._chnsw_layer import Kind
 from stratagraph.kernels._chnsw_options import Mode
 from stratagraph.methods.archrag.clustering import check_augmentation, check_clustering
-from stratagraph.methods.validation import flag, levels, number, one_of, whole
+from stratagraph.methods.validation import SearchOptions, flag, levels, number, one_of, positive, whole
 from stratagraph.pipeline.reports import ReportForm
 from stratagraph.pipeline.summarize import MEMBER_TOKENS
 
@@ -106,9 +106,13 @@ class ArchRAGConfig:
         whole("seed", self.seed, 0)
         number("quantile", self.quantile, 0, 1)
         number("min_shrink", self.min_shrink, 0, 0.99)
-        number("resolution", self.resolution)
-        if self.resolution <= 0:
-            raise ValueError(f"resolution must be above 0, not {self.resolution!r}")
+        positive("resolution", self.resolution)
+
+    @property
+    def group_settings(self) -> list[object]:
+        """The settings that communities depend on, among them the names of a user's functions."""
+        found = [self.augmentation, self.clustering, self.neighbours, self.quantile, self.resolution]
+        return [*found, self.max_community, self.seed]
 
     @property
     def text_settings(self) -> list[int]:
@@ -118,7 +122,7 @@ class ArchRAGConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class ArchRAGOptions:
+class ArchRAGOptions(SearchOptions):
     """How a hierarchy is searched, and how an answer is made of what was found.
 
     Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,20 +17,17 @@ from stratagraph.kernels.partition import cluster, community_graph
 from stratagraph.kernels.ranges import split
 from stratagraph.methods.archrag.clustering import AUGMENTATIONS, CLUSTERINGS, Weights
 from stratagraph.methods.archrag.config import ArchRAGConfig
-from stratagraph.pipeline.before import carried_keys
 from stratagraph.pipeline.carryover import (
     Keys,
     Labels,
-    keys_of,
     lookup,
     needs_reclustering,
     previous_labels,
 )
 from stratagraph.pipeline.drift import Drift, communities_measured
 from stratagraph.pipeline.graph import Graph
-from stratagraph.pipeline.reading import id_keys
 from stratagraph.protocols import Rows, Stored, Vectors
-from stratagraph.records import Node, content_key
+from stratagraph.records import Node
 
 KEYS = "entities.keys"
 """Name of the array of the entities' keys."""
@@ -53,23 +50,7 @@ class EntityKeys:
     neighbourhoods: Keys
 
     @classmethod
-    def of(cls, ids: Iterable[str], ends: Rows) -> EntityKeys:
-        """Of the entities with these ids and relations."""
-        return cls.linked(keys_of("entity", ids), ends)
-
-    @classmethod
-    def carried(cls, graph: Graph, previous: Stored | None) -> EntityKeys:
-        """Of the entities of a graph; keys that the previous index has are not made again."""
-        made = partial(id_keys, "entity", graph.stored)
-        if previous is None or graph.before is None:
-            keys = made(range(graph.entities))
-        else:
-            known: Keys = previous.arrays[KEYS]
-            keys = carried_keys(known, graph.before.origin[: graph.entities], made)
-        return cls.linked(keys, graph.ends)
-
-    @classmethod
-    def linked(cls, keys: Keys, ends: Rows) -> EntityKeys:
+    def of(cls, keys: Keys, ends: Rows) -> EntityKeys:
         """Of the entities with these keys and relations."""
         neighbourhoods = np.zeros(len(keys), np.uint64)
         mixed = (keys ^ (keys >> np.uint64(31))) * _MIX
@@ -257,13 +238,6 @@ class Recipe:
     config: ArchRAGConfig
     threads: int = 1
 
-    @property
-    def fingerprint(self) -> int:
-        """64 bits of the settings that decide the communities, among them the names of a user's functions."""
-        of = self.config
-        found = (of.augmentation, of.clustering, of.neighbours, of.quantile, of.resolution)
-        return content_key("recipe", *map(repr, (*found, of.max_community, of.seed)))
-
     def augmented(
         self, vectors: Vectors, ends: Rows, weights: Weights, known: augmenting.Known | None = None
     ) -> tuple[Rows, Weights]:
@@ -369,12 +343,11 @@ def partition(
     def moved(start: InitialPartition, movable: NDArray[np.bool_]) -> Labels:
         return recipe.moved(ends, weights, start.labels, movable)
 
-    if initial is None:
-        labels = drift.anew(name, level.size, anew, measure)
-    else:
+    ways = []
+    if initial is not None:
         everything = np.ones(level.size, np.bool_)
         ways = [partial(moved, initial, initial.movable), partial(moved, initial, everything)]
-        labels = drift.settled(name, level.size, ways, anew, measure)
+    labels = drift.settled(name, level.size, ways, anew, measure)
     labels, count, joined = _numbered(labels)
     crossing, edges = community_graph(ends, None, labels)  # line 9: weights count the crossing edges
     return Partition(labels, count, joined, crossing, edges, added(level.ends, ends, level.size))

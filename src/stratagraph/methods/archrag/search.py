@@ -16,6 +16,7 @@ from stratagraph.methods.archrag.config import ArchRAGOptions
 from stratagraph.methods.archrag.index import opened
 from stratagraph.methods.archrag.ranking import Calibration, select
 from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
+from stratagraph.methods.validation import searched_levels
 from stratagraph.pipeline.ranking import concatenate, taken
 from stratagraph.protocols import Rows, Vectors
 from stratagraph.question import Allowed
@@ -90,7 +91,7 @@ class HierarchySearcher:
         With `k_per_level` and without `fill`, all that is found.
         """
         options: ArchRAGOptions = question.options
-        levels = self._searched_levels(options)
+        levels = searched_levels(options.levels, len(self._layers))
         if not levels:
             return concatenate([])
         best = self._best(question, levels, options.k_per_level or max(FEWEST, question.k))
@@ -155,16 +156,6 @@ class HierarchySearcher:
                 for level, similarity in zip(of.tolist(), similarities.tolist(), strict=True)
             ],
         )
-
-    def _searched_levels(self, options: ArchRAGOptions) -> list[int]:
-        present = range(len(self._layers))
-        if options.levels is not None and self._layers:
-            absent = sorted(set(options.levels) - set(present))
-            if absent:
-                raise ValueError(
-                    f"level {absent[0]} is not in this hierarchy, which has levels 0 to {present[-1]}"
-                )
-        return [level for level in present if options.levels is None or level in options.levels]
 
     def _best(self, question: Question, levels: list[int], k: int) -> list[TopK]:
         """The best `k` of each level, which are found once."""

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.paths import Adjacency, shortest_paths
+from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.topk import products
 from stratagraph.methods.base import Opened
 from stratagraph.protocols import Rows, Vectors
+from stratagraph.question import Mask
 
-Mask = NDArray[np.bool_]
 Scores = NDArray[np.float32]
 
 LARGE = 128
@@ -79,14 +80,6 @@ class LayeredGraph:
         """Similarity of entities to a question, shape (rows,)."""
         scores = np.zeros(len(rows), np.float32)
         base = rows < self.base
-        scores[base] = self._base_vectors[rows[base]] @ vector
-        scores[~base] = self._summary_vectors[rows[~base] - self.base] @ vector
-        return scores
-
-    def _likeness(self, rows: Rows, vector: Vectors) -> Scores:
-        """Like `similarity`, with other rounding, without a copy of the vectors."""
-        scores = np.zeros(len(rows), np.float32)
-        base = rows < self.base
         scores[base] = products(self._base_vectors, vector, rows[base])
         scores[~base] = products(self._summary_vectors, vector, rows[~base] - self.base)
         return scores
@@ -126,16 +119,13 @@ class LayeredGraph:
             rows = rows[nodes[rows]]
         if len(rows) >= LARGE:
             return similar[0][np.isin(similar[0], rows, assume_unique=True)][:count]
-        return rows[np.lexsort((rows, -self._likeness(rows, vector)))[:count]]
+        return rows[np.lexsort((rows, -self.similarity(rows, vector)))[:count]]
 
     def triples(self, rows: Rows, edges: Mask | None) -> tuple[Rows, Rows]:
         """The edges between any two of some ascending entities (eq. 16), and their ends, shape (n, 2)."""
-        starts, counts = (
-            self.adjacency.indptr[rows],
-            self.adjacency.indptr[rows + 1] - self.adjacency.indptr[rows],
-        )
-        first = np.cumsum(counts) - counts
-        places = np.arange(int(counts.sum())) + np.repeat(starts - first, counts)
+        starts = self.adjacency.indptr[rows]
+        counts = self.adjacency.indptr[rows + 1] - starts
+        places = ranges(starts, counts)
         tails, heads = np.repeat(rows, counts), self.adjacency.indices[places].astype(np.int64)
         at = np.minimum(np.searchsorted(rows, heads), max(len(rows) - 1, 0))
         inside = (tails < heads) & (rows[at] == heads) if len(rows) else np.zeros(0, np.bool_)

@@ -111,7 +111,7 @@ def _built(
         **layers.drift.arrays(),
         **_community_arrays(communities, entities.count),
         **layers.proposals,
-        **cluster_arrays(layers.clusters, layers.ids, keys, builder.config),
+        **cluster_arrays(layers.clusters, layers.ids, keys),
         **_nearest(builder, entities, communities),
     }
     of_metas = builder.kept(np.full(len(metas), -1, np.int64), metas)

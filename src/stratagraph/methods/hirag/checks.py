@@ -51,7 +51,6 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks.of(NAMES, np.uint64, (graph.entities,))
         checks.of(IDS, np.uint64, (*checks.of("clusters.levels", np.int16, (None,)).shape, 2))
         (clusters,) = checks.of("clusters.levels", np.int16, (None,)).shape
-        checks.of("clusters.settings", np.uint64, (1,))
         checks.of("clusters.lineages", np.uint64, (clusters,))
         members = checks.of("clusters.members", np.uint64, (None,))
         checks.borders("clusters.indptr", len(members), clusters)

@@ -9,8 +9,8 @@ they are farther from its centre than all its members.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -34,8 +34,6 @@ IDS = "clusters.ids"
 _COMPARED = 256  # members that are compared with all clusters at a time
 _TOGETHER = 1024  # vectors that fit into a cache
 _SMALLEST = 3  # a cluster of at most so many members is not halved
-_OF_TEXTS = ("meta_types", "summary_tokens", "report_tokens", "report_form", "context_tokens")
-"""Settings on which partitions do not depend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +55,8 @@ class Clusters:
 class PreviousClusters:
     """The clusters of the previous index, layer by layer."""
 
-    def __init__(self, previous: Stored | None, config: HiRAGConfig) -> None:
-        self._arrays = previous.arrays if previous is not None and same_settings(previous, config) else {}
+    def __init__(self, previous: Stored | None) -> None:
+        self._arrays: Mapping[str, NDArray[Any]] = {} if previous is None else previous.arrays
 
     def layer(self, level: int, keys: Keys) -> Clusters | None:
         """The clusters of a layer with those members that still exist, by their `keys`; None without any.
@@ -128,13 +126,8 @@ def cluster(
     number of clusters; if that does not help, the new clusters are taken.
     """
     name, count = f"layer{level}", len(keys)
-    measure = partial(_measured, vectors)
-    known = np.zeros(count, np.bool_)
-    if previous is not None:
-        known[np.concatenate(previous.members)] = True
-    if previous is None or needs_reclustering(known):
-        made: Clusters = drift.anew(name, count, partial(_anew, vectors, keys, config), measure)
-        return made
+    known, before = np.zeros(count, np.bool_), previous or Clusters([], np.zeros(0, np.uint64))
+    known[np.concatenate([np.zeros(0, np.int64), *before.members])] = True
 
     @cache
     def anew() -> Clusters:
@@ -142,12 +135,13 @@ def cluster(
 
     @cache
     def updated() -> Clusters:
-        return _updated(vectors, keys, previous, np.flatnonzero(~known), config)
+        return _updated(vectors, keys, before, np.flatnonzero(~known), config)
 
     def as_many() -> Clusters:
         return _resized(vectors, keys, updated(), len(anew().members), config)
 
-    settled: Clusters = drift.settled(name, count, [updated, as_many], anew, measure)
+    ways: list[Callable[[], Clusters]] = [] if needs_reclustering(known) else [updated, as_many]
+    settled: Clusters = drift.settled(name, count, ways, anew, partial(_measured, vectors))
     return settled
 
 
@@ -222,32 +216,19 @@ def _sums(vectors: Vectors, groups: Sequence[Rows]) -> NDArray[np.float32]:
     return found
 
 
-def arrays(
-    layers: Sequence[Clusters], ids: Sequence[Keys], keys: Sequence[Keys], config: HiRAGConfig
-) -> dict[str, NDArray[Any]]:
+def arrays(layers: Sequence[Clusters], ids: Sequence[Keys], keys: Sequence[Keys]) -> dict[str, NDArray[Any]]:
     """The arrays that `PreviousClusters` and `KnownClusters` read; `keys` are of each layer's members."""
     none = np.zeros(0, np.uint64)
     members = [each[np.concatenate(layer.members)] for layer, each in zip(layers, keys, strict=True)]
     sizes = [len(rows) for layer in layers for rows in layer.members]
     levels = np.repeat(np.arange(len(layers)), [len(layer.members) for layer in layers])
     return {
-        "clusters.settings": np.array([_settings(config)], np.uint64),
         "clusters.levels": levels.astype(np.int16),
         "clusters.lineages": np.concatenate([none, *(layer.lineages for layer in layers)]),
         "clusters.indptr": np.cumsum([0, *sizes], dtype=np.int64),
         "clusters.members": np.concatenate([none, *members]),
         IDS: np.concatenate([none.reshape(0, 2), *ids]),
     }
-
-
-def same_settings(previous: Stored, config: HiRAGConfig) -> bool:
-    """Whether the previous clusters and communities have these settings, so that an update may keep them."""
-    return int(previous.arrays["clusters.settings"][0]) == _settings(config)
-
-
-def _settings(config: HiRAGConfig) -> int:
-    names = (each.name for each in fields(config) if each.name not in _OF_TEXTS)
-    return content_key(*(repr((name, getattr(config, name))) for name in names))
 
 
 def _mixture(vectors: Vectors, config: HiRAGConfig) -> list[Rows]:

@@ -20,7 +20,6 @@ from stratagraph.kernels.leiden import hierarchical_leiden, leiden
 from stratagraph.kernels.ranges import distinct, split
 from stratagraph.kernels.resize import resized
 from stratagraph.methods.groups import NodeDraft
-from stratagraph.methods.hirag.clusters import same_settings
 from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.methods.hirag.entities import Builder, Entities
 from stratagraph.methods.hirag.naming import PACKAGE, members_named
@@ -100,16 +99,15 @@ def _partition(builder: Builder, entities: Entities, edges: Edges, drift: Drift)
     config, count = builder.config, entities.count
     if not count:
         return []
-    previous = _previous(builder.grouped, entities.keys, config)
+    previous = _previous(builder.grouped, entities.keys)
     anew, measure = cache(partial(_anew, edges, count, config)), partial(_measured, edges)
-    if not len(previous) or needs_reclustering(previous[0] >= 0):
-        return drift.anew(PARTITION, count, anew, measure)
     updated = partial(_updated, previous, edges, count, config)
 
     def as_many() -> list[Labels]:
         return updated([len(distinct(labels)) for labels in anew()])
 
-    return drift.settled(PARTITION, count, [updated, as_many], anew, measure)
+    new = not len(previous) or needs_reclustering(previous[0] >= 0)
+    return drift.settled(PARTITION, count, [] if new else [updated, as_many], anew, measure)
 
 
 def _anew(edges: Edges, count: int, config: HiRAGConfig) -> list[Labels]:
@@ -139,9 +137,9 @@ def _measured(edges: Edges, levels: Sequence[Labels]) -> Measures:
     return np.concatenate([communities_measured(edges.ends, edges.weights, labels) for labels in levels])
 
 
-def _previous(previous: Stored | None, keys: Keys, config: HiRAGConfig) -> Sequence[Labels]:
+def _previous(previous: Stored | None, keys: Keys) -> Sequence[Labels]:
     """The previous labels of these entities at each level, -1 for a new one; empty if there are none."""
-    if previous is None or not same_settings(previous, config):
+    if previous is None:
         return []
     return list(
         previous_labels(keys, previous.arrays["entities.keys"], previous.arrays["communities.labels"])

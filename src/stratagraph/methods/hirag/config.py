@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Literal, get_args
 
-from stratagraph.methods.validation import one_of
+from stratagraph.methods.validation import SearchOptions, flag, number, one_of, positive, whole
 from stratagraph.pipeline.reports import ReportForm
 from stratagraph.pipeline.summarize import MEMBER_TOKENS
 
@@ -77,18 +76,30 @@ class HiRAGConfig:
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
-            _whole(name, getattr(self, name), least)
+            whole(name, getattr(self, name), least)
         if self.max_cluster < self.cluster_size:
             raise ValueError(
                 f"max_cluster must be at least cluster_size = {self.cluster_size}, not {self.max_cluster}"
             )
         one_of("report_form", self.report_form, get_args(ReportForm))
-        _number("threshold", self.threshold, 0.0, 1.0)
-        _number("resolution", self.resolution, 0.0, 1e6)
-        if self.threshold == 0 or self.resolution == 0:
-            raise ValueError("threshold and resolution must be above 0")
+        number("threshold", self.threshold, 0, 1)
+        positive("threshold", self.threshold)
+        positive("resolution", self.resolution)
         if self.meta_types is not None:
             object.__setattr__(self, "meta_types", _texts(self.meta_types))
+
+    @property
+    def group_settings(self) -> list[float]:
+        """The settings that clusters and communities depend on."""
+        clusters = [self.cluster_size, self.max_cluster, self.threshold, self.memberships, self.dimensions]
+        return [
+            *clusters,
+            self.max_layers,
+            self.max_community,
+            self.community_levels,
+            self.resolution,
+            self.seed,
+        ]
 
     @property
     def text_settings(self) -> list[int]:
@@ -98,7 +109,7 @@ class HiRAGConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class HiRAGOptions:
+class HiRAGOptions(SearchOptions):
     """How a hierarchical knowledge graph is searched.
 
     Parameters
@@ -126,18 +137,11 @@ class HiRAGOptions:
     whole: bool = False
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise ValueError(f"mode must be one of {', '.join(MODES)}, not {self.mode!r}")
+        one_of("mode", self.mode, tuple(MODES))
         for name in ("entities", "communities", "key_entities"):
-            _whole(name, getattr(self, name), 1)
-        if not isinstance(self.whole, bool):
-            raise TypeError(f"whole must be True or False, not {self.whole!r}")
+            whole(name, getattr(self, name), 1)
+        flag("whole", self.whole)
         object.__setattr__(self, "quotas", _shares("quotas", self.quotas))
-
-    @property
-    def narrowed(self) -> bool:
-        """Whether nothing else may complete the results; parts that are short leave room to the others."""
-        return False
 
 
 _LEAST = {
@@ -155,20 +159,6 @@ _LEAST = {
 }
 
 
-def _whole(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a whole number, not {value!r}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, not {value}")
-
-
-def _number(name: str, value: object, least: float, most: float) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a number, not {value!r}")
-    if not (isfinite(value) and least <= value <= most):
-        raise ValueError(f"{name} must be between {least:g} and {most:g}, not {value}")
-
-
 def _texts(values: object) -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise TypeError(f"meta_types must be a list of concepts, not {values!r}")
@@ -181,7 +171,7 @@ def _shares(name: str, values: object) -> tuple[float, ...]:
     if isinstance(values, str) or not isinstance(values, Sequence) or len(values) != len(PARTS):
         raise TypeError(f"{name} must be three shares: {', '.join(PARTS)}, not {values!r}")
     for value in values:
-        _number(name, value, 0.0, 1e6)
+        number(name, value, 0, 1e6)
     if not sum(values):
         raise ValueError(f"{name} must not all be 0")
     return tuple(float(value) for value in values)

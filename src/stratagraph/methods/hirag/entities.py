@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from stratagraph.pipeline.before import carried_keys
 from stratagraph.pipeline.carryover import Keys, Places, keys_of
 from stratagraph.pipeline.kept_nodes import KeptNodes
 from stratagraph.pipeline.names.index import canonical
-from stratagraph.pipeline.reading import as_they_lie, id_keys
+from stratagraph.pipeline.reading import as_they_lie
 from stratagraph.pipeline.summarize import MODEL
 from stratagraph.protocols import Rows, Vectors
 from stratagraph.records import Node
@@ -105,20 +105,21 @@ class Entities:
     _read: dict[int, Node] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, graph: Graph, previous: Stored | None) -> Entities:
+    def of(cls, builder: Builder) -> Entities:
         """The entities of the basic graph, layer 0, with keys from the previous index where it has them."""
-        count = graph.entities
+        graph, previous, count = builder.graph, builder.previous, builder.graph.entities
         origin, same = np.full(count, -1, np.int64), np.zeros(count, np.bool_)
         named = origin
         if previous is not None and graph.before is not None:
             origin, same = graph.before.origin[:count], graph.before.same[:count].copy()
             named = np.where(graph.before.rewritten[:count], -1, origin)
         arrays = {} if previous is None else previous.arrays
-        none = np.zeros(0, np.uint64)
         vectors = np.zeros((0, graph.vectors.shape[1]), np.float32)
-        made = partial(id_keys, "entity", graph.stored)
-        keys = carried_keys(arrays.get("entities.keys", none), origin, made)
-        names = carried_keys(arrays.get(NAMES, none), named, lambda rows: _name_keys(graph, rows))
+        keys, known = (
+            builder.keys("entity", "entities.keys", count),
+            arrays.get(NAMES, np.zeros(0, np.uint64)),
+        )
+        names = carried_keys(known, named, lambda rows: _name_keys(graph, rows))
         return cls(graph, previous, vectors, keys, origin, same, names)
 
     @property

@@ -36,7 +36,7 @@ from stratagraph.methods.hirag.summary_entities import (
     ids_of,
 )
 from stratagraph.models.gate import CallItem
-from stratagraph.pipeline.carryover import Keys, derived_id, lookup
+from stratagraph.pipeline.carryover import Keys, derived_id
 from stratagraph.pipeline.drift import Drift
 from stratagraph.pipeline.summarize import Summary as Extract
 from stratagraph.pipeline.summarize import answered
@@ -65,12 +65,12 @@ class Layers:
 async def build_layers(builder: Builder, types: Sequence[str]) -> Layers:
     """Alg. 1, with the meta types X."""
     config = builder.config
-    entities = await asyncio.to_thread(Entities.of, builder.graph, builder.previous)
+    entities = await asyncio.to_thread(Entities.of, builder)
     known_clusters = KnownClusters(builder.arrays)
     known_proposals = KnownProposals(builder.previous)
     writer = SummaryWriter(builder, entities, known_proposals)
     drift = _drift(builder.grouped, entities)
-    previous = PreviousClusters(builder.grouped, config)
+    previous = PreviousClusters(builder.grouped)
     members: list[Rows] = []
     clusters: list[Clusters] = []
     ids: list[Keys] = []
@@ -114,9 +114,9 @@ def _drift(previous: Stored | None, entities: Entities) -> Drift:
     """Entities of the basic graph that came or went since clusters were last compared with new ones."""
     if previous is None:
         return Drift(len(entities.keys))
-    before = len(previous.arrays["entities.keys"]) - int(previous.arrays["counts"][0])
-    stayed = np.count_nonzero(lookup(entities.keys, previous.arrays["entities.keys"][:before]) >= 0)
-    return Drift.since(previous.arrays, len(entities.keys), len(entities.keys) + before - 2 * int(stayed))
+    before = previous.arrays["entities.keys"]
+    before = before[: len(before) - int(previous.arrays["counts"][0])]
+    return Drift.between(previous.arrays, before, entities.keys)
 
 
 class _LayerSummarizer:

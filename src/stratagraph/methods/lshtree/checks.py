@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels.hamming import WORD
 from stratagraph.methods.groups import check_nodes
-from stratagraph.methods.lshtree.build import CHUNK_TIES, CODES, GROUP_SETTINGS, TIES
+from stratagraph.methods.lshtree.build import CHUNK_TIES, CODES, TIES
 from stratagraph.pipeline.checks import Checks, damage
 from stratagraph.pipeline.drift import DRIFT
 from stratagraph.pipeline.graph import Graph
@@ -35,7 +33,6 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, 
         checks.csr("children", max(chunks, nodes), nodes)
         checks.of(CHUNK_TIES, np.uint64, (chunks,))
         checks.of(TIES, np.uint64, (nodes,))
-        bits = int(checks.of(GROUP_SETTINGS, np.int64, (4,))[2])
-        checks.of(CODES, np.uint64, (nodes, ceil(bits / WORD)))
+        checks.of(CODES, np.uint64, (nodes, None))
         checks.rows(DRIFT, 2**62, (1,))
         checks.nearest("nodes", nodes, dimension)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from stratagraph.methods.validation import levels, one_of, whole
+from stratagraph.methods.validation import SearchOptions, levels, one_of, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,14 @@ class LSHTreeConfig:
         """The settings that summaries depend on."""
         return [self.summary_tokens]
 
+    @property
+    def group_settings(self) -> list[int]:
+        """The settings that groups depend on."""
+        return [self.min_cluster, self.max_cluster, self.bits, self.seed]
+
 
 @dataclass(frozen=True, slots=True)
-class LSHTreeOptions:
+class LSHTreeOptions(SearchOptions):
     """How a tree is searched.
 
     Parameters
@@ -86,11 +91,6 @@ class LSHTreeOptions:
             whole("k_per_level", self.k_per_level, 1)
         if self.levels is not None:
             object.__setattr__(self, "levels", levels(self.levels))
-
-    @property
-    def whole(self) -> bool:
-        """Whether hits show all of a node's text; here they do."""
-        return True
 
     @property
     def narrowed(self) -> bool:

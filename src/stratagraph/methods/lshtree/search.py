@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
 from stratagraph.methods.lshtree.config import LSHTreeOptions
+from stratagraph.methods.validation import searched_levels
 from stratagraph.pipeline.ranking import interleaved, merged
 
 
@@ -28,10 +31,11 @@ class TreeSearcher:
         `k_per_level` and without `fill` the results are exactly so many of each level.
         """
         options: LSHTreeOptions = question.options
-        levels = tuple(level for level in self._searched(options) if level or not question.mixed)
+        present = searched_levels(options.levels, int(self._levels.max(initial=0)) + 1)
+        levels = [level for level in present if level or not question.mixed]
         if options.mode == "collapsed":
             return self._nearest(question, levels, question.k)
-        found = [self._nearest(question, (level,), options.k_per_level or question.k) for level in levels]
+        found = [self._nearest(question, [level], options.k_per_level or question.k) for level in levels]
         exact = options.k_per_level is not None and not question.fill
         return interleaved(found, [1.0] * len(found), sum(map(len, found)) if exact else question.k)
 
@@ -42,16 +46,7 @@ class TreeSearcher:
         per_level = {str(level): int(count) for level, count in zip(levels, counts, strict=True)}
         return Description(nodes, {"levels": {"0": self._chunk_count, **per_level}})
 
-    def _searched(self, options: LSHTreeOptions) -> tuple[int, ...]:
-        present = tuple(range(int(self._levels.max(initial=0)) + 1))
-        if options.levels is None:
-            return present
-        absent = sorted(set(options.levels) - set(present))
-        if absent:
-            raise ValueError(f"level {absent[0]} is not in this tree, which has levels 0 to {present[-1]}")
-        return options.levels
-
-    def _nearest(self, question: Question, levels: tuple[int, ...], k: int) -> Ranking:
+    def _nearest(self, question: Question, levels: Sequence[int], k: int) -> Ranking:
         """The nearest members of some levels, as one ranking."""
         allowed = question.allowed
         found = []

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels.leiden import leiden
 from stratagraph.methods.noderag.inputs import Builder, BuildInputs
-from stratagraph.pipeline.carryover import Keys, Labels, lookup, needs_reclustering, previous_labels
+from stratagraph.pipeline.carryover import Keys, Labels, needs_reclustering, previous_labels
 from stratagraph.pipeline.drift import Drift, communities_measured
 from stratagraph.pipeline.kept_nodes import KeptNodes
 from stratagraph.pipeline.names.spelling import telling
@@ -46,26 +46,23 @@ def detect_communities(builder: Builder, ends: Rows, keys: Keys, drift: Drift) -
     if previous is not None:
         before, labels = previous.arrays["communities.keys"], previous.arrays["communities.labels"]
         initial = previous_labels(keys, before, labels)
-    if needs_reclustering(initial >= 0):
-        return drift.anew(PARTITION, len(keys), detect, measure)
 
     def moved(movable: bool) -> Labels:
         return detect(initial=initial, movable=np.full(len(keys), movable))
 
-    ways = [partial(moved, False), partial(moved, True)]
+    ways = [] if needs_reclustering(initial >= 0) else [partial(moved, False), partial(moved, True)]
     return drift.settled(PARTITION, len(keys), ways, detect, measure)
 
 
 def graph_drift(inputs: BuildInputs) -> Drift:
     """How many rows of the graph, by their keys, came or went since communities were last compared."""
-    keys, seen, previous = inputs.keys, inputs.graph.before, inputs.builder.grouped
+    keys, previous = inputs.keys, inputs.builder.grouped
     if previous is None:
         return Drift(len(keys))
-    before = previous.arrays["communities.keys"]
-    attributes = len(previous.arrays["important.keys"])  # they are after the rows of the graph
-    rows = lookup(keys, before) if seen is None else seen.origin
-    stayed = int(np.count_nonzero(rows >= 0))
-    return Drift.since(previous.arrays, len(keys), len(keys) + len(before) - attributes - 2 * stayed)
+    before = previous.arrays["communities.keys"]  # the attributes are after the rows of the graph
+    return Drift.between(
+        previous.arrays, before[: len(before) - len(previous.arrays["important.keys"])], keys
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from stratagraph.methods.validation import flag, number, one_of, whole
+from stratagraph.methods.validation import SearchOptions, flag, number, one_of, positive, whole
 from stratagraph.pipeline.nearest import HnswlibConfig
 from stratagraph.pipeline.summarize import MEMBER_TOKENS
 
@@ -83,9 +83,12 @@ class NodeRAGConfig:
             whole(name, getattr(self, name), bound)
         if self.links == 1:
             raise ValueError("links must be 0 or at least 2, not 1: one link each leaves islands")
-        number("resolution", self.resolution)
-        if self.resolution <= 0:
-            raise ValueError(f"resolution must be above 0, not {self.resolution!r}")
+        positive("resolution", self.resolution)
+
+    @property
+    def group_settings(self) -> list[float]:
+        """The settings that communities and important entities depend on."""
+        return [self.sources, self.max_community, self.resolution, self.seed]
 
     @property
     def text_settings(self) -> list[int]:
@@ -95,7 +98,7 @@ class NodeRAGConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRAGOptions:
+class NodeRAGOptions(SearchOptions):
     """How a heterograph is searched. The defaults are those of the paper; several are its ablations.
 
     Parameters
@@ -150,11 +153,6 @@ class NodeRAGOptions:
         for kind, limit in self.limits.items():
             whole(f"the limit of {kind}", limit, 0)
         object.__setattr__(self, "limits", {**LIMITS, **self.limits})
-
-    @property
-    def whole(self) -> bool:
-        """Whether hits show all of a node's text; here they do."""
-        return True
 
     @property
     def narrowed(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -12,9 +11,7 @@ from stratagraph.kernels.ranges import distinct
 from stratagraph.methods.base import Graph
 from stratagraph.methods.groups import GroupBuilder
 from stratagraph.methods.noderag.config import NodeRAGConfig
-from stratagraph.pipeline.before import carried_keys
 from stratagraph.pipeline.carryover import Keys
-from stratagraph.pipeline.reading import id_keys
 from stratagraph.protocols import Rows
 
 Builder = GroupBuilder[NodeRAGConfig]
@@ -39,12 +36,9 @@ class BuildInputs:
     @classmethod
     def read(cls, builder: Builder) -> BuildInputs:
         """Of a graph; keys that the previous index has are not made again."""
-        graph, previous = builder.graph, builder.previous
-        made = partial(id_keys, "graph", graph.stored)
-        if previous is None or graph.before is None:
-            return cls(builder, graph, made(range(graph.entities + graph.relations + graph.units)))
-        keys = carried_keys(previous.arrays[COMMUNITY_KEYS], graph.before.origin, made)
-        return cls(builder, graph, keys)
+        graph = builder.graph
+        count = graph.entities + graph.relations + graph.units
+        return cls(builder, graph, builder.keys("graph", COMMUNITY_KEYS, count))
 
     @property
     def size(self) -> int:
