@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, SupportsFloat
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stratagraph._gates import RecentVectors
 from stratagraph._reader import Answering
@@ -31,7 +32,7 @@ from stratagraph.pipeline.decompose import decompose as name_entities
 from stratagraph.pipeline.evidence import GENERAL
 from stratagraph.pipeline.extractive import extract_answer
 from stratagraph.pipeline.guided import ANSWERED, SHOWN, STEPS, Found, guided
-from stratagraph.pipeline.rerank import Reranker, scored
+from stratagraph.pipeline.rerank import Reranker, SetReranker, chosen, scored
 from stratagraph.protocols import CountTokens, Vectors
 from stratagraph.question import (
     DECOMPOSITIONS,
@@ -75,7 +76,7 @@ class SearchArguments:
     decompose: Decompose = False
     fill: bool = True
     rank: Rank = "walk"
-    rerank: Reranker | str | None = None
+    rerank: Reranker | SetReranker | str | None = None
     min_score: float | None = None
     guided: Guided | None = None
     guided_steps: int | None = None
@@ -108,10 +109,10 @@ class SearchArguments:
             object.__setattr__(self, "history", checked_history(self.history))
         if isinstance(self.rerank, str):
             package_and_model(self.rerank)
-        elif self.rerank is not None and not isinstance(self.rerank, Reranker):
+        elif self.rerank is not None and not isinstance(self.rerank, Reranker | SetReranker):
             raise TypeError(
-                f"rerank must have rerank(question, texts), or be a name such as {EXAMPLES}, and is "
-                f"{self.rerank!r}"
+                f"rerank must have rerank(question, texts) or choose(question, texts, k), or be a name such "
+                f"as {EXAMPLES}, and is {self.rerank!r}"
             )
 
 
@@ -175,7 +176,7 @@ class Asking:
         if arguments.guided:
             hits, trace, guidance = await self._guided(question, steps, arguments)
         else:
-            hits, trace = await asyncio.to_thread(self._searched, question, steps, arguments.rerank)
+            hits, trace = await self._searched(question, steps, arguments.rerank)
         if arguments.min_score is not None:
             hits, trace = await self._similar(question.vector, arguments.min_score, hits, trace)
             guidance = None if guidance is None else guidance.among(hits)
@@ -236,7 +237,7 @@ class Asking:
         wide = replace(question, k=max(question.k, SHOWN))
 
         async def searched(asked: Question, steps: Sequence[Question] = ()) -> Found:
-            hits, traces = await asyncio.to_thread(self._searched, asked, steps, arguments.rerank)
+            hits, traces = await self._searched(asked, steps, arguments.rerank)
             return list(zip(hits, traces, strict=True))
 
         async def search(queries: Sequence[str]) -> Sequence[Found]:
@@ -275,18 +276,26 @@ class Asking:
         found = [self.reader.search(each) for each in asked]
         return fused(found, [each.text for each in asked], asked[0].k) if steps else found[0]
 
-    def _searched(
-        self, question: Question, steps: Sequence[Question], reranker: Reranker | str | None
+    async def _searched(
+        self,
+        question: Question,
+        steps: Sequence[Question],
+        reranker: Reranker | SetReranker | str | None,
     ) -> TracedHits:
-        """Hits and traces; a reranker reorders more candidates than are wanted."""
+        """Hits and traces; a reranker reorders more candidates than are wanted, or chooses among them."""
         if reranker is None:
-            return self._found(question, steps)
-        model: Reranker = named_reranker(reranker) if isinstance(reranker, str) else reranker
-        hits, traces = self._found(question, steps, k=CANDIDATES * question.k)
-        scores = scored(model, question.text, [hit.text for hit in hits])
-        order = np.argsort(-scores, kind="stable")[: question.k].tolist()
-        best = tuple(replace(hits[at], score=float(scores[at])) for at in order)
-        return best, tuple({**traces[at], "reranked_from": at + 1} for at in order)
+            return await asyncio.to_thread(self._found, question, steps)
+        hits, traces = await asyncio.to_thread(self._found, question, steps, k=CANDIDATES * question.k)
+        texts = [hit.text for hit in hits]
+        if isinstance(reranker, SetReranker):
+            first = await chosen(reranker, question.text, texts, question.k)
+            order = [*first, *(at for at in range(len(hits)) if at not in first)]
+        else:
+            scores = await asyncio.to_thread(_scored, reranker, question.text, texts)
+            hits = tuple(replace(hit, score=score) for hit, score in zip(hits, scores.tolist(), strict=True))
+            order = np.argsort(-scores, kind="stable").tolist()
+        best = order[: question.k]
+        return tuple(hits[at] for at in best), tuple({**traces[at], "reranked_from": at + 1} for at in best)
 
     async def _vector(self, text: str) -> Vectors:
         """The vector of a question's beginning; a model would take minutes for a megabyte."""
@@ -445,6 +454,12 @@ class Asking:
         way = get_way(retrieval.method)
         draft = await way.compose(retrieval, self.gate, max_tokens=how.max_tokens, options=retrieval.options)
         return draft.as_long_as(how.length or way.answer_length)
+
+
+def _scored(reranker: Reranker | str, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
+    """The scores of a reranker; one that is named is loaded."""
+    model: Reranker = named_reranker(reranker) if isinstance(reranker, str) else reranker
+    return scored(model, question, texts)
 
 
 def _recorded(given: Retrieval) -> Standalone | None:

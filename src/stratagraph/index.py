@@ -34,7 +34,7 @@ from stratagraph.models.budget import Prices
 from stratagraph.models.estimate import Estimate
 from stratagraph.models.tracing import span
 from stratagraph.pipeline.extraction.stage import Given
-from stratagraph.pipeline.rerank import Reranker
+from stratagraph.pipeline.rerank import Reranker, SetReranker
 from stratagraph.question import SEARCH_ARGUMENTS, WALK, Decompose, Guided, Length, Rank, Turn, View, Where
 from stratagraph.records import (
     BuildReport,
@@ -332,7 +332,7 @@ class Index:
         decompose: Decompose = False,
         fill: bool = True,
         rank: Rank = "walk",
-        rerank: Reranker | str | None = None,
+        rerank: Reranker | SetReranker | str | None = None,
         min_score: float | None = None,
         guided: Guided = False,
         guided_steps: int | None = None,
@@ -368,7 +368,9 @@ class Index:
             question), `"dense"` (similarity) or `"hybrid"` (both fused).
         rerank
             Reorders four times as many hits: an object with `rerank(question, texts) -> scores`, or the name
-            of a model of fastembed, FlashRank or sentence-transformers (see `models.rerankers`).
+            of a model of fastembed, FlashRank or sentence-transformers (see `models.rerankers`). Or an object
+            with `choose(question, texts, k) -> places`, from 0, sync or async: the hits that it chooses lead,
+            the others follow in their order.
         min_score
             Leave out hits whose embedding has a lower cosine with the question, in every view. The texts of
             hits other than passages are embedded for it. `Hit.score` stays that of the ranking.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+import stratagraph as sg
 from stratagraph.errors import RerankerError
-from stratagraph.pipeline.rerank import Reranker, scored
+from stratagraph.pipeline.rerank import Reranker, SetReranker, chosen, scored
+from stratagraph.testing import FakeEmbedder
 
 TEXTS = ["long text about rain", "rain", "sun"]
 
@@ -65,3 +68,66 @@ def test_its_own_errors_reach_the_caller() -> None:
 
     with pytest.raises(ConnectionError, match="no route"):
         scored(Scores(fail), "q", TEXTS)
+
+
+class Choice:
+    def __init__(self, give: Any) -> None:
+        self.give = give
+        self.asked: list[tuple[str, list[str], int]] = []
+
+    def choose(self, question: str, texts: list[str], k: int) -> Any:
+        self.asked.append((question, texts, k))
+        return self.give
+
+
+class AsyncChoice(Choice):
+    async def choose(self, question: str, texts: list[str], k: int) -> Any:  # type: ignore[override]
+        await asyncio.sleep(0)
+        return super().choose(question, texts, k)
+
+
+@pytest.mark.parametrize("kind", [Choice, AsyncChoice])
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([2, 0], [2, 0]),
+        (np.array([2, 0]), [2, 0]),
+        ((2,), [2]),
+        ([], []),
+        ([7, -1, 1, 1, 3], [1]),
+        ([2, 1, 0], [2, 1]),
+    ],
+)
+def test_a_set_is_chosen_by_places(kind: type[Choice], given: Any, expected: list[int]) -> None:
+    reranker = kind(given)
+    assert isinstance(reranker, SetReranker)
+    assert asyncio.run(chosen(reranker, "wet?", TEXTS, 2)) == expected
+    assert reranker.asked == [("wet?", TEXTS, 2)]
+    assert asyncio.run(chosen(reranker, "wet?", [], 2)) == []
+
+
+@pytest.mark.parametrize("kind", [Choice, AsyncChoice])
+@pytest.mark.parametrize("given", [None, 1, ["first"], [0.5], [[0]]])
+def test_what_is_no_place_is_a_named_error(kind: type[Choice], given: Any) -> None:
+    with pytest.raises(RerankerError, match="choose must return places of texts"):
+        asyncio.run(chosen(kind(given), "wet?", TEXTS, 2))
+
+
+@pytest.mark.parametrize("kind", [Choice, AsyncChoice])
+def test_the_chosen_hits_lead_and_the_others_follow(kind: type[Choice]) -> None:
+    with sg.build_index(
+        [f"The ferry {n} leaves at noon." for n in range(9)], embedder=FakeEmbedder(), progress=False
+    ) as index:
+        plain = index.retrieve("ferry", 8)
+        reranker = kind([4, 99, 2])
+        found = index.retrieve("ferry", 2, rerank=reranker)
+        more = index.retrieve("ferry", 4, rerank=reranker)
+        awaited = asyncio.run(index.aretrieve("ferry", 4, rerank=reranker))
+        with pytest.raises(TypeError, match=r"rerank\(question, texts\) or choose\(question, texts, k\)"):
+            index.retrieve("ferry", rerank=object())
+    assert [hit.id for hit in found] == [plain[4].id, plain[2].id]
+    assert [hit.id for hit in more] == [plain[place].id for place in (4, 2, 0, 1)]
+    assert [trace["reranked_from"] for trace in more.trace] == [5, 3, 1, 2]
+    assert [hit.score for hit in found] == [plain[4].score, plain[2].score]
+    assert awaited.hits == more.hits
+    assert reranker.asked[0] == ("ferry", [hit.text for hit in plain], 2)

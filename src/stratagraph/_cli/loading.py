@@ -40,7 +40,7 @@ def load_model(kind: str, value: str) -> Any:
 def load_reranker(value: str) -> Any:
     """The reranker of `--rerank`: a known name, or `MODULE:NAME`. Any failure is a `WrongOption`."""
     from stratagraph.models.rerankers import EXAMPLES, RERANKERS, named_reranker
-    from stratagraph.pipeline.rerank import Reranker
+    from stratagraph.pipeline.rerank import Reranker, SetReranker
 
     known = value.partition(":")[0] in RERANKERS or ":" not in value
     try:
@@ -48,8 +48,10 @@ def load_reranker(value: str) -> Any:
     except (Exception, SystemExit) as error:
         hint = "" if known else f"; known names are such as {EXAMPLES}"
         raise WrongOption(f"--rerank {value}: {type(error).__name__}: {error}{hint}") from error
-    if not isinstance(found, Reranker):
-        raise WrongOption(f"--rerank {value}: {found!r} has no rerank(question, texts)")
+    if not isinstance(found, Reranker | SetReranker):
+        raise WrongOption(
+            f"--rerank {value}: {found!r} has neither rerank(question, texts) nor choose(question, texts, k)"
+        )
     return found
 
 

@@ -6,12 +6,16 @@ That of fastembed is one as it is; a cross-encoder of sentence-transformers beco
     class Reranker:
         def rerank(self, question, texts):
             return model.predict([(question, text) for text in texts])
+
+One that chooses a set has `choose(question, texts, k)` instead, sync or async, which returns places of texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol, runtime_checkable
+import asyncio
+import inspect
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Protocol, SupportsIndex, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +30,42 @@ class Reranker(Protocol):
     def rerank(self, question: str, texts: list[str]) -> Iterable[float]:
         """One score per text, in their order; larger is better."""
         ...
+
+
+@runtime_checkable
+class SetReranker(Protocol):
+    """Chooses texts that answer a question together."""
+
+    def choose(
+        self, question: str, texts: list[str], k: int
+    ) -> Iterable[SupportsIndex] | Awaitable[Iterable[SupportsIndex]]:
+        """The places of at most `k` texts, from 0, the best first."""
+        ...
+
+
+async def chosen(reranker: SetReranker, question: str, texts: Sequence[str], k: int) -> list[int]:
+    """The places that a reranker chooses, each once; those that no text has are left out.
+
+    A `choose` that is not async runs in a thread. Without texts it is not asked.
+
+    Raises
+    ------
+    RerankerError
+        If it returns something else than whole numbers.
+    """
+    if not texts:
+        return []
+    if inspect.iscoroutinefunction(reranker.choose):
+        found = await reranker.choose(question, list(texts), k)
+    else:
+        found = await asyncio.to_thread(reranker.choose, question, list(texts), k)
+    try:
+        places = [place.__index__() for place in found]
+    except (TypeError, AttributeError) as error:
+        raise RerankerError(
+            f"{type(reranker).__name__}.choose must return places of texts, such as [2, 0]: {error}"
+        ) from error
+    return list(dict.fromkeys(place for place in places if 0 <= place < len(texts)))[:k]
 
 
 def scored(reranker: Reranker, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
