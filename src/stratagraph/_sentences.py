@@ -32,7 +32,7 @@ _BREAK = re.compile(
     rf"|(?<=[{_STOPS}])(?<![{_STOPS}]{{2}})(?P<stop>[{_STOPS}{_FULL}]*+[{_CLOSERS}]*+\s++)"
     rf")"
 )
-_ADDED = re.compile(r"\[[^\[\]\n]+:\] ")
+_ADDED = re.compile(r"\[([^\[\]\n]+):\] ")
 _CLAUSE = re.compile(
     rf"[,;:)\u2013\u2014{_STOPS}]['\"\u201d\u2019]?\s+|[\uff0c\u3001\uff1b\uff1a\u060c\u061b]\s*|\n\s*"
 )
@@ -141,8 +141,13 @@ def with_added(names: Sequence[str], text: str) -> str:
 
 
 def without_added(text: str) -> str:
-    """A text as it was before `with_added`: what is compared, located and quoted."""
+    """A text as it was before `with_added`: what is compared and quoted."""
     return _ADDED.sub("", text) if ":] " in text else text
+
+
+def added_as_text(text: str) -> str:
+    """A text with the added names, but without the brackets that mark them: what is embedded."""
+    return _ADDED.sub(r"\1: ", text) if ":] " in text else text
 
 
 def middle(text: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -27,16 +27,22 @@ from stratagraph.records import MadeLate, Node, content_id
 PROMPT = load_prompt("stratagraph.pipeline", "describe")
 MOST_UNITS = 200
 """Units that stand in for the description of an entity that has none."""
+LONG_SENTENCES = 4
+"""Times `description_tokens` from which a model condenses sentences of passages, which describe nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A description; a condensed one has the digest of its fragments and tells who condensed it."""
+    """A description; a condensed one has the digest of its fragments and tells who condensed it.
+
+    `enough` says that a model wrote a condensed one, or need not.
+    """
 
     text: str
     digest: str = ""
     by_model: bool = False
     failed: bool = False
+    enough: bool = False
 
     def extra(self) -> dict[str, Any]:
         """What a node keeps of it beside the text."""
@@ -57,7 +63,10 @@ class Said(NamedTuple):
 class Describer:
     """Condenses what is said of entities and relations where it is long.
 
-    `by_model` tells whether the model condenses entities, and whether it condenses relations.
+    `by_model` tells whether the model condenses entities, and whether it condenses relations. In the short
+    forms of extraction an entity has sentences of passages; the best of them describe it, unless there are
+    very many (`LONG_SENTENCES`). To let a model rewrite all that are long would take .6 output tokens for
+    each token of the demo corpus.
     """
 
     def __init__(
@@ -71,6 +80,7 @@ class Describer:
         self._corpus = corpus
         self._gate = gate
         self._limit = config.description_tokens
+        self._model_limit = self._limit * (1 if config.form == "full" else LONG_SENTENCES)
         self._previous = previous
         self._by_model = by_model
 
@@ -79,7 +89,7 @@ class Describer:
     ) -> dict[str, Description]:
         """A description of every entity, by canonical name, from its fragments."""
         joined = {key: " ".join(texts) for key, texts in fragments.items()}
-        long = {key for key, text in joined.items() if self._is_long(text)}
+        long = {key for key, text in joined.items() if self._is_long(text, self._limit)}
         said = [
             Said(each.key, each.name, fragments[each.key], each.chunks)
             for each in entities
@@ -94,23 +104,26 @@ class Describer:
         """Condensed descriptions of the relations with long ones, by id; `names` gives shown names."""
         said = []
         for each in relations:
-            if self._is_long(" ".join((*each.fragments, *each.opposite))):
+            if self._is_long(" ".join((*each.fragments, *each.opposite)), self._limit):
                 source, target = names(each.source), names(each.target)
                 turned = [f"{target} - {source}: {text}" for text in each.opposite]
                 fragments = [*each.fragments, *turned]
                 said.append(Said(relation_id(each), f"{source} - {target}", fragments, each.chunks))
         return await self._condensed(said, self._by_model[1])
 
-    def _is_long(self, text: str) -> bool:
-        """Whether a text has more tokens than the limit; a text never has more tokens than bytes."""
-        return len(text.encode()) > self._limit and self._gate.count_tokens(text) > self._limit
+    def _is_long(self, text: str, limit: int) -> bool:
+        """Whether a text has more tokens than a limit; a text never has more tokens than bytes."""
+        return len(text.encode()) > limit and self._gate.count_tokens(text) > limit
 
     async def _condensed(self, said: Sequence[Said], by_model: bool) -> dict[str, Description]:
         digests = {each.id: content_id(str(self._limit), *each.fragments) for each in said}
-        kept = self._taken_over(digests, by_model)
+        very_long = {each.id for each in said if self._is_long(" ".join(each.fragments), self._model_limit)}
+        asked = very_long if by_model else set()
+        kept = self._taken_over(digests, asked, very_long)
         todo = [each for each in said if each.id not in kept]
-        answers: list[str | None] = [None] * len(todo)
-        if by_model and todo:
+        to_ask = [each for each in todo if each.id in asked]
+        answers: dict[str, str] = {}
+        if to_ask:
             task: Task[str] = Task(
                 name="describe",
                 prompt=PROMPT,
@@ -118,21 +131,25 @@ class Describer:
                 expected_output_tokens=self._limit // 2,
                 placeholder=lambda values: first_words(values["statements"], int(values["words"])),
             )
-            with self._gate.stage("describe", len(todo)):
-                answers = [*await self._gate.map(task, list(map(self._item, todo)))]
-        unanswered = [each.fragments for each, answer in zip(todo, answers, strict=True) if not answer]
+            with self._gate.stage("describe", len(to_ask)):
+                written = await self._gate.map(task, list(map(self._item, to_ask)))
+            answers = {each.id: text for each, text in zip(to_ask, written, strict=True) if text}
+        unanswered = [each.fragments for each in todo if each.id not in answers]
         extracts = iter(await extractive_summaries(unanswered, self._limit, self._gate))
         return kept | {
             each.id: Description(
-                answer or next(extracts),
+                answers.get(each.id) or next(extracts),
                 digests[each.id],
-                by_model=answer is not None,
-                failed=by_model and answer is None,
+                by_model=each.id in answers,
+                failed=each.id in asked and each.id not in answers,
+                enough=each.id in answers or each.id not in very_long,
             )
-            for each, answer in zip(todo, answers, strict=True)
+            for each in todo
         }
 
-    def _taken_over(self, digests: Mapping[str, str], by_model: bool) -> dict[str, Description]:
+    def _taken_over(
+        self, digests: Mapping[str, str], asked: Collection[str], very_long: Collection[str]
+    ) -> dict[str, Description]:
         """What the previous generation condensed from the same fragments, at least as well as now."""
         if self._previous is None or not digests:
             return {}
@@ -141,8 +158,13 @@ class Describer:
         for node in self._previous.nodes(list(rows.values())):
             same = node.extra.get("digest") == digests[node.id]
             was_by_model = bool(node.extra.get("by_model"))
-            if same and was_by_model >= by_model:
-                kept[node.id] = Description(node.extra["description"], digests[node.id], was_by_model)
+            if same and was_by_model >= (node.id in asked):
+                kept[node.id] = Description(
+                    node.extra["description"],
+                    digests[node.id],
+                    was_by_model,
+                    enough=was_by_model or node.id not in very_long,
+                )
         return kept
 
     def _item(self, said: Said) -> CallItem:

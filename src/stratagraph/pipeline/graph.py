@@ -310,9 +310,9 @@ class _Maker:
 
 
 def _condensed(descriptions: Iterable[Description | None]) -> NDArray[np.uint8]:
-    """For each description 0 if it is not condensed, 1 if a model condensed it, else `_WITHOUT_MODEL`."""
+    """For each description 0 if it is not condensed, 1 if it is as it should be, else `_WITHOUT_MODEL`."""
     found = (
-        0 if each is None or not each.digest else 1 if each.by_model else _WITHOUT_MODEL
+        0 if each is None or not each.digest else 1 if each.enough else _WITHOUT_MODEL
         for each in descriptions
     )
     return np.fromiter(found, np.uint8)

@@ -31,8 +31,8 @@ from stratagraph.records import Extraction, content_keys
 
 PREFIX = "merge."
 CONDENSED = f"{PREFIX}condensed"
-"""Of each entity, then of each relation, whether its description is condensed: 0 not, 1 by a model, 2 without
-one."""
+"""Of each entity, then of each relation, whether its description is condensed: 0 not, 1 as it should be, 2
+without the model that should do it."""
 DESCRIBING = f"{PREFIX}describing"
 """Of each chunk of each entity, in the order of `sources.indices`, whether it describes it, as bits."""
 WIDER = f"{PREFIX}wider.parts", f"{PREFIX}wider.terms"

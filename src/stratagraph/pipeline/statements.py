@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stratagraph._sentences import without_added
+from stratagraph._sentences import added_as_text
 from stratagraph.models.gate import Gate
 from stratagraph.pipeline.carryover import CarryOver, Keys, lookup, text_keys, written_by_model
 from stratagraph.pipeline.extraction.stage import Said, said_by
@@ -75,13 +75,12 @@ def locate(text: str, statements: Iterable[str]) -> dict[str, tuple[int, int]]:
     uneven = "\n" in text or "  " in text
     after = 0
     for statement in statements:
-        said = without_added(statement)
-        at = text.find(said, after)
+        at = text.find(statement, after)
         if at < 0:
-            at = text.find(said)
+            at = text.find(statement)
         if at >= 0:
-            found[statement] = (at, at + len(said))
-        elif uneven and (match := re.search(r"\s+".join(map(re.escape, said.split())), text)):
+            found[statement] = (at, at + len(statement))
+        elif uneven and (match := re.search(r"\s+".join(map(re.escape, statement.split())), text)):
             found[statement] = match.span()
         after = found[statement][1] if statement in found else after
     return {statement: span for statement, span in found.items() if span[0] < span[1]}
@@ -148,7 +147,7 @@ async def unit_vectors(source: Source, units: Sequence[tuple[str, int]]) -> tupl
     """Vectors of semantic units, shape (units, dimension), and the keys by which an update finds them.
 
     `units` are texts with the first passage that states each. Where the embedder gives vectors of parts, a
-    unit has the vector of its part of that passage.
+    unit has the vector of its part of that passage, unless names were added to it.
     """
     texts = [text for text, _ in units]
     found = np.zeros((len(units), source.dimension), np.float16)
@@ -161,7 +160,7 @@ async def unit_vectors(source: Source, units: Sequence[tuple[str, int]]) -> tupl
     _take_over(source.previous, keys, found)
     if await source.embed_again(units[place][1] for place in _zeros(found)) and source.pooled is not None:
         _take_pooled(source.pooled, keys, found)
-    await _embed(source.gate, STAGE, texts, _zeros(found), found)
+    await _embed(source.gate, STAGE, list(map(added_as_text, texts)), _zeros(found), found)
     return found, keys
 
 

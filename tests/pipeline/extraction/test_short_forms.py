@@ -20,7 +20,7 @@ from stratagraph.pipeline.extraction.short_forms import (
     parse_named_sentences,
 )
 from stratagraph.testing import FakeEmbedder
-from stratagraph.testing.contract import Caller, CountingModel, documents, state
+from stratagraph.testing.contract import Caller, CountingModel, documents, state, written_summary
 
 CONFIG: dict[str, Any] = {"extraction": {"mode": "llm", "form": "sentences"}, "max_failures": 0.5}
 NAME = re.compile(r"\b[A-Z][a-z]+(?: [A-Z][a-z]+| \d+)*")
@@ -322,3 +322,27 @@ def test_the_numbers_run_through_all_passages() -> None:
         Passage("b0", "b", ["Four."]),
     ]
     assert numbered(passages) == "Passage\n1 One.\n2 Two.\n3 Three.\nPassage\n4 Four."
+
+
+@pytest.mark.parametrize(("count", "described"), [(15, 0), (80, 1)])
+def test_a_model_describes_only_what_has_very_many_sentences(count: int, described: int) -> None:
+    """15 sentences of 25 tokens are more than `description_tokens`, 80 are more than four times as much."""
+
+    def answers(prompt: str) -> str:
+        return reader(prompt) if "<sentences>" in prompt else written_summary(prompt)
+
+    docs = [
+        sg.Document(
+            f"d{at}", f"Ada saw house {at} by the river where nobody else had lived for {at} years or more."
+        )
+        for at in range(count)
+    ]
+    model = CountingModel(answers)
+    config = {**CONFIG, "extraction": {**CONFIG["extraction"], "description_tokens": 200}}
+    arguments: dict[str, Any] = {"llm": model, "embedder": FakeEmbedder(dimension=16), "config": config}
+    index = sg.build_index(docs, "archrag", progress=False, **arguments)
+    usage = index.last_report.stages.get("describe")
+    assert (usage.calls if usage else 0) == described
+    calls = len(model.prompts)
+    index.insert(docs)
+    assert len(model.prompts) == calls

@@ -73,7 +73,8 @@ class ExtractionConfig:
     gleaning
         Further rounds per chunk in which the model is asked what was missed, in the full form.
     description_tokens
-        A merged description longer than this is condensed.
+        A merged description longer than this is condensed. In the short forms it consists of sentences of the
+        passages, and a model condenses it if it is four times as long.
     resolve
         Whether names that look like one entity's are merged (see `pipeline.entity_resolution`).
     spacy
