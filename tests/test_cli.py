@@ -216,6 +216,28 @@ def test_query_splits_the_question_where_a_model_is_given(index: str, here: Path
     assert run("query", index, "q", "--decompose", "steps", *HASHING).exit_code == 2
 
 
+def test_query_is_guided_as_asked(index: str, here: Path) -> None:
+    (here / "guide.py").write_text(
+        "import json\n\nclass Model:\n    name = 'guide'\n\n"
+        "    def complete(self, prompt, *, schema=None):\n"
+        "        overview = 'asks for an \"overview\"' in prompt\n"
+        "        return json.dumps({'queries': ['ferry 7', 'ferry 8']} if overview else\n"
+        "                          {'needed': [2], 'missing': 'ferry 9'})\n"
+    )
+    asked = ("query", index, "Which sails?", "--no-answer", *HASHING, "--llm", "guide:Model")
+    assert as_json(*asked)["guidance"] is None
+    found = as_json(*asked, "--guided")["guidance"]
+    assert [step["queries"] for step in found["steps"]] == [["ferry 9"], []]
+    found = as_json(*asked, "--guided", "--guided-steps", "1")["guidance"]
+    assert [step["queries"] for step in found["steps"]] == [[]]
+    found = as_json(*asked, "--guided-as", "overview")["guidance"]
+    assert (found["kind"], found["steps"][0]["queries"]) == ("overview", ["ferry 7", "ferry 8"])
+    assert as_json(*asked, "--guided", "--guided-as", "choice")["guidance"]["kind"] == "choice"
+    assert "contradict" in run(*asked, "--no-guided", "--guided-as", "choice").stderr
+    assert "guided_steps is for guided=True" in run(*asked, "--no-guided", "--guided-steps", "2").stderr
+    assert run(*asked, "--guided-as", "sometimes").exit_code == 2
+
+
 def test_a_document_has_one_id_however_it_is_given(index: str, here: Path) -> None:
     name = f"{NOTES}/note 7.txt"
     for given in (name, f"./{name}", f"./{NOTES}/"):

@@ -42,7 +42,7 @@ from stratagraph.errors import SettingsConflict
 from stratagraph.methods import NAMES as METHODS
 from stratagraph.models.budget import money
 from stratagraph.protocols import Mapper
-from stratagraph.question import LENGTHS, RANKS, VIEWS, Length, Rank, View
+from stratagraph.question import GUIDED, LENGTHS, RANKS, VIEWS, Guided, Length, Rank, View
 
 __all__ = ["command", "main", "models_options"]
 
@@ -257,6 +257,12 @@ def _cost_of_rebuild(documents: Any, path: str, models: dict[str, Any], method: 
     "Default: for answers of the walk, if there is a model.",
 )
 @click.option(
+    "--guided-as",
+    type=click.Choice([each for each in GUIDED if isinstance(each, str)]),
+    help="Guided, and which of the two the question asks for. Default: the model decides.",
+)
+@click.option("--guided-steps", type=click.IntRange(1), help="Searches of a guided question. Default: 2.")
+@click.option(
     "--option",
     "pairs",
     multiple=True,
@@ -289,6 +295,8 @@ def query(
     rerank: str | None,
     min_score: float | None,
     guided: bool | None,
+    guided_as: Guided | None,
+    guided_steps: int | None,
     pairs: Sequence[str],
     answer: bool,
     length: Length | None,
@@ -304,7 +312,10 @@ def query(
     options |= {"min_score": min_score} | ({} if rerank is None else {"rerank": load_reranker(rerank)})
     options |= {} if view is None else {"view": view}
     options |= {"fill": False} if no_fill else {}
-    options |= {} if guided is None else {"guided": guided}
+    if guided_as is not None and guided is False:
+        raise WrongOption("--no-guided and --guided-as contradict each other: give one of them")
+    guiding = {"guided": guided if guided_as is None else guided_as, "guided_steps": guided_steps}
+    options |= {name: value for name, value in guiding.items() if value is not None}
     with sg.open_index(index, **models, partial=partial, cache_dir=cache_dir) as opened:
         if only_estimate:
             most = k or (None if answer else LISTED)

@@ -27,7 +27,7 @@ try:
     from stratagraph.server.guard import Guard, Rate
     from stratagraph.server.library import Library
     from stratagraph.server.settings import Settings
-    from stratagraph.server.views import History, HitView, Reading, Where, pairs, reasons
+    from stratagraph.server.views import STEPS, History, HitView, Reading, Where, pairs, reasons
 except ImportError as error:
     raise MissingExtra("the SDK of the Model Context Protocol", "mcp") from error
 
@@ -46,8 +46,14 @@ MethodName = Annotated[
     Field(max_length=100, description="walk, or a method of the index, which is the first if not given."),
 ]
 Guided = Annotated[
-    bool,
-    Field(description="Let the index's model choose what is needed together and search again; as an answer."),
+    bool | Literal["choice", "overview"] | None,
+    Field(
+        description="Let the index's model choose what is needed together and search again, or spread the "
+        "search for an overview; choice or overview says which. Counts as an answer."
+    ),
+]
+Steps = Annotated[
+    int | None, Field(ge=1, le=STEPS, description="Searches of a guided question; 2 by default.")
 ]
 Filter = Annotated[Where | None, Field(description='A filter on metadata: {"year": {"$gte": 1990}}.')]
 
@@ -165,6 +171,7 @@ def create_server(
         method: MethodName = None,
         where: Filter = None,
         guided: Guided = False,
+        guided_steps: Steps = None,
         history: History | None = None,
     ) -> SearchResult:
         """Find passages, summaries and entities that answer a question, each with the reason it was found."""
@@ -177,7 +184,13 @@ def create_server(
             if guided or history:
                 count_answer()
             found = await index.aretrieve(
-                question, k, method=method, where=where, guided=guided, history=pairs(history or ())
+                question,
+                k,
+                method=method,
+                where=where,
+                guided=guided or False,
+                guided_steps=guided_steps,
+                history=pairs(history or ()),
             )
             return SearchResult(method=found.method, question=found.query, hits=_hits(found))
 
@@ -186,6 +199,8 @@ def create_server(
         question: Question,
         method: MethodName = None,
         where: Filter = None,
+        guided: Guided = None,
+        guided_steps: Steps = None,
         history: History | None = None,
     ) -> AnswerResult:
         """Answer a question from the documents, with the sources of each statement."""
@@ -196,7 +211,14 @@ def create_server(
                     question=question, text="The question is blank.", extractive=True, sources=[]
                 )
             count_answer()
-            written = await index.aanswer(question, method=method, where=where, history=pairs(history or ()))
+            written = await index.aanswer(
+                question,
+                method=method,
+                where=where,
+                guided=guided,
+                guided_steps=guided_steps,
+                history=pairs(history or ()),
+            )
             numbers = {citation.number for citation in written.citations}
             sources = [hit for hit in _hits(written.retrieval) if hit.number in numbers]
             return AnswerResult(

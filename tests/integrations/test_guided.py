@@ -67,6 +67,12 @@ def test_langchain(index: sg.Index, expected: list[str]) -> None:
     for found in (retriever.invoke(QUESTION, guided=True), field.invoke(QUESTION)):
         assert [each.metadata["stratagraph"]["documents"][0] for each in found] == expected
     assert retriever.invoke(QUESTION)[0].metadata["stratagraph"]["documents"] != [NEEDED]
+    one = PPRRetriever(index=index, k=4, guided=True, guided_steps=1)
+    assert [each.id for each in one.invoke(QUESTION)] == [each.id for each in field.invoke(QUESTION)]
+    assert len(one.invoke(QUESTION, guided=False)) == 4
+    assert one.request()["guided_steps"] == 1
+    assert "guided_steps" not in one.request(guided=False)
+    assert retriever.invoke(QUESTION, guided="overview")[0].metadata["stratagraph"]["documents"] != [NEEDED]
     answered = retriever.as_answer_runnable(return_sources=True).invoke(QUESTION)
     assert [each.metadata["stratagraph"]["documents"] for each in answered["sources"]] == [[NEEDED]]
     plain = retriever.as_answer_runnable(return_sources=True).invoke(QUESTION, guided=False)
@@ -87,13 +93,17 @@ def test_the_api_counts_a_guided_search_as_an_answer(folder: Path, expected: lis
     def opened(progress: Any) -> sg.Index:
         return sg.open_index(folder, ScriptedChatModel(reply), FakeEmbedder(), progress=progress)
 
-    app = create_app(folder, opened, Settings(answers=6))
+    app = create_app(folder, opened, Settings(answers=10))
     with TestClient(app, base_url="http://127.0.0.1:8765") as client:
         found = client.post("/api/guided", json={"question": QUESTION, "k": 4}).json()
         assert [hit["documents"][0] for hit in found["hits"]] == expected
         assert found["guidance"]["kind"] == "choice"
         answered = client.post("/api/answer", json={"question": QUESTION}).json()
         assert [hit["documents"] for hit in answered["found"]["hits"]] == [[NEEDED]]
+        forced = client.post("/api/guided", json={"question": QUESTION, "guided": "overview"}).json()
+        assert forced["guidance"]["kind"] == "none"  # the model wrote no query
+        steps = client.post("/api/guided", json={"question": QUESTION, "guided_steps": 6})
+        assert steps.status_code == 422
         streamed = client.post("/api/ask", json={"question": QUESTION, "guided": False}).text
         assert '"guidance":null' in streamed
         assert client.post("/api/guided", json={"question": QUESTION}).status_code == 429
@@ -117,3 +127,32 @@ def test_an_agent_is_told_of_the_limit(folder: Path, expected: list[str]) -> Non
     assert [hit["documents"][0] for hit in hits] == expected
     assert second.is_error
     assert "answers a minute" in second.content[0].text
+
+
+def test_an_agent_says_how_the_search_is_guided(folder: Path) -> None:
+    def overview(prompt: Any) -> str:
+        if "<texts" not in prompt.user:
+            return "Much. [1]"
+        return json.dumps({"kind": "facts", "needed": [1], "queries": ["honey", "the blight"]})
+
+    server = create_server(
+        folder, lambda: sg.open_index(folder, ScriptedChatModel(overview), FakeEmbedder()), answers=60
+    )
+
+    async def calls() -> list[Any]:
+        async with Client(server) as client:
+            return [
+                await client.call_tool(name, {"question": "What is told of bees?", **arguments})
+                for name, arguments in [
+                    ("search", {"guided": "overview"}),
+                    ("answer", {"guided": "overview", "guided_steps": 1}),
+                    ("answer", {"guided": False}),
+                    ("search", {"guided_steps": 2}),
+                ]
+            ]
+
+    found, one, plain, wrong = asyncio.run(calls())
+    why = [reason for hit in json.loads(found.content[0].text)["hits"] for reason in hit["why"]]
+    assert {"found for: honey", "found for: the blight"} <= {*why}
+    assert json.loads(one.content[0].text)["text"] == json.loads(plain.content[0].text)["text"] == "Much. [1]"
+    assert "guided_steps is for guided=True" in wrong.content[0].text

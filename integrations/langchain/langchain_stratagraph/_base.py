@@ -63,6 +63,8 @@ class IndexRetriever(BaseRetriever):
     guided
         True lets the index's chat model choose the documents that are needed together, or spread the search
         for an overview (`"choice"` and `"overview"` say which). None guides answers of the walk.
+    guided_steps
+        Searches of a guided question at most; None means two.
     id_key
         Metadata key, or function of a document, that gives the id by which a document is updated and
         deleted. None uses `Document.id`, then `metadata["source"]`, then a hash of the text.
@@ -86,6 +88,7 @@ class IndexRetriever(BaseRetriever):
     where: Where | None = None
     min_score: float | None = Field(default=None, ge=-1, le=1)
     guided: Guided | None = None
+    guided_steps: int | None = Field(default=None, ge=1)
     id_key: IdKey | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -165,6 +168,8 @@ class IndexRetriever(BaseRetriever):
             shared["history"] = to_history(shared["history"])
         if self.guided is not None:
             shared.setdefault("guided", self.guided)
+        if self.guided_steps is not None and shared.get("guided") is not False:
+            shared.setdefault("guided_steps", self.guided_steps)
         if unknown := sorted(set(options) - set(self.options)):
             known = ", ".join(["k", "view", "where", "filter", *SHARED_OPTIONS, *self.options])
             raise TypeError(f"{type(self).__name__} has no option {unknown[0]!r}; it has {known}")

@@ -11,6 +11,8 @@ import stratagraph as sg
 
 NAMED = 8
 """Ids of sources and documents that a hit lists."""
+STEPS = 5
+"""Searches of a guided question at most, since each may be a call of the model."""
 
 
 _Number = Annotated[int, Field(ge=-1000, le=1000)] | Annotated[float, Field(ge=-1000, le=1000)]
@@ -104,10 +106,14 @@ class Guided(Asked):
         description="Whether the model chooses hits that are needed together, or spreads the search for an "
         "overview; by default for answers of the walk.",
     )
+    guided_steps: int | None = Field(
+        None, ge=1, le=STEPS, description="Searches of a guided question; 2 by default."
+    )
 
     def arguments(self, index: sg.Index) -> dict[str, Any]:
         """As of `Asked`."""
-        given = {} if self.guided is None else {"guided": self.guided}
+        guiding = {"guided": self.guided, "guided_steps": self.guided_steps}
+        given = {name: value for name, value in guiding.items() if value is not None}
         return {**super().arguments(index), **given, "history": pairs(self.history)}
 
 
@@ -256,6 +262,8 @@ class Reading(BaseModel):
 
 def reasons(trace: Mapping[str, Any]) -> Iterator[str]:
     """Why a hit was found, in phrases for a reader."""
+    if trace.get("query"):
+        yield f"found for: {trace['query']}"
     if trace.get("part"):
         yield f"{trace['part']} knowledge"
     for path in _paths(trace):

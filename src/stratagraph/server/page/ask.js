@@ -159,7 +159,7 @@ function showHits(parts, found, waited) {
   hits = found.hits;
   parts.cost.replaceChildren(`${count(hits.length, "hit")} by ${found.method} in ${seconds(found.seconds)}`,
     h("span", { title: "from the question to the hits on this page" }, ` (here after ${seconds(waited)})`));
-  parts.told.replaceChildren(...searchedFor(found));
+  parts.told.replaceChildren(...searchedFor(found), ...decided(found.guidance));
   const groups = new Map();
   for (const hit of hits) groups.set(kind(hit), (groups.get(kind(hit)) || 0) + 1);
   const chips = [["all", hits.length], ...groups].map(([name, number]) =>
@@ -180,6 +180,17 @@ function searchedFor(found) {
   if (!alone) return [];
   const failed = alone.failed ? ` (the model could not rewrite it: ${alone.failed})` : "";
   return alone.question === alone.asked && !failed ? [] : [prose("p", `Searched for: ${alone.question}${failed}`)];
+}
+
+/* What a model decided about the search. */
+function decided(guidance) {
+  if (!guidance) return [];
+  const numbers = Array.from({ length: guidance.chosen }, (_, at) => `[${at + 1}]`).join(" ");
+  const first = { choice: `Chosen as needed together: ${numbers}`, overview: "An overview: hits of several searches in turn",
+    none: "Not guided: the hits are those of the question" }[guidance.kind];
+  const queries = guidance.steps.flatMap((step) => step.queries);
+  return [h("p", {}, guidance.failed ? `${first} (${guidance.failed})` : first),
+    ...(queries.length ? [h("ul", { class: "queries", "aria-label": "Searched for as well" }, ...queries.map((query) => prose("li", query)))] : [])];
 }
 
 const KINDS = { chunk: "passage", summary_entity: "summary entity" };
