@@ -209,6 +209,28 @@ def test_a_question_that_is_asked_again_costs_no_call() -> None:
     assert two.usage.cached_calls == 1
 
 
+def test_hits_in_another_order_are_the_same_question_to_the_cache() -> None:
+    """Though long texts are cut."""
+    prompts: list[str] = []
+
+    class Reversed:
+        def choose(self, question: str, texts: list[str], k: int) -> list[int]:
+            return [*range(k)][::-1]
+
+    def answer(texts: list[str], question: str) -> Any:
+        prompts.append("\n".join(texts))
+        return {"needed": [3, 2]}
+
+    with opened(answer) as index:
+        one = index.retrieve(QUESTION, 5, guided=True)
+        two = index.retrieve(QUESTION, 5, guided=True, rerank=Reversed())
+    assert "..." in prompts[0]
+    assert len(prompts) == 1
+    assert (one.usage.calls, two.usage.cached_calls) == (1, 1)
+    assert [hit.id for hit in one.hits[:2]] == [hit.id for hit in two.hits[:2]]
+    assert one.hits[2:] != two.hits[2:]
+
+
 def test_what_cannot_be_guided_is_an_error() -> None:
     with sg.build_index(demo.documents(), embedder=FakeEmbedder(), progress=False) as index:
         with pytest.raises(ValueError, match=r"open the index with llm="):

@@ -17,7 +17,7 @@ from pydantic import BaseModel, field_validator
 from stratagraph.errors import BudgetExceeded, CallFailed
 from stratagraph.models.gate import Gate, Task
 from stratagraph.models.structured import json_as
-from stratagraph.pipeline.evidence import shortened
+from stratagraph.pipeline.evidence import shortened, stems
 from stratagraph.pipeline.extraction.parsing import flat
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.question import Guided
@@ -152,15 +152,22 @@ class _Guide:
         self.failed = ""
         self._shown: list[str] = []
 
-    async def ask(self, hits: Sequence[Hit], searched: str = "", left: int = 1) -> GuideSchema | None:
+    async def ask(
+        self, hits: Sequence[Hit], searched: str = "", left: int = 1, led: Sequence[str] = ()
+    ) -> GuideSchema | None:
         """The model's answer about hits; None if it fails, with the reason in `failed`.
 
-        Hits are sorted by document. So the same hits in another order give the same prompt, which the cache
-        knows, unless long texts are cut: the better the hit, the more is shown of it.
+        The same hits in another order give the same prompt, which the cache knows: they are sorted by
+        document. Of long texts more is shown the higher the hit's score is, most of those that were chosen
+        before (`led`); where scores are equal, of one with more words of the question.
         """
         most, tokens = (SHOWN_AGAIN, TEXT_TOKENS_AGAIN) if self._shown else (SHOWN, TEXT_TOKENS)
-        best = hits[:most]
         asked = f"{self._question} {searched}".strip()
+        wanted = stems(asked)
+        best = sorted(
+            hits[:most],
+            key=lambda hit: (hit.id not in led, -hit.score, -len(wanted & stems(hit.text)), hit.id),
+        )
         told = shortened(asked, [hit.text for hit in best], tokens, self._gate.count_tokens)
         shown = sorted(zip(best, told, strict=True), key=lambda each: (each[0].documents, each[0].id))
         self._shown = [hit.id for hit, _ in shown]
@@ -200,7 +207,8 @@ class _Guide:
             (found,) = await search([query])
             new = [each for each in _labelled(found, query) if each[0].id not in led]
             pool = {hit.id: (hit, trace) for hit, trace in new} | pool
-            again = await self.ask([*(pool[each][0] for each in led), *(hit for hit, _ in new)], query, left)
+            shown = [*(pool[each][0] for each in led), *(hit for hit, _ in new)]
+            again = await self.ask(shown, query, left, led)
             if again is None:
                 break
             led, query = self._chosen(again) or led, again.missing
