@@ -23,8 +23,8 @@ def context(question: str, *texts: str, budget: int, similarities: tuple[float, 
     return Retrieval(question, "walk", hits, trace, count_tokens=words).context(budget)
 
 
-FERRY = "Ferries\nThe Dunlin is old. Its crew is small. The ferry to Ostra leaves at seven. Fog is common."
-SALT = "Salt\nSalt is dear. Boilers live at Panhythe. The Dunlin brings it on Mondays. It is grey."
+FERRY = "Ferries\nThe Dunlin is old.\nIts crew is small.\nThe ferry to Ostra leaves at seven.\nFog is common."
+SALT = "Salt\nSalt is dear.\nBoilers live at Panhythe.\nThe Dunlin brings it on Mondays.\nIt is grey."
 
 
 def test_hits_that_fit_stay_whole_with_their_numbers() -> None:
@@ -47,10 +47,17 @@ def test_sentences_stand_in_reading_order_with_a_mark_for_what_is_left_out() -> 
     assert found.text == "[1] Ferries\nThe Dunlin is old. \u2026 The ferry to Ostra leaves at seven."
 
 
+def test_short_sentences_of_a_line_stay_together() -> None:
+    chat = "Ada: Good morning! The ferry leaves at seven.\nBela: Thanks! I had no idea of it."
+    other = "Carl: Has anyone seen my red umbrella?\nAda: No."
+    found = context("When does the ferry leave?", chat, other, budget=12)
+    assert found.text == "[1] Ada: Good morning! The ferry leaves at seven."
+
+
 def test_a_name_that_a_chosen_sentence_brings_in_leads_to_other_hits() -> None:
     keeper = "The light\nThe keeper of the light is Hanna Siskin."
-    town = "Town\nPeople of the town fish. They sell at noon."
-    pay = "Pay\nSmiths get 40 crowns. Hanna Siskin gets 96 crowns. Sailors get 30 crowns."
+    town = "Town\nPeople of the town fish.\nThey sell at noon."
+    pay = "Pay\nSmiths get 40 crowns.\nHanna Siskin gets 96 crowns.\nSailors get 30 crowns."
     found = context("Who is keeper of the light, and what is her wage?", keeper, town, pay, budget=24)
     assert "Hanna Siskin gets 96 crowns." in found.text
     assert "Smiths" not in found.text
@@ -66,7 +73,7 @@ def test_what_was_said_is_not_said_again() -> None:
 
 
 def test_the_hit_most_similar_to_the_question_gets_more() -> None:
-    texts = ("A\nIt is red. It is old.", "B\nIt is big. It is new.", "C\nIt is wet. It is cold.")
+    texts = ("A\nIt is red.\nIt is old.", "B\nIt is big.\nIt is new.", "C\nIt is wet.\nIt is cold.")
     near = context("How so?", *texts, budget=18, similarities=(0.1, 0.1, 0.9))
     assert "C\n" in near.text
     assert "B\n" not in near.text

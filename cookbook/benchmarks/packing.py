@@ -26,11 +26,12 @@ from stratagraph.eval.metrics import contains_answer, context_of, is_yes_no
 BUDGETS = (500, 1000, 2000)
 HITS, DEEP = 20, 60
 VARIED = {
-    "SAID_AGAIN": (0.3, 0.7, 1.0),
-    "LINK": (0.0, 0.2, 0.5),
-    "FIRST": (0.0, 0.05, 0.2),
-    "SIMILAR": (0.0, 0.2, 0.8),
-    "RANK": (0.3, 0.5, 1.0),
+    "SAID_AGAIN": (0.3, 1.0),
+    "LINK": (0.2, 0.5),
+    "FIRST": (0.0, 0.2),
+    "SIMILAR": (0.0, 0.8),
+    "RANK": (0.4, 1.0),
+    "SHORT": (0, 160),
 }
 Settings = Mapping[str, float]
 DEFAULTS: Settings = {name: getattr(_packing, name) for name in VARIED}

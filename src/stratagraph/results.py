@@ -267,10 +267,10 @@ class Retrieval:
     def context(self, max_tokens: int = 4000) -> Context:
         """Pack the hits into a text of at most `max_tokens`, each with its number in `hits`.
 
-        If all hits fit, they stay whole. Otherwise their sentences compete by the question's words, by names
-        that link them, and by rank (`_packing`); those chosen stand under their hit's title, in reading
-        order, with an ellipsis for what is left out. The first hit has at least one sentence, or its
-        beginning. A hit whose text is part of an earlier one is left out.
+        If all hits fit, they stay whole. Otherwise their sentences, short ones of a line together, compete by
+        the question's words, by names that link them, and by rank (`_packing`); those chosen stand under
+        their hit's title, in reading order, with an ellipsis for what is left out. The first hit has at least
+        one sentence, or its beginning. A hit whose text is part of an earlier one is left out.
         """
         if max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")

@@ -3,7 +3,8 @@
 Vector similarity alone does not find a second hop; names and walks do. So passages are ranked by a
 personalised PageRank over the provenance graph (passages, the entities they name, relations). It restarts at
 the entities that the question names, at the passages most similar to it, at those with its words (weighed by
-`pipeline.fusion.Gate`), and at what the method itself found.
+`pipeline.fusion.Gate`). A question that names nothing leaves nothing to walk from: its passages rank by
+similarity and words.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ MOST_SEEDS = 1000
 SIMILAR_PASSAGES = 100
 SIMILAR_SHARE = 0.06
 """Restart mass of the passage most similar to the question, where an entity named in it and found in one
-passage has 1."""
+passage has 1; the share that the gate lets words count is added."""
 SIMILAR_POWER = 8
 """Power of a passage's relative similarity: the hundredth most similar passage is nearly as similar as the
 first, and must not start as much of the walk."""
@@ -243,8 +244,9 @@ class PassageWalk:
         rank
             `walk`: an entity that the question names restarts with a mass of 1 shared among its passages, a
             similar passage with its similarity relative to the best, one with the question's words with what
-            the gate lets them count; passages that no walk reaches follow by similarity. `bm25`, `dense`:
-            by words or by similarity alone. `hybrid`: by reciprocal rank fusion of the two.
+            the gate lets them count; passages that no walk reaches follow by similarity. Where the question
+            names nothing, there is nothing to walk from: passages rank by similarity, and gain by words.
+            `bm25`, `dense`: by words or by similarity alone. `hybrid`: by reciprocal rank fusion of the two.
 
         Raises
         ------
@@ -281,15 +283,21 @@ class PassageWalk:
         names, near = self._names(linked)
         gate = Gate(float(names.sum() + near.sum()), asked)
         lexical, words = best(*evidence.words, LEXICAL_PASSAGES)
-        nodes, weights = _heaviest(
-            [
-                (self._corpus.size + linked.named, names),
-                (self._corpus.size + linked.near, near),
-                (evidence.similar, SIMILAR_SHARE * _relative(evidence.similarity) ** SIMILAR_POWER),
-                (lexical, gate.share * _relative(words) ** LEXICAL_POWER),
-            ]
-        )
-        rows, mass = self._reached(nodes, weights, evidence.allowed)
+        if gate.names:
+            similarity = _relative(evidence.similarity) ** SIMILAR_POWER
+            nodes, weights = _heaviest(
+                [
+                    (self._corpus.size + linked.named, names),
+                    (self._corpus.size + linked.near, near),
+                    (evidence.similar, (SIMILAR_SHARE + gate.share) * similarity),
+                    (lexical, gate.share * _relative(words) ** LEXICAL_POWER),
+                ]
+            )
+            rows, mass = self._reached(nodes, weights, evidence.allowed)
+        else:
+            rows = np.union1d(evidence.similar, lexical)
+            cosines = np.maximum(self._corpus.vectors[rows] @ evidence.vector, 0)
+            mass = (cosines / max(float(cosines.max(initial=0)), 1e-9)) ** SIMILAR_POWER
         rows, mass = self._best(rows, mass, evidence, gate.boost if len(words) else 0.0)
         return self._described(evidence, rows, mass, "walk", gate)
 
