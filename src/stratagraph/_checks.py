@@ -35,7 +35,8 @@ def checked_graph(snapshot: Snapshot) -> Graph:
 
 def check_method(snapshot: Snapshot, graph: Graph, method: str) -> None:
     """Raise `Damaged` if a method's arrays do not fit each other and the graph."""
-    get_method(method).check(snapshot.part(method).arrays, graph, *snapshot.vectors.shape)
+    with damage(method):
+        get_method(method).check(Checks(snapshot.part(method).arrays), graph, *snapshot.vectors.shape)
 
 
 def check_all(snapshot: Snapshot) -> None:

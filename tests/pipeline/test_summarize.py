@@ -105,7 +105,7 @@ def test_texts_share_their_room_and_end_with_a_sentence() -> None:
 
 
 def test_a_text_without_room_for_a_sentence_is_left_out_unless_it_is_the_only_one() -> None:
-    assert fitted(["endless " * 50, "A short one."], 20, words) == ["", "A short one."]
+    assert fitted(["endless " * 50, "A short one."], 20, words) == ["A short one."]
     assert fitted(["endless " * 50], 20, words) == [" ".join(["endless"] * 20)]
 
 

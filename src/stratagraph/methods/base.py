@@ -11,10 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from numpy.typing import NDArray
-
 from stratagraph.methods.groups import GroupBuilder
 from stratagraph.pipeline.answer import Compose, compose
+from stratagraph.pipeline.checks import Checks
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.nearest import HnswlibConfig, Nearest
 from stratagraph.pipeline.ranking import Origin, Ranking
@@ -102,10 +101,10 @@ class Searcher(Protocol):
 
 Build = Callable[[GroupBuilder[Any]], Awaitable[Built]]
 """Indexes a corpus. Nodes, texts and vectors that the previous index has of the same members stay."""
-Check = Callable[[Mapping[str, NDArray[Any]], Graph, int, int], None]
+Check = Callable[[Checks, Graph, int, int], None]
 """Checks that arrays fit each other, the graph, and a corpus of so many chunks and dimensions.
 
-It raises `Damaged` if they do not.
+It raises `ValueError` if one is missing, has another dtype or shape, or holds what leads nowhere.
 """
 
 

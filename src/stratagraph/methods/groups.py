@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph._sync import while_reading
+from stratagraph.kernels.ranges import distinct
 from stratagraph.models.gate import Gate
 from stratagraph.pipeline.before import carried_keys, recognised
 from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, Keys, Labels
@@ -227,10 +228,15 @@ class GroupBuilder(Generic[C_co]):
         return Built(nodes, {**arrays, **own}, complete=complete, origins=origins or {})
 
 
+def united(sources: Iterable[Sequence[int] | NDArray[np.integer]]) -> list[int]:
+    """The chunk rows that are in any of some lists, ascending."""
+    found: list[int] = distinct(np.concatenate([np.zeros(0, np.int64), *sources])).tolist()
+    return found
+
+
 def check_nodes(checks: Checks, chunks: int, dimension: int, nodes: int | None = None) -> int:
     """Check the arrays that every method has of its nodes; returns how many nodes there are."""
     nodes = checks.csr("sources", chunks, nodes, ascending=True)
     checks.of(VECTORS, np.float32, (nodes, dimension))
-    checks.of(VECTOR_KEYS, np.uint64, (None,))
     checks.of(BY_MODEL, np.bool_, (nodes,))
     return nodes

@@ -49,11 +49,12 @@ class Compose(Protocol):
         ...
 
 
-async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: Any) -> Draft:
+async def compose(
+    retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: Any, prompt: Prompt = ANSWER_PROMPT
+) -> Draft:
     """A draft of the hits, packed (`Retrieval.context`)."""
     context = retrieval.context(max_tokens)
-    values = {"context": context.text, "question": retrieval.query}
-    return Draft(ANSWER_PROMPT, values, context.citations)
+    return Draft(prompt, {"context": context.text, "question": retrieval.query}, context.citations)
 
 
 async def generate(retrieval: Retrieval, draft: Draft, gate: Gate) -> tuple[str, tuple[Citation, ...]]:

@@ -157,10 +157,10 @@ def recognised(labels: Labels, origin: Rows, same: NDArray[np.bool_], before: La
 
 def recognised_lists(
     lists: tuple[Rows, Rows],
-    origin: Rows,
+    origin: NDArray[np.integer],
     same: NDArray[np.bool_],
     candidates: Rows,
-    before: tuple[Rows, Rows],
+    before: tuple[Rows, NDArray[np.integer]],
 ) -> Rows:
     """The previous list with the same, unchanged members as each list, or -1, shape (lists,).
 
@@ -169,7 +169,8 @@ def recognised_lists(
     lists, before
         Members of each list, as borders and rows: present rows, and previous ones.
     origin, same
-        The previous row of each row, or -1, and whether it is unchanged.
+        The previous row of each row, or -1, and whether it is unchanged. Where `before` has keys of its
+        members instead of previous rows, `origin` are the keys of the rows.
     candidates
         The only previous list that each may equal, or -1.
     """

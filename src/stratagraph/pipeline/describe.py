@@ -168,7 +168,7 @@ class Describer:
         return kept
 
     def _item(self, said: Said) -> CallItem:
-        shown = [text for text in fitted(said.fragments, MEMBER_TOKENS, self._gate.count_tokens) if text]
+        shown = fitted(said.fragments, MEMBER_TOKENS, self._gate.count_tokens)
         values = {
             "name": said.name,
             "statements": "\n".join(f"- {text}" for text in shown),

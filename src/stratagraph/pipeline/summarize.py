@@ -94,7 +94,7 @@ def bounded(answer: str, words: int, count_tokens: CountTokens) -> str:
 def fitted(texts: Sequence[str], tokens: int, count_tokens: CountTokens) -> list[str]:
     """Texts cut to fit a number of tokens together: long texts share what short ones leave over.
 
-    A text is cut where a sentence ends; it is empty if not even its first sentence fits. If no text is left,
+    A text is cut where a sentence ends, and left out if not even its first sentence fits. If no text is left,
     the first one is cut at a word.
     """
     costs = [count_tokens(text) for text in texts]
@@ -105,7 +105,7 @@ def fitted(texts: Sequence[str], tokens: int, count_tokens: CountTokens) -> list
     ]
     if texts and not any(found):
         found[0] = clip(texts[0], max(tokens, 0), count_tokens)
-    return found
+    return [text for text in found if text]
 
 
 def even_limit(costs: Sequence[int], total: int) -> int:
@@ -197,7 +197,7 @@ def _summaries(
 
 
 def _item(group: Group, max_tokens: int, count_tokens: CountTokens) -> CallItem:
-    shown = [text for text in fitted(group.texts, MEMBER_TOKENS, count_tokens) if text]
+    shown = fitted(group.texts, MEMBER_TOKENS, count_tokens)
     passages = "\n\n".join(block("passage", text) for text in shown)
     values = {"passages": passages, "words": str(words_for(max_tokens, len(shown)))}
     return CallItem(values=values, item=group.item, sources=group.sources)

@@ -2,49 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stratagraph.methods.archrag.build import ADDED, ADDED_ABOVE
 from stratagraph.methods.archrag.index import CHANGES, INDEX
 from stratagraph.methods.archrag.ranking import SAMPLED
 from stratagraph.methods.groups import check_nodes
-from stratagraph.pipeline.checks import Checks, damage
+from stratagraph.pipeline.checks import Checks
 from stratagraph.pipeline.drift import check_drift
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.graph_checks import check_vectors
 
 
-def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:
+def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> None:
     """Whether the arrays fit each other, the graph, and a corpus of so many chunks.
 
     Those of C-HNSW are checked by `CHNSW.from_arrays`; here, that they are of these layers.
-
-    Raises
-    ------
-    Damaged
-        If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
     """
     check_vectors(graph.stored.arrays)
-    with damage("archrag"):
-        checks = Checks(arrays)
-        check_drift(checks)
-        communities = check_nodes(checks, chunks, dimension)
-        checks.rows("parents", communities, (communities,), start=-1)
-        checks.rows("entities.parents", communities, (graph.entities,), start=-1)
-        checks.of("entities.keys", np.uint64, (graph.entities,))
-        checks.of("entities.neighbourhoods", np.uint64, (graph.entities,))
-        if ADDED in arrays:
-            checks.rows(ADDED, graph.entities, (None, 2), dtype=np.int32)
-        if ADDED_ABOVE in arrays:
-            checks.rows(ADDED_ABOVE, communities, (None, 2), dtype=np.int32)
-        layers = [graph.entities, *_joined(checks, communities)]
-        if graph.entities:
-            _check_layers(checks, layers, dimension)
-            checks.rows(CHANGES, np.iinfo(np.int64).max, (1,))
+    check_drift(checks)
+    communities = check_nodes(checks, chunks, dimension)
+    checks.rows("parents", communities, (communities,), start=-1)
+    checks.rows("entities.parents", communities, (graph.entities,), start=-1)
+    checks.of("entities.keys", np.uint64, (graph.entities,))
+    checks.of("entities.neighbourhoods", np.uint64, (graph.entities,))
+    if checks.has(ADDED):
+        checks.rows(ADDED, graph.entities, (None, 2), dtype=np.int32)
+    if checks.has(ADDED_ABOVE):
+        checks.rows(ADDED_ABOVE, communities, (None, 2), dtype=np.int32)
+    layers = [graph.entities, *_joined(checks, communities)]
+    if graph.entities:
+        _check_layers(checks, layers, dimension)
+        checks.rows(CHANGES, np.iinfo(np.int64).max, (1,))
 
 
 def _joined(checks: Checks, communities: int) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from stratagraph._memory import release
 from stratagraph.kernels.paths import Adjacency
 from stratagraph.methods.base import Built
+from stratagraph.methods.groups import united
 from stratagraph.methods.hirag.clusters import arrays as cluster_arrays
 from stratagraph.methods.hirag.communities import Communities, Edges, build_communities
 from stratagraph.methods.hirag.config import META_TYPES
@@ -66,10 +68,8 @@ def _previous_types(builder: Builder) -> Node | None:
     rows = builder.graph.stored.rows(node.extra["members"])
     if len(rows) < len(node.extra["members"]):
         return None
-    sources = {
-        source for each in builder.graph.stored.nodes(sorted(rows.values())) for source in each.sources
-    }
-    return Node(node.id, node.kind, node.level, node.text, sorted(sources), node.extra)
+    sources = united(each.sources for each in builder.graph.stored.nodes(sorted(rows.values())))
+    return replace(node, sources=sources)
 
 
 async def _chosen_types(builder: Builder) -> Node:
@@ -82,7 +82,7 @@ async def _chosen_types(builder: Builder) -> Node:
         for each in sample
     )
     values = {"sample": "\n".join(lines), "count": "8"}
-    sources = sorted({source for each in sample for source in each.sources})
+    sources = united(each.sources for each in sample)
     with builder.gate.stage("choose meta types", 1):
         item = CallItem(values, "meta types", builder.corpus.ids(sources))
         (answer,) = await builder.gate.map(META_TASK, [item])

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from stratagraph.kernels.checks import check_symmetric
 from stratagraph.methods.groups import check_nodes
 from stratagraph.methods.hirag.clusters import IDS
 from stratagraph.methods.hirag.entities import NAMES
 from stratagraph.methods.hirag.summary_entities import CLUSTERS, ENTITIES, PROPOSED, SAID, STRENGTHS, WRITTEN
-from stratagraph.pipeline.checks import Checks, damage
+from stratagraph.pipeline.checks import Checks
 from stratagraph.pipeline.drift import check_drift
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.graph_checks import check_vectors
@@ -22,46 +18,38 @@ _REPEATED = 64
 """Bound of edge numbers per edge: a mask over edge numbers must fit into memory."""
 
 
-def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:
-    """Check that the arrays fit each other, the graph, and the number of chunks.
-
-    Raises
-    ------
-    Damaged
-        If an array is missing, has another dtype or shape, or holds a row that does not exist.
-    """
+def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> None:
+    """Check that the arrays fit each other, the graph, and the number of chunks."""
     check_vectors(graph.stored.arrays)
-    with damage("hirag"):
-        checks = Checks(arrays)
-        check_drift(checks)
-        summaries, communities, meta = checks.rows("counts", 2**31, (3,)).tolist()
-        entities = graph.entities + summaries
-        check_nodes(checks, chunks, dimension, summaries + communities + meta)
-        checks.csr("layered", entities, entities, ascending=True)
-        joined = checks.any("layered.indices").shape
-        edges = checks.rows(
-            "layered.edges", graph.relations + _REPEATED * (1 + joined[0]), joined, dtype=np.int32
-        )
-        check_symmetric(arrays["layered.indptr"], arrays["layered.indices"], edges, "layered")
-        checks.rows("communities.labels", communities, (None, entities), dtype=np.int32)
-        checks.csr("communities", entities, communities)
-        checks.of("layers.levels", np.int16, (summaries,))
-        checks.numbers("layers.sparsity", np.float64, checks.of("layers.sizes", np.int64, (None,)).shape)
-        checks.of("entities.keys", np.uint64, (entities,))
-        checks.of(NAMES, np.uint64, (graph.entities,))
-        checks.of(IDS, np.uint64, (*checks.of("clusters.levels", np.int16, (None,)).shape, 2))
-        (clusters,) = checks.of("clusters.levels", np.int16, (None,)).shape
-        checks.of("clusters.lineages", np.uint64, (clusters,))
-        members = checks.of("clusters.members", np.uint64, (None,))
-        checks.borders("clusters.indptr", len(members), clusters)
-        (proposals,) = checks.rows(CLUSTERS, clusters, (None,), dtype=np.int32).shape
-        checks.rows(ENTITIES, summaries, (proposals,), dtype=np.int32, start=-1)
-        checks.of(PROPOSED, np.uint64, (proposals, 2))
-        checks.of(WRITTEN, np.bool_, (proposals,))
-        checks.numbers(STRENGTHS, np.float64, checks.of(SAID, np.uint64, (None,)).shape)
-        for name, rows in (
-            ("entities", graph.entities),
-            ("summaries", summaries),
-            ("reports", communities),
-        ):
-            checks.nearest(name, rows, dimension)
+    check_drift(checks)
+    summaries, communities, meta = checks.rows("counts", 2**31, (3,)).tolist()
+    entities = graph.entities + summaries
+    check_nodes(checks, chunks, dimension, summaries + communities + meta)
+    checks.csr("layered", entities, entities, ascending=True)
+    joined = checks.any("layered.indices").shape
+    edges = checks.rows(
+        "layered.edges", graph.relations + _REPEATED * (1 + joined[0]), joined, dtype=np.int32
+    )
+    check_symmetric(checks.any("layered.indptr"), checks.any("layered.indices"), edges, "layered")
+    checks.rows("communities.labels", communities, (None, entities), dtype=np.int32)
+    checks.csr("communities", entities, communities)
+    checks.of("layers.levels", np.int16, (summaries,))
+    checks.numbers("layers.sparsity", np.float64, checks.of("layers.sizes", np.int64, (None,)).shape)
+    checks.of("entities.keys", np.uint64, (entities,))
+    checks.of(NAMES, np.uint64, (graph.entities,))
+    checks.of(IDS, np.uint64, (*checks.of("clusters.levels", np.int16, (None,)).shape, 2))
+    (clusters,) = checks.of("clusters.levels", np.int16, (None,)).shape
+    checks.of("clusters.lineages", np.uint64, (clusters,))
+    members = checks.of("clusters.members", np.uint64, (None,))
+    checks.borders("clusters.indptr", len(members), clusters)
+    (proposals,) = checks.rows(CLUSTERS, clusters, (None,), dtype=np.int32).shape
+    checks.rows(ENTITIES, summaries, (proposals,), dtype=np.int32, start=-1)
+    checks.of(PROPOSED, np.uint64, (proposals, 2))
+    checks.of(WRITTEN, np.bool_, (proposals,))
+    checks.numbers(STRENGTHS, np.float64, checks.of(SAID, np.uint64, (None,)).shape)
+    for name, rows in (
+        ("entities", graph.entities),
+        ("summaries", summaries),
+        ("reports", communities),
+    ):
+        checks.nearest(name, rows, dimension)

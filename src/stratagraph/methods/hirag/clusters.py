@@ -23,7 +23,7 @@ from stratagraph.kernels.float16 import blocks
 from stratagraph.kernels.mixture import soft_clusters
 from stratagraph.kernels.ranges import ranges, split
 from stratagraph.methods.hirag.config import HiRAGConfig
-from stratagraph.pipeline.before import list_sums, mixed
+from stratagraph.pipeline.before import recognised_lists
 from stratagraph.pipeline.carryover import Keys, lookup, needs_reclustering
 from stratagraph.pipeline.drift import Drift, Measures
 from stratagraph.protocols import Rows, Stored, Vectors
@@ -100,16 +100,12 @@ class KnownClusters:
         keys, same
             Of all entities: the key, and whether the entity is unchanged.
         """
-        indptr, flat = members
         rows = np.flatnonzero(self._arrays["clusters.levels"] == level) if self._arrays else ()
         if not len(lineages) or not len(rows):
             return np.full(len(lineages), -1, np.int64)
         found = lookup(lineages, self._arrays["clusters.lineages"][rows])
-        found = np.where(found >= 0, rows[found], -1)
-        were = list_sums(self._arrays["clusters.indptr"], mixed(self._arrays["clusters.members"]))
-        known = (found >= 0) & (list_sums(indptr, mixed(keys[flat])) == were[found])
-        known &= list_sums(indptr, (~same[flat]).astype(np.uint64)) == 0
-        return np.where(known, found, -1)
+        before = self._arrays["clusters.indptr"], self._arrays["clusters.members"]
+        return recognised_lists(members, keys, same, np.where(found >= 0, rows[found], -1), before)
 
     def ids(self, rows: Rows) -> Keys:
         """The ids of previous clusters, shape (rows, 2)."""

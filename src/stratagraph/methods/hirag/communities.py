@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stratagraph.kernels.leiden import hierarchical_leiden, leiden
 from stratagraph.kernels.ranges import distinct, split
 from stratagraph.kernels.resize import resized
-from stratagraph.methods.groups import NodeDraft
+from stratagraph.methods.groups import NodeDraft, united
 from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.methods.hirag.entities import Builder, Entities
 from stratagraph.methods.hirag.naming import PACKAGE, members_named
@@ -346,7 +346,7 @@ class CommunityWriter:
         nodes = [known[number] for number in order]
         joined = [([known[number] for number in ends], text) for ends, text in relations]
         title = "; ".join(node.extra["title"] for node in nodes[:_NAMED])
-        sources = sorted({source for node in nodes for source in node.sources})
+        sources = united(node.sources for node in nodes)
         return self._draft(level, title, nodes, sources, joined)
 
     def _draft(

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.float16 import stacked
-from stratagraph.kernels.ranges import distinct
 from stratagraph.methods.base import Graph, Stored
-from stratagraph.methods.groups import GroupBuilder
+from stratagraph.methods.groups import GroupBuilder, united
 from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.pipeline.before import carried_keys
 from stratagraph.pipeline.carryover import Keys, Places, keys_of
@@ -171,8 +170,7 @@ class Entities:
             indices[indptr[row] : indptr[row + 1]] if row < self.graph.entities else self.node(row).sources
             for row in members
         ]
-        found: list[int] = distinct(np.concatenate([np.zeros(0, np.int64), *parts])).tolist()
-        return found
+        return united(parts)
 
     def rows_named(self, names: Keys) -> Rows:
         """The entity with each name: by id, by shown name, or a summary entity; -1 if there is none.

@@ -22,7 +22,7 @@ from stratagraph.kernels.hamming import WORD, Codes
 from stratagraph.kernels.knn import knn_graph
 from stratagraph.kernels.lsh import hash_codes, hyperplanes
 from stratagraph.kernels.ranges import split
-from stratagraph.methods.groups import GroupBuilder, NodeDraft
+from stratagraph.methods.groups import GroupBuilder, NodeDraft, united
 from stratagraph.methods.lshtree.config import LSHTreeConfig
 from stratagraph.pipeline.before import carried_keys
 from stratagraph.pipeline.carryover import VECTORS, Keys, Labels, derived_id
@@ -32,7 +32,7 @@ from stratagraph.pipeline.nearest import Nearest
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.summarize import summarize
 from stratagraph.protocols import Rows, Vectors
-from stratagraph.records import Built, content_id
+from stratagraph.records import Built, Node, content_id
 
 TIES, CHUNK_TIES, CODES = "ties", "chunks.ties", "codes"
 """Arrays: what orders nodes of equal codes, and chunks; the representative code of each node's group."""
@@ -59,15 +59,6 @@ PROMPT = load_prompt("stratagraph.methods.lshtree", "summarize")
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """A chunk or a summary as what a group is made of; `sources` are the chunk rows below it."""
-
-    id: str
-    text: str
-    sources: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
 class Layer:
     """One level of the tree: the chunks (level 0), or the summaries of the level below.
 
@@ -80,7 +71,7 @@ class Layer:
     ties: Keys
     before: Rows
     origin: Rows
-    read: Callable[[Sequence[int]], list[Member]]
+    read: Callable[[Sequence[int]], list[Node]]
     nodes: KeptNodes | None = None
 
     @property
@@ -121,9 +112,9 @@ def _chunks(builder: GroupBuilder[LSHTreeConfig]) -> Layer:
     if previous is not None and seen is not None:
         before, known = seen.chunks, previous.arrays[CHUNK_TIES]
 
-    def read(rows: Sequence[int]) -> list[Member]:
+    def read(rows: Sequence[int]) -> list[Node]:
         found = zip(corpus.ids(rows), corpus.texts(rows), rows, strict=True)
-        return [Member(identity, text, [row]) for identity, text, row in found]
+        return [Node(identity, "chunk", 0, text, [row]) for identity, text, row in found]
 
     ties = carried_keys(known, before, lambda rows: _ties(corpus.ids(rows)))
     return Layer(0, corpus.vectors, ties, before, before, read)
@@ -187,23 +178,19 @@ async def _summarized(builder: GroupBuilder[LSHTreeConfig], layer: Layer, groups
     made = await builder.carry.embed("embed summaries", [node.text for node in fresh], builder.dimension)
     made = made.astype(np.float16).astype(np.float32)  # as an update reads them
     nodes = builder.kept(before, fresh)
-
-    def members(rows: Sequence[int]) -> list[Member]:
-        return [Member(node.id, node.text, node.sources) for node in nodes.read(rows)]
-
     ties = nodes.column(TIES, _ties([node.id for node in fresh]))
     origin = np.where(before >= 0, before, groups.origin)
-    return Layer(level, nodes.vectors(VECTORS, made), ties, before, origin, members, nodes)
+    return Layer(level, nodes.vectors(VECTORS, made), ties, before, origin, nodes.read, nodes)
 
 
-def _draft(level: int, tokens: int, members: Sequence[Member]) -> NodeDraft:
+def _draft(level: int, tokens: int, members: Sequence[Node]) -> NodeDraft:
     """The summary of a group before its text. Ids of chunks are derived from their texts, others are not."""
     settings, texts = ("lshtree", str(level), str(tokens)), [each.text for each in members]
     if level == 1:
         identity = content_id(*settings, *sorted(each.id for each in members))
     else:
         identity = derived_id(((each.id, each.text) for each in members), *settings)
-    sources = sorted({source for each in members for source in each.sources})
+    sources = united(each.sources for each in members)
     return NodeDraft(identity, "summary", level, texts[0][:60], texts, sources)
 
 

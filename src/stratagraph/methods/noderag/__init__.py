@@ -21,12 +21,15 @@ paper                           here
 
 from __future__ import annotations
 
+from functools import partial
+
 from stratagraph.methods.base import Method
 from stratagraph.methods.noderag.build import build
 from stratagraph.methods.noderag.checks import check_arrays
-from stratagraph.methods.noderag.compose import compose
 from stratagraph.methods.noderag.config import NodeRAGConfig, NodeRAGOptions
 from stratagraph.methods.noderag.search import HeterographSearcher
+from stratagraph.pipeline.answer import compose
+from stratagraph.pipeline.prompts import load_prompt
 
 METHOD = Method(
     "noderag",
@@ -35,7 +38,7 @@ METHOD = Method(
     build=build,
     check=check_arrays,
     open=HeterographSearcher,
-    compose=compose,
+    compose=partial(compose, prompt=load_prompt("stratagraph.methods.noderag", "answer")),
     answer_k=30,
     needs_units=True,
 )

@@ -193,7 +193,7 @@ async def write_attributes(groups: Sequence[Group], builder: Builder) -> list[Su
     gate, config = builder.gate, builder.config
 
     def item(group: Group) -> CallItem:
-        shown = [text for text in fitted(group.ranked, config.context_tokens, gate.count_tokens) if text]
+        shown = fitted(group.ranked, config.context_tokens, gate.count_tokens)
         values = {
             "name": group.item,
             "passages": "\n".join(f"- {text}" for text in shown),

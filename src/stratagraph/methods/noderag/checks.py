@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from stratagraph.kernels.checks import check_range
 from stratagraph.methods.groups import check_nodes
 from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, Kind, Layout
 from stratagraph.methods.noderag.matching import CELLS
 from stratagraph.methods.noderag.unchanged import BORDERS, ELEMENT_LABELS, MEMBERS
-from stratagraph.pipeline.checks import Checks, damage
+from stratagraph.pipeline.checks import Checks
 from stratagraph.pipeline.drift import check_drift
 from stratagraph.pipeline.graph import Graph
 
 
-def check_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, chunks: int, dimension: int) -> None:
+def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> None:
     """Whether the arrays fit each other, the graph, and a corpus of so many chunks.
 
     The index of titles is checked by `NameIndex`.
-
-    Raises
-    ------
-    Damaged
-        If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
     """
-    with damage("noderag"):
-        checks = Checks(arrays)
-        check_drift(checks)
-        layout = _layout(checks, graph, chunks)
-        check_nodes(checks, chunks, dimension, layout.size - layout.first("A"))
-        rich = layout.first("O") - layout.first("S")
-        checks.of("entries.vectors", np.float32, (rich, dimension))
-        _check_edges(checks, layout)
-        checks.of("titles.lengths", np.uint16, (layout.count("O"),))
-        checks.nearest("entries", rich, dimension)
-        _check_history(checks, graph)
-        _check_unchanged(checks, graph, layout)
+    check_drift(checks)
+    layout = _layout(checks, graph, chunks)
+    check_nodes(checks, chunks, dimension, layout.size - layout.first("A"))
+    rich = layout.first("O") - layout.first("S")
+    checks.of("entries.vectors", np.float32, (rich, dimension))
+    _check_edges(checks, layout)
+    checks.of("titles.lengths", np.uint16, (layout.count("O"),))
+    checks.nearest("entries", rich, dimension)
+    _check_history(checks, graph)
+    _check_unchanged(checks, graph, layout)
 
 
 def _layout(checks: Checks, graph: Graph, chunks: int) -> Layout:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.leiden import leiden
+from stratagraph.methods.groups import united
 from stratagraph.methods.noderag.inputs import Builder, BuildInputs
 from stratagraph.pipeline.carryover import Keys, Labels, needs_reclustering, previous_labels
 from stratagraph.pipeline.drift import Drift, communities_measured
@@ -179,6 +180,5 @@ def _community(
     members = [*(node.id for _, node in attributes), *(ids_by_row[row] for row in rows)]
     settings = ("noderag", "community", *map(str, inputs.builder.config.text_settings))
     digest = content_id(*settings, *names, "", *members, "", *texts)
-    chunks = inputs.sources(rows)
-    sources = sorted({*chunks, *(source for _, node in attributes for source in node.sources)})
+    sources = united([inputs.sources(rows), *(node.sources for _, node in attributes)])
     return Community(digest, label, rows, [place for place, _ in attributes], names, texts, members, sources)

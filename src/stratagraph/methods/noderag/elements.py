@@ -114,8 +114,8 @@ def _placeholder(values: Mapping[str, str]) -> ElementsSchema:
 
 
 def _item(each: Community, builder: Builder) -> CallItem:
-    config, count_tokens = builder.config, builder.gate.count_tokens
-    shown = [text for text in fitted(each.texts, config.context_tokens, count_tokens) if text]
+    config = builder.config
+    shown = fitted(each.texts, config.context_tokens, builder.gate.count_tokens)
     values = {
         "passages": "\n".join(f"- {text}" for text in shown),
         "names": ", ".join(each.names),

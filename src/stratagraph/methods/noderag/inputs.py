@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stratagraph.kernels.ranges import distinct
 from stratagraph.methods.base import Graph
-from stratagraph.methods.groups import GroupBuilder
+from stratagraph.methods.groups import GroupBuilder, united
 from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.pipeline.carryover import Keys
 from stratagraph.protocols import Rows
@@ -69,9 +68,7 @@ class BuildInputs:
     def sources(self, rows: Iterable[int]) -> list[int]:
         """The chunks that any of some rows came from, ascending."""
         indptr, indices = self.graph.sources
-        parts = [indices[indptr[row] : indptr[row + 1]] for row in rows]
-        found: list[int] = distinct(np.concatenate([np.zeros(0, np.int64), *parts])).tolist()
-        return found
+        return united(indices[indptr[row] : indptr[row + 1]] for row in rows)
 
     def first_chunks_of_units(self) -> Rows:
         """The first chunk that each unit came from, shape (units,)."""
