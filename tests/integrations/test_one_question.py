@@ -16,7 +16,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
 import stratagraph as sg
-from langchain_stratagraph import HierarchicalRetriever, TreeRetriever
+from langchain_stratagraph import DualSearchRetriever, HierarchicalRetriever, TreeRetriever
 from llama_index_stratagraph import ArchRAGIndex, LSHTreeIndex
 from stratagraph._gates import Models
 from stratagraph._reader import Reader
@@ -153,6 +153,17 @@ def test_a_budget_is_for_the_whole_operation() -> None:
 
 
 # LangChain
+
+
+def test_a_retriever_lets_the_model_name_what_a_question_is_about() -> None:
+    model = Writer()
+    built = sg.build_index(documents(12), "noderag", embedder=FakeEmbedder(), progress=False)
+    with sg.open_index(built.path, llm=model, embedder=FakeEmbedder()) as opened:
+        retriever = DualSearchRetriever(index=opened, decompose=True)
+        assert len(retriever.invoke(QUESTION)) == 4
+        assert len(model.prompts) == 1
+        retriever.invoke(f"{QUESTION} And when?", decompose=False)
+        assert len(model.prompts) == 1
 
 
 @pytest.mark.parametrize("twin", [False, True])

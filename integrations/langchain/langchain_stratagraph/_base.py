@@ -22,7 +22,7 @@ from langchain_stratagraph._pieces import joined
 from stratagraph import BuildReport, Index, search_options
 from stratagraph._sync import blocking, in_thread
 from stratagraph.errors import MethodMissing
-from stratagraph.question import SHARED_OPTIONS, WALK, Guided, View, Where
+from stratagraph.question import SHARED_OPTIONS, WALK, Decompose, Guided, View, Where
 
 
 class BlankQuestion(ToolException, ValueError):
@@ -65,6 +65,9 @@ class IndexRetriever(BaseRetriever):
         for an overview (`"choice"` and `"overview"` say which). None guides answers of the walk.
     guided_steps
         Searches of a guided question at most; None means two.
+    decompose
+        True lets the chat model name what the question is about, as NodeRAG does; `"questions"` lets it split
+        the question into steps that are searched one by one.
     id_key
         Metadata key, or function of a document, that gives the id by which a document is updated and
         deleted. None uses `Document.id`, then `metadata["source"]`, then a hash of the text.
@@ -89,6 +92,7 @@ class IndexRetriever(BaseRetriever):
     min_score: float | None = Field(default=None, ge=-1, le=1)
     guided: Guided | None = None
     guided_steps: int | None = Field(default=None, ge=1)
+    decompose: Decompose = False
     id_key: IdKey | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -170,6 +174,8 @@ class IndexRetriever(BaseRetriever):
             shared.setdefault("guided", self.guided)
         if self.guided_steps is not None and shared.get("guided") is not False:
             shared.setdefault("guided_steps", self.guided_steps)
+        if self.decompose:
+            shared.setdefault("decompose", self.decompose)
         if unknown := sorted(set(options) - set(self.options)):
             known = ", ".join(["k", "view", "where", "filter", *SHARED_OPTIONS, *self.options])
             raise TypeError(f"{type(self).__name__} has no option {unknown[0]!r}; it has {known}")

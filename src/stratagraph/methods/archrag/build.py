@@ -47,6 +47,9 @@ async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
     those with other neighbours may move. A level is clustered anew if too much is new, if it would hardly
     shrink, if its partition has drifted (`pipeline.drift`), or to regroup. Edges of similarity are found
     anew after more changes (`drift.ANEW_SHARE`). Reports on the same members and texts are taken over.
+
+    So a hierarchy depends on its past: a document that is inserted and deleted again may leave other
+    communities than before, within the bounds of `pipeline.drift`. To regroup gives those of a new build.
     """
     graph, config, previous = builder.graph, builder.config, builder.previous
     recipe = Recipe(config, os.cpu_count() or 1)

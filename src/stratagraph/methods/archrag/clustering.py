@@ -72,6 +72,9 @@ check_augmentation, check_clustering = AUGMENTATIONS.check, CLUSTERINGS.check
 def register_augmentation(name: str, function: Augmentation) -> str:
     """Register a function as the augmentation `custom:<name>`, for `ArchRAGConfig.augmentation`.
 
+    A process that builds or updates the index must register it first. The command line knows no functions, so
+    that such an index is built and updated from Python; it is searched from anywhere.
+
     Parameters
     ----------
     name

@@ -19,10 +19,11 @@ from stratagraph.question import Mask
 Scores = NDArray[np.float32]
 
 LARGE = 128
-"""Size from which key entities of a community are chosen among the entities of the whole graph that are most
-similar to the question, without a scan of the community."""
+"""Size from which key entities of a community are chosen among the `SIMILAR` entities of the whole graph that
+are most similar to the question. A coarse community may hold most of a graph, which a question then need
+not scan; what it would add is less similar than all of these entities."""
 SIMILAR = 64
-"""Number of these entities."""
+"""Number of these entities. A large community without any of them has no key entity."""
 
 
 @dataclass(frozen=True, slots=True)
