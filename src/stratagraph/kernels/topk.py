@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +24,15 @@ Matrix = NDArray[np.float32]
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 TopK = tuple[Rows, NDArray[np.float32]]
+
+
+def joined(parts: Iterable[TopK], k: int) -> TopK:
+    """The best `k` of several results, best first; of equal scores the lower row comes first."""
+    found = [(np.zeros(0, np.int64), np.zeros(0, np.float32)), *parts]
+    rows, scores = (np.concatenate(column) for column in zip(*found, strict=True))
+    order = np.lexsort((rows, -scores))[:k]
+    return rows[order], scores[order]
+
 
 SCAN_LIMIT = 4_000
 """Up to this many rows a scan takes about a millisecond, and nothing has to be approximated."""

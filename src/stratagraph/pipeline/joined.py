@@ -17,6 +17,7 @@ from stratagraph._locks import cached_property
 from stratagraph.kernels.bm25 import idf
 from stratagraph.kernels.joined_ppr import JoinedGraph, joined_pagerank
 from stratagraph.kernels.parts import Parts
+from stratagraph.kernels.topk import joined
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.lexical import LexicalIndex, Scored, content_words, rarest, term_keys
 from stratagraph.pipeline.names.index import NameIndex
@@ -45,14 +46,11 @@ class JoinedNearest:
 
     def search(self, query: Vectors, k: int, allowed: Mask | None = None) -> tuple[Rows, NDArray[np.float32]]:
         """Rows and similarities of the `k` nearest admitted vectors, nearest first."""
-        rows, similarities = [_NO_ROWS], [_NO_SCORES]
+        found = []
         for part, mask in admitted(self._parts, allowed):
-            own, similarity = self._nearest[part].search(query, k, mask)
-            rows.append(own + self._parts.starts[part])
-            similarities.append(similarity)
-        found, scores = np.concatenate(rows), np.concatenate(similarities)
-        order = np.lexsort((found, -scores))[:k]
-        return found[order], scores[order]
+            rows, similarity = self._nearest[part].search(query, k, mask)
+            found.append((rows + self._parts.starts[part], similarity))
+        return joined(found, k)
 
 
 class JoinedWords:

@@ -101,16 +101,6 @@ class KeptNodes:
         """The vectors of all nodes, shape (nodes, dimension); `fresh` itself if all are fresh."""
         return fresh if (self.before < 0).all() else self.column(name, fresh)
 
-    def rows(self, name: str, fresh: Vectors, rows: Rows) -> Vectors:
-        """The vectors of some nodes, shape (rows, dimension)."""
-        before = self.before[rows]
-        found = np.empty((len(rows), fresh.shape[1]), np.float32)
-        kept = before >= 0
-        found[~kept] = fresh[(np.cumsum(self.before < 0) - 1)[rows[~kept]]]
-        if self.previous is not None and kept.any():
-            found[kept] = self.previous.arrays[name][before[kept]]
-        return found
-
     def _placed(self, row: int, node: Node) -> Node:
         sources = self.indices[self.indptr[row] : self.indptr[row + 1]].tolist()
         return Node(node.id, node.kind, node.level, node.text, sources, node.extra)

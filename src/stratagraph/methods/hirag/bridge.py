@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels.paths import Adjacency, shortest_paths
 from stratagraph.kernels.ranges import ranges
-from stratagraph.kernels.topk import products
+from stratagraph.kernels.topk import joined, products
 from stratagraph.methods.base import Opened
 from stratagraph.protocols import Rows, Vectors
 from stratagraph.question import Mask
@@ -65,17 +65,9 @@ class LayeredGraph:
 
     def nearest(self, vector: Vectors, count: int, allowed: Mask | None) -> tuple[Rows, Scores]:
         """The entities of all layers that are most similar to a question, best first."""
-        one, near = self._entities.search(vector, count, None if allowed is None else allowed[: self.base])
-        rows, scores = [one], [near]
-        if self.summaries:
-            two, nearby = self._summaries.search(
-                vector, count, None if allowed is None else allowed[self.base :]
-            )
-            rows.append(two + self.base)
-            scores.append(nearby)
-        joined, similarity = np.concatenate(rows), np.concatenate(scores)
-        order = np.lexsort((joined, -similarity))[:count]
-        return joined[order], similarity[order]
+        below, above = (None, None) if allowed is None else (allowed[: self.base], allowed[self.base :])
+        rows, scores = self._summaries.search(vector, count, above)
+        return joined([self._entities.search(vector, count, below), (rows + self.base, scores)], count)
 
     def similarity(self, rows: Rows, vector: Vectors) -> Scores:
         """Similarity of entities to a question, shape (rows,)."""

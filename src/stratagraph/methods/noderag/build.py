@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from operator import itemgetter
 from typing import Any, cast
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph._memory import release
-from stratagraph.kernels.float16 import chosen, stacked
+from stratagraph.kernels.float16 import stacked
 from stratagraph.methods.base import Built, Graph, Stored
 from stratagraph.methods.noderag.attributes import STAGE as ATTRIBUTES
 from stratagraph.methods.noderag.attributes import (
@@ -143,21 +142,17 @@ async def _fresh_vectors(
     that each new attribute is made of.
     """
     first, units, carry = inputs.first_unit, inputs.graph.unit_vectors, inputs.builder.carry
-    rows, members = _distinct([[row - first for row in sorted(own) if row >= first] for own in changed])
-    made = await _means(attributes.fresh, members, chosen(units, rows), carry)
-    rows, members = _distinct(
+    members = [[row - first for row in sorted(own) if row >= first] for own in changed]
+    made = await _means(attributes.fresh, members, units, carry)
+    members = [
         [
-            [
-                *(len(units) + place for place in each.about.attributes),
-                *(row - first for row in each.about.rows if row >= first),
-            ]
-            for each in written
+            *(len(units) + place for place in each.about.attributes),
+            *(row - first for row in each.about.rows if row >= first),
         ]
-    )
-    own = attributes.rows(VECTORS, made, rows[rows >= len(units)] - len(units))
-    below = stacked([chosen(units, rows[rows < len(units)]), own])
-    nodes = [each.node for each in written]
-    return made, await _means(nodes, members, below, carry)
+        for each in written
+    ]
+    below = stacked([units, attributes.vectors(VECTORS, made)])
+    return made, await _means([each.node for each in written], members, below, carry)
 
 
 async def _means(
@@ -169,13 +164,6 @@ async def _means(
         some = slice(start, start + _GROUPS)
         found[some] = await group_vectors(nodes[some], members[some], vectors, stage=EMBED, carry=carry)
     return cast(Vectors, found)
-
-
-def _distinct(lists: Sequence[Sequence[int]]) -> tuple[Rows, list[list[int]]]:
-    """The rows in some lists, each once and ascending, and the lists as places among these."""
-    rows, places = np.unique([row for own in lists for row in own], return_inverse=True)
-    borders = np.cumsum([0, *map(len, lists)])
-    return rows.astype(np.int64), [places[start:end].tolist() for start, end in pairwise(borders.tolist())]
 
 
 def _community_keys(inputs: BuildInputs, important: Rows, previous: Stored | None) -> Keys:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.ppr import shallow_pagerank
+from stratagraph.kernels.topk import joined
 from stratagraph.methods.base import Description, Opened, Question, Ranking
 from stratagraph.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGOptions
 from stratagraph.methods.noderag.heterograph import Heterograph, Layout
@@ -87,17 +88,15 @@ class DualSearch:
         """The admitted nodes of the entry types that are most similar to the question."""
         k, types = options.similar, options.entry_types
         chunks = None if question.allowed is None else question.allowed.chunks
-        found = [(_NO_NODES, np.zeros(0, np.float32))]
+        found = []
         rich = [kind for kind in "SAH" if kind in types]
         if k and rich:
             rows, scores = self._rich.search(question.vector, k, self._rich_mask(rich, question.allowed))
             found.append((self._layout.first("S") + rows, scores))
         if k and "T" in types:
             found.append(self._passages.search(question.vector, k, chunks))
-        nodes, similarity = (np.concatenate(column) for column in zip(*found, strict=True))
-        order = np.lexsort((nodes, -similarity))[:k]
-        order = order[similarity[order] > 0]
-        return nodes[order], similarity[order]
+        nodes, similarity = joined(found, k)
+        return nodes[similarity > 0], similarity[similarity > 0]
 
     def _rich_mask(self, kinds: Sequence[str], allowed: Allowed | None) -> Mask | None:
         """Which of S, A and H, one after the other, are of some types and admitted; None: all."""
