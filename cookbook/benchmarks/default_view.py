@@ -2,15 +2,16 @@
 
     python cookbook/benchmarks/default_view.py DATA_FOLDER NAME[:FILE] ... --indexes FOLDER [--questions 120]
 
-Each name is a folder with `corpus.jsonl` and `questions.jsonl`, with a FILE in it of given entities and
-triples (`musique_train100:openie.jsonl`) or none. Indexes of all methods are built in FOLDER once and opened
-after that; scores are kept there too, so that data sets can be measured one by one (`--again` measures anew).
+Each name is `demo`, or a folder with `corpus.jsonl` and `questions.jsonl`, with a FILE in it of given
+entities and triples (`musique_train100:openie.jsonl`) or none. Indexes of all methods are built in FOLDER
+once and opened after that; scores are kept there too, so that data sets can be measured one by one (`--again`
+measures anew).
 
 Printed for each: answer-in-context and gold coverage of dense, BM25, their fusion, the walk, the method's own
-ranking, and its own nodes among several shares of passages. Gold coverage is the part of the gold documents
-that some hit in the context rests on; a hit of more than three passages covers none. Then, for each method,
-the share that is best on the other data sets, with what it gives on the one left out; and the default's
-margins over the three plain rankings, with 95 % intervals.
+ranking, its default view, and its own nodes among several shares of passages. Gold coverage is the part of
+the gold documents that some hit in the context rests on; a hit of more than three passages covers none. Then,
+for each method, the share that is best on the other data sets, with what it gives on the one left out; and
+the default's margins over the three plain rankings, with 95 % intervals.
 """
 
 import argparse
@@ -26,10 +27,10 @@ from stratagraph._hits import grouped
 from stratagraph.eval.bootstrap import paired_difference
 from stratagraph.eval.datasets import load_dataset
 from stratagraph.eval.metrics import contains_answer, context_of, fitting, is_yes_no
-from stratagraph.methods import NAMES, get_method
+from stratagraph.methods import NAMES
 from stratagraph.pipeline.tokens import choose
 
-BUDGETS = (1000, 2000)
+BUDGETS = (500, 1000, 2000)
 SHARES = (0.25, 0.35, 0.5, 0.65, 0.75)
 """Of passages, such that four hits hold one of them and one node of the method."""
 PLAIN = ("dense", "bm25", "hybrid")
@@ -75,6 +76,7 @@ def asked(index: sg.Index, question) -> Asked:
     rankings = {name: list(ask(method="walk", rank=name)) for name in (*PLAIN, "walk")}
     for name in NAMES:
         rankings[f"{name} nodes"] = list(ask(method=name, fill=False))
+        rankings[f"{name} default"] = list(ask(method=name))
         own = [hit for hit in rankings[f"{name} nodes"] if hit.kind != "chunk"]
         for share in SHARES:
             rankings[f"{name} {share:g}"] = turns(rankings["walk"], own, share)
@@ -96,7 +98,7 @@ def measured(folder: Path, name: str, place: Path, most: int) -> dict[str, np.nd
     """The same, over the index at a place, which is built if it is not there."""
     corpus, _, extraction = name.partition(":")
     given = {"extraction": folder / corpus / extraction} if extraction else {}
-    data = load_dataset(folder / corpus, **given)
+    data = load_dataset(corpus if corpus == "demo" else folder / corpus, **given)
     if place.exists():
         index = sg.open_index(place)
     else:
@@ -161,11 +163,9 @@ def main() -> None:
     print("\n| default of | on | over |", " | ".join(MEASURES), "|")
     print("|---" * (3 + len(MEASURES)) + "|")
     for method in NAMES:
-        _, share = get_method(method).passages
         for name, table in tables.items():
-            ours = table.get(f"{method} {share:g}")
-            for plain in PLAIN if ours is not None else ():
-                print(f"| {method} | {name} | {plain} | {margin(ours, table[plain])} |")
+            for plain in PLAIN:
+                print(f"| {method} | {name} | {plain} | {margin(table[f'{method} default'], table[plain])} |")
 
 
 if __name__ == "__main__":

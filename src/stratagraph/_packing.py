@@ -237,9 +237,10 @@ def _names_in(
     for row, own in enumerate(of):
         for name in own:
             rows[name].append(row)
+    rarity = [log(1 + len(titles) / count) / log(1 + len(titles)) for count in range(1, len(titles) + 1)]
     counts = {name: len({places[row] for row in found}) for name, found in rows.items() if len(found) > 1}
     shared = {
-        name: (np.array(rows[name], np.int64), log(1 + len(titles) / count) / log(1 + len(titles)))
+        name: (np.array(rows[name], np.int64), rarity[count - 1])
         for name, count in counts.items()
         if count > 1
     }
