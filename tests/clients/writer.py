@@ -65,6 +65,17 @@ def _extraction(passage: str, prompt: str) -> dict[str, Any]:
     }
 
 
+def _names_of_sentences(sentences: str, prompt: str) -> dict[str, Any]:
+    """The names of each numbered sentence."""
+    numbered = re.findall(r"^(\d+) (.*)$", sentences, re.MULTILINE)
+    named = [(number, _names(text)[:4] or ["Something"]) for number, text in numbered]
+    every = dict.fromkeys(name for _, names in named for name in names)
+    return {
+        "sentences": ["|".join((number, *names)) for number, names in named],
+        "types": ["|".join(("thing", *every))],
+    }
+
+
 def _start(sentence: str) -> str:
     return " ".join(sentence.split()[:22])
 
@@ -102,6 +113,7 @@ def _summary(entities: str, prompt: str) -> dict[str, Any]:
 
 _WRITERS = {
     "passage": _extraction,
+    "sentences": _names_of_sentences,
     "members": _report,
     "texts": _analysis,
     "entities": _summary,

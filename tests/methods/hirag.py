@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -52,6 +53,10 @@ class Answering:
             return json.dumps({"types": ["craft", "place"]})
         if kind == "ReportSchema":
             return json.dumps({"title": f"T{hash_of(prompt)}", "summary": "s"})
+        if kind == "NamesSchema":
+            first = re.findall(r"^Passage\n(\d+) (.*)$", prompt.split("<sentences")[-1], re.MULTILINE)
+            named = ["|".join((number, *_names(text.split()))) for number, text in first]
+            return json.dumps({"sentences": named, "types": []})
         passage = prompt.split("<passage>")[-1].split("</passage>")[0].split()
         return json.dumps(extraction(passage))
 
@@ -60,8 +65,12 @@ def hash_of(prompt: str) -> int:
     return sum(ord(letter) * place for place, letter in enumerate(prompt, 1))
 
 
+def _names(words: list[str]) -> list[str]:
+    return list(dict.fromkeys([" ".join(words[:2]), *words[6:14]]))
+
+
 def extraction(words: list[str]) -> dict[str, Any]:
-    names = list(dict.fromkeys([" ".join(words[:2]), *words[6:14]]))
+    names = _names(words)
     return {
         "units": [{"text": " ".join(words), "entities": names}],
         "entities": [{"name": name, "type": "", "description": f"{name} is told of"} for name in names],

@@ -17,7 +17,7 @@ from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import Caller, CountingModel, documents, state, written_summary
 from tests.store.support import traces_of
 
-BY_MODEL = {"extraction": {"mode": "llm"}, "max_failures": 0.5}
+BY_MODEL = {"extraction": {"mode": "llm", "form": "full"}, "max_failures": 0.5}
 
 
 def spoken(prompt: str) -> str:
@@ -112,7 +112,7 @@ def test_gleaning_adds_what_was_missed(call: Caller) -> None:
             return json.dumps({"entities": ["The Lighthouse"]})
         return spoken(prompt)
 
-    config = {"extraction": {"mode": "llm", "gleaning": 1}}
+    config = {"extraction": {"mode": "llm", "form": "full", "gleaning": 1}}
     index = call.build(documents(6), llm=CountingModel(forgetful), config=config)
     assert len(entities(index)["lighthouse"]) == 6
 

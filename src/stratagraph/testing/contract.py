@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice, pairwise
@@ -80,9 +81,11 @@ class CountingModel:
 
 
 def _shaped(schema: type[BaseModel], prompt: str, answer: str) -> dict[str, Any]:
-    """The answer as an object of the schema; an extraction is one of the prompt's passage."""
+    """The answer as an object of the schema; an extraction is one of the prompt's passages."""
     if {"entities", "relations", "units"} <= schema.model_fields.keys():
         return _extraction(prompt.split("<passage>")[-1].split("</passage>")[0].split())
+    if {"sentences", "types"} == schema.model_fields.keys():
+        return _names_of_sentences(prompt)
     return {name: _value(item.annotation, prompt, answer) for name, item in schema.model_fields.items()}
 
 
@@ -94,9 +97,25 @@ def _value(kind: Any, prompt: str, answer: str) -> Any:
     return {int: 1, float: 5.0, bool: False}.get(kind, answer)
 
 
+def _names(words: list[str]) -> list[str]:
+    """The note, its topic and its first word."""
+    return list(dict.fromkeys([" ".join(words[:2]), *(word.strip(".") for word in words[4:6])]))
+
+
+def _names_of_sentences(prompt: str) -> dict[str, Any]:
+    """The names of each note, with its first sentence."""
+    first = re.findall(r"^Passage\n(\d+) (.*)$", prompt.split("<sentences")[-1], re.MULTILINE)
+    named = [(number, _names(text.split())) for number, text in first]
+    names = dict.fromkeys(name for _, own in named for name in own)
+    return {
+        "sentences": ["|".join((number, *own)) for number, own in named],
+        "types": ["|".join(("thing", *names))],
+    }
+
+
 def _extraction(words: list[str]) -> dict[str, Any]:
-    """The note, its topic and its first word, related in this order."""
-    names = list(dict.fromkeys([" ".join(words[:2]), *(word.strip(".") for word in words[4:6])]))
+    """The names of a note, related in this order."""
+    names = _names(words)
     facts = [f"{name} is in: {' '.join(words[:12])}" for name in names]
     return {
         "units": [{"text": " ".join(words), "entities": names}],
