@@ -36,7 +36,7 @@ def opened(folder: Path, corpora: Sequence[str], count: int, methods: Sequence[s
     if (folder / "CURRENT").exists():
         return sg.open_index(folder, embedder=embedder)
     documents = passages(corpora, count)
-    return sg.build_index(documents, methods, path=folder, embedder=embedder, progress=False)
+    return sg.build_index(documents, methods or None, path=folder, embedder=embedder, progress=False)
 
 
 def measured(reader: Answering, asked: Sequence[Question]) -> list[float]:

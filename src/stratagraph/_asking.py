@@ -243,7 +243,7 @@ class Asking:
         async def search(queries: Sequence[str]) -> Sequence[Found]:
             vectors = await asyncio.gather(*map(self._vector, queries))
             asked = [
-                replace(wide, text=query[:LONGEST], vector=vector)
+                replace(wide, text=query[:LONGEST], vector=vector, k=SHOWN)
                 for query, vector in zip(queries, vectors, strict=True)
             ]
             return await asyncio.gather(*map(searched, asked))

@@ -17,7 +17,7 @@ pytest.importorskip("mcp")
 
 from fastapi.testclient import TestClient
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
-from llama_index.core.llms import ChatMessage
+from llama_index.core.llms import ChatMessage, MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from mcp import Client
 
@@ -51,9 +51,9 @@ class Model(ScriptedChatModel):
 
     def __init__(self) -> None:
         self.prompts: list[str] = []
-        super().__init__(self.reply)
+        super().__init__(self.said)
 
-    def reply(self, prompt: Any) -> str:
+    def said(self, prompt: Any) -> str:
         self.prompts.append(prompt.user)
         if "<conversation" in prompt.user:
             return json.dumps({"question": STANDS_ALONE})
@@ -127,6 +127,15 @@ def test_a_memory_is_read_at_each_question(folder: Path, model: Model) -> None:
     memory.put_messages(CHAT)
     engine.query(ASKED)
     assert model.last_question == STANDS_ALONE
+
+
+def test_a_chat_engine_searches_with_its_memory(folder: Path, model: Model) -> None:
+    index = WalkIndex.load(folder, llm=model, embed_model=FakeEmbedder())
+    memory = ChatMemoryBuffer.from_defaults(chat_history=CHAT)
+    engine = index.as_chat_engine(chat_mode="context", llm=MockLLM(), memory=memory, history=memory)
+    for found in (engine.chat(ASKED), asyncio.run(engine.achat(ASKED))):
+        told = found.source_nodes[0].node.metadata["stratagraph"]["trace"]["standalone"]
+        assert told["question"] == STANDS_ALONE
 
 
 def test_the_api_takes_turns(folder: Path, model: Model) -> None:

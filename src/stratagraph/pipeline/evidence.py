@@ -8,6 +8,7 @@ embedder compares words alone, the question's words are counted in the hits inst
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from functools import lru_cache
 from math import log, log2
 from typing import NamedTuple
 
@@ -149,22 +150,27 @@ def shortened(
         if costs[place] > unit * parts[place]:
             break
         left, rest = left - costs[place], rest - parts[place]
-    said = [[stems(text[start:end]) for start, end in statements(text)] for text in texts]
+    if sum(costs) <= tokens:
+        return list(texts)
+    spans = [statements(text) for text in texts]
+    said = [[stems(text[start:end]) for start, end in own] for text, own in zip(texts, spans, strict=True)]
     weighed = weights(question, [each for own in said for each in own])
     return [
-        text if cost <= unit * part else _best_sentences(text, own, weighed, int(unit * part), count_tokens)
-        for text, cost, part, own in zip(texts, costs, parts, said, strict=True)
+        text
+        if cost <= unit * part
+        else _best_sentences(text, own, stated, weighed, int(unit * part), count_tokens)
+        for text, cost, part, own, stated in zip(texts, costs, parts, spans, said, strict=True)
     ]
 
 
 def _best_sentences(
     text: str,
+    spans: Sequence[tuple[int, int]],
     said: Sequence[Set[str]],
     weighed: Mapping[str, float],
     limit: int,
     count_tokens: Callable[[str], int],
 ) -> str:
-    spans = statements(text)
     lead = text[: spans[0][0]].strip() if spans else ""
     scores = [sum(weighed.get(stem, 0.0) for stem in each) for each in said]
     left = limit - count_tokens(lead)
@@ -230,6 +236,7 @@ def _share(question_stems: Set[str], there: Set[str]) -> float:
     return len(question_stems & there) / len(question_stems) if question_stems else 1.0
 
 
+@lru_cache(maxsize=32_768)
 def _stem(word: str) -> str:
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST:

@@ -164,10 +164,12 @@ class _Guide:
         most, tokens = (SHOWN_AGAIN, TEXT_TOKENS_AGAIN) if self._shown else (SHOWN, TEXT_TOKENS)
         asked = f"{self._question} {searched}".strip()
         wanted = stems(asked)
-        best = sorted(
-            hits[:most],
-            key=lambda hit: (hit.id not in led, -hit.score, -len(wanted & stems(hit.text)), hit.id),
-        )
+
+        def place(hit: Hit) -> tuple[Any, ...]:
+            text = hit.text.casefold()
+            return hit.id not in led, -hit.score, -sum(word in text for word in wanted), hit.id
+
+        best = sorted(hits[:most], key=place)
         told = shortened(asked, [hit.text for hit in best], tokens, self._gate.count_tokens)
         shown = sorted(zip(best, told, strict=True), key=lambda each: (each[0].documents, each[0].id))
         self._shown = [hit.id for hit, _ in shown]
