@@ -23,8 +23,8 @@ LEAST_WORDS = 0.25
 LEAST_NAMES = 0.5
 """Least share of the words of the names in a question.
 
-Both measured by `cookbook/benchmarks/unanswerable.py` on questions about other corpora, with each corpus left
-out in turn. The first is below the best value, because questions about themes share few words with passages.
+Both measured on questions about other corpora, with each corpus left out in turn. The first is below the best
+value, because questions about themes share few words with passages.
 """
 LEAST_TOGETHER = 0.2
 """Least share of the weight of a question's words (`weights`) in one sentence.
@@ -56,7 +56,8 @@ LEAST_ALIKE = 2.5
 ALIKE_NAMED = 1.6
 """What a name in the question that one passage has adds to it.
 
-Both measured by `cookbook/benchmarks/unanswerable.py`, with each corpus left out in turn.
+Both chosen with all corpora of `cookbook/benchmarks/unanswerable.py` in view. It also prints what the first would
+be, and what it refuses, with each corpus left out.
 """
 _LATIN_END = "\u0250"  # the first letter behind those of Latin script
 _ENDINGS = ("ing", "ed", "es", "s")
