@@ -1,4 +1,4 @@
-"""How long an answer is: by the method or as one asks, from the core, the frameworks and the command line."""
+"""How long an answer is: brief or as one asks, from the core, the frameworks and the command line."""
 
 from __future__ import annotations
 
@@ -41,14 +41,12 @@ def rule(model: CountingModel) -> str:
     return found[0]
 
 
-@pytest.mark.parametrize(
-    ("method", "usual"), [("archrag", FULL), ("hirag", FULL), ("noderag", BRIEF), ("lshtree", BRIEF)]
-)
-def test_each_method_has_its_length_and_one_may_ask_for_the_other(
-    index: sg.Index, model: CountingModel, method: str, usual: str
+@pytest.mark.parametrize("method", METHODS)
+def test_an_answer_is_brief_and_one_may_ask_for_a_full_one(
+    index: sg.Index, model: CountingModel, method: str
 ) -> None:
     index.answer(QUESTION, method=method)
-    assert rule(model) == usual
+    assert rule(model) == BRIEF
     for length, expected in (("brief", BRIEF), ("full", FULL)):
         index.answer(f"{length}: {QUESTION}", method=method, length=length)
         assert rule(model) == expected

@@ -3,12 +3,12 @@
     python cookbook/benchmarks/nuggets.py INDEX NUGGETS [--hits N]
 
 INDEX is an index of the demo's documents, with groups that a model wrote; NUGGETS is a file of
-`{question id: {"question": str, "nuggets": [{"keys": [str, ...]}, ...]}}`. A context holds a fact if all of its
-keys stand within 60 words of one of its blocks, which a list of names cannot reach.
+`{question id: {"question": str, "nuggets": [{"keys": [str, ...]}, ...]}}`. A context holds a fact if all of
+its keys stand within 60 words of one of its blocks, which a list of names cannot reach.
 
-Printed for dense passages, the walk, and each method at several shares of passages: facts held, and how many of
-the demo's factual questions have their answer in the context, in 1,000, 2,000 and 4,000 tokens. Then, for each
-method, the share that is best on the other questions, one question left out at a time.
+Printed for dense passages, the walk, and each method at several shares of passages: facts held, and how many
+of the demo's factual questions have their answer in the context, in 1,000, 2,000 and 4,000 tokens. Then, for
+each method, the share that is best on the other questions, one question left out at a time.
 """
 
 import argparse
@@ -62,7 +62,8 @@ def scores(index: sg.Index, broad: dict, hits: int | None, **ask) -> tuple[np.nd
 
 
 def row(name: str, facts: np.ndarray, answers: np.ndarray) -> str:
-    return f"| {name} | " + " | ".join(f"{x:.3f}" for x in (*facts.mean(axis=0), *answers.mean(axis=0))) + " |"
+    means = [*facts.mean(axis=0), *answers.mean(axis=0)]
+    return f"| {name} | " + " | ".join(f"{value:.3f}" for value in means) + " |"
 
 
 def main() -> None:
@@ -94,7 +95,7 @@ def main() -> None:
 
 
 def left_out(name: str, tables: dict[float, tuple[np.ndarray, np.ndarray]]) -> str:
-    """The best share for the other broad questions and all factual ones, and the facts of the one left out."""
+    """The best share for the other broad questions and all factual ones; the facts of the one left out."""
     shares, found = [], []
     for at in range(len(next(iter(tables.values()))[0])):
         means = {
@@ -103,9 +104,11 @@ def left_out(name: str, tables: dict[float, tuple[np.ndarray, np.ndarray]]) -> s
         }
         shares.append(max(means, key=means.__getitem__))
         found.append(tables[shares[-1]][0][at])
-    return f"| {name} | {' '.join(f'{share:g}' for share in shares)} | " + " | ".join(
-        f"{x:.3f}" for x in np.mean(found, axis=0)
-    ) + " |"
+    return (
+        f"| {name} | {' '.join(f'{share:g}' for share in shares)} | "
+        + " | ".join(f"{x:.3f}" for x in np.mean(found, axis=0))
+        + " |"
+    )
 
 
 if __name__ == "__main__":

@@ -453,7 +453,7 @@ class Asking:
     async def _draft(self, retrieval: Retrieval, how: AnswerArguments) -> Draft:
         way = get_way(retrieval.method)
         draft = await way.compose(retrieval, self.gate, max_tokens=how.max_tokens, options=retrieval.options)
-        return draft.as_long_as(how.length or way.answer_length)
+        return draft.as_long_as(how.length or "brief")
 
 
 def _scored(reranker: Reranker | str, question: str, texts: Sequence[str]) -> NDArray[np.float64]:

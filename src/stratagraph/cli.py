@@ -275,7 +275,7 @@ def _cost_of_rebuild(documents: Any, path: str, models: dict[str, Any], method: 
 @click.option(
     "--length",
     type=click.Choice(LENGTHS),
-    help="Length of the answer. Default: that of the method (full for archrag and hirag).",
+    help="Length of the answer. Default: brief.",
 )
 @click.option("--estimate", "only_estimate", is_flag=True, help="Only estimate the cost.")
 @partial_option

@@ -464,8 +464,8 @@ class Index:
         max_tokens
             Maximum number of tokens of hits in the prompt.
         length
-            `"brief"` or `"full"`; None uses the method's default, which is full for ArchRAG and HiRAG. An
-            extractive answer has three, eight, or by default four sentences.
+            `"brief"` (the default where a model writes) or `"full"`. An extractive answer has at most two or
+            eight sentences, by default three, and one more for a name that the others brought in.
         on_retrieved
             Async function that is awaited with the `Retrieval` between search and answer, for example to show
             the sources first. It is not called for a given `Retrieval`.

@@ -18,7 +18,7 @@ from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.nearest import HnswlibConfig, Nearest
 from stratagraph.pipeline.ranking import Origin, Ranking
 from stratagraph.protocols import Corpus, Stored, Vectors
-from stratagraph.question import Length, Question, Sources
+from stratagraph.question import Question, Sources
 from stratagraph.records import Built, Metadata
 
 __all__ = [
@@ -113,14 +113,13 @@ class Way:
     """A way of searching: the walk, or a method.
 
     `compose` turns what was retrieved into the last prompt of an answer; `answer_k` is how much is retrieved
-    for one, and `answer_length` how long it is, where a caller does not say.
+    for one, where a caller does not say.
     """
 
     name: str
     options_type: type[Any]
     compose: Compose = compose
     answer_k: int = 20
-    answer_length: Length = "brief"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +131,8 @@ class Method(Way):
     relations are worth asking a model for; `needs_vectors`: the entities have vectors (`Graph.vectors`);
     `needs_units`: the semantic units have (`Graph.unit_vectors`). `cosines`: the scores of its ranking are
     similarities to the question, and so compare between indexes. `passages`: the share of the walk's passages
-    in its results, where a model wrote its nodes and where none did.
+    in its results, where a model wrote its nodes and where none did (`cookbook/benchmarks/nuggets.py` and
+    `default_view.py`).
     """
 
     config_type: type[Any]
@@ -143,4 +143,4 @@ class Method(Way):
     needs_vectors: bool = False
     needs_units: bool = False
     cosines: bool = False
-    passages: tuple[float, float] = (0.5, 0.75)
+    passages: tuple[float, float] = (0.75, 0.75)

@@ -56,8 +56,8 @@ LEAST_ALIKE = 2.5
 ALIKE_NAMED = 1.6
 """What a name in the question that one passage has adds to it.
 
-Both chosen with all corpora of `cookbook/benchmarks/unanswerable.py` in view. It also prints what the first would
-be, and what it refuses, with each corpus left out.
+Both chosen with all corpora of `cookbook/benchmarks/unanswerable.py` in view. It also prints what the first
+would be, and what it refuses, with each corpus left out.
 """
 _LATIN_END = "\u0250"  # the first letter behind those of Latin script
 _ENDINGS = ("ing", "ed", "es", "s")

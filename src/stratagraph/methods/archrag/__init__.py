@@ -36,7 +36,7 @@ METHOD = Method(
     open=HierarchySearcher,
     compose=compose,
     answer_k=30,
-    answer_length="full",
+    passages=(0.5, 0.75),
     needs_vectors=True,
 )
 

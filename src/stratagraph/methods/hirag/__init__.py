@@ -33,7 +33,6 @@ METHOD = Method(
     open=BridgeSearcher,
     compose=compose,
     answer_k=40,
-    answer_length="full",
     needs_vectors=True,
 )
 

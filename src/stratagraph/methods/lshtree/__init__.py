@@ -27,6 +27,7 @@ METHOD = Method(
     open=TreeSearcher,
     needs_graph=False,
     cosines=True,
+    passages=(0.25, 0.75),
 )
 
 __all__ = ["METHOD", "LSHTreeConfig", "LSHTreeOptions"]
