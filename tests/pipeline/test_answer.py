@@ -8,13 +8,13 @@ import math
 import pytest
 
 import stratagraph as sg
+from stratagraph import HashingEmbedder
 from stratagraph._sentences import title_line
 from stratagraph.demo import documents, questions
 from stratagraph.pipeline.evidence import answers, telling
 from stratagraph.pipeline.headings import is_byline, statements
 from stratagraph.question import Length
 from stratagraph.results import NOTHING_FOUND
-from stratagraph.testing import FakeEmbedder
 
 
 def said(text: str) -> list[str]:
@@ -22,7 +22,7 @@ def said(text: str) -> list[str]:
 
 
 def answer(question: str, *texts: str, length: Length | None = None) -> str:
-    index = sg.build_index(list(texts), "lshtree", embedder=FakeEmbedder())
+    index = sg.build_index(list(texts), embedder=HashingEmbedder())
     text = index.answer(question, length=length).text
     assert asyncio.run(index.aanswer(question, length=length)).text == text
     return text
@@ -141,7 +141,7 @@ def test_a_question_with_two_names_gets_evidence_of_each() -> None:
 def test_what_the_corpus_does_not_speak_of_is_not_answered(question: str) -> None:
     texts = [document.text for document in documents()]
     assert not answers(question, texts[:8])
-    index = sg.build_index(documents(), "lshtree", embedder=FakeEmbedder())
+    index = sg.build_index(documents(), "lshtree", embedder=HashingEmbedder())
     found = index.answer(question)
     assert (found.text, found.citations) == (NOTHING_FOUND, ())
 

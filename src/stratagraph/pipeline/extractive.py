@@ -110,13 +110,14 @@ async def extract_answer(
 
 
 def _reached(retrieval: Retrieval) -> list[tuple[int, Hit]]:
-    """The hits, with their ranks, that a walk reached or that were reranked."""
-    most = max((trace.get("mass", 0.0) for trace in retrieval.trace), default=0.0)
+    """The hits, with their ranks, but for those that a walk from names hardly reached and nobody reranked."""
+    masses = [trace["mass"] for trace in retrieval.trace if trace.get("gate", {}).get("names")]
+    faint = FAINT * max(masses, default=-np.inf)
     traced = zip(retrieval.hits, retrieval.trace, strict=True)
     return [
         (rank, hit)
         for rank, (hit, trace) in enumerate(traced)
-        if "reranked_from" in trace or trace.get("mass", 1.0) > FAINT * most
+        if "reranked_from" in trace or trace.get("mass", 1.0) > faint
     ]
 
 
