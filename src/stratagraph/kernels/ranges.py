@@ -31,3 +31,9 @@ def split(flat: NDArray[T], sizes: NDArray[np.integer] | Sequence[int]) -> list[
     """Consecutive parts of these sizes, as views; `numpy.split` takes four times as long for many."""
     borders = np.cumsum(sizes).tolist()
     return [flat[start:end] for start, end in zip([0, *borders], borders, strict=False)]
+
+
+def by_label(labels: NDArray[np.integer], count: int = 0) -> list[NDArray[np.int64]]:
+    """The ascending places of each label from 0 on, of `count` labels at least; those of -1 are left out."""
+    order = np.argsort(labels, kind="stable")[np.count_nonzero(labels < 0) :].astype(np.int64, copy=False)
+    return split(order, np.bincount(labels[order], minlength=count))

@@ -23,7 +23,9 @@ class ChunkConfig:
     Parameters
     ----------
     size
-        Upper bound of a chunk, in tokens.
+        Upper bound of a chunk, in tokens. The LSH tree's paper prefers 600 to 800. On lihua_world, 1,000
+        tokens of the tree's results hold .437 of the answers with 200, .449 with 400 and .420 with 800
+        (`cookbook/benchmarks/chunk_size.py`).
     overlap
         What a chunk repeats of the one before, at most, in tokens; less than `size`.
     """

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from stratagraph.kernels import augment as augmenting
 from stratagraph.kernels.augment import Known, added
 from stratagraph.kernels.partition import cluster, community_graph
-from stratagraph.kernels.ranges import split
+from stratagraph.kernels.ranges import by_label
 from stratagraph.methods.archrag.clustering import AUGMENTATIONS, CLUSTERINGS, Weights
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.pipeline.carryover import (
@@ -216,7 +216,7 @@ class Partition:
 
     def members(self) -> list[Rows]:
         """Rows of each community's members, ascending."""
-        return split(np.argsort(self.labels, kind="stable"), np.bincount(self.labels, minlength=self.count))
+        return by_label(self.labels, self.count)
 
     def of_edges(self, ends: Rows) -> Labels:
         """The community that each edge is inside of, or -1."""
@@ -225,10 +225,7 @@ class Partition:
 
     def inner_edges(self, ends: Rows) -> list[Rows]:
         """Rows of the edges inside each community, ascending."""
-        own = self.of_edges(ends)
-        inside = np.flatnonzero(own >= 0)
-        order = inside[np.argsort(own[inside], kind="stable")]
-        return split(order, np.bincount(own[inside], minlength=self.count))
+        return by_label(self.of_edges(ends), self.count)
 
 
 @dataclass(frozen=True, slots=True)

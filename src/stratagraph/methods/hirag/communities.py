@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.leiden import hierarchical_leiden, leiden
-from stratagraph.kernels.ranges import distinct, split
+from stratagraph.kernels.ranges import by_label, distinct, split
 from stratagraph.kernels.resize import resized
 from stratagraph.methods.groups import NodeDraft, united
 from stratagraph.methods.hirag.config import HiRAGConfig
@@ -220,7 +220,7 @@ class CommunityWriter:
 
     async def finest(self, labels: Labels) -> Labels:
         """Report on the communities of the finest level."""
-        groups = _groups(labels)
+        groups = by_label(labels)
         inner = self._inner(labels)
         known = self._rows_before(0, labels, inner, len(groups))
         made = np.flatnonzero(known < 0).tolist()
@@ -232,7 +232,7 @@ class CommunityWriter:
 
     async def coarser(self, level: int, finer: Labels, labels: Labels) -> Labels:
         """Report on those communities of a level that consist of several of the finer level's."""
-        groups = _groups(labels)
+        groups = by_label(labels)
         span = int(finer.max(initial=0)) + 1
         pairs = distinct(labels * span + finer)
         inside = split(pairs % span, np.bincount(pairs // span))  # ascending finer communities of each
@@ -403,9 +403,3 @@ def _inner(
     if finer is not None:
         inside &= finer[ends[:, 0]] != finer[ends[:, 1]]
     return np.where(inside, own[:, 0], -1)
-
-
-def _groups(labels: Labels) -> list[Rows]:
-    """Ascending members of each label from 0 on."""
-    order = np.argsort(labels, kind="stable").astype(np.int64)
-    return split(order, np.bincount(labels))

@@ -123,7 +123,8 @@ class HiRAGOptions(SearchOptions):
     key_entities
         Number of entities of each community that the bridge connects (the paper's m).
     quotas
-        Shares of the local, bridge and global part in the `k` results. Unused shares go to the other parts.
+        Shares of the local, bridge and global part in the `k` results: of ten, four are local, however many
+        `entities` the search starts from. Unused shares go to the other parts.
     whole
         Show the full text of communities and entities that no model wrote. By default they show the
         statements that are most similar to the question and not in a better hit (`pipeline.excerpts`).

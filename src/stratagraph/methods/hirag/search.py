@@ -141,7 +141,8 @@ class BridgeSearcher:
     def _triples(self, known: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
         """The bridge's triples, best first: relations, and summary entities for relations with them.
 
-        The score of a triple is the mean similarity of its two ends to the question.
+        The score of a triple is the mean similarity of its two ends to the question. Eq. 16 keeps all triples
+        without an order; here they are ranked, because only the bridge's share of them is returned.
         """
         layered = self._layered
         rows = np.sort(known.bridge.entities)

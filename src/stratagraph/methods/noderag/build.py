@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stratagraph._memory import release
 from stratagraph.kernels.float16 import stacked
+from stratagraph.kernels.ranges import split
 from stratagraph.methods.base import Built, Graph, Stored
 from stratagraph.methods.noderag.attributes import STAGE as ATTRIBUTES
 from stratagraph.methods.noderag.attributes import (
@@ -37,8 +38,7 @@ from stratagraph.methods.noderag.heterograph import (
 )
 from stratagraph.methods.noderag.inputs import COMMUNITY_KEYS, Builder, BuildInputs
 from stratagraph.methods.noderag.matching import CELLS, Moved, entry_cells, entry_links, matches
-from stratagraph.methods.noderag.unchanged import Unchanged, rows_of_lists
-from stratagraph.methods.noderag.unchanged import arrays as unchanged_arrays
+from stratagraph.methods.noderag.unchanged import BORDERS, ELEMENT_LABELS, MEMBERS, Unchanged
 from stratagraph.pipeline.before import carried_keys
 from stratagraph.pipeline.carryover import VECTORS, CarryOver, Keys, keys_of, lookup
 from stratagraph.pipeline.kept_nodes import KeptNodes, stored_vectors
@@ -74,7 +74,8 @@ async def build(builder: Builder) -> Built:
         important = await asyncio.to_thread(important_entities, inputs, edges, grouped, measure=measure)
     lists = await asyncio.to_thread(statement_lists, inputs, important.rows, stated)
     before = await asyncio.to_thread(unchanged.attributes, lists)
-    changed = rows_of_lists(lists, np.flatnonzero(before < 0))
+    rows = split(lists[1], np.diff(lists[0]))
+    changed = [rows[place].tolist() for place in np.flatnonzero(before < 0).tolist()]
     drafts = await asyncio.to_thread(draft_attributes, inputs, changed)
     write = partial(write_attributes, builder=builder)
     attributes = builder.kept(before, await builder.nodes(drafts, write, ATTRIBUTES))
@@ -95,7 +96,7 @@ async def build(builder: Builder) -> Built:
     if previous is None:
         await asyncio.to_thread(release)
     arrays: dict[str, NDArray[Any]] = {COMMUNITY_KEYS: keys, "communities.labels": labels.astype(np.int32)}
-    arrays |= drift.arrays() | unchanged_arrays(lists, elements.labels)
+    arrays |= {BORDERS: lists[0], MEMBERS: lists[1], ELEMENT_LABELS: elements.labels} | drift.arrays()
     arrays |= {"important.keys": inputs.keys[important.rows], "important.sources": important.sources}
     firsts = [_first_chunks(each) for each in (attributes, elements.nodes)]
     origins = {ENTRY_VECTORS: np.concatenate([inputs.first_chunks_of_units(), *firsts])}
@@ -231,8 +232,7 @@ def _built(
     of_entries = _entries_before(contents, previous)[: len(entries)]
     moved = Moved.of(contents.graph, layout, contents.before, settled)
     cells = entry_cells(entries, layout, moved, config)
-    nodes = np.concatenate([np.arange(layout.first(k), layout.first(k) + layout.count(k)) for k in "TSAH"])
-    links = entry_links(nodes, everything, moved, config)
+    links = entry_links(layout.nodes("TSAH"), everything, moved, config)
     edges = EdgeList.of([*_structure(contents, layout, cells), (Kind.SEMANTIC, links)])
     del links
     titles = np.zeros((len(contents.elements.titles), entries.shape[1]), np.float16)
@@ -287,7 +287,7 @@ def _structure(contents: _Contents, layout: Layout, cells: Rows) -> list[tuple[K
     attributes, elements, titles = (layout.first(kind) for kind in "AHO")
     many, rows = len(contents.elements.nodes), contents.graph.entities + contents.graph.relations
     numbers = np.arange(many)
-    nodes = np.concatenate([np.arange(layout.first(k), layout.first(k) + layout.count(k)) for k in "SAH"])
+    nodes = layout.nodes("SAH")
     communities = np.concatenate([contents.labels[rows:], contents.elements.labels])
     entities = layout.first("N") + contents.important.rows
     owned = np.column_stack([attributes + np.arange(len(entities)), entities])

@@ -79,6 +79,10 @@ class Layout:
         at = TYPES.index(kind)
         return int(self.bounds[at + 1] - self.bounds[at])
 
+    def nodes(self, kinds: str) -> Rows:
+        """The nodes of some types, type by type."""
+        return np.concatenate([np.arange(self.first(k), self.first(k) + self.count(k)) for k in kinds])
+
     def types(self, nodes: Rows) -> NDArray[np.int8]:
         """The type of each node, as an index into `TYPES`."""
         return (np.searchsorted(self.bounds, nodes, "right") - 1).clip(0, 6).astype(np.int8)

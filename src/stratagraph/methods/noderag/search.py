@@ -105,9 +105,7 @@ class DualSearch:
             wanted = None
         else:
             wanted = np.zeros(self._layout.first("O") - first, np.bool_)
-            for kind in kinds:
-                start = self._layout.first(kind) - first
-                wanted[start : start + self._layout.count(kind)] = True
+            wanted[self._layout.nodes("".join(kinds)) - first] = True
         if allowed is None:
             return wanted
         own = self._layout.first("O") - self._layout.first("A")

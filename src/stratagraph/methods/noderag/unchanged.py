@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -82,18 +80,3 @@ class Unchanged:
         indptr, indices = graph.unit_entities
         same[graph.entities + graph.relations :] &= list_sums(indptr, renamed[indices]) == 0
         return same
-
-
-def arrays(lists: tuple[Rows, Rows], labels: Labels) -> dict[str, NDArray[Any]]:
-    """What the next update reads: the rows of attributes, and the community of each element."""
-    return {
-        BORDERS: np.asarray(lists[0], np.int64),
-        MEMBERS: np.asarray(lists[1], np.int64),
-        ELEMENT_LABELS: np.asarray(labels, np.int64),
-    }
-
-
-def rows_of_lists(lists: tuple[Rows, Rows], places: Rows) -> list[list[int]]:
-    """Some lists, from borders and rows."""
-    indptr, indices = lists
-    return [indices[indptr[place] : indptr[place + 1]].tolist() for place in places.tolist()]
