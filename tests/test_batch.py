@@ -120,6 +120,36 @@ def test_a_build_in_batches_is_a_build(method: Any, tmp_path: Path) -> None:
         assert written_out == sent
 
 
+def test_passages_that_share_a_call_come_through_and_those_that_failed_are_asked_about_alone(
+    tmp_path: Path,
+) -> None:
+    config = {"extraction": {"mode": "llm", "form": "sentences"}}
+    texts = [f"Ada {at} met Bo {at} at the gate." for at in range(9)]
+    documents = [sg.Document(f"d{at}", text) for at, text in enumerate(texts)]
+
+    def without_the_first(lines: list[str]) -> list[str]:
+        values = [json.loads(line) for line in lines]
+        for value in values:
+            message = value["response"]["body"]["choices"][0]["message"]
+            names = json.loads(message["content"])
+            if len(names["sentences"]) > 1:
+                message["content"] = json.dumps({**names, "sentences": names["sentences"][1:]})
+        return list(map(json.dumps, values))
+
+    with ModelServer() as server:
+        batch = Batch(tmp_path, server)
+        pending = batch.write(documents, "lshtree", config=config)
+        assert len(batch.requests.read_text("utf-8").splitlines()) == 2
+        pending = batch.round(pending, without_the_first)
+        assert len(batch.requests.read_text("utf-8").splitlines()) == 1
+        last = batch.finish(pending)[-1]
+        assert last.report is not None
+        assert not last.report.failures
+        with sg.open_index(batch.path, embedder=EMBEDDER) as index:
+            (ada,) = [entity for entity in index.entities() if entity.id == "ada"]
+            assert ada.documents == tuple(f"d{at}" for at in range(9))
+
+
 def test_another_folder_with_the_same_cache_asks_nothing(tmp_path: Path) -> None:
     with ModelServer() as server:
         batch = Batch(tmp_path, server)

@@ -52,7 +52,8 @@ def ancestors(span: Any, spans: Any) -> list[str]:
 
 
 def test_operations_stages_and_calls(spans: Any, call: Caller) -> None:
-    index = call.build(DOCUMENTS, llm=CountingModel(), config={"extraction": {"mode": "llm"}})
+    config = {"extraction": {"mode": "llm", "form": "full"}}
+    index = call.build(DOCUMENTS, llm=CountingModel(), config=config)
     call(index, "answer", QUESTION)
     found = spans()
     named: dict[str, list[Any]] = {}

@@ -114,9 +114,11 @@ async def _named(chunks: Sequence[Chunk], gate: Gate, types: str) -> Sequence[Ex
 
     sizes = [gate.count_tokens(each.text) for each in chunks]
     groups = _together([at for at, each in enumerate(passages) if each.sentences], sizes)
-    await ask_of([group for group in groups if len(group) > 1], final=False)
+    shared = [group for group in groups if len(group) > 1]
+    await ask_of(shared, final=False)
+    await ask_of([group for group in groups if len(group) == 1], final=True)
     gate.require_answers()
-    await ask_of([[at] for group in groups for at in group if found[at] is None], final=True)
+    await ask_of([[at] for group in shared for at in group if found[at] is None], final=True)
     return found
 
 
