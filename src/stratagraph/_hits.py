@@ -160,23 +160,23 @@ class HitMaker:
         return self._hits(found, [(place,) for place in range(len(found))]), tuple(found.ranking.trace)
 
     def of_groups(self, found: RankedItems, groups: Sequence[Sequence[int]], k: int) -> HitsAndTraces:
-        """One hit per group of repeats, with the sources of all of them.
+        """One hit per group of repeats, with the sources of all of them; scores descend.
 
-        If there are fewer than `k` groups, repeats follow; they score no higher than the last group.
+        If there are fewer than `k` groups, repeats follow.
         """
         first = {group[0] for group in groups}
         kept = list(groups[:k])
         missing = k - len(kept)
         repeats = [(place,) for place in range(len(found)) if place not in first][: max(0, missing)]
-        hits = self._hits(found, [*kept, *repeats], len(kept))
+        hits = self._hits(found, [*kept, *repeats], falling=True)
         trace = found.ranking.trace
         traces = [trace[group[0]] if len(group) == 1 else _joined_trace(group, found) for group in kept]
         return hits, (*traces, *(found.ranking.trace[place] for (place,) in repeats))
 
     def _hits(
-        self, found: RankedItems, groups: Sequence[Sequence[int]], falling: int | None = None
+        self, found: RankedItems, groups: Sequence[Sequence[int]], falling: bool = False
     ) -> tuple[Hit, ...]:
-        """A hit for each group; from the place `falling` on, none scores higher than the one before it."""
+        """A hit for each group; if `falling`, none scores higher than the one before it."""
         firsts = [found.items[group[0]] for group in groups]
         own = self._origins.of(  # a chunk has its own id
             [_NO_ROWS if item.kind == "chunk" else np.asarray(item.sources, np.int64) for item in firsts]
@@ -194,7 +194,7 @@ class HitMaker:
         hits: list[Hit] = []
         for place, (group, item, user) in enumerate(zip(groups, firsts, users, strict=True)):
             score = max([scores[at] for at in group])
-            if falling is not None and place >= falling and hits:
+            if falling and hits:
                 score = min(score, hits[-1].score)
             chunk = item.kind == "chunk"
             sources, documents = origins[place]

@@ -34,7 +34,7 @@ from stratagraph.pipeline.ranking import concatenate, interleaved, labelled, tak
 from stratagraph.pipeline.walk import SIMILAR_PASSAGES, PassageWalk, Provenance, Similar
 from stratagraph.protocols import Vectors
 from stratagraph.question import WALK, Allowed, Mask, Question, Sources, Where
-from stratagraph.records import Chunk, Metadata
+from stratagraph.records import Chunk, Item, Metadata
 from stratagraph.results import Hit
 from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.snapshot import Snapshot
@@ -138,23 +138,26 @@ class Answering(ABC):
             return self._hits.all_of(found)
         groups = grouped(found.items, found.redundant | silent(found.items))
         if len(groups) < question.k <= len(found):  # once more, with others for those that were left out
-            passages = sum(item.kind == "chunk" for item in found.items)
+            passages = [item.kind == "chunk" for item in found.items]
             ranked = self._ranked(question, spare=True)
-            rest = np.flatnonzero(ranked.origin == Origin.CHUNK)[passages:]
-            found = reader.read(taken(ranked, np.setdiff1d(np.arange(len(ranked)), rest)))
+            own = np.arange(len(ranked))
+            rest = own[ranked.origin == Origin.CHUNK][sum(passages) :] if question.mixed else own[:0]
+            found = reader.read(taken(ranked, np.setdiff1d(own, rest)))
             groups = grouped(found.items, self._dropped(found))
             if len(groups) < question.k:
                 filling = reader.read(taken(ranked, rest))
                 groups += [[len(found) + place] for place in range(len(filling))]
                 ranked = concatenate([found.ranking, filling.ranking])
                 found = RankedItems(ranked, [*found.items, *filling.items])
+            if question.mixed:
+                groups = _placed(groups, found.items, passages)
         return self._hits.of_groups(found, groups, question.k)
 
     def _ranked(self, question: Question, spare: bool = False) -> Ranking:
         """The walk's passages; with a method its own nodes, among which passages have a share.
 
-        `spare`: with nodes that can replace those that repeat a better hit or say nothing; passages fill
-        what remains.
+        `spare`: passages, then nodes, also such as can replace those that repeat a better hit or say nothing,
+        then passages to fill what remains.
         """
         if question.method == WALK:
             return self._passages(question)
@@ -172,7 +175,7 @@ class Answering(ABC):
             labelled(nodes, question.method),
             taken(passages, places[shown:]),
         )
-        return interleaved(parts, [share, 1 - share, 0], sum(map(len, parts)) if spare else question.k)
+        return concatenate(parts) if spare else interleaved(parts, [share, 1 - share, 0], question.k)
 
     def _dropped(self, found: RankedItems) -> frozenset[int]:
         """The places of nodes that add nothing, but for the best if those are all of the method's."""
@@ -257,6 +260,18 @@ class Answering(ABC):
             if name not in self._searchers:
                 self._searchers[name] = self._opened_searcher(name)
             return self._searchers[name]
+
+
+def _placed(groups: Sequence[list[int]], items: Sequence[Item], passages: Sequence[bool]) -> list[list[int]]:
+    """Groups in places for passages and for nodes; where one kind runs out, the other follows."""
+    found: list[list[int]] = []
+    left: dict[bool, list[list[int]]] = {True: [], False: []}
+    for group in groups:
+        left[items[group[0]].kind == "chunk"].append(group)
+    for passage in passages:
+        turn = left[passage] or left[not passage]
+        found += [turn.pop(0)] if turn else []
+    return found
 
 
 class Reader(Answering):
