@@ -100,6 +100,19 @@ def test_a_question_is_answered_with_its_sources(browser: Browser, address: str)
     assert_quiet(page, address)
 
 
+def test_a_conversation_is_kept_until_a_new_one_begins(browser: Browser, address: str) -> None:
+    page = browser.open(address)
+    ask(page, QUESTION)
+    ask(page, "When was it?")
+    assert QUESTION in page.text(".thread")
+    assert "Searched for: When was it? (Mara Quill" in page.text(".told")
+    page.click(".thread > button")
+    assert page.run("document.querySelector('.thread').children.length") == 0
+    ask(page, "When was it?")
+    assert page.run("document.querySelector('.told').children.length") == 0
+    assert_quiet(page, address)
+
+
 def test_markdown_is_shown_as_it_is_meant_and_the_quoted_sentence_is_marked(
     browser: Browser, address: str
 ) -> None:

@@ -145,7 +145,7 @@ class ModelGate:
                 sleep=sleep,
                 count=count_tokens,
             )
-            for model in by_stage.values()
+            for model in {id(each): each for each in by_stage.values()}.values()
         }
         self._requests = {stage: requests[id(model)] for stage, model in by_stage.items()}
         self._embedder = (
