@@ -114,6 +114,18 @@ def test_units_are_the_sentences_with_the_names_that_they_leave_out() -> None:
     assert found.relations[-1].description == f"[Runa Vik, mill:] {SOLD}"
 
 
+@pytest.mark.parametrize(
+    ("name", "left_out"),
+    [("two sister", False), ("sister", False), ("Holm", True), ("9 June 1912", False), ("1912", True)],
+)
+def test_a_name_is_left_out_if_the_sentence_has_less_than_half_of_its_words(
+    name: str, left_out: bool
+) -> None:
+    answer = json.dumps({"sentences": [f"1|{name}"], "types": []})
+    (unit,) = said(built({"a": "Her sisters came on 9 June."}, lambda prompt: answer))["a"].units
+    assert (unit.text != "Her sisters came on 9 June.") == left_out
+
+
 def test_added_names_are_neither_quoted_nor_compared() -> None:
     def answers(prompt: str) -> str:
         names = ["1|Runa Vik|mill|Soll", "2|Runa Vik|mill|Holm Company"]

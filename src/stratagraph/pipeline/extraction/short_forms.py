@@ -216,9 +216,12 @@ def _each_once(names: Sequence[str]) -> list[str]:
 
 
 def _left_out(name: str, spoken: Collection[str]) -> bool:
-    """Whether a sentence has less than half of a name's words."""
+    """Whether a sentence has less than half of a name's words; "sisters" has the word "sister"."""
     own = [word for word in words(name) if word not in FUNCTION] or words(name)
-    return 2 * sum(word in spoken for word in own) < len(own)
+    heard = [
+        word in spoken or (len(word) > 3 and any(each.startswith(word) for each in spoken)) for word in own
+    ]
+    return 2 * sum(heard) < len(own)
 
 
 def _related(
