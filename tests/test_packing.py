@@ -56,9 +56,8 @@ def test_short_sentences_of_a_line_stay_together() -> None:
 
 def test_a_name_that_a_chosen_sentence_brings_in_leads_to_other_hits() -> None:
     keeper = "The light\nThe keeper of the light is Hanna Siskin."
-    town = "Town\nPeople of the town fish.\nThey sell at noon."
     pay = "Pay\nSmiths get 40 crowns.\nHanna Siskin gets 96 crowns.\nSailors get 30 crowns."
-    found = context("Who is keeper of the light, and what is her wage?", keeper, town, pay, budget=24)
+    found = context("Who is keeper of the light, and what is her wage?", keeper, pay, budget=24)
     assert "Hanna Siskin gets 96 crowns." in found.text
     assert "Smiths" not in found.text
 
