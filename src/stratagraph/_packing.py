@@ -35,8 +35,8 @@ SAID_AGAIN = 0.5
 LINK = 0.35
 """Gain by a name that one other text has; names of many texts gain less."""
 FIRST = 0.2
-"""Best of 13 settings on the others, whichever of MuSiQue, HotpotQA, LiHua-World, MultiHop-RAG and the demo is
-left out (`cookbook/benchmarks/packing.py`); without 2WikiMultiHopQA a lower `RANK` is."""
+"""Best of 13 settings on the others, whichever of MuSiQue, HotpotQA, LiHua-World, MultiHop-RAG and the demo
+is left out (`cookbook/benchmarks/packing.py`); without 2WikiMultiHopQA a lower `RANK` is."""
 SIMILAR = 0.4
 RANK = 0.7
 """Charge of the twentieth text; one of rank r has log(r) / log(20) of it."""
