@@ -121,11 +121,12 @@ class AnswerRunnable(Runnable[Any, Any]):
     def _prepared(self, asked: Asked, options: dict[str, Any]) -> tuple[str | Retrieval, dict[str, Any]]:
         """The question, or the documents as a retrieval, and the arguments of `Index.answer`."""
         retriever = self._retriever
-        if isinstance(asked, Mapping) and "history" in asked:
-            options = {**options, "history": to_history(asked["history"])}
+        talk = asked if isinstance(asked, Mapping) and "history" in asked else {}
+        if talk:
+            options = {**options, "history": to_history(talk["history"])}
+            if "documents" not in talk and "question" in talk:
+                asked = talk["question"]
         arguments = {**retriever.request(**options), **self._arguments}
-        if isinstance(asked, Mapping) and "documents" not in asked and isinstance(asked.get("question"), str):
-            asked = asked["question"]
         if isinstance(asked, str):
             check_question(asked)
             if options.get("k") is None and "k" not in retriever.model_fields_set:
