@@ -176,8 +176,6 @@ def _language(markers: NDArray[np.int64]) -> str:
 MOST_POSTINGS = 200_000
 """Postings that a question reads at most, those of its rarest terms first."""
 
-_NO_ROWS: Rows = np.zeros(0, np.int64)
-
 
 class Scored(NamedTuple):
     """Rows of passages with their BM25 scores, all above 0."""

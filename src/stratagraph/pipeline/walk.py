@@ -63,7 +63,6 @@ leads it nowhere: what is only alike does not outweigh what is named.
 
 _MEASURES = {"walk": "mass", "bm25": "score", "dense": "score", "hybrid": "reciprocal_ranks"}
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
-_NO_WEIGHTS: NDArray[np.float64] = np.zeros(0)
 
 
 @dataclass(frozen=True, slots=True)

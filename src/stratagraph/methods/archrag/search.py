@@ -82,7 +82,6 @@ class HierarchySearcher:
     def __init__(self, opened: Opened) -> None:
         self._graph = opened.graph
         self._arrays = opened.part.arrays
-        self._sources = opened.sources
         self._layers = self._opened_layers()
 
     def nodes(self, question: Question) -> Ranking:

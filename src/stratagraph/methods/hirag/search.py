@@ -52,7 +52,6 @@ class BridgeSearcher:
         self._graph = opened.graph
         self._stored = opened.part
         self._layered = LayeredGraph(opened)
-        self._frequency = np.diff(opened.graph.sources[0][: opened.graph.entities + 1])
         self._sources: dict[Origin, Csr] = {Origin.GRAPH: opened.graph.sources, Origin.NODE: opened.sources}
 
     def nodes(self, question: Question) -> Ranking:

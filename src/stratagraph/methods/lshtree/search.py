@@ -20,7 +20,6 @@ class TreeSearcher:
         arrays = opened.part.arrays
         self._chunk_count = opened.corpus.size
         self._levels: NDArray[np.int16] = arrays["levels"]
-        self._indptr, self._indices = opened.sources
         self._passages = opened.passages
         self._summaries = opened.nearest("nodes", arrays["vectors"])
 

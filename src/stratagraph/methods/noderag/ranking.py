@@ -132,8 +132,6 @@ def best(places: Rows, nodes: Rows, scores: _Mass, limit: int) -> Rows:
 
 
 _Sources = tuple[Rows, Rows]
-MOST_NODES = 300
-"""Nodes whose mass is brought to their passages; those that follow hold next to nothing."""
 
 
 class Support:
@@ -149,17 +147,9 @@ class Support:
 
         Shape (nodes, passages that are behind any of them).
         """
-        places, passages, _ = self._behind(nodes)
-        distinct, column = np.unique(passages, return_inverse=True)
-        found = np.zeros((len(nodes), len(distinct)), np.bool_)
-        found[places, column] = True
-        return found
-
-    def _behind(self, nodes: Rows) -> tuple[Rows, Rows, Rows]:
-        """The passages behind some nodes: the place of the node, the passage, and how many that node has."""
         texts, own = self._layout.first("N"), self._layout.first("A")
         place = np.flatnonzero(nodes < texts)
-        found = [(place, nodes[place], np.ones(len(place), np.int64))]
+        behind = [(place, nodes[place])]
         of_graph = np.flatnonzero((nodes >= texts) & (nodes < own))
         for place, first, (indptr, indices) in (
             (of_graph, texts, self._graph),
@@ -168,6 +158,9 @@ class Support:
             starts = indptr[nodes[place] - first]
             counts = indptr[nodes[place] - first + 1] - starts
             passages = indices[ranges(starts, counts)].astype(np.int64)
-            found.append((np.repeat(place, counts), passages, np.repeat(counts, counts)))
-        places, passages, sizes = (np.concatenate(column) for column in zip(*found, strict=True))
-        return places, passages, sizes
+            behind.append((np.repeat(place, counts), passages))
+        places, passages = (np.concatenate(column) for column in zip(*behind, strict=True))
+        distinct, column = np.unique(passages, return_inverse=True)
+        found = np.zeros((len(nodes), len(distinct)), np.bool_)
+        found[places, column] = True
+        return found
