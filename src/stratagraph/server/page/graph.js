@@ -62,7 +62,8 @@ export function draw(place, data, { onHit }) {
       });
   }
 
-  const zoom = d3.zoom().scaleExtent([0.2, 5]).on("zoom", (event) => view.attr("transform", event.transform));
+  const extent = () => [[0, 0], [size().width, size().height]]; // the default measures the picture, which may be gone
+  const zoom = d3.zoom().extent(extent).scaleExtent([0.2, 5]).on("zoom", (event) => view.attr("transform", event.transform));
   svg.call(zoom).on("click", () => choose(null));
 
   function fit() {
