@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from pathlib import Path
 
 import pytest
 
@@ -226,3 +227,13 @@ def test_a_lead_in_comes_with_what_it_leads_to() -> None:
     assert "These ferries run to Ostra: the Dunlin [1]" in told
     assert "- " not in told
     assert "Ostra: [1]" not in told
+
+
+def test_a_node_is_quoted_without_the_names_before_its_text(tmp_path: Path) -> None:
+    texts = ["Mara Quill steered the Dunlin to Ostra.", "The Dunlin is a ferry. Mara Quill owns it."]
+    index = sg.build_index(texts, "hirag", path=tmp_path / "idx", embedder=HashingEmbedder(), progress=False)
+    found = index.retrieve("Who steered the Dunlin to Ostra?", fill=False)
+    assert any(hit.text.startswith("Mara Quill: ") for hit in found)
+    told = index.answer(found).text
+    assert "Mara Quill steered the Dunlin to Ostra." in told
+    assert ": " not in told

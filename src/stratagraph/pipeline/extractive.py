@@ -129,10 +129,12 @@ def _candidates(hits: Iterable[tuple[int, Hit]], wanted: Callable[[str], bool]) 
     found: list[_Statement] = []
     seen: set[str] = set()
     for rank, hit in hits:
-        title, before, lead = title_line(hit.text)[0], False, ""
+        label = _label(hit)
+        whole = hit.text.removeprefix(label)
+        title, before, lead = title_line(whole)[0] or label, False, ""
         named = evidence.stems(title)
-        for start, end in statements(hit.text, wanted):
-            text = f"{lead} {quotable(hit.text[start:end])}".strip()
+        for start, end in statements(whole, wanted):
+            text = f"{lead} {quotable(whole[start:end])}".strip()
             lead = text if text.endswith(":") else ""
             if lead or not text:
                 continue
@@ -145,6 +147,13 @@ def _candidates(hits: Iterable[tuple[int, Hit]], wanted: Callable[[str], bool]) 
         if len(found) >= WEIGHED:
             break
     return found[:WEIGHED]
+
+
+def _label(hit: Hit) -> str:
+    """The names before the text of an entity or a relation, which no source says so."""
+    names = hit.metadata.get("ends") or [hit.metadata.get("name", "")]
+    label = f"{' - '.join(map(str, names))}: "
+    return label if hit.kind in ("entity", "relation") and hit.text.startswith(label) else ""
 
 
 async def _followed(
