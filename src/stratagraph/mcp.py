@@ -45,6 +45,9 @@ MethodName = Annotated[
     str | None,
     Field(max_length=100, description="walk, or a method of the index, which is the first if not given."),
 ]
+Fill = Annotated[
+    bool, Field(description="False leaves out passages of the walk: the method's own ranking alone.")
+]
 Guided = Annotated[
     bool | Literal["choice", "overview"] | None,
     Field(
@@ -170,6 +173,7 @@ def create_server(
         k: Hits = 8,
         method: MethodName = None,
         where: Filter = None,
+        fill: Fill = True,
         guided: Guided = False,
         guided_steps: Steps = None,
         history: History | None = None,
@@ -188,6 +192,7 @@ def create_server(
                 k,
                 method=method,
                 where=where,
+                fill=fill,
                 guided=guided or False,
                 guided_steps=guided_steps,
                 history=pairs(history or ()),

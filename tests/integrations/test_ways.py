@@ -200,6 +200,32 @@ def test_dual_search_has_the_options_of_the_whole_method(index: sg.Index) -> Non
     assert "entity" not in {kind for kind, _ in found(retriever.invoke(QUESTION, mode="entry"))}
 
 
+class Backwards:
+    """The last text is best."""
+
+    def rerank(self, question: str, texts: list[str]) -> list[float]:
+        return [float(place) for place in range(len(texts))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (HierarchicalRetriever, {"fill": False}),
+        (PPRRetriever, {"rank": "dense"}),
+        (PPRRetriever, {"rerank": Backwards()}),
+    ],
+    ids=str,
+)
+def test_how_to_search_is_a_field_and_an_argument(index: sg.Index, kind: Any, given: dict[str, Any]) -> None:
+    plain, retriever = kind(index=index, k=8), kind(index=index, k=8, **given)
+    asked = found(plain.invoke(QUESTION, **given))
+    assert asked != found(plain.invoke(QUESTION))
+    assert found(retriever.invoke(QUESTION)) == asked
+    usual = {name: kind.model_fields[name].default for name in given}
+    assert found(retriever.invoke(QUESTION, **usual)) == found(plain.invoke(QUESTION))
+    assert retriever.as_answer_runnable().invoke(QUESTION)
+
+
 def test_options_that_would_be_ignored_are_errors(index: sg.Index) -> None:
     assert PPRRetriever.options == ()
     with pytest.raises(ValidationError, match="steps"):

@@ -45,6 +45,17 @@ def test_filters_and_options_reach_the_search(client: Client) -> None:
     assert "nothing" in wrong.json()["message"]
 
 
+def test_a_method_s_own_ranking_is_asked_for(folder: Path, client: Client) -> None:
+    server = client()
+    question = {**QUESTION, "method": "hirag", "k": 5}
+    with sg.open_index(folder, embedder=sg.HashingEmbedder()) as index:
+        own = index.retrieve(question["question"], 5, method="hirag", fill=False)
+    found = server.post("/api/search", json={**question, "fill": False}).json()["hits"]
+    assert [hit["id"] for hit in found] == [hit.id for hit in own]
+    assert found != server.post("/api/search", json=question).json()["hits"]
+    assert server.post("/api/answer", json={**question, "fill": False}).status_code == 200
+
+
 def test_an_answer_cites_places_among_the_hits(client: Client) -> None:
     told = client().post("/api/answer", json=QUESTION).json()
     assert told["answer"]["extractive"]

@@ -70,6 +70,16 @@ async def test_a_long_document_is_read_in_parts(folder: Path) -> None:
         assert text == LONG
 
 
+async def test_a_method_s_own_ranking_is_asked_for(folder: Path) -> None:
+    with sg.open_index(folder, embedder=sg.HashingEmbedder()) as index:
+        own = index.retrieve(QUESTION, 5, method="hirag", fill=False)
+    async with Client(opened(folder)) as client:
+        asked = {"question": QUESTION, "method": "hirag", "k": 5}
+        found = await called(client, "search", **asked, fill=False)
+        assert [hit["kind"] for hit in found["hits"]] == [hit.kind for hit in own]
+        assert found != await called(client, "search", **asked)
+
+
 async def test_errors_are_told_to_the_agent(folder: Path) -> None:
     async with Client(opened(folder)) as client:
         for tool, arguments, said in (

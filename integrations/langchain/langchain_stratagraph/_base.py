@@ -22,7 +22,7 @@ from langchain_stratagraph._pieces import joined
 from stratagraph import BuildReport, Index, search_options
 from stratagraph._sync import blocking, in_thread
 from stratagraph.errors import MethodMissing
-from stratagraph.question import SHARED_OPTIONS, WALK, Decompose, Guided, View, Where
+from stratagraph.question import SHARED_OPTIONS, WALK, Decompose, Guided, Rank, View, Where
 
 
 class BlankQuestion(ToolException, ValueError):
@@ -68,6 +68,12 @@ class IndexRetriever(BaseRetriever):
     decompose
         True lets the chat model name what the question is about, as NodeRAG does; `"questions"` lets it split
         the question into steps that are searched one by one.
+    fill
+        False returns the method's own ranking, without passages of the walk.
+    rank
+        How passages are ranked instead of by the walk: `"bm25"`, `"dense"` or `"hybrid"`.
+    rerank
+        Reranker of the hits: an object or the name of a model; see `stratagraph.Index.retrieve`.
     id_key
         Metadata key, or function of a document, that gives the id by which a document is updated and
         deleted. None uses `Document.id`, then `metadata["source"]`, then a hash of the text.
@@ -93,6 +99,9 @@ class IndexRetriever(BaseRetriever):
     guided: Guided | None = None
     guided_steps: int | None = Field(default=None, ge=1)
     decompose: Decompose = False
+    fill: bool = True
+    rank: Rank = "walk"
+    rerank: Any = None
     id_key: IdKey | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -174,8 +183,6 @@ class IndexRetriever(BaseRetriever):
             shared.setdefault("guided", self.guided)
         if self.guided_steps is not None and shared.get("guided") is not False:
             shared.setdefault("guided_steps", self.guided_steps)
-        if self.decompose:
-            shared.setdefault("decompose", self.decompose)
         if unknown := sorted(set(options) - set(self.options)):
             known = ", ".join(["k", "view", "where", "filter", *SHARED_OPTIONS, *self.options])
             raise TypeError(f"{type(self).__name__} has no option {unknown[0]!r}; it has {known}")
@@ -186,6 +193,10 @@ class IndexRetriever(BaseRetriever):
             "view": view or self.view,
             "where": self.where if where is None else where,
             "method": self.method,
+            "decompose": self.decompose,
+            "fill": self.fill,
+            "rank": self.rank,
+            "rerank": self.rerank,
             "min_score": self.min_score,
             **shared,
             **{name: value for name, value in own.items() if value != defaults[name].default},

@@ -54,6 +54,7 @@ class Asked(BaseModel):
     view: Literal["chunks"] | None = Field(None, description="chunks searches by the walk.")
     method: str | None = Field(None, max_length=100)
     where: Where | None = Field(None, description="A filter on metadata.")
+    fill: bool = Field(True, description="False leaves out passages of the walk: the method's own ranking.")
     rank: Literal["walk", "bm25", "dense", "hybrid"] = "walk"
     options: dict[str, Option] = Field({}, description="Search options of the method; see /api/options.")
 
@@ -73,7 +74,7 @@ class Asked(BaseModel):
             )
         given = {"k": self.k, "view": self.view, "method": self.method, "where": self.where}
         arguments = {name: value for name, value in given.items() if value is not None}
-        return {**arguments, "rank": self.rank, **self.options}
+        return {**arguments, "fill": self.fill, "rank": self.rank, **self.options}
 
 
 class Turn(BaseModel):
