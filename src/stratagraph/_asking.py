@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stratagraph._gates import RecentVectors
 from stratagraph._reader import Answering
-from stratagraph._search_options import check_search_options
+from stratagraph._search_options import check_search_options, search_options
 from stratagraph._shards.listing import SubgraphPainter
 from stratagraph.errors import CallFailed
 from stratagraph.methods import get_way
@@ -425,9 +425,15 @@ class Asking:
         return retrieval
 
     def _method(self, arguments: SearchArguments) -> str:
-        """The way of searching that is meant; `ValueError` for an argument that it ignores."""
+        """The way of searching that is meant; `TypeError` or `ValueError` for an argument that it ignores."""
         named = self.reader.method_name(arguments.method)
         method = WALK if arguments.view == "chunks" else named
+        for option in search_options(named) if method != named else ():
+            if option.name in (arguments.options or {}):
+                raise TypeError(
+                    f"{option.name!r} is an option of {named}, and view='chunks' searches by the walk: leave "
+                    "one of the two out"
+                )
         check_used(method, arguments)
         return method
 

@@ -269,9 +269,17 @@ def test_options_that_would_be_ignored_are_errors(extractive: sg.Index, case: st
 
 
 def test_options_of_a_method_are_none_of_the_walk(extractive: sg.Index) -> None:
-    for options in ({"method": "walk", "mode": "local"}, {"view": "chunks", "mode": "local"}):
+    for call in (extractive.retrieve, extractive.answer):
         with pytest.raises(TypeError, match=r"no argument 'mode': .* with walk no more"):
-            extractive.retrieve(QUESTION, **options)
+            call(QUESTION, method="walk", mode="local")
+        with pytest.raises(
+            TypeError, match="'k_per_level' is an option of archrag, and view='chunks' searches"
+        ):
+            call(QUESTION, method="archrag", view="chunks", k_per_level=3)
+        with pytest.raises(TypeError, match="'mode' is an option of lshtree, and view='chunks' searches"):
+            call(QUESTION, view="chunks", mode="local")
+        with pytest.raises(TypeError, match="no argument 'top_k'"):
+            call(QUESTION, view="chunks", top_k=3)
     with pytest.raises(ValueError, match="there is no method 'treerag'; choose from walk, lshtree"):
         extractive.retrieve(QUESTION, method="treerag", view="chunks")
 
