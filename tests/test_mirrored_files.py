@@ -210,7 +210,8 @@ def test_output_that_nobody_reads_ends_quietly(index: sg.Index) -> None:
     [
         (["query", "idx", "ferry", "--method", "hirag"], "stratagraph build INPUTS -o INDEX --method hirag"),
         (["query", "idx", "ferry", "--decompose", "questions"], "--llm NAME"),
-        (["query", "idx", "ferry", "--guided"], "open the index with --llm NAME"),
+        (["query", "idx", "ferry", "--guided"], "open the index with --llm NAME, or give --no-guided"),
+        (["query", "idx", "ferry", "--no-guided", "--guided-steps", "2"], "--guided-steps is for --guided,"),
         (["query", "idx", "ferry", "--option", "x=1"], "there is no --option 'x'"),
         (["query", "idx", "ferry", "--no-fill"], "--no-fill leaves passages out"),
         (["delete", "idx", "gone"], "--missing-ok"),

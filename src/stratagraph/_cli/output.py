@@ -181,6 +181,8 @@ _COMMANDS = (
     (r"\bindex\.(\w+)\([^)]*\)", r"stratagraph \1"),
     (r"""\b(decompose|method|rank|view)=["'](\w+)["']""", r"--\1 \2"),
     (r"\bfill=False\b", "--no-fill"),
+    (r"\bguided_steps is for guided=True\b", "--guided-steps is for --guided"),
+    (r"\bleave guided out\b", "give --no-guided instead"),
     (r"\ba search has no argument ('\w+'): it takes .* and with (\w+) ", r"there is no --option \1: \2 has "),
     (r"\bthat was the path of build_index", "that `stratagraph build` wrote"),
     (r"\bbuild_index\b", "stratagraph build"),
