@@ -383,9 +383,10 @@ class Index:
             Searches of a guided question at most, the first included; None means two.
         history
             The turns of a conversation before this question, the oldest first: pairs of `"user"` or
-            `"assistant"` and a text. Of the last ones (1,200 tokens) the model makes a question that stands
-            alone (one call). Without a model, or if the call fails, names of the question before and of its
-            answer are added to a question that has a pronoun or no name (`Retrieval.standalone`).
+            `"assistant"` and a text; blank texts are left out. Of the last ones (1,200 tokens) the model
+            makes a question that stands alone (one call). Without a model, or if the call fails, names of the
+            question before and of its answer are added to a question that has a pronoun or no name
+            (`Retrieval.standalone`).
         **options
             Search options of the method; `stratagraph.search_options(method)` lists them.
 

@@ -113,6 +113,16 @@ def test_what_is_no_place_is_a_named_error(kind: type[Choice], given: Any) -> No
         asyncio.run(chosen(kind(given), "wet?", TEXTS, 2))
 
 
+class BrokenChoice:
+    def choose(self, question: str, texts: list[str], k: int) -> list[int]:
+        return [1 // (k - k)]
+
+
+def test_what_a_choice_raises_goes_through() -> None:
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(chosen(BrokenChoice(), "wet?", TEXTS, 2))
+
+
 @pytest.mark.parametrize("kind", [Choice, AsyncChoice])
 def test_the_chosen_hits_lead_and_the_others_follow(kind: type[Choice]) -> None:
     with sg.build_index(

@@ -46,7 +46,7 @@ class SetReranker(Protocol):
 async def chosen(reranker: SetReranker, question: str, texts: Sequence[str], k: int) -> list[int]:
     """The places that a reranker chooses, each once; those that no text has are left out.
 
-    A `choose` that is not async runs in a thread. Without texts it is not asked.
+    A `choose` that is not async runs in a thread. Without texts it is not asked. What it raises goes through.
 
     Raises
     ------
@@ -71,10 +71,12 @@ async def chosen(reranker: SetReranker, question: str, texts: Sequence[str], k: 
 def scored(reranker: Reranker, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
     """A reranker's scores of some texts for a question, shape (len(texts),); without texts it is not asked.
 
+    What `rerank` raises goes through, but for `TypeError` and `ValueError`.
+
     Raises
     ------
     RerankerError
-        If there is not one finite number per text.
+        If there is not one finite number per text, or `rerank` raises `TypeError` or `ValueError`.
     """
     if not texts:
         return np.zeros(0)
