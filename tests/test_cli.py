@@ -109,13 +109,15 @@ def test_query_lists_five_hits_and_those_that_the_answer_cites(index: str) -> No
 
 
 def test_query_says_how_it_searched_and_how_to_see_the_rest(notes: str, index: str) -> None:
-    walked = run("query", index, "ferry 7", *HASHING).stdout.splitlines()
+    walked = run("query", index, "Die Fähre", *HASHING).stdout.splitlines()
     assert walked[0] == "passages by the walk"
+    unnamed = run("query", index, "when does it leave?", "--no-answer", *HASHING).stdout.splitlines()
+    assert unnamed[0] == "passages by similarity and words, for the question names nothing in the index"
     run("build", notes, "-o", "tree", "--method", "lshtree", *HASHING)
-    asked = ("query", "tree", "ferry 7", "-k", "8", "--no-answer", *HASHING)
+    asked = ("query", "tree", "Die Fähre", "-k", "8", "--no-answer", *HASHING)
     said = "nodes of lshtree among passages (passages alone: --view chunks; none: --no-fill)"
     for answer in ("--answer", "--no-answer"):
-        assert run("query", "tree", "ferry 7", answer, *HASHING).stdout.splitlines()[0] == said
+        assert run("query", "tree", "Die Fähre", answer, *HASHING).stdout.splitlines()[0] == said
     for way in (("--view", "chunks"), ("--method", "walk")):
         assert run(*asked, *way).stdout.splitlines()[0] == (
             "passages by the walk (for nodes of a method: --method lshtree)"
@@ -234,7 +236,7 @@ def test_query_is_guided_as_asked(index: str, here: Path) -> None:
     assert (found["kind"], found["steps"][0]["queries"]) == ("overview", ["ferry 7", "ferry 8"])
     assert as_json(*asked, "--guided", "--guided-as", "choice")["guidance"]["kind"] == "choice"
     assert "contradict" in run(*asked, "--no-guided", "--guided-as", "choice").stderr
-    assert "guided_steps is for guided=True" in run(*asked, "--no-guided", "--guided-steps", "2").stderr
+    assert "--guided-steps is for --guided," in run(*asked, "--no-guided", "--guided-steps", "2").stderr
     assert run(*asked, "--guided-as", "sometimes").exit_code == 2
 
 

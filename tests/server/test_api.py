@@ -36,6 +36,32 @@ def test_hits_tell_why_they_are_there(client: Client) -> None:
     assert [hit["number"] for hit in found["hits"]] == [1, 2, 3]
 
 
+def test_hits_of_a_question_that_names_nothing_were_not_reached_by_the_walk(client: Client) -> None:
+    server = client()
+    unnamed = "the question names nothing in the index: ranked by similarity and words"
+    for question, named in (QUESTION["question"], True), ("who has counted?", False):
+        found = server.post("/api/search", json={"question": question, "view": "chunks"}).json()
+        assert found["hits"]
+        for hit in found["hits"]:
+            assert any(reason.startswith("reached by the walk") for reason in hit["why"]) == named
+            assert (unnamed in hit["why"]) != named
+
+
+def test_a_guided_search_that_must_not_guide_is_refused(client: Client) -> None:
+    model = ScriptedChatModel("unasked")
+    refused = client(model).post("/api/guided", json={**QUESTION, "guided": False})
+    assert refused.status_code == 422
+    assert "leave it out, or ask /api/search" in refused.json()["message"]
+    assert not model.prompts
+
+
+def test_an_option_of_a_method_is_none_of_its_chunks(client: Client) -> None:
+    asked = {**QUESTION, "method": "hirag", "view": "chunks", "options": {"mode": "local"}}
+    refused = client().post("/api/search", json=asked)
+    assert refused.status_code == 422
+    assert "'mode' is an option of hirag, and view='chunks' searches by the walk" in refused.json()["message"]
+
+
 def test_filters_and_options_reach_the_search(client: Client) -> None:
     asked = {**QUESTION, "where": {"year": 1891}, "view": "chunks", "k": 5}
     found = client().post("/api/search", json=asked).json()

@@ -35,8 +35,10 @@ async def search(asked: Asked, server: Server) -> Found:
 @router.post("/guided")
 async def guided(asked: Guided, server: Server) -> Found:
     """Search, guided by the model; counts as an answer."""
+    if asked.guided is False:
+        raise ValueError("/api/guided always guides, and guided is false: leave it out, or ask /api/search")
     index = await server.library.current()
-    guiding = asked if asked.guided else asked.model_copy(update={"guided": True})
+    guiding = asked.model_copy(update={"guided": asked.guided or True})
     return Found.of(await _retrieved(index, guiding, server), index.generation)
 
 

@@ -66,7 +66,7 @@ class Asked(BaseModel):
         ValueError
             If an option is not one of the method's.
         """
-        method = "walk" if self.view else self.method or next(iter(index.methods), "walk")
+        method = self.method or next(iter(index.methods), "walk")
         names = {option.name for option in sg.search_options(method)}
         if unknown := sorted(self.options.keys() - names):
             raise ValueError(
@@ -88,7 +88,10 @@ class Turn(BaseModel):
 
 History = Annotated[
     list[Turn],
-    Field(max_length=100, description="The turns before the question, the oldest first."),
+    Field(
+        max_length=100,
+        description="The turns before the question, the oldest first; blank ones are left out.",
+    ),
 ]
 
 
@@ -272,7 +275,9 @@ def reasons(trace: Mapping[str, Any]) -> Iterator[str]:
         yield f"{step}path: " + " → ".join(path)
     if trace.get("entry"):
         yield f"entry point by {trace['entry']}"
-    if isinstance(trace.get("mass"), float):
+    if trace.get("gate", {}).get("names") == 0:
+        yield "the question names nothing in the index: ranked by similarity and words"
+    elif isinstance(trace.get("mass"), float):
         yield f"reached by the walk from the question ({trace['mass']:.2g})"
     if isinstance(trace.get("similarity"), float):
         yield f"similar to the question ({trace['similarity']:.2f})"
