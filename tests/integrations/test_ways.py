@@ -214,7 +214,7 @@ class Backwards:
         (PPRRetriever, {"rank": "dense"}),
         (PPRRetriever, {"rerank": Backwards()}),
     ],
-    ids=str,
+    ids=["fill", "rank", "rerank"],
 )
 def test_how_to_search_is_a_field_and_an_argument(index: sg.Index, kind: Any, given: dict[str, Any]) -> None:
     plain, retriever = kind(index=index, k=8), kind(index=index, k=8, **given)
