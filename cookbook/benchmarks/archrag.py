@@ -23,6 +23,7 @@ import numpy as np
 
 from stratagraph.methods.archrag import METHOD, ArchRAGConfig, ArchRAGOptions
 from stratagraph.methods.base import Graph, Opened, Question
+from stratagraph.methods.groups import GroupBuilder
 from stratagraph.pipeline.carryover import text_keys
 from stratagraph.pipeline.lexical import LexicalIndex
 from stratagraph.pipeline.names.index import NameIndex
@@ -193,7 +194,7 @@ def main() -> None:
     print(f"{graph.entities} entities, {graph.relations} relations; {before:.2f} GB with their stand-ins")
     gate = StubGate(vectors, not given.extractive)
     began, spent = time.perf_counter(), time.process_time()
-    built = asyncio.run(METHOD.build(corpus, graph, gate, config=ArchRAGConfig(), previous=None))
+    built = asyncio.run(METHOD.build(GroupBuilder(corpus, graph, gate, ArchRAGConfig())))
     print(
         f"built in {time.perf_counter() - began:.1f} s ({time.process_time() - spent:.1f} CPU-seconds), "
         f"{gate.calls} reports asked for, peak {peak():.2f} GB"

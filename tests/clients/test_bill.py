@@ -184,7 +184,7 @@ def test_an_estimate_of_a_question_is_of_a_whole_answer(method: str) -> None:
         index.answer("Who met whom?")
         assert found.calls == server.requests
         assert found.input_tokens == pytest.approx(server.input_tokens, rel=0.25)
-        assert found.stages["answer"].output_tokens == 600
+        assert found.stages["answer"].output_tokens == 150
         assert (
             index.estimate_question("Who met whom then?", length="brief").stages["answer"].output_tokens
             == 150

@@ -36,17 +36,6 @@ def test_hits_tell_why_they_are_there(client: Client) -> None:
     assert [hit["number"] for hit in found["hits"]] == [1, 2, 3]
 
 
-def test_hits_of_a_question_that_names_nothing_were_not_reached_by_the_walk(client: Client) -> None:
-    server = client()
-    unnamed = "the question names nothing in the index: ranked by similarity and words"
-    for question, named in (QUESTION["question"], True), ("who has counted?", False):
-        found = server.post("/api/search", json={"question": question, "view": "chunks"}).json()
-        assert found["hits"]
-        for hit in found["hits"]:
-            assert any(reason.startswith("reached by the walk") for reason in hit["why"]) == named
-            assert (unnamed in hit["why"]) != named
-
-
 def test_a_guided_search_that_must_not_guide_is_refused(client: Client) -> None:
     model = ScriptedChatModel("unasked")
     refused = client(model).post("/api/guided", json={**QUESTION, "guided": False})

@@ -212,7 +212,7 @@ def test_a_delete_writes_some_pieces_and_leaves_nothing(folder: Path, tmp_path: 
         assert earlier == {name: array.tobytes() for name, array in held.items()}
     after = pieces_of(folder)
     shared = set(before.values()) & set(after.values())
-    assert len(after) > len(shared) > 3
+    assert len(after) > len(shared) > 0
     content = everything_in(folder)
     assert len(gone) > 9
     assert [key for key in gone if key in content] == []

@@ -205,10 +205,7 @@ def _way_line(found: sg.Retrieval, methods: Sequence[str]) -> str:
     """The way of searching, and how to see what it leaves out."""
     if found.method == WALK:
         others = f" (for nodes of a method: --method {', '.join(methods)})" if methods else ""
-        named = [each["gate"]["names"] for each in found.trace if "gate" in each]
-        unnamed = named and not any(named)
-        by = "similarity and words, for the question names nothing in the index" if unnamed else "the walk"
-        return f"passages by {by}{others}"
+        return f"passages by the walk{others}"
     if any("view" in each for each in found.trace):
         return f"nodes of {found.method} among passages (passages alone: --view chunks; none: --no-fill)"
     return f"{found.method}'s own ranking (passages alone: --view chunks)"

@@ -110,14 +110,13 @@ async def extract_answer(
 
 
 def _reached(retrieval: Retrieval) -> list[tuple[int, Hit]]:
-    """The hits, with their ranks, but for those that a walk from names hardly reached and nobody reranked."""
-    masses = [trace["mass"] for trace in retrieval.trace if trace.get("gate", {}).get("names")]
-    faint = FAINT * max(masses, default=-np.inf)
+    """The hits, with their ranks, that a walk reached or that were reranked."""
+    most = max((trace.get("mass", 0.0) for trace in retrieval.trace), default=0.0)
     traced = zip(retrieval.hits, retrieval.trace, strict=True)
     return [
         (rank, hit)
         for rank, (hit, trace) in enumerate(traced)
-        if "reranked_from" in trace or trace.get("mass", 1.0) > faint
+        if "reranked_from" in trace or trace.get("mass", 1.0) > FAINT * most
     ]
 
 

@@ -2,9 +2,8 @@
 
 Vector similarity alone does not find a second hop; names and walks do. So passages are ranked by a
 personalised PageRank over the provenance graph (passages, the entities they name, relations). It restarts at
-the entities that the question names, at the passages most similar to it, at those with its words (weighed by
-`pipeline.fusion.Gate`). A question that names nothing leaves nothing to walk from: its passages rank by
-similarity and words.
+the entities that the question names, at the passages most similar to it, and at those with its words. The
+less the names lead, the more the others count (`pipeline.fusion.Gate`).
 """
 
 from __future__ import annotations
@@ -243,9 +242,8 @@ class PassageWalk:
         rank
             `walk`: an entity that the question names restarts with a mass of 1 shared among its passages, a
             similar passage with its similarity relative to the best, one with the question's words with what
-            the gate lets them count; passages that no walk reaches follow by similarity. Where the question
-            names nothing, there is nothing to walk from: passages rank by similarity, and gain by words.
-            `bm25`, `dense`: by words or by similarity alone. `hybrid`: by reciprocal rank fusion of the two.
+            the gate lets them count; passages that no walk reaches follow by similarity. `bm25`, `dense`:
+            by words or by similarity alone. `hybrid`: by reciprocal rank fusion of the two.
 
         Raises
         ------
@@ -282,21 +280,16 @@ class PassageWalk:
         names, near = self._names(linked)
         gate = Gate(float(names.sum() + near.sum()), asked)
         lexical, words = best(*evidence.words, LEXICAL_PASSAGES)
-        if gate.names:
-            similarity = _relative(evidence.similarity) ** SIMILAR_POWER
-            nodes, weights = _heaviest(
-                [
-                    (self._corpus.size + linked.named, names),
-                    (self._corpus.size + linked.near, near),
-                    (evidence.similar, (SIMILAR_SHARE + gate.share) * similarity),
-                    (lexical, gate.share * _relative(words) ** LEXICAL_POWER),
-                ]
-            )
-            rows, mass = self._reached(nodes, weights, evidence.allowed)
-        else:
-            rows = np.union1d(evidence.similar, lexical)
-            cosines = np.maximum(self._corpus.vectors[rows] @ evidence.vector, 0)
-            mass = (cosines / max(float(cosines.max(initial=0)), 1e-9)) ** SIMILAR_POWER
+        similarity = _relative(evidence.similarity) ** SIMILAR_POWER
+        nodes, weights = _heaviest(
+            [
+                (self._corpus.size + linked.named, names),
+                (self._corpus.size + linked.near, near),
+                (evidence.similar, (SIMILAR_SHARE + gate.share) * similarity),
+                (lexical, gate.share * _relative(words) ** LEXICAL_POWER),
+            ]
+        )
+        rows, mass = self._reached(nodes, weights, evidence.allowed)
         rows, mass = self._best(rows, mass, evidence, gate.boost if len(words) else 0.0)
         return self._described(evidence, rows, mass, "walk", gate)
 

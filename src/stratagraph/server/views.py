@@ -275,9 +275,7 @@ def reasons(trace: Mapping[str, Any]) -> Iterator[str]:
         yield f"{step}path: " + " → ".join(path)
     if trace.get("entry"):
         yield f"entry point by {trace['entry']}"
-    if trace.get("gate", {}).get("names") == 0:
-        yield "the question names nothing in the index: ranked by similarity and words"
-    elif isinstance(trace.get("mass"), float):
+    if isinstance(trace.get("mass"), float):
         yield f"reached by the walk from the question ({trace['mass']:.2g})"
     if isinstance(trace.get("similarity"), float):
         yield f"similar to the question ({trace['similarity']:.2f})"
