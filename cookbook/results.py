@@ -33,7 +33,7 @@ from stratagraph.store.journal import Journal
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "measured"
 MOST = 150
-"""Questions of a corpus; of more, so many are drawn."""
+"""Questions of a corpus at most; of a larger set, this many are drawn."""
 FIRST = 5
 BUDGETS = (1000, 2000)
 METHODS = results_page.METHODS

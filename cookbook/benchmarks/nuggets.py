@@ -35,7 +35,7 @@ def plain(text: str) -> str:
 
 
 def windows(context: str) -> Iterator[str]:
-    """Stretches of words, half overlapping, none across an empty line."""
+    """Stretches of 60 words. Each overlaps half of the one before; none crosses an empty line."""
     for block in re.split(r"\n\s*\n", context):
         words = block.split()
         for start in range(0, max(len(words) - WINDOW // 2, 1), WINDOW // 2):

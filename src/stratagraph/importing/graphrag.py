@@ -49,7 +49,6 @@ class Tables:
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
             raise FileNotFoundError(f"no such folder: {str(folder)!r}")
-        self._folder = folder
         places = [folder / name for name in _FOLDERS]
         self._files = next(filter(None, map(_find, places)), {})
         if missing := [name for name in ("entities", "text_units") if name not in self._files]:

@@ -160,7 +160,7 @@ class GroupBuilder(Generic[C_co]):
         return self.usable(recognised(labels, origin, same, before(), count))
 
     def usable(self, rows: Rows) -> Rows:
-        """Previous nodes, but -1 for those that are written anew because there is a model now."""
+        """The previous nodes. With a model, -1 stands for each that no model wrote: it is written again."""
         if not self.gate.has_llm:
             return rows
         found, kept = rows.copy(), rows >= 0
@@ -175,10 +175,10 @@ class GroupBuilder(Generic[C_co]):
         return list(chain.from_iterable(await while_reading(reads, partial(self.nodes, write=write))))
 
     async def nodes(self, drafts: Sequence[NodeDraft], write: Write, stage: str = "") -> list[Node]:
-        """The nodes of drafts, in order, with the texts that there are and those that `write` makes.
+        """The nodes of drafts, in order. `write` makes texts that neither a draft nor the previous index has.
 
-        With a model, texts that no model wrote are not taken over. `stage` is the ledger's name for the
-        writing; without it, the caller has opened a stage.
+        With a model, only texts that a model wrote are taken from the previous index. `stage` is the ledger's
+        name for the writing; without it, the caller has opened a stage.
         """
         open_ones = [each for each in drafts if not each.text]
         known = self.carry.nodes([each.id for each in open_ones])
@@ -229,7 +229,7 @@ class GroupBuilder(Generic[C_co]):
 
 
 def united(sources: Iterable[Sequence[int] | NDArray[np.integer]]) -> list[int]:
-    """The chunk rows that are in any of some lists, ascending."""
+    """All chunk rows of several lists, each once, ascending."""
     found: list[int] = distinct(np.concatenate([np.zeros(0, np.int64), *sources])).tolist()
     return found
 

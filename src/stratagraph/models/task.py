@@ -160,9 +160,10 @@ def answer_text(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CallItem:
-    """A call of a stage: the prompt's values, its name in reports, the chunks that it quotes.
+    """One of the calls of a stage.
 
-    `units` is how many units of the stage it is made for.
+    `values` fill in the prompt, `item` names the call in reports, `sources` are the ids of the chunks that it
+    quotes. `units` is how many items of the stage fail if it does, such as passages that share a call.
     """
 
     values: Mapping[str, str]

@@ -23,9 +23,9 @@ from stratagraph.question import ROLES, Turn
 from stratagraph.results import Standalone
 
 HISTORY_TOKENS = 1200
-"""Tokens of the last turns that a call sees,"""
+"""Tokens of the last turns that a call sees, at most."""
 TURN_TOKENS = 300
-"""and of one turn, of which the rest is cut."""
+"""Tokens of one turn that it sees, at most; the rest is cut."""
 LONGEST = 2000
 """Characters of a question that a call may rewrite, and of what it writes; a longer one stands alone."""
 CARRIED = 3

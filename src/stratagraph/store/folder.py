@@ -268,7 +268,6 @@ class IndexFolder:
                 number,
                 None if anew else base,
                 self.journal,
-                self.calls,
                 finish,
                 compact,
                 self.table,

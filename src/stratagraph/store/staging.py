@@ -17,7 +17,6 @@ from stratagraph.store import node_records
 from stratagraph.store.arrays import Layers, WritableArray, check_name, open_arrays, write_arrays
 from stratagraph.store.assembly import Assembled, Scratch, WrittenRecords, assemble
 from stratagraph.store.blocks import Columns, Records
-from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import FileEntry
 from stratagraph.store.contents import (
     CHUNK_ARRAYS,
@@ -82,7 +81,6 @@ class Staging(CorpusView):
         number: int,
         base: Snapshot | None,
         journal: Journal,
-        calls: SqliteCalls,
         finish: Callable[[], None],
         compact: bool = False,
         table: VectorTable | None = None,
@@ -95,7 +93,6 @@ class Staging(CorpusView):
         self._layout = layout
         self._number = number
         self._journal = journal
-        self._calls = calls
         self._finish = finish
         self._scratch: Scratch | None = None
         self._assembled: Assembled | None = None

@@ -112,11 +112,11 @@ def _draft(
     sources: Sequence[int],
     config: ArchRAGConfig,
 ) -> NodeDraft:
-    """A community before its report: its members, most connected first, and the relations between them.
+    """A community before its report is written: its members, the most connected first, and their relations.
 
-    A relation is given by the places of the members that it joins, and its text. The id changes exactly when
-    anything does that the report is made of, but for the order of members. A report that no model wrote is
-    called after the most connected members, a community among these after an entity in it.
+    A relation is given by the places of the two members that it joins, and its text. The id depends on all
+    that the report is made of, but not on the order of members. A report without a model has the names of the
+    most connected members as its title; for a member that is a community, the name of an entity in it.
     """
     ids, texts = [node.id for node in members], [node.text for node in members]
     told = [text for _, text in relations]
@@ -149,7 +149,10 @@ def _name(node: Node) -> str:
 
 
 def _parents(builder: Builder, number: int) -> Labels:
-    """The previous community of each node that there was, and at level 0 of each relation inside of one."""
+    """The previous community of each previous node.
+
+    At level 0, that of each relation follows; -1 for one that joins two communities.
+    """
     if number > 0:
         return np.asarray(builder.arrays["parents"])
     assert builder.graph.before is not None

@@ -357,10 +357,10 @@ class CommunityWriter:
         sources: Sequence[int],
         relations: Sequence[tuple[Iterable[Node], str]],
     ) -> NodeDraft:
-        """A community before its report.
+        """A community before its report is written.
 
-        `members` are most connected or largest first: entities at level 0, reports of finer communities
-        above. `relations` are the members that each relation joins, and its text.
+        `members` are entities at level 0, the most connected first; above, reports of finer communities, the
+        largest first. `relations` have the members that each joins, and its text.
         """
         joined = [(tuple(node.id for node in ends), text) for ends, text in relations]
         parts = [*((node.id, node.text) for node in members), *((" - ".join(ends), t) for ends, t in joined)]
@@ -373,7 +373,7 @@ class CommunityWriter:
     async def _write(
         self, level: int, drafts: Sequence[NodeDraft], known: Rows, groups: Sequence[Rows]
     ) -> Labels:
-        """Add communities, of which some are `drafts` and the others `known`; return their numbers."""
+        """Add communities, new ones from `drafts`, unchanged ones by `known` rows; return their numbers."""
         config, carry = self._builder.config, self._builder.carry
         write = partial(
             write_reports,

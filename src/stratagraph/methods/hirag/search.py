@@ -221,7 +221,7 @@ def _belonging(summary: Node, members: Sequence[Node]) -> list[Metadata]:
 def _explaining(paths: Sequence[Sequence[int]]) -> dict[tuple[int, ...], tuple[Sequence[int], int]]:
     """The first path of each pair of neighbours, the lower first, and of each entity, with its step.
 
-    Steps count from 1; an entity has that which leads to it, the first of a path has 1.
+    Steps count from 1. An entity has the number of the step that leads to it; the first of a path has 1.
     """
     found: dict[tuple[int, ...], tuple[Sequence[int], int]] = {}
     for path in paths:

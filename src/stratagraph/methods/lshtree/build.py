@@ -160,7 +160,7 @@ def partition(layer: Layer, config: LSHTreeConfig, kept: Mapping[str, NDArray[An
 
 
 async def _summarized(builder: GroupBuilder[LSHTreeConfig], layer: Layer, groups: Groups) -> Layer:
-    """The summaries of a layer's groups as the next layer; nothing is read of those that are as they were."""
+    """The next layer: a summary for each group. Of groups that did not change, nothing is read."""
     level, tokens, count = layer.level + 1, builder.config.summary_tokens, len(groups.members)
     labels = np.empty(layer.size, np.int64)
     sizes = [len(rows) for rows in groups.members]

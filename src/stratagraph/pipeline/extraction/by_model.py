@@ -94,7 +94,7 @@ async def ask(
 
 
 async def _named(chunks: Sequence[Chunk], gate: Gate, types: str) -> Sequence[ExtractionAnswer | None]:
-    """The names of all sentences: several passages per call, and those alone of which that gave nothing."""
+    """The names of all sentences. A call has several passages; one without an answer is asked again alone."""
     passages = [Passage(each.id, each.document_id, cut(each.text)) for each in chunks]
     found = [None if each.sentences else ExtractionAnswer() for each in passages]
 

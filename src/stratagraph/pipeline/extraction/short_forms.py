@@ -146,7 +146,7 @@ class NamedSentences:
         return {"sentences": entries, "types": _types_as_json(self.types)}
 
     def of_passages(self, passages: Sequence[Passage]) -> list[ExtractionAnswer | None]:
-        """The answer for each passage; None for one of which nothing is said.
+        """The answer for each passage; None for a passage that the model left out.
 
         A name whose words stand in another document and not in the sentence's own is dropped: one document
         must not speak for another. What is wrong with the whole answer is counted with the first passage.
