@@ -98,8 +98,7 @@ def _evaluation(step: Step, data: str, given: argparse.Namespace) -> list[str]:
     parts += ["--methods", ",".join(step.methods), "--cache", str(given.work / "cache"), *step.arguments]
     if step.reference:
         parts += ["--reference", step.reference, "--head-to-head" if wants_texts(data) else "--abstract"]
-    if step.config:
-        parts += ["--config", str(_written(step, given.work))]
+    parts += ["--config", str(_written(step, given.work))]
     for name in ("llm", "judge", "embedder", "extraction", "questions"):
         if (value := getattr(given, name)) is not None:
             parts += [f"--{name}", str(value)]
@@ -109,8 +108,8 @@ def _evaluation(step: Step, data: str, given: argparse.Namespace) -> list[str]:
 
 
 def _written(step: Step, work: Path) -> Path:
-    """The step's settings as a file, named by what is in it."""
-    text = json.dumps(step.config, sort_keys=True)
+    """The step's settings as a file, named by its content. The papers extract descriptions: the full form."""
+    text = json.dumps({"extraction": {"form": "full"}, **step.config}, sort_keys=True)
     path = work / f"settings-{digest(text)[:12]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")

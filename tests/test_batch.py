@@ -51,6 +51,9 @@ def run(server: ModelServer, files: Any, results: Path) -> Path:
     return results
 
 
+ONE_CALL_PER_CHUNK = {"extraction": {"form": "full"}}
+
+
 class Batch:
     """A build in batches in a folder of its own; `change` may spoil the results of each round."""
 
@@ -59,7 +62,8 @@ class Batch:
         self.path, self.requests, self.results = (folder / each for each in ("idx", "r.jsonl", "res.jsonl"))
 
     def write(self, documents: Any = DOCUMENTS, method: Any = "archrag", **keywords: Any) -> sg.batch.Pending:
-        arguments = {"path": self.path, "llm": name(self.server), "embedder": EMBEDDER, "method": method}
+        models = {"llm": name(self.server), "embedder": EMBEDDER}
+        arguments = {"path": self.path, "method": method, "config": ONE_CALL_PER_CHUNK, **models}
         return sg.batch.write(documents, self.requests, **(arguments | keywords))
 
     def read(self, **keywords: Any) -> sg.batch.Pending:
@@ -83,7 +87,13 @@ class Batch:
 
 def built(server: ModelServer, path: Path, method: Any = "archrag", documents: Any = DOCUMENTS) -> sg.Index:
     return sg.build_index(
-        documents, method=method, path=path, llm=name(server), embedder=EMBEDDER, progress=False
+        documents,
+        method=method,
+        path=path,
+        llm=name(server),
+        embedder=EMBEDDER,
+        config=ONE_CALL_PER_CHUNK,
+        progress=False,
     )
 
 
@@ -162,6 +172,7 @@ def test_another_folder_with_the_same_cache_asks_nothing(tmp_path: Path) -> None
             "archrag",
             llm=OpenAIChatModel("m", base_url=server.openai),
             embedder=EMBEDDER,
+            config=ONE_CALL_PER_CHUNK,
             cache=tmp_path / "calls",
             progress=False,
         )
@@ -366,7 +377,7 @@ def test_documents_of_all_kinds_and_extractions_come_through(tmp_path: Path) -> 
 def test_sections_come_through(tmp_path: Path) -> None:
     text = "Page one speaks of Ada Wren." + " " * 40 + "Page two speaks of Nils Harrow."
     sections = (sg.Section(0, {"page": 1}), sg.Section(50, {"page": 2}))
-    config = sg.Config(chunking=sg.ChunkConfig(size=10, overlap=0))
+    config = {**ONE_CALL_PER_CHUNK, "chunking": {"size": 10, "overlap": 0}}
     with ModelServer() as server:
         batch = Batch(tmp_path, server)
         batch.finish(batch.write([sg.Document("d", text, {}, sections)], config=config))
@@ -445,7 +456,7 @@ def test_no_key_is_needed_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     pending = sg.batch.write(
         DOCUMENTS[:2], tmp_path / "r.jsonl", path=tmp_path / "idx", llm="openai:gpt-4o-mini", method="hirag"
     )
-    assert pending.calls == 2
+    assert pending.calls == 1  # both documents are short
     line = json.loads((tmp_path / "r.jsonl").read_text("utf-8").splitlines()[0])
     assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
     assert line["body"]["model"] == "gpt-4o-mini"
@@ -499,11 +510,11 @@ def test_the_command_line(tmp_path: Path) -> None:
     with ModelServer() as server:
         models = ["--llm", name(server), "--method", "archrag"]
         written_out = call("write", index, str(folder), *common, *models)
-        assert "pending: extract: 3 calls, about" in written_out
+        assert "pending: extract: 1 call, about" in written_out
         assert f"written: {requests}" in written_out
         results = run(server, [Path(requests)], tmp_path / "res.jsonl")
         found = json.loads(call("read", index, str(results), *common, "--json"))
-        assert found["answered"] == 3
+        assert found["answered"] == 1
         while found["report"] is None:
             run(server, map(Path, found["files"]), results)
             found = json.loads(call("read", index, str(results), *common, "--json"))

@@ -121,7 +121,8 @@ class Pending:
                 yield f"{len(found):,} {what}: {', '.join(found[:_SHOWN])}{more}"
         for stage, usage in self.stages.items():
             tokens = f"about {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-            yield f"pending: {stage}: {usage.calls:,} calls, {tokens}"
+            calls = "1 call" if usage.calls == 1 else f"{usage.calls:,} calls"
+            yield f"pending: {stage}: {calls}, {tokens}"
         for file in self.files:
             yield f"written: {file}"
         if self.report is not None:

@@ -84,7 +84,7 @@ class ExtractionConfig:
     """
 
     mode: Literal["auto", "llm", "nlp"] = "auto"
-    form: Literal["sentences", "facts", "full"] = "full"
+    form: Literal["sentences", "facts", "full"] = "sentences"
     entity_types: tuple[str, ...] = TYPES
     gleaning: int = 0
     description_tokens: int = 300
