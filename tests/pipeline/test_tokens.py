@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -12,6 +15,7 @@ from stratagraph.pipeline.tokens import Estimate, choose
 @pytest.fixture
 def empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(tokens, "find_spec", lambda name: None)  # as without llama-index-core
     return tmp_path
 
 
@@ -75,13 +79,29 @@ def test_an_altered_vocabulary_is_neither_used_nor_replaced(empty_cache):
     assert file.read_bytes() == b"IQ== 0\n"
 
 
-@pytest.mark.usefixtures("no_network")
+@pytest.mark.usefixtures("no_network", "empty_cache")
 def test_a_switched_off_cache_means_the_estimate(monkeypatch):
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
     assert choose().name == "estimate-1"
 
 
-@pytest.mark.usefixtures("no_network")
+def test_the_vocabulary_of_llama_index_is_used_without_importing_it(tmp_path):
+    pytest.importorskip("llama_index.core")
+    script = (
+        "import os, sys, tiktoken.load\n"
+        "from stratagraph.pipeline.tokens import choose\n"
+        "tiktoken.load.read_file = None\n"
+        "print(choose().name, choose('cl100k_base')('tiktoken is great!'))\n"
+        "print(os.environ['TIKTOKEN_CACHE_DIR'])\n"
+        "assert not [each for each in sys.modules if each.startswith('llama_index')]\n"
+    )
+    environment = {**os.environ, "TIKTOKEN_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == ["o200k_base", "6", str(tmp_path)], done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("no_network", "empty_cache")
 def test_a_cached_vocabulary_is_used(monkeypatch):
     cache = pytest.importorskip("llama_index.core").__path__[0] + "/_static/tiktoken_cache"
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", cache)

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from stratagraph.errors import Locked, NotAnIndex
 from stratagraph.store import database
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import MARKER, made_layout
+from stratagraph.store.temporary import TemporaryFolder
 from tests.store.support import contents, fill, manifest, publish
 
 
@@ -140,6 +142,7 @@ import sys, time
 from pathlib import Path
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import MARKER, made_layout
+from stratagraph.store.temporary import TemporaryFolder
 with IndexFolder.create(Path(sys.argv[1])).writer("delete"):
     print("held", flush=True)
     time.sleep(60)
@@ -284,3 +287,15 @@ def test_what_was_wrongly_asked_for_was_not_interrupted(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="blank"):
             index.insert(["  "])
         assert index.stats()["interrupted"] is None
+
+
+def test_a_temporary_folder_does_not_wait_for_those_that_are_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(TemporaryFolder("stratagraph-trial-")) as held:
+
+        def refuse(seconds: float) -> None:
+            raise AssertionError(f"waited {seconds} s for {held.path}")
+
+        monkeypatch.setattr("stratagraph.store.lock.time.sleep", refuse)
+        with closing(TemporaryFolder("stratagraph-trial-")) as other:
+            assert held.path.is_dir()
+            assert other.path != held.path

@@ -1,7 +1,8 @@
 """How many tokens a text has: by tiktoken where its vocabulary is on this disk, else by an estimate.
 
 tiktoken downloads a vocabulary the first time it is asked for one. That would hang or fail without a
-network, so it is asked only for what its cache already holds, whole and unaltered.
+network, so it is asked only for what is here, whole and unaltered: in its cache, or among the files of
+llama-index-core, which is not imported for that.
 """
 
 from __future__ import annotations
@@ -10,11 +11,16 @@ import hashlib
 import os
 import re
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import tiktoken
 
 ESTIMATE = "estimate-1"
 
@@ -40,6 +46,8 @@ _TOKEN = re.compile(
 
 # tiktoken's time and stack grow with the length of one unbroken run.
 _SLICE = 100_000
+
+_ENVIRONMENT = threading.Lock()
 
 
 class TokenCounter(Protocol):
@@ -92,8 +100,8 @@ def choose(name: str | None = None) -> TokenCounter:
     Parameters
     ----------
     name
-        A recorded name, to count as before. None: o200k_base or cl100k_base if tiktoken's cache holds
-        its vocabulary, else the estimate.
+        A recorded name, to count as before. None: o200k_base or cl100k_base if its vocabulary is
+        in tiktoken's cache or comes with llama-index-core, else the estimate.
 
     Returns
     -------
@@ -107,7 +115,8 @@ def choose(name: str | None = None) -> TokenCounter:
             return counter
     if name is not None:
         warnings.warn(
-            f"tokens were counted with {name!r}, whose vocabulary is not in tiktoken's cache here; they are "
+            f"tokens were counted with {name!r}, whose vocabulary is neither in tiktoken's cache nor in a "
+            f"llama-index-core here; they are "
             f"estimated instead ({ESTIMATE!r}), so new chunks may be cut at slightly different places",
             stacklevel=2,
         )
@@ -115,28 +124,41 @@ def choose(name: str | None = None) -> TokenCounter:
 
 
 def _tiktoken(name: str) -> Tiktoken | None:
-    file = _vocabulary(name)
-    if file is None:
-        return None
-    try:
-        # An altered file would be removed and downloaded again by tiktoken: check before it does.
-        if hashlib.sha256(file.read_bytes()).hexdigest() != _SHA256[name]:
-            return None
-        import tiktoken
-
-        return Tiktoken(name, tiktoken.get_encoding(name).encode_ordinary)
-    except (ImportError, OSError, ValueError):
-        return None
-
-
-def _vocabulary(name: str) -> Path | None:
-    """The cached vocabulary of an encoding, where tiktoken itself would look for it."""
     if name not in _SHA256:
         return None
-    folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
-    if folder is None:
-        folder = os.path.join(tempfile.gettempdir(), "data-gym-cache")
-    if not folder:  # set but empty: tiktoken keeps no cache and would always download
-        return None
-    file = Path(folder, hashlib.sha1(_URL.format(name=name).encode(), usedforsecurity=False).hexdigest())
-    return file if file.is_file() else None
+    key = hashlib.sha1(_URL.format(name=name).encode(), usedforsecurity=False).hexdigest()
+    for folder in _folders():
+        try:
+            # An altered file would be removed and downloaded again by tiktoken: check before it does.
+            if hashlib.sha256((folder / key).read_bytes()).hexdigest() == _SHA256[name]:
+                return Tiktoken(name, _encoding(name, folder).encode_ordinary)
+        except (ImportError, OSError, ValueError):
+            continue
+    return None
+
+
+def _folders() -> list[Path]:
+    """Where vocabularies may be: where tiktoken would look, and in an installed llama-index-core."""
+    own = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
+    if own is None:
+        own = os.path.join(tempfile.gettempdir(), "data-gym-cache")
+    folders = [Path(own)] if own else []  # set but empty: tiktoken keeps no cache
+    package = find_spec("llama_index")  # a namespace, which has no code to run
+    roots = (package and package.submodule_search_locations) or ()
+    return folders + [Path(each, "core", "_static", "tiktoken_cache") for each in roots]
+
+
+def _encoding(name: str, folder: Path) -> tiktoken.Encoding:
+    """An encoding from a folder that holds its vocabulary. tiktoken takes the folder from the environment."""
+    import tiktoken
+
+    with _ENVIRONMENT:
+        before = os.environ.get("TIKTOKEN_CACHE_DIR")
+        os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
+        try:
+            return tiktoken.get_encoding(name)
+        finally:
+            if before is None:
+                del os.environ["TIKTOKEN_CACHE_DIR"]
+            else:
+                os.environ["TIKTOKEN_CACHE_DIR"] = before

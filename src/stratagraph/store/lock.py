@@ -53,7 +53,7 @@ class WriterLock:
     """The right to write in an index folder, as a context manager; without an operation, to look around.
 
     It excludes other processes and other objects of this one. It may be acquired in one thread and released
-    in another, as happens under an event loop.
+    in another, as happens under an event loop. `patience` is the time in seconds to wait for someone else.
 
     Raises
     ------
@@ -65,14 +65,15 @@ class WriterLock:
         If the folder cannot be written.
     """
 
-    def __init__(self, folder: Directory, operation: str | None) -> None:
+    def __init__(self, folder: Directory, operation: str | None, *, patience: float = PATIENCE) -> None:
         self._folder = folder
         self._operation = operation
+        self._patience = patience
         self._descriptor: int | None = None
 
     def __enter__(self) -> WriterLock:
         self._folder.require_in_place()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self._patience
         while not self._take():
             if time.monotonic() > deadline:
                 raise Locked(

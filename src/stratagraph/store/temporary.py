@@ -39,7 +39,7 @@ class TemporaryFolder:
         try:
             if path.is_symlink() or (hasattr(os, "getuid") and path.stat().st_uid != os.getuid()):
                 return  # another user may have put anything there
-            with Directory.open(path) as folder, WriterLock(folder, None):
+            with Directory.open(path) as folder, WriterLock(folder, None, patience=0):
                 shutil.rmtree(path, ignore_errors=True)
         except (OSError, StratagraphError):
             return
