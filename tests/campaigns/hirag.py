@@ -24,7 +24,7 @@ from tests.campaigns.outputs import mutated
 from tests.campaigns.trials import Tally, record, tried
 from tests.methods.hirag import Answering
 
-MEMBER = re.compile(r"^<member(?:-\w+)?>\n([^:\n]+)", re.MULTILINE)
+MEMBER = re.compile(r"^<member(?:-\w+)?>\n(?:\[\d+\] )?([^:\n]+)", re.MULTILINE)
 SURROGATES = ("\ud800", "a\udfffb", "\ud83d\ud83d\ude00", "\\ud83d\ude00", "\ud83d\\ude00", "\\u0000\x00")
 SETTINGS: dict[str, tuple[Any, ...]] = {
     "cluster_size": (2, 3),
@@ -107,11 +107,13 @@ def _entities(kind: str, members: Sequence[str], chance: random.Random) -> list[
             "type": chance.choice(("", "concept", each[:300])),
             "description": chance.choice(("", "of " + each, _half(chance))),
             "members": [
-                {
-                    "name": name(chance.choice(("existing", *NAMES)))[:500],
-                    "reason": chance.choice(("", "it is", "\ud800")),
-                    "strength": chance.choice((0, -3, 5, 1e300, float("nan"), float("inf"))),
-                }
+                "|".join(
+                    (
+                        str(chance.choice((0, -3, 5, 1e300, float("nan"), float("inf")))),
+                        chance.choice((str(chance.randrange(20)), name(chance.choice(("existing", *NAMES))))),
+                        chance.choice(("", "it is", "\ud800")),
+                    )
+                )
                 for _ in range(chance.randrange(4))
             ],
         }

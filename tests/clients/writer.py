@@ -100,10 +100,7 @@ def _analysis(texts: str, prompt: str) -> dict[str, Any]:
 def _summary(entities: str, prompt: str) -> dict[str, Any]:
     names = _names(entities)[:2]
     title = "Things about " + " and ".join(names)
-    members = [
-        {"name": name, "reason": f"{name} is one of the things that belong together.", "strength": 6}
-        for name in _LISTED.findall(entities)
-    ]
+    members = ["|".join(("6", *map(str, range(1, len(_LISTED.findall(entities)) + 1))))]
     return {
         "entities": [
             {"name": title, "type": "topic", "description": _said(entities, prompt), "members": members}

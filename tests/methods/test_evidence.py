@@ -61,8 +61,8 @@ class Scripted:
         own.append(prompt)
         number = sum(map(len, self.prompts.values()))
         if kind == "SummarySchema":
-            names = re.findall(r"^<member>\n([^:\n]+)", prompt, re.MULTILINE)
-            members = [{"name": name, "reason": "It is one.", "strength": 5} for name in names[1:]]
+            numbers = re.findall(r"^<member>\n\[(\d+)\]", prompt, re.MULTILINE)
+            members = ["|".join(("5", *numbers[1:], "It is one."))]
             return json.dumps({"entities": [{"name": f"group {number}", "members": members}]})
         answers = {
             "MetaTypesSchema": {"types": ["ship"]},
@@ -110,6 +110,34 @@ def test_descriptions_of_relations_are_in_the_prompts(method: str, kind: str, le
     asked, holding = model.with_relations(kind)
     assert asked >= 4
     assert holding >= least * asked
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "lengths"),
+    [
+        ("archrag", "ReportSchema", ["summary_tokens"]),
+        ("hirag", "ReportSchema", ["report_tokens"]),
+        ("noderag", "ElementsSchema", ["element_tokens", "attribute_tokens"]),
+    ],
+)
+def test_a_group_that_says_little_is_told_without_a_call(method: str, kind: str, lengths: list[str]) -> None:
+    asked, model = Scripted(), Scripted()
+    given, more = voyages(40), voyages(1, start=40)
+    built(method, given, asked, **{method: dict.fromkeys(lengths, 10)})
+    assert len(asked.prompts[kind]) >= 4
+    index = built(method, given, model, **{method: dict.fromkeys(lengths, 5_000)})
+    index.insert(more[0], extraction=more[1])
+    assert not {kind, "attribute"} & model.prompts.keys()
+    own = snapshot_of(index).part(method)
+    groups = [node for node in own.nodes(range(own.size)) if node.kind in ("community", "element")]
+    texts = [node.text for node in groups if "is known." in node.text or "took Ship" in node.text]
+    assert len(texts) >= 4
+    assert all(line.strip() for text in texts for line in text.splitlines())
+    assert all("by" not in node.extra and node.extra["title"] for node in groups)
+    report = {method: {**dict.fromkeys(lengths[:1], 5_000), "report_form": "findings"}}
+    if method != "noderag":
+        built(method, given, model, **report)
+        assert len(model.prompts["FindingsSchema"]) >= 4
 
 
 def test_a_relation_that_repeats_a_sentence_is_not_described() -> None:

@@ -67,7 +67,7 @@ def test_a_summary_entity_with_the_name_of_an_entity_is_that_entity():
 
 def test_an_index_whose_summaries_all_have_names_of_entities_can_change():
     def member(prompt: str) -> list[str]:
-        return re.findall(r"^<member(?:-\w+)?>\n([^:\n]+)", prompt, re.MULTILINE)[:1]
+        return re.findall(r"^<member(?:-\w+)?>\n(?:\[\d+\] )?([^:\n]+)", prompt, re.MULTILINE)[:1]
 
     model = Answering(member)
     index = build(documents(20), SMALL, llm=model)

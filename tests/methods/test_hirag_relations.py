@@ -34,9 +34,9 @@ class Relating(Answering):
         if schema.__name__ != "SummarySchema":
             return answer
         found = json.loads(answer)
-        names = re.findall(r"<member>\n([^:\n]+)", prompt)
-        members = [{"name": name, "reason": f"{name} is of it.", "strength": "7/10"} for name in names]
-        found["entities"][0]["members"] = [*members, {"name": "a stranger", "reason": "no", "strength": 3}]
+        names = re.findall(r"<member>\n\[(\d+)\] ([^:\n]+)", prompt)
+        members = [f"7/10|{number}|{name} is of it." for number, name in names]
+        found["entities"][0]["members"] = [*members, "3|99|a stranger"]
         return json.dumps(found)
 
 
@@ -106,12 +106,34 @@ def test_what_an_update_takes_over_unread_is_what_it_would_make(monkeypatch: pyt
 
 
 def test_relations_that_cannot_be_read_do_not_cost_the_summary() -> None:
-    answer = {"name": "crafts", "members": [{"reason": "no name"}, {"name": "Loom", "strength": -1}, "?"]}
-    (found,) = proposed("c", 1, parse_summary(json.dumps({"entities": [answer]})), {"loom": "id"})
-    assert (found.name, found.members) == ("crafts", {"id": Belonging("", 0.0)})
-    answer["members"] = [{"name": "Loom", "reason": "", "strength": 99}, {"name": "LOOM", "reason": "again"}]
-    (found,) = proposed("c", 1, parse_summary(json.dumps({"entities": [answer]})), {"loom": "id"})
-    assert found.members == {"id": Belonging("", 10.0)}
+    assert members_of(["?", "|", "9|4", "9|-1", "8|0", "no name", None, {}, "5|1"]) == {
+        "a": Belonging("", 5.0)
+    }
+    assert members_of(None) == {}
+    assert members_of([["9", 1], 2, {"name": "1888", "strength": 4}]) == {
+        "a": Belonging("", 9.0),
+        "b": Belonging("", 0.0),
+        "c": Belonging("", 4.0),
+    }
+
+
+def test_members_are_told_by_strength_and_number() -> None:
+    assert members_of(["9|1|2", "6|[3]|It is a year."]) == {
+        "a": Belonging("", 9.0),
+        "b": Belonging("", 9.0),
+        "c": Belonging("It is a year.", 6.0),
+    }
+    assert members_of("99|loom|1888") == {"a": Belonging("", 10.0), "c": Belonging("", 10.0)}
+    assert members_of(["8|1", "3|1|again", "0|2"]) == {"a": Belonging("", 8.0), "b": Belonging("", 0.0)}
+
+
+def members_of(members: object) -> dict[str, Belonging]:
+    """What is read of a model's `members`, in a cluster of Loom, Mill and 1888 with the ids a, b and c."""
+    answer = {"entities": [{"name": "crafts", "members": members}]}
+    given = [("Loom", "a"), ("Mill", "b"), ("1888", "c")]
+    (found,) = proposed("c", 1, parse_summary(json.dumps(answer)), given)
+    assert found.name == "crafts"
+    return dict(found.members)
 
 
 def test_a_stored_summary_is_read_again() -> None:

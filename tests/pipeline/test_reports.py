@@ -141,6 +141,16 @@ def test_members_are_cut_where_a_sentence_ends() -> None:
     assert shown == "<member>\nOne sentence is short.\n</member>"
 
 
+def test_what_an_earlier_member_says_is_not_shown_again() -> None:
+    texts = ["Runa Vik: She sold the mill.", "mill: She sold the mill.", "Soll: It is a river."]
+    shown, count = joined_members(texts, 80, words)
+    assert (shown.count("sold the mill"), count) == (1, 2)
+    assert "\nmill" not in shown
+    shown, count = joined_members(texts, 80, words, numbered=True)
+    assert (shown.count("sold the mill"), count) == (1, 3)
+    assert "\n[2] mill\n" in shown
+
+
 async def test_an_estimate_needs_no_model() -> None:
     counting = CountingGate("some model", None, count_tokens=words)
     (report,) = await write_reports([GROUP], counting, prompt=PROMPT, max_tokens=20)

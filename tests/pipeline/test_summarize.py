@@ -9,7 +9,13 @@ import pytest
 import stratagraph as sg
 from stratagraph.pipeline import summarize
 from stratagraph.pipeline.headings import is_byline
-from stratagraph.pipeline.summarize import SentenceMemory, even_limit, extractive_summary, fitted
+from stratagraph.pipeline.summarize import (
+    SentenceMemory,
+    even_limit,
+    extractive_summary,
+    fitted,
+    told_once,
+)
 
 
 def words(text: str) -> int:
@@ -21,6 +27,28 @@ TEXTS = [
     "The lamp of the lighthouse burns oil. The keeper of the lighthouse is old. Cats sleep.",
     "The lighthouse keeper repaired the lamp. Bread was baked.",
 ]
+
+
+def test_a_statement_is_told_with_the_first_that_it_speaks_of() -> None:
+    sale, move = "Runa Vik sold the mill.", "[Runa Vik:] She moved to Soll."
+    texts = [
+        f"Runa Vik: {sale} {move}",
+        f"mill: {sale} It burned in 1912.",
+        f"Soll: {move}",
+        f"Runa Vik - mill: {sale}\nmill - Runa Vik: It was her father's.",
+        "Soll",
+        "a saw: It said: cut.",
+        "a knife: It cuts: cut.",
+    ]
+    assert told_once(texts) == [
+        texts[0],
+        "mill: It burned in 1912.",
+        "",
+        "mill - Runa Vik: It was her father's.",
+        *texts[4:],
+    ]
+    assert told_once(["One. Two.", "Two. Three."]) == ["One. Two.", "Three."]
+    assert told_once([]) == []
 
 
 def test_sentences_are_taken_word_for_word_and_in_order() -> None:

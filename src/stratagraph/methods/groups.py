@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Any, Generic, Protocol, TypeVar
@@ -30,7 +30,7 @@ from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined, stored_vectors
 from stratagraph.pipeline.reading import id_keys, read_lists
 from stratagraph.pipeline.reports import CommunityReport, carried
-from stratagraph.pipeline.summarize import Group, Summary
+from stratagraph.pipeline.summarize import Group, Summary, told_within
 from stratagraph.protocols import Corpus, Rows, Stored, Vectors
 from stratagraph.records import Built, Metadata, Node
 
@@ -168,18 +168,29 @@ class GroupBuilder(Generic[C_co]):
         return found
 
     async def read_and_written(
-        self, rows: Sequence[int], read: Callable[[Sequence[int]], list[NodeDraft]], write: Write
+        self,
+        rows: Sequence[int],
+        read: Callable[[Sequence[int]], list[NodeDraft]],
+        write: Write,
+        *,
+        short: int = 0,
     ) -> list[Node]:
         """The nodes of the groups at some rows; drafts are read while others are written."""
         reads = (partial(read, rows[start : start + _BATCH]) for start in range(0, len(rows), _BATCH))
-        return list(chain.from_iterable(await while_reading(reads, partial(self.nodes, write=write))))
+        written = partial(self.nodes, write=write, short=short)
+        return list(chain.from_iterable(await while_reading(reads, written)))
 
-    async def nodes(self, drafts: Sequence[NodeDraft], write: Write, stage: str = "") -> list[Node]:
+    async def nodes(
+        self, drafts: Sequence[NodeDraft], write: Write, stage: str = "", *, short: int = 0
+    ) -> list[Node]:
         """The nodes of drafts, in order. `write` makes texts that neither a draft nor the previous index has.
 
-        With a model, only texts that a model wrote are taken from the previous index. `stage` is the ledger's
+        With a model, only texts that a model wrote are taken from the previous index, and groups that say no
+        more than `short` tokens are not written: all that they say is their text. `stage` is the ledger's
         name for the writing; without it, the caller has opened a stage.
         """
+        if self.gate.has_llm and short:
+            drafts = [self._told(each, short) for each in drafts]
         open_ones = [each for each in drafts if not each.text]
         known = self.carry.nodes([each.id for each in open_ones])
         missing = [each for each in open_ones if each.id not in known]
@@ -199,6 +210,13 @@ class GroupBuilder(Generic[C_co]):
             text, extra = found.get(each.id, (each.text, {}))
             nodes.append(Node(each.id, each.kind, each.level, text, each.sources, {**extra, **each.extra}))
         return nodes
+
+    def _told(self, draft: NodeDraft, short: int) -> NodeDraft:
+        """A draft with all that its group says for a text, if these are `short` tokens at most."""
+        text = "" if draft.text else told_within(draft.texts, short, self.gate.count_tokens)
+        if not text:
+            return draft
+        return replace(draft, text=f"{draft.title}: {text}", extra={"title": draft.title, **draft.extra})
 
     def kept(self, before: Rows, fresh: Sequence[Node]) -> KeptNodes:
         """Nodes at the rows `before` of the previous index; where that is -1, the next of the fresh ones."""

@@ -26,6 +26,7 @@ from stratagraph.pipeline.summarize import (
     answered,
     bounded,
     first_words,
+    told_once,
     words_for,
 )
 from stratagraph.protocols import CountTokens
@@ -192,16 +193,19 @@ def joined_members(
 ) -> tuple[str, int]:
     """Texts as `<member>` elements, in order, until the tokens are spent, and how many there are.
 
-    A text takes at most a quarter of the tokens. It is cut where a sentence ends, and left out if not even
-    its first sentence fits; if no text is left, the first one is cut at a word. With `numbered`, each begins
-    with its number among all texts, from 1.
+    What an earlier text says is not repeated (`told_once`), and a text that says nothing else is left out. A
+    text takes at most a quarter of the tokens. It is cut where a sentence ends, and left out if not even its
+    first sentence fits; if no text is left, the first one is cut at a word. With `numbered`, each begins with
+    its number among all texts, from 1, and one that says nothing else is its name.
     """
     parts: list[str] = []
     left, most = max_tokens, max(1, max_tokens // 4)
-    for number, text in enumerate(texts, 1):
+    for number, (text, new) in enumerate(zip(texts, told_once(texts), strict=True), 1):
         if left < 1:
             break
-        shown = whole_sentences(text, min(left, most), count_tokens)
+        if numbered and not new:
+            new = text.partition(": ")[0]
+        shown = whole_sentences(new, min(left, most), count_tokens)
         if shown:
             parts.append(block("member", f"[{number}] {shown}" if numbered else shown))
             left -= count_tokens(parts[-1])

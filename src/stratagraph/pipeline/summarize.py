@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph._sentences import clip, whole_sentences
+from stratagraph._sentences import clip, sentences, whole_sentences
 from stratagraph.models.gate import CallItem, Gate, Prompt, Task
 from stratagraph.models.hashing import DIMENSION, HashingEmbedder
 from stratagraph.models.structured import plain_text
@@ -29,6 +30,7 @@ WORDS_EACH = 8
 """Words that a summary may take for each text that it is made of, if that is more than it may take anyway."""
 REPEAT = 0.75
 """Cosine similarity from which a sentence is held to repeat one that was chosen."""
+_BEFORE_ADDED = re.compile(r"\s+(?=\[[^\[\]\n]+:\] )")  # as `_sentences.with_added` begins a sentence
 _CANDIDATES = 400
 _LONG = 2000  # characters of a text of which no more than its share is split
 _REMEMBERED = 1 << 14  # texts, and sentences
@@ -117,6 +119,47 @@ def even_limit(costs: Sequence[int], total: int) -> int:
             return limit
         left -= cost
     return max(costs, default=0)
+
+
+def told_once(texts: Sequence[str]) -> list[str]:
+    """What each text of a node says that no earlier one said; empty if that is nothing.
+
+    An entity's text is a name and statements, "Ada: She sold the mill.", a relation's two names and
+    statements. In the short forms of extraction the statements are sentences of passages, and each stands
+    with all that it names: of a community's texts more than half is said before.
+    """
+    said: set[str] = set()
+    found = []
+    for text in texts:
+        parts = _labelled(text)
+        new = [(label, statement) for label, statement in parts if statement not in said]
+        said.update(statement for _, statement in parts)
+        label = parts[0][0] if new and not new[0][0] else ""
+        told = label + " ".join(own + statement for own, statement in new)
+        found.append(text if len(new) == len(parts) else told)
+    return found
+
+
+def told_within(texts: Sequence[str], tokens: int, count_tokens: CountTokens) -> str:
+    """All that some texts say, each statement once, on lines; empty if that is more than some tokens.
+
+    A model's summary of so little would not be shorter.
+    """
+    told = "\n".join(filter(None, told_once(texts)))
+    return told if count_tokens(told) <= tokens else ""
+
+
+def _labelled(text: str) -> list[tuple[str, str]]:
+    """The statements of a node's text, each with the label that stands before it, "Ada: ", or none."""
+    name = text.partition(": ")[0]
+    labels = [f"{name}: ", f"{' - '.join(reversed(name.split(' - ')))}: "]  # of a relation's other direction
+    found = []
+    for line in text.splitlines():
+        for start, end in sentences(line):
+            label = next((each for each in labels if line.startswith(each, start, end)), "")
+            first, *rest = _BEFORE_ADDED.split(line[start + len(label) : end])
+            found += [(label, first), *(("", statement) for statement in rest)]
+    return found
 
 
 async def summarize(

@@ -95,7 +95,8 @@ async def write_communities(builder: Builder, level: Level, partition: Partition
         context_tokens=config.context_tokens,
     )
     made: list[int] = np.flatnonzero(before < 0).tolist()
-    fresh = await builder.read_and_written(made, drafts, write)
+    short = config.summary_tokens if config.report_form == "short" else 0
+    fresh = await builder.read_and_written(made, drafts, write, short=short)
     several = [members[row].tolist() for row in made if row < partition.joined]
     embedded = await group_vectors(
         fresh[: len(several)], several, level.vectors, stage="embed reports", carry=builder.carry

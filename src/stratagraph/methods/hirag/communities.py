@@ -383,7 +383,9 @@ class CommunityWriter:
             form=config.report_form,
             context_tokens=config.context_tokens,
         )
-        nodes = await self._builder.nodes(drafts, write, f"report communities, level {level}")
+        short = config.report_tokens if config.report_form == "short" else 0
+        stage = f"report communities, level {level}"
+        nodes = await self._builder.nodes(drafts, write, stage, short=short)
         made = [groups[place].tolist() for place in np.flatnonzero(known < 0).tolist()]
         vectors = self._entities.vectors
         self._vectors.append(await group_vectors(nodes, made, vectors, stage="embed reports", carry=carry))

@@ -178,7 +178,7 @@ class _LayerSummarizer:
                 name = self._central_name(rows)
                 made[place] = [Summary(cluster, self._level, name, "", answer.text, answer.by)]
             else:
-                members = {entities.name(row): entities.node(row).id for row in reversed(rows)}
+                members = [(entities.name(row), entities.node(row).id) for row in rows]
                 made[place] = proposed(cluster, self._level, answer, members)
         return made
 

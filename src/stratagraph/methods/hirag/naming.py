@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from stratagraph.errors import ParseFailed
 from stratagraph.methods.hirag.config import META_TYPES
 from stratagraph.models.gate import Task
-from stratagraph.models.structured import json_as, readable
+from stratagraph.models.structured import json_as
 from stratagraph.pipeline.checks import damage
+from stratagraph.pipeline.extraction.parsing import flat
 from stratagraph.pipeline.names.index import canonical, words
 from stratagraph.pipeline.names.spelling import telling
 from stratagraph.pipeline.prompts import load_prompt
@@ -29,25 +30,16 @@ LONGEST_NAME = 200
 MOST_ENTITIES = 4
 """Summary entities of one cluster at most: one for each part that the model sees in it."""
 MOST_TYPES = 12
-_MEMBER_NAME = re.compile(r"^<member(?:-\w+)?>\n([^:\n]+)", re.MULTILINE)
-REASON_WORDS = 10
-"""Words of the reason of one member's relation, for estimates."""
-RELATION_TOKENS = 30
-"""Output tokens of one member's relation, for estimates."""
+RELATION_TOKENS = 3
+"""Output tokens of one member, for estimates."""
 _LONGEST_REASON = 400
+_NUMBER_OF_MEMBER = re.compile(r"^\[(\d+)\]", re.MULTILINE)
+_STRENGTH = re.compile(r"(\d+(?:\.\d+)?)(?:/10)?\Z")
 COMMON = 0.5
 """Share of the members whose names must end with one word for that word to name the cluster."""
 _JOINED = re.compile(r", | and ")
 NAMED = 3
 """Members that name a cluster if their names have no word in common."""
-
-
-class _Member(BaseModel):
-    model_config = ConfigDict(str_strip_whitespace=True)
-
-    name: str = Field(description="Name of an entity of the group, as it is written")
-    reason: str = Field(default="", description="Why the summary entity stands for it, in a short sentence")
-    strength: float = Field(default=0.0, description="How closely it belongs there, 1 to 10")
 
 
 class _Entity(BaseModel):
@@ -56,13 +48,21 @@ class _Entity(BaseModel):
     name: str
     type: str = ""
     description: str = Field(default="", description="What the group has in common, then its members")
-    members: list[_Member] = Field(default_factory=list)
+    members: list[str] = Field(default_factory=list, description="A strength, and members' numbers: 9|1|4")
 
-    @field_validator("members", mode="wrap")
+    @field_validator("members", mode="before")
     @classmethod
-    def _readable(cls, given: Any, read: ValidatorFunctionWrapHandler) -> Any:
-        """Drops relations that cannot be read, so that they do not cost the summary."""
-        return readable(given, read, least=0)
+    def _entries(cls, given: Any) -> Any:
+        """Each entry as one text, however a model divides it; what has no text is dropped."""
+        found = []
+        for each in given if isinstance(given, list) else [given]:
+            if isinstance(each, dict):
+                each = [
+                    each.get("strength", ""),
+                    *(value for key, value in each.items() if key != "strength"),
+                ]
+            found.append("|".join(str(part) for part in flat(each) if isinstance(part, str | int | float)))
+        return list(filter(None, found))
 
 
 class SummarySchema(BaseModel):
@@ -86,7 +86,10 @@ class MetaTypesSchema(BaseModel):
 
 
 class Belonging(NamedTuple):
-    """Why and how closely a member belongs to its summary entity: strength 0.1 to 10, or 0 if unknown."""
+    """Why and how closely a member belongs to its summary entity.
+
+    There is no reason if the description tells it. The strength is from 0.1 to 10, or 0 if unknown.
+    """
 
     reason: str
     strength: float
@@ -168,36 +171,51 @@ META_TASK = Task(
 
 
 def _placeholder(values: Mapping[str, str]) -> SummarySchema:
-    """The answer that an estimate assumes: a name, the members' words, and a reason for each member."""
+    """The answer that an estimate assumes: a name, the members' words, and the number of each member."""
     words_in = values["entities"].replace("<member>", " ").replace("</member>", " ").split()
     described = " ".join(words_in[: int(values["words"])]) or "summary"
     named = " ".join(words_in[:6])[:LONGEST_NAME] or "group"
-    members = [
-        _Member(name=each, reason=" ".join(words_in[:REASON_WORDS]), strength=5.0)
-        for each in _MEMBER_NAME.findall(values["entities"])
-    ]
+    members = ["|".join(("5", *_NUMBER_OF_MEMBER.findall(values["entities"])))]
     return SummarySchema(
         entities=[_Entity(name=named, type="concept", description=described, members=members)]
     )
 
 
-def proposed(cluster: str, level: int, answer: SummarySchema, ids: Mapping[str, str]) -> list[Summary]:
-    """The summary entities of a model's answer about a cluster; `ids` are its members' ids by name."""
-    known = {canonical(name): identity for name, identity in ids.items()}
+def proposed(
+    cluster: str, level: int, answer: SummarySchema, members: Sequence[tuple[str, str]]
+) -> list[Summary]:
+    """The summary entities of a model's answer about a cluster.
+
+    `members` are the names and ids of its members, in the order of their numbers.
+    """
     return [
-        Summary(cluster, level, each.name, each.type, each.description, MODEL, _belongings(each, known))
+        Summary(cluster, level, each.name, each.type, each.description, MODEL, _belongings(each, members))
         for each in answer.entities
     ]
 
 
-def _belongings(entity: _Entity, ids: Mapping[str, str]) -> dict[str, Belonging]:
-    """The relations of an answer with members of the cluster; the first of several with one member."""
+def _belongings(entity: _Entity, members: Sequence[tuple[str, str]]) -> dict[str, Belonging]:
+    """The relations of an answer with members of the cluster; the first of several with one member.
+
+    An entry has a strength, then numbers of members, or their names, and perhaps the reason.
+    """
+    named = {canonical(name): identity for name, identity in reversed(members)}
+    numbered = {str(number): identity for number, (_, identity) in enumerate(members, 1)}
     found: dict[str, Belonging] = {}
-    for each in entity.members:
-        identity = ids.get(canonical(each.name))
-        strength = min(each.strength, 10.0) if each.strength > 0 else 0.0
-        if identity is not None:
-            found.setdefault(identity, Belonging(each.reason[:_LONGEST_REASON], strength))
+    for entry in entity.members:
+        head, *parts = (part.strip() for part in entry.split("|"))
+        given = _STRENGTH.match(head) if parts else None
+        strength = min(float(given[1]), 10.0) if given else 0.0
+        identities: list[str] = []
+        reason = ""
+        for part in parts if given else (head, *parts):
+            identity = numbered.get(part.strip("[]")) or named.get(canonical(part))
+            if identity is not None:
+                identities.append(identity)
+            elif any(map(str.isalpha, part)):
+                reason = part[:_LONGEST_REASON]
+        for identity in identities:
+            found.setdefault(identity, Belonging(reason, strength))
     return found
 
 
@@ -205,7 +223,7 @@ def prompt_values(
     texts: Sequence[str], types: Sequence[str], tokens: int, count_tokens: CountTokens
 ) -> dict[str, str]:
     """The values of the prompt for a cluster's members."""
-    members, shown = joined_members(texts, MEMBER_TOKENS, count_tokens)
+    members, shown = joined_members(texts, MEMBER_TOKENS, count_tokens, numbered=True)
     return {
         "entities": members,
         "types": ", ".join(types),

@@ -78,7 +78,8 @@ async def build(builder: Builder) -> Built:
     changed = [rows[place].tolist() for place in np.flatnonzero(before < 0).tolist()]
     drafts = await asyncio.to_thread(draft_attributes, inputs, changed)
     write = partial(write_attributes, builder=builder)
-    attributes = builder.kept(before, await builder.nodes(drafts, write, ATTRIBUTES))
+    short = builder.config.attribute_tokens
+    attributes = builder.kept(before, await builder.nodes(drafts, write, ATTRIBUTES, short=short))
 
     with gate.stage("communities"):
         keys = _community_keys(inputs, important.rows, previous)

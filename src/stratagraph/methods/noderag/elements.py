@@ -21,6 +21,8 @@ from stratagraph.pipeline.summarize import (
     bounded,
     first_words,
     fitted,
+    told_once,
+    told_within,
     words_for,
 )
 from stratagraph.records import Node, content_id
@@ -61,6 +63,8 @@ class Element(NamedTuple):
 
 
 class _Insight(NamedTuple):
+    """A title and a text; `by` is empty if nobody had to write it."""
+
     title: str
     text: str
     by: str
@@ -70,6 +74,10 @@ async def write_elements(found: Sequence[Community], builder: Builder) -> list[E
     """The high-level elements of each community: those taken over, or written now."""
     gate, config = builder.gate, builder.config
     insights = _known_insights(found, builder.carry, config)
+    if gate.has_llm:
+        for each in found:
+            if text := told_within(each.texts, config.element_tokens, gate.count_tokens):
+                insights.setdefault(each.digest, [_Insight(", ".join(each.names), text, "")])
     missing = [each for each in found if each.digest not in insights]
     with gate.stage(STAGE, len(missing)):
         items = (_item(each, builder) for each in missing)
@@ -88,9 +96,9 @@ def _known_insights(
     nodes = carry.nodes([identity for own in ids.values() for identity in own])
     return {
         digest: [
-            _Insight(nodes[identity].extra["title"], nodes[identity].text, nodes[identity].extra["by"])
-            for identity in own
-            if identity in nodes
+            _Insight(node.extra["title"], node.text, node.extra.get("by", ""))
+            for node in map(nodes.get, own)
+            if node is not None
         ]
         for digest, own in ids.items()
         if own[0] in nodes
@@ -114,8 +122,8 @@ def _placeholder(values: Mapping[str, str]) -> ElementsSchema:
 
 
 def _item(each: Community, builder: Builder) -> CallItem:
-    config = builder.config
-    shown = fitted(each.texts, config.context_tokens, builder.gate.count_tokens)
+    config, texts = builder.config, list(filter(None, told_once(each.texts)))
+    shown = fitted(texts, config.context_tokens, builder.gate.count_tokens)
     values = {
         "passages": "\n".join(f"- {text}" for text in shown),
         "names": ", ".join(each.names),
@@ -146,7 +154,8 @@ def _insights(
 def _elements(each: Community, insights: Sequence[_Insight]) -> Iterator[Element]:
     for number, insight in enumerate(insights):
         identity = _id(each.digest, number)
-        extra = {"by": insight.by, "title": insight.title, "members": list(each.members)}
+        told = {"title": insight.title} | ({"by": insight.by} if insight.by else {})
+        extra = {**told, "members": list(each.members)}
         node = Node(identity, "element", 1, insight.text, each.sources, extra)
         title = Node(
             content_id("noderag", "overview", identity, insight.title),
@@ -154,7 +163,7 @@ def _elements(each: Community, insights: Sequence[_Insight]) -> Iterator[Element
             1,
             insight.title or insight.text[:LONGEST_TITLE],
             each.sources,
-            {"by": insight.by, "title": insight.title, "members": [identity]},
+            {**told, "members": [identity]},
         )
         yield Element(node, title, each)
 
