@@ -133,7 +133,7 @@ def test_a_model_that_names_no_summary_entity(names):
     model._summaries = lambda prompt: [f"group {hash_of(prompt)}"]
     assert index.insert(documents(30)).failures == ()
     _, own, _ = stored(index)
-    assert all(node.extra["by"] == "model" for node in own)
+    assert all(node.extra.get("by", "model") == "model" for node in own)
 
 
 def test_meta_types_are_chosen_once_or_given():
