@@ -17,11 +17,11 @@ from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import assert_sound
 from stratagraph.testing.opened import snapshot_of
 
-SMALL = {"cluster_size": 3, "max_cluster": 5, "max_community": 6}
+SMALL = {"report_tokens": 10, "cluster_size": 3, "max_cluster": 5, "max_community": 6}
 
 
 def build(docs: Any, config: dict[str, Any] | None = None, **kwargs: Any) -> sg.Index:
-    settings = {"hirag": config} if config else None
+    settings = {"extraction": {"form": "full"}} | ({"hirag": config} if config else {})
     kwargs.setdefault("embedder", FakeEmbedder())
     return sg.build_index(docs, method="hirag", config=settings, progress=False, **kwargs)
 

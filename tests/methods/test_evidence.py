@@ -283,7 +283,7 @@ def test_long_descriptions_are_condensed_by_the_model_where_a_method_uses_them(
     method: str, names: int
 ) -> None:
     model = Scripted()
-    index = built(method, told_often(40), model)
+    index = built(method, told_often(40), model, extraction={"form": "full"})
     prompts = model.prompts["describe"]
     assert sum("<name>\nAmberbell - Narrow\n</name>" in prompt for prompt in prompts) == 1
     assert sum("<name>\nAmberbell\n</name>" in prompt for prompt in prompts) == names

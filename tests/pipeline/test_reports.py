@@ -9,12 +9,10 @@ from stratagraph.models.estimate import CountingGate
 from stratagraph.models.gate import ModelGate, Prompt
 from stratagraph.pipeline.reports import (
     CommunityReport,
-    carried,
     joined_members,
     write_reports,
 )
 from stratagraph.pipeline.summarize import EXTRACTIVE, FAILED, MODEL, Group, extractive_summary
-from stratagraph.records import Node
 from stratagraph.testing import ScriptedChatModel
 
 PROMPT = Prompt("test/report", "At most {{words}} words of JSON about\n{{members}}")
@@ -87,7 +85,6 @@ async def test_findings_name_the_members_that_state_them() -> None:
         {"text": "Ada brought oil.", "members": ["ada", "lamp"]},
         {"text": "The lamp burns oil.", "members": ["ada", "lamp"]},
     ]
-    assert carried(Node("id", "community", 1, report.text, (0,), report.extra)) == report.extra
     assert "[1] Ada brought oil to the lamp" in model.prompts[0]
 
 
@@ -106,12 +103,6 @@ async def test_without_a_model_sentences_are_taken() -> None:
     assert report.summary == extractive_summary(GROUP.texts, 20, words)
     assert report.by == EXTRACTIVE
     assert set(report.summary.splitlines()) <= set(GROUP.texts)
-
-
-async def test_a_report_of_an_older_version_is_taken_over_without_its_rating() -> None:
-    (report,) = await reports(answer())
-    extra = {**report.extra, "rating": 7.5, "reason": "new"}
-    assert carried(Node("id", "community", 1, report.text, (0, 1, 2), extra)) == report.extra
 
 
 async def test_reports_come_in_order() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any, Generic, Protocol, TypeVar
@@ -29,7 +29,7 @@ from stratagraph.pipeline.checks import Checks
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined, stored_vectors
 from stratagraph.pipeline.reading import id_keys, read_lists
-from stratagraph.pipeline.reports import CommunityReport, carried
+from stratagraph.pipeline.reports import CommunityReport
 from stratagraph.pipeline.summarize import Group, Summary, told_within
 from stratagraph.protocols import Corpus, Rows, Stored, Vectors
 from stratagraph.records import Built, Metadata, Node
@@ -189,11 +189,15 @@ class GroupBuilder(Generic[C_co]):
         more than `short` tokens are not written: all that they say is their text. `stage` is the ledger's
         name for the writing; without it, the caller has opened a stage.
         """
-        if self.gate.has_llm and short:
-            drafts = [self._told(each, short) for each in drafts]
         open_ones = [each for each in drafts if not each.text]
         known = self.carry.nodes([each.id for each in open_ones])
         missing = [each for each in open_ones if each.id not in known]
+        found: dict[str, tuple[str, Metadata]] = {node.id: (node.text, node.extra) for node in known.values()}
+        if self.gate.has_llm and short:
+            for each in missing:
+                if told := told_within(each.texts, short, self.gate.count_tokens):
+                    found[each.id] = f"{each.title}: {told}", {"title": each.title}
+            missing = [each for each in missing if each.id not in found]
         lists = [each.sources if self.gate.has_llm else () for each in missing]  # of what a model is asked
         groups = [
             Group(each.title, each.texts, ids, each.about, each.ranked)
@@ -201,22 +205,12 @@ class GroupBuilder(Generic[C_co]):
         ]
         with self.gate.stage(stage, len(missing)) if stage and missing else nullcontext():
             texts = await write(groups) if groups else []
-        found: dict[str, tuple[str, Metadata]] = {
-            node.id: (node.text, carried(node)) for node in known.values()
-        }
         found |= {each.id: (text.text, text.extra) for each, text in zip(missing, texts, strict=True)}
         nodes = []
         for each in drafts:
             text, extra = found.get(each.id, (each.text, {}))
-            nodes.append(Node(each.id, each.kind, each.level, text, each.sources, {**extra, **each.extra}))
+            nodes.append(Node(each.id, each.kind, each.level, text, each.sources, {**each.extra, **extra}))
         return nodes
-
-    def _told(self, draft: NodeDraft, short: int) -> NodeDraft:
-        """A draft with all that its group says for a text, if these are `short` tokens at most."""
-        text = "" if draft.text else told_within(draft.texts, short, self.gate.count_tokens)
-        if not text:
-            return draft
-        return replace(draft, text=f"{draft.title}: {text}", extra={"title": draft.title, **draft.extra})
 
     def kept(self, before: Rows, fresh: Sequence[Node]) -> KeptNodes:
         """Nodes at the rows `before` of the previous index; where that is -1, the next of the fresh ones."""

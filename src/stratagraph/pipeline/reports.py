@@ -30,7 +30,6 @@ from stratagraph.pipeline.summarize import (
     words_for,
 )
 from stratagraph.protocols import CountTokens
-from stratagraph.records import Node
 
 ReportForm = Literal["short", "findings"]
 """`short`: a title and a summary. `findings`: also five to ten findings with the members that state them."""
@@ -102,11 +101,6 @@ class CommunityReport:
         if self.findings:
             found["findings"] = [{"text": text, "members": list(ids)} for text, ids in self.findings]
         return found
-
-
-def carried(node: Node) -> dict[str, Any]:
-    """What a node keeps of its report, or of any other text, when it is taken over."""
-    return {key: node.extra[key] for key in ("title", "by", "findings") if key in node.extra}
 
 
 async def write_reports(
