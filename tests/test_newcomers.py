@@ -218,3 +218,28 @@ def test_llama_index_k_that_is_no_number(index: sg.Index, value: Any) -> None:
     adapters = pytest.importorskip("llama_index_stratagraph")
     with pytest.raises(TypeError, match="similarity_top_k must be a whole number"):
         adapters.LSHTreeIndex(core=index).as_retriever(similarity_top_k=value)
+
+
+def test_a_report_of_an_update_is_a_few_lines_without_zeros() -> None:
+    with build() as index:
+        report = index.insert(["Tomas Quill <b>kept</b> the lamp."])
+    lines = repr(report).splitlines()
+    assert lines[0] == "BuildReport of insert, generation 2"
+    assert "  documents: 3 in 3 chunks" in lines
+    assert "  changes: 1 added" in lines
+    assert len(lines) <= 6
+    assert "0" not in repr(report.stages["extract"]).replace("seconds=0", "")
+    assert report._repr_html_().count("<tr>") == len(lines) - 1
+
+
+def test_an_open_index_after_asyncio_run_leaves_nothing_to_say_at_exit() -> None:
+    script = (
+        "import asyncio, stratagraph as sg\n"
+        "async def main():\n"
+        "    index = await sg.abuild_index(['Ada met Bo.'], embedder='hashing', progress=False)\n"
+        "    await index.aretrieve('Who met Bo?')\n"
+        "    return index\n"
+        "index = asyncio.run(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

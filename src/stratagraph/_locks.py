@@ -29,20 +29,20 @@ class cached_property(functools.cached_property[T]):  # noqa: N801  # as the one
 
 
 _locks: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
-_remakers: set[weakref.WeakMethod[Callable[[], None]]] = set()
+_remade: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+"""Objects with something to make anew in a forked child, and the names of the methods that do so."""
 
 
 def after_fork(remake: Callable[[], None]) -> None:
     """Call a method in forked children for as long as its object lives, to make threads and counters anew."""
-    _remakers.add(weakref.WeakMethod(remake, _remakers.discard))
+    _remade[remake.__self__] = remake.__name__  # type: ignore[attr-defined]  # a bound method
 
 
 def _remake() -> None:
     for lock in list(_locks):
         lock._at_fork_reinit()  # type: ignore[attr-defined]  # as the standard library does
-    for reference in list(_remakers):
-        if (remake := reference()) is not None:
-            remake()
+    for owner, method in list(_remade.items()):
+        getattr(owner, method)()
 
 
 if hasattr(os, "register_at_fork"):

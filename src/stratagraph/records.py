@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from html import escape
 from typing import Any, overload
 
 import numpy as np
@@ -558,6 +559,10 @@ class Usage:
     def __sub__(self, other: Usage) -> Usage:
         return Usage(*[getattr(self, name) - getattr(other, name) for name in self.__slots__])
 
+    def __repr__(self) -> str:
+        counts = [f"{name}={count:,}" for name in self.__slots__ if (count := round(getattr(self, name), 2))]
+        return f"Usage({', '.join(counts)})"
+
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
@@ -588,3 +593,37 @@ class BuildReport:
     def usage(self) -> Usage:
         """The sum over all stages."""
         return sum(self.stages.values(), Usage())
+
+    def _counts(self) -> dict[str, str]:
+        """What is worth a line, by its name."""
+        changes = {
+            name: len(getattr(self, name))
+            for name in ("added", "updated", "deleted", "unchanged", "skipped", "failures")
+        }
+        used = self.usage
+        cost = "unknown" if self.cost is None else f"{self.cost:,.4f}".rstrip("0").rstrip(".")
+        calls = f"{used.calls:,} ({used.input_tokens:,} tokens in, {used.output_tokens:,} out; cost {cost})"
+        lines = {
+            "documents": f"{self.documents:,} in {self.chunks:,} chunks",
+            "nodes": ", ".join(f"{kind} {count:,}" for kind, count in self.nodes.items() if count),
+            "changes": ", ".join(f"{count:,} {name}" for name, count in changes.items() if count),
+            "model calls": calls if used.calls else "",
+            "cached calls": f"{used.cached_calls:,}" if used.cached_calls else "",
+            "seconds": f"{used.seconds:,.1f}",
+            "notes": "; ".join(f"{count:,} {note}" for note, count in self.notes.items() if count),
+            "first failure": f"{self.failures[0].stage}: {self.failures[0].reason}" if self.failures else "",
+        }
+        return {name: text for name, text in lines.items() if text}
+
+    def __repr__(self) -> str:
+        lines = "".join(f"\n  {name}: {text}" for name, text in self._counts().items())
+        return f"BuildReport of {self.operation}, generation {self.generation}{lines}"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{name}</th><td style='text-align:left'>{escape(text)}</td></tr>"
+            for name, text in self._counts().items()
+        )
+        return (
+            f"<table><caption>{escape(self.operation)}, generation {self.generation}</caption>{rows}</table>"
+        )
