@@ -1,4 +1,4 @@
-"""The one recipe behind build, rebuild, insert, delete, add_method, regroup and estimate.
+"""The one recipe behind build, rebuild, insert, delete, add_method, regroup, reembed and estimate.
 
 Read documents, assemble the corpus, embed, extract, merge the graph, build each method, publish. An estimate
 is the same recipe with a counting gate and without the last step. What a change means is decided under the
@@ -46,7 +46,7 @@ from stratagraph.methods.groups import GroupBuilder
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.log import logger
 from stratagraph.pipeline.before import Before
-from stratagraph.pipeline.carryover import Kept
+from stratagraph.pipeline.carryover import Kept, TextsOnly
 from stratagraph.pipeline.extraction.stage import NAME as EXTRACTION
 from stratagraph.pipeline.extraction.stage import Given, extract_corpus
 from stratagraph.pipeline.graph import NAME as GRAPH
@@ -66,6 +66,9 @@ REBUILD = "rebuild"
 TAKING = ("build", REBUILD, "insert", "estimate")  # operations that take documents
 REGROUP = "regroup"
 RESTORE = "restore vectors"
+REEMBED = "reembed"
+EMBEDDING = (RESTORE, REEMBED)  # operations that embed everything again, and keep extractions and texts
+SAME_EMBEDDER = "nothing done: the vectors are of this embedder already"
 NO_VECTOR = "texts without a vector, not found by similarity"
 NOT_ASKED = "passages, too few for a summary; the model was not asked"
 _EMBED_ROWS = 1024
@@ -187,7 +190,7 @@ async def update(target: Target, change: Change) -> BuildReport:
     writer = target.folder.writer(
         change.operation,
         compact=change.operation == REGROUP,
-        restore=change.operation == RESTORE,
+        restore=change.operation in EMBEDDING,
         anew=change.operation == REBUILD,
     )
     async with entered(writer) as staging:
@@ -216,9 +219,9 @@ class _Update:
         self._pooled = Pooled() if self._gate.offers_spans and has_units else None
 
     @property
-    def _restores(self) -> bool:
-        """Whether all vectors are embedded again because the vector store lost them."""
-        return self._change.operation == RESTORE
+    def _embeds_all(self) -> bool:
+        """Whether everything is embedded again, by another embedder or because a vector store lost it."""
+        return self._change.operation in EMBEDDING
 
     def _planned(self) -> tuple[tuple[str, ...], Config]:
         """The methods and settings of the next generation."""
@@ -229,15 +232,17 @@ class _Update:
         if change.operation == "build":
             require_same_settings(self._target.models, before.manifest, before.path, change)
             return continued(before.manifest, change)
-        self._target.models.check_embedder(before.manifest, before.path)
+        if change.operation != REEMBED:
+            self._target.models.check_embedder(before.manifest, before.path)
         present = before.manifest.methods
-        if change.operation == RESTORE and before.manifest.spent and not self._gate.has_llm:
-            raise VectorStoreError(
-                f"the vectors are lost, and making them again needs the model that wrote the summaries "
-                f"({', '.join(before.manifest.spent)}): open the index with llm=...; its answers are "
-                "taken from the folder's cache"
+        if change.operation in EMBEDDING and present and before.manifest.spent and not self._gate.has_llm:
+            kind = VectorStoreError if change.operation == RESTORE else SettingsConflict
+            raise kind(
+                f"{change.operation}: a model wrote the summaries ({', '.join(before.manifest.spent)}), and "
+                "those of groups that change are written again: open the index with llm=...; summaries of "
+                "other groups stay"
             )
-        if change.operation in (REGROUP, RESTORE):
+        if change.operation in (REGROUP, *EMBEDDING):
             return tuple(present), recorded
         added = {name: change.config.method(name) for name in change.methods}
         config = replace(recorded, methods={**recorded.methods, **added}) if added else recorded
@@ -251,6 +256,8 @@ class _Update:
         self._removed = (*self._known_ids(), *self._intake.emptied, *left)
         if self._before is not None:
             if self._nothing_to_do(self._before):
+                if self._change.operation == REEMBED:
+                    self._notes[SAME_EMBEDDER] = 1
                 return self._report(self._before, self._before.manifest.generation)
             with self._booked("check"):
                 await in_thread(check_all, self._before)
@@ -316,13 +323,15 @@ class _Update:
                 before = settings_of(self._before.manifest, self._change.config).method(name)
             regroup = self._change.operation == REGROUP and name in self._change.methods
             config, sources = self._config.method(name), (self._staging, self._graph(), self._gate)
-            builder = GroupBuilder(*sources, config, previous, before, regroup=regroup)
+            texts = previous if isinstance(previous, TextsOnly) else None
+            known = None if texts is not None else previous
+            builder = GroupBuilder(*sources, config, known, before, regroup=regroup, texts=texts)
             built = await get_method(name).build(builder)
         await self._put(name, built)
 
     def _graph(self) -> Graph:
         stored, previous = self._staging.part(GRAPH), self._previous(GRAPH)
-        if self._seen is None and previous is not None:
+        if self._seen is None and previous is not None and not self._embeds_all:
             now, before = self._staging.known_rows()
             chunks = np.full(self._staging.size, -1, np.int64)
             chunks[now] = before
@@ -385,6 +394,8 @@ class _Update:
 
     def _nothing_to_do(self, before: Snapshot) -> bool:
         moves = self._target.folder.table is not None and not before.manifest.vectors  # into a vector store
+        if self._change.operation == REEMBED:
+            return self._target.models.has_embedder_of(before.manifest)
         if self._change.operation in (REGROUP, RESTORE) or moves:
             return False
         same_corpus = not (self._removed or self._intake.added or self._intake.updated)
@@ -411,7 +422,7 @@ class _Update:
         fresh[staging.known_rows()[0]] = False
         rows = np.flatnonzero(fresh)
         vectors = None
-        if self._restores:
+        if self._embeds_all:
             rows = np.arange(staging.size)
         elif self._before is not None:
             with self._booked("assemble"):
@@ -427,7 +438,7 @@ class _Update:
                     embedded = await self._pooled.embed("embed chunks", self._gate, texts, nodes)
                 if vectors is None:
                     vectors = await in_thread(
-                        staging.create_vectors, embedded.shape[1], copy_known=not self._restores
+                        staging.create_vectors, embedded.shape[1], copy_known=not self._embeds_all
                     )
                 vectors[batch] = embedded
 
@@ -466,12 +477,14 @@ class _Update:
         await self._put(GRAPH, graph)
 
     def _previous(self, name: str) -> Stored | None:
-        before = None if self._restores and name != EXTRACTION else self._before
-        return before.part(name) if before is not None and name in before.manifest.parts else None
+        if self._before is None or name not in self._before.manifest.parts:
+            return None
+        part = self._before.part(name)
+        return TextsOnly(part) if self._embeds_all and name != EXTRACTION else part
 
     def _kept(self) -> Kept | None:
         """The chunks that the previous generation has too."""
-        if self._before is None or self._restores:
+        if self._before is None or self._embeds_all:
             return None
         now, before = self._staging.known_rows()
         gone = _Gone(self._before, before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,16 @@ class Models:
         self._lock = Lock()
         self._tokenizer = None if recorded is None else recorded.tokenizer
 
+    def with_embedder(self, embedder: Any) -> Models:
+        """The same models with another embedder."""
+        other = copy(self)
+        other._chosen, other.embedder, other.recent_vectors = (
+            True,
+            as_embedder(embedder, None),
+            RecentVectors(),
+        )
+        return other
+
     def prefer_tokenizer(self, name: str | None) -> None:
         """Count tokens with this tokenizer, unless the index already has one."""
         if self._tokenizer is None:
@@ -172,9 +183,8 @@ class Models:
             how = "embedder=..., or none if it is local" if self._chosen else "embedder=..."
             raise EmbedderMismatch(
                 f"index {str(path)!r} was built with {recorded.embedder!r} ({recorded.dimension} "
-                f"dimensions); {which} is {given!r}. Open it with the first ({how}), or build a new index "
-                "with the second (model calls come from the cache if you share it; only embeddings are "
-                "computed again)"
+                f"dimensions); {which} is {given!r}. Open it with the first ({how}); then "
+                "index.reembed(the second) computes the vectors again, and no extraction is asked again"
             )
 
     def gate(

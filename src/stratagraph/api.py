@@ -368,8 +368,8 @@ async def aopen_index(
         reopen = functools.partial(
             open_index,
             path if folder.url else folder.path,
-            llm,
-            embedder,
+            llm=llm,
+            embedder=embedder,
             limits=limits,
             check=check,
             partial=partial,

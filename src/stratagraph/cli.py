@@ -1,4 +1,4 @@
-"""The command line: `stratagraph demo | estimate | build | insert | delete | regroup | query | stats | ...`.
+"""The command line: `stratagraph demo | estimate | build | insert | delete | query | stats | ...`.
 
 Every command has `--json`. An error is one line on standard error and exit code 1 (2 for wrong usage, 3 if
 files were skipped or rows of an evaluation failed); `--debug` shows the traceback.
@@ -36,7 +36,7 @@ from stratagraph._cli.options import (
 )
 from stratagraph._cli.output import Output, command
 from stratagraph._cli.serving import mcp, serve
-from stratagraph._cli.updating import delete, insert, regroup, show_report, sync
+from stratagraph._cli.updating import delete, insert, reembed, regroup, show_report, sync
 from stratagraph.config import as_config
 from stratagraph.errors import SettingsConflict
 from stratagraph.methods import NAMES as METHODS
@@ -83,7 +83,7 @@ def main() -> None:
     """
 
 
-for each in (batch, export, serve, mcp, insert, sync, delete, regroup):
+for each in (batch, export, serve, mcp, insert, sync, delete, regroup, reembed):
     main.add_command(each)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from stratagraph import viz
 from stratagraph._asking import DEFAULT_K, AnswerArguments, Asking, OnRetrieved, SearchArguments, positive
 from stratagraph._browsing import MOST, TABLES, PageRequest
-from stratagraph._build import RESTORE, Change, settings_of
+from stratagraph._build import REEMBED, RESTORE, Change, settings_of
 from stratagraph._documents import Documents, file_of, matching
 from stratagraph._gates import Folder, Models, RecentVectors
 from stratagraph._inspection import inspected
@@ -88,7 +88,7 @@ class Index:
     """
 
     def __init__(
-        self, folder: Folder, models: Models, config: Config, reopen: Callable[[], Index] | None = None
+        self, folder: Folder, models: Models, config: Config, reopen: Callable[..., Index] | None = None
     ) -> None:
         self._folder = folder
         self._models = models
@@ -297,6 +297,51 @@ class Index:
 
     regroup = blocking(aregroup)
 
+    async def areembed(self, embedder: Any) -> BuildReport:
+        """Compute all vectors again by another embedder. No extraction is asked again.
+
+        Communities and clusters are those of a new build with this embedder. Groups that stay the same keep
+        their summaries; those of other groups cost model calls, which `estimate_reembed` counts.
+
+        Parameters
+        ----------
+        embedder
+            As for `build_index`. Vectors may have another dimension. The index's own embedder is not called.
+
+        Raises
+        ------
+        SettingsConflict
+            If a model wrote the summaries of the index, and it was opened without one.
+        ValueError
+            If the index consists of shards.
+        """
+        models = self._with_embedder(embedder)
+        report = await self._update(Change(REEMBED, config=self._config), models)
+        self._models = models
+        if self._reopen is not None:
+            self._reopen = partial(self._reopen, embedder=embedder)
+        return report
+
+    reembed = blocking(areembed)
+
+    async def aestimate_reembed(self, embedder: Any, prices: Prices | None = None) -> Estimate:
+        """Estimate the cost of `reembed` without a model call or an embedding.
+
+        The new groups are not known before the texts are embedded: it counts those that hashed vectors make.
+        """
+        models = self._with_embedder(embedder)
+        return await estimated(self._folder, models, Change(REEMBED, config=self._config), prices)
+
+    estimate_reembed = blocking(aestimate_reembed)
+
+    def _with_embedder(self, embedder: Any) -> Models:
+        if not isinstance(self._folder, IndexFolder):
+            raise ValueError(
+                "reembed is for one index, and this one consists of shards: build shards with the other "
+                "embedder in another folder, with extraction=dict(index.extractions())"
+            )
+        return self._models.with_embedder(embedder)
+
     async def aestimate(
         self, documents: Documents, prices: Prices | None = None, *, extraction: Given | None = None
     ) -> Estimate:
@@ -306,9 +351,9 @@ class Index:
 
     estimate = blocking(aestimate)
 
-    async def _update(self, change: Change) -> BuildReport:
+    async def _update(self, change: Change, models: Models | None = None) -> BuildReport:
         with span(f"stratagraph {change.operation}", {}) as recorded:
-            report = await carried_out(self._folder, self._models, change)
+            report = await carried_out(self._folder, models or self._models, change)
             recorded.set({"stratagraph.documents": report.documents, "stratagraph.chunks": report.chunks})
             recorded.set({"stratagraph.failures": len(report.failures)})
         snapshot = self._folder.snapshot()

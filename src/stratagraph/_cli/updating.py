@@ -1,4 +1,4 @@
-"""`stratagraph insert | sync | delete | regroup`: commands that change an index."""
+"""`stratagraph insert | sync | delete | regroup | reembed`: commands that change an index."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 
 import stratagraph as sg
 from stratagraph._cli.lines import report_lines
+from stratagraph._cli.loading import WrongOption
 from stratagraph._cli.options import (
     extraction_option,
     files_options,
@@ -21,6 +22,7 @@ from stratagraph._cli.options import (
     read,
 )
 from stratagraph._cli.output import Output, command
+from stratagraph._gates import AnyEmbedder
 from stratagraph.protocols import Mapper
 
 
@@ -136,3 +138,28 @@ def regroup(
     with sg.open_index(index, **models, progress=not output.as_json) as opened:
         report = opened.regroup(method)
         output.show(report, lambda: report_lines(report, index))
+
+
+@click.command()
+@index_argument
+@open_options
+@click.option("--estimate", is_flag=True, help="Tell what it costs, and do nothing.")
+@command
+def reembed(index: str, models: dict[str, Any], estimate: bool, output: Output) -> None:
+    """Compute the vectors of INDEX again by another --embedder.
+
+    No extraction is asked again. Groups that stay the same keep their summaries; those of other groups are
+    written again, which costs model calls (--llm).
+    """
+    embedder = models.pop("embedder")
+    if embedder is None:
+        raise WrongOption("--embedder is needed: the one that computes the vectors from now on")
+    output.resumes = True
+    shown = not output.as_json
+    with sg.open_index(index, **models, embedder=AnyEmbedder(), progress=shown) as opened:
+        if estimate:
+            found = opened.estimate_reembed(embedder)
+            output.show(found.to_dict(), lambda: iter(str(found).splitlines()))
+        else:
+            report = opened.reembed(embedder)
+            output.show(report, lambda: report_lines(report, index))

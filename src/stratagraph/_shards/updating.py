@@ -12,6 +12,7 @@ from typing import Any
 
 from stratagraph._build import (
     REBUILD,
+    REEMBED,
     TAKING,
     Change,
     Target,
@@ -44,7 +45,8 @@ async def carried_out(folder: IndexFolder | ShardedFolder, models: Models, chang
     """Carry out a change and publish it."""
     if isinstance(folder, ShardedFolder):
         return await _Shards(folder, models).changed(change)
-    gate = models.gate(folder, change.config, journal=folder.journal, anew=change.operation == REBUILD)
+    anew = change.operation in (REBUILD, REEMBED)
+    gate = models.gate(folder, change.config, journal=folder.journal, anew=anew)
     return await update(Target(folder, gate, models), change)
 
 

@@ -24,7 +24,7 @@ from stratagraph._sync import while_reading
 from stratagraph.kernels.ranges import distinct
 from stratagraph.models.gate import Gate
 from stratagraph.pipeline.before import carried_keys, recognised
-from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, Keys, Labels
+from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, Keys, Labels, TextsOnly
 from stratagraph.pipeline.checks import Checks
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined, stored_vectors
@@ -101,6 +101,8 @@ class GroupBuilder(Generic[C_co]):
         The previous index of the method, if there is one, and its settings.
     regroup
         Whether groups are made as if there were none.
+    texts
+        In place of `previous`, nodes whose texts are taken over and nothing else.
 
     Attributes
     ----------
@@ -121,11 +123,12 @@ class GroupBuilder(Generic[C_co]):
         before: Settings | None = None,
         *,
         regroup: bool = False,
+        texts: TextsOnly | None = None,
     ) -> None:
         self.corpus, self.graph, self.gate, self.config, self.previous = corpus, graph, gate, config, previous
         same_groups = before is not None and before.group_settings == config.group_settings
         self.grouped = previous if same_groups and not regroup else None
-        self.carry = CarryOver(previous, gate)
+        self.carry = CarryOver(previous or texts, gate)
         self.arrays: Mapping[str, NDArray[Any]] = {}
         if previous is not None and before is not None and graph.before is not None:
             self.arrays = previous.arrays if before.text_settings == config.text_settings else {}

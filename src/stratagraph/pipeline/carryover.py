@@ -13,8 +13,9 @@ Arrays cannot hold ids or texts. There they are represented by keys (`records.co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,6 +128,16 @@ def derived_id(members: Iterable[tuple[str, str]], *settings: str) -> str:
 def written_by_model(node: Node) -> bool:
     """Whether a model wrote the node's text, or nobody had to."""
     return bool(node.extra.get("by", MODEL) == MODEL)
+
+
+class TextsOnly:
+    """A previous part of which nodes are kept, and no arrays: the vectors of another embedder."""
+
+    arrays: Mapping[str, NDArray[Any]] = {}  # nobody writes to it
+
+    def __init__(self, part: Stored) -> None:
+        self.nodes, self.texts, self.ids, self.rows = part.nodes, part.texts, part.ids, part.rows
+        self.keys, self.marks = part.keys, part.marks
 
 
 class CarryOver:
