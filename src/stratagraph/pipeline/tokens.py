@@ -93,6 +93,9 @@ class Tiktoken:
             return len(self.encode(text))
         return sum(len(self.encode(text[at : at + _SLICE])) for at in range(0, len(text), _SLICE))
 
+    def __reduce__(self) -> tuple[Callable[[str], TokenCounter], tuple[str]]:
+        return choose, (self.name,)  # another process finds the vocabulary itself, and downloads none
+
 
 def choose(name: str | None = None) -> TokenCounter:
     """The best counter that is available here without a network.
