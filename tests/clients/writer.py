@@ -66,9 +66,12 @@ def _extraction(passage: str, prompt: str) -> dict[str, Any]:
 
 
 def _names_of_sentences(sentences: str, prompt: str) -> dict[str, Any]:
-    """The names of each numbered sentence."""
-    numbered = re.findall(r"^(\d+) (.*)$", sentences, re.MULTILINE)
-    named = [(number, _names(text)[:4] or ["Something"]) for number, text in numbered]
+    """The names of each numbered sentence; each speaks of the first name of its passage, as most do."""
+    named = []
+    for passage in sentences.split("Passage\n"):
+        numbered = re.findall(r"^(\d+) (.*)$", passage, re.MULTILINE)
+        main = next((name for _, text in numbered for name in _names(text)), "Something")
+        named += [(number, list(dict.fromkeys([main, *_names(text)[:2]]))) for number, text in numbered]
     every = dict.fromkeys(name for _, names in named for name in names)
     return {
         "sentences": ["|".join((number, *names)) for number, names in named],
