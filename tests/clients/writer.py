@@ -71,7 +71,7 @@ def _names_of_sentences(sentences: str, prompt: str) -> dict[str, Any]:
     for passage in sentences.split("Passage\n"):
         numbered = re.findall(r"^(\d+) (.*)$", passage, re.MULTILINE)
         main = next((name for _, text in numbered for name in _names(text)), "Something")
-        named += [(number, list(dict.fromkeys([main, *_names(text)[:2]]))) for number, text in numbered]
+        named += [(number, list(dict.fromkeys([main, *_names(text)[:4]]))) for number, text in numbered]
     every = dict.fromkeys(name for _, names in named for name in names)
     return {
         "sentences": ["|".join((number, *names)) for number, names in named],

@@ -340,7 +340,7 @@ def test_a_question_may_be_long(index: sg.Index) -> None:
 
 
 def test_the_answers_of_a_framework_rank_as_asked() -> None:
-    model = ScriptedChatModel('{"entities": [], "relations": []}')
+    model = ScriptedChatModel('{"sentences": [], "types": []}')
     with sg.build_index(documents(9), "archrag", llm=model, embedder=FakeEmbedder(), progress=False) as index:
         engine = ArchRAGIndex(core=index).as_query_engine(view="chunks", rank="bm25")
         found = engine.query(QUESTION).source_nodes
