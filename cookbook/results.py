@@ -119,7 +119,13 @@ def opened(corpus: str, dataset: Dataset, work: Path) -> Iterator[sg.Index]:
             index = sg.open_index(path, embedder=embedder)
         else:
             index = sg.build_index(
-                dataset.documents, METHODS, path, embedder=embedder, progress=False, extraction=extraction
+                dataset.documents,
+                METHODS,
+                path,
+                embedder=embedder,
+                config={"tokenizer": "estimate-1"},  # the same chunks whatever is installed
+                progress=False,
+                extraction=extraction,
             )
         with index:
             yield index

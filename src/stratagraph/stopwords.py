@@ -2,9 +2,9 @@
 
 Written for this package. `FUNCTION` has the words of grammar (articles, pronouns, prepositions,
 conjunctions, auxiliaries, question words); `OPENERS` the content words that often begin an English sentence,
-where their capital says nothing; `NO_THINGS` those that tell which, how many, when or what was done: a phrase
-with one of them ("four minutes", "sent back") names no thing; `MONTHS_AND_WEEKDAYS` what is an entity only as
-part of a date.
+where their capital says nothing, `STEPS` those of instructions among them; `NO_THINGS` those that tell which,
+how many, when or what was done: a phrase with one of them ("four minutes", "sent back") names no thing;
+`MONTHS_AND_WEEKDAYS` what is an entity only as part of a date.
 """
 
 from __future__ import annotations
@@ -162,10 +162,18 @@ _DOINGS = """
     queen president captain section figure table page appendix notes contents introduction conclusion
     abstract index preface
 """
+# With these begin steps of instructions, lines of changelogs and headings of documentation.
+_STEPS = """
+    adjust allow avoid bump check choose clarify click configure correct create customise customize deprecate
+    disable document drop enable ensure evaluate fix handle ignore implement improve include inherit install
+    introduce load migrate override pass prefer prevent print provide raise refactor remove rename replace
+    require restore revert save simplify skip support switch test upgrade update warn
+"""
 
 ENGLISH = frozenset(_ENGLISH.split())
 FUNCTION = ENGLISH | frozenset(_OTHER.split())
-OPENERS = frozenset(f"{_QUALIFIERS} {_THINGS} {_DOINGS}".split())
+STEPS = frozenset(_STEPS.split())
+OPENERS = frozenset(f"{_QUALIFIERS} {_THINGS} {_DOINGS}".split()) | STEPS
 # What a noun is followed by: verbs in forms that no ending tells, and words of place.
 _AFTER_NOUNS = """
     aboard abroad ahead alike alive ashore asleep became become becomes began begins break broke brought

@@ -487,3 +487,46 @@ def test_ten_thousand_repetitions_are_no_entity_and_no_ordeal(pattern: str) -> N
     found = extract(pattern * 10_000)
     assert all(len(entity.name) <= 120 for entity in found.entities)
     assert len(found.entities) < 10
+
+
+MANUAL = """# Install Kestrel
+
+/// tip | Note
+
+Typer makes command lines, and so does `Click`. See [Commands](https://example.com/Reference/Page).
+
+```console
+$ pip install kestrel
+Usage: main.py [OPTIONS] COMMAND
+```
+
+| Option | Meaning |
+|---|---|
+| `--help` | Show help of Kestrel |
+
+* Bump Typer to 0.9.
+* Show what `Typer(name="Ada")` prints, which is `True`.
+<div class="Termy">the Marlin page</div> {* ../docs/Source.py *}
+
+>>> Marlin.Fish()
+... Bones
+"""
+
+
+def test_code_and_marks_of_documentation_name_nothing() -> None:
+    found = extract(MANUAL)
+    certain = {entity.name for entity in found.entities if not entity.doubtful}
+    assert certain == {"Typer", "Click", "Kestrel", "Marlin", "Install Kestrel"}
+    assert any("Usage: main.py" in unit.text for unit in found.units)  # what stands there is still said
+
+
+def test_a_passage_may_begin_and_end_inside_of_code() -> None:
+    found = extract("Fish.Bones = Salt\n```\nMarlin is a library.\n\n~~~python\nimport Pepper from Salt\n")
+    assert {entity.name for entity in found.entities} == {"Marlin"}
+
+
+def test_quotation_marks_of_tex_are_no_code() -> None:
+    found = extract(
+        "He sang ``Cool Rain'' and ``Blue (Remix)'' before Ada Brook left. ... And Bo Reed stayed."
+    )
+    assert {"Cool Rain", "Ada Brook", "Bo Reed"} <= {entity.name for entity in found.entities}

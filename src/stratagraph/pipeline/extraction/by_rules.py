@@ -14,6 +14,7 @@ from operator import itemgetter
 
 from stratagraph._sentences import markup_free, sentences, title_line
 from stratagraph.pipeline.extraction.candidates import noun_phrases
+from stratagraph.pipeline.extraction.markup import prose
 from stratagraph.pipeline.extraction.mentions import DATE, DOUBTFUL, QUANTITY, Mention, mentions
 from stratagraph.pipeline.extraction.uncased import Uncased, has_uncased, occurrences, uncased
 from stratagraph.pipeline.extraction.units import Named, Sentence, acronyms, relations, statement, units
@@ -74,25 +75,26 @@ def extract(text: str, *, title: str = "") -> Extraction:
     entities and terms are candidates, which the corpus decides on.
     """
     text = _composed(text)
-    title, begin = _titled(text, title)
+    said = prose(text)
+    title, begin = _titled(said, title)
     names = _Names()
-    topic = _title_names(title, text[begin:], names)
-    stops, foreign = _read(text)
+    topic = _title_names(title, said[begin:], names, heading=text[:1] == "#")
+    stops, foreign = _read(said)
     parsed: list[Sentence] = []
     for start, end in sentences(text[begin:] if begin else text):
         start, end = start + begin, end + begin
-        found = mentions(text, start, end, stops)
+        found = mentions(said, start, end, stops)
         if topic and topic in text:
-            found = _with_topic(text, start, end, topic, found)
+            found = _with_topic(said, start, end, topic, found)
         if foreign and foreign.names:
-            found = sorted([*found, *occurrences(text, start, end, foreign.names)], key=itemgetter(1))
+            found = sorted([*found, *occurrences(said, start, end, foreign.names)], key=itemgetter(1))
         parsed.append(Sentence(start, end, _named(found, names)))
     _imply(text, topic, parsed)
 
     related: list[RelationMention] = []
     for sentence in parsed:
         relations(text, sentence, related)
-    for short, full, stated in dict.fromkeys(acronyms(text)):
+    for short, full, stated in dict.fromkeys(acronyms(said)):
         related.append(RelationMention(names.add(full), names.add(short), stated))
     described = {
         each.named[0][0]: statement(text, each.start, each.end)
@@ -108,7 +110,7 @@ def extract(text: str, *, title: str = "") -> Extraction:
             ]
         ),
         relations=tuple(related),
-        terms=tuple(noun_phrases(text, stops) | (foreign.terms if foreign else {})),
+        terms=tuple(noun_phrases(said, stops) | (foreign.terms if foreign else {})),
     )
 
 
@@ -153,7 +155,7 @@ def _titled(text: str, title: str) -> tuple[str, int]:
     return title_line(text)
 
 
-def _title_names(title: str, body: str, names: _Names) -> str:
+def _title_names(title: str, body: str, names: _Names, *, heading: bool) -> str:
     """Add the title to the names, with and without its qualifier, and the names that it holds.
 
     A title is a name if it consists of one, without words of grammar, or if the body has it. What has
@@ -168,7 +170,8 @@ def _title_names(title: str, body: str, names: _Names) -> str:
     stated = topic.lower().removeprefix("the ").split()  # "The Span Opened", "News from Perrow"
     says = not ENGLISH.isdisjoint(stated) or stated[-1].endswith("ed")
     whole = len(parts) == 1 and topic.endswith(parts[0][0]) and not says
-    doubtful = not whole and topic.lower() not in body.lower()
+    listed = heading and says and len(stated) == 1  # "### Fixed"
+    doubtful = listed or (not whole and topic.lower() not in body.lower())
     names.add(topic, doubtful=doubtful)
     names.add(title, doubtful=doubtful)
     for name, _, _, kind in parts:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Set
 from itertools import pairwise
 from re import Match
 
-from stratagraph.stopwords import ENGLISH, MONTHS_AND_WEEKDAYS, OPENERS
+from stratagraph.stopwords import ENGLISH, MONTHS_AND_WEEKDAYS, OPENERS, STEPS
 
 
 def _capitals() -> str:
@@ -138,7 +138,9 @@ DOUBTFUL = "doubtful"
 
 _ALONE = ENGLISH | MONTHS_AND_WEEKDAYS  # no name by themselves
 _NOTHING = frozenset(word.capitalize() for word in _ALONE)
-_BEFORE = " \t\"'([\u201c\u2018\u00ab*_#\u2022\u2013\u2014.)0123456789-"  # before a sentence's first word
+_BEFORE = " \t\n\"'([\u201c\u2018\u00ab*_#|`\u2022\u2013\u2014.)0123456789-"  # before a sentence's first word
+_MARKS = 200  # characters before that word, at most
+_ITEM = "*-+#\u2022"  # how a line of a list, or a heading, begins
 _ELIDED = re.compile(r"(?<!\w)(?:[dD]['\u2019]|[aAeE]l-|[aA][dnrs]-)\Z")
 # "President Nelson Mandela" and "Nelson Mandela" are one; "President Lincoln" stays.
 _HONORIFIC_WORDS = """
@@ -194,6 +196,8 @@ def mentions(text: str, start: int, end: int, stops: Set[str]) -> list[Mention]:
         else:
             what = QUANTITY if kind == "quantity" or kind == "money" else DATE
             found.append((_squeezed(match[0]), *match.span(), what))
+    if text[start] == "#":  # in a heading a capital tells nothing
+        return [(name, at, last, kind or DOUBTFUL) for name, at, last, kind in found]
     return found
 
 
@@ -226,9 +230,12 @@ def _numbered(text: str, at: int, end: int, stops: Set[str], found: list[Mention
 def _name(text: str, start: int, name: str, at: int, end: int, stops: Set[str], found: list[Mention]) -> None:
     """Judge one capitalised span: cut what does not belong to the name, split what is several names."""
     opens = (
-        (at - start < 12 and not text[start:at].strip(_BEFORE))
-        or text[at - 1] in '"\u201c'
-        or text[at - 2 : at] == ": "
+        text[at - 1] in '"\u201c['
+        or text[at - 2 : at] in (": ", "| ")
+        or (
+            (at - start < 2 or text[at - 2] in _BEFORE)
+            and not text[max(start, at - _MARKS) : at].strip(_BEFORE)
+        )
     )
     if at and text[at - 1] not in " \n(":
         name, at = _extended(text, name, at)
@@ -247,7 +254,7 @@ def _name(text: str, start: int, name: str, at: int, end: int, stops: Set[str], 
         found.append((name, at, end, ""))
         return
     if opens or name[: name.find(" ")] in _IN_FRONT:
-        name, opens = _beheaded(name, opens, stops)
+        name, opens = _beheaded(name, opens, stops, item=text[start] in _ITEM)
         at = end - len(name)
         if name[0].isdigit():
             _numbered(text, at, end, stops, found)
@@ -275,8 +282,11 @@ def _extended(text: str, name: str, at: int) -> tuple[str, int]:
     return (elided[0] + name, elided.start()) if elided else (name, at)
 
 
-def _beheaded(name: str, opens: bool, stops: Set[str]) -> tuple[str, bool]:
-    """The name without articles and honorifics in front and, where a sentence begins, small words."""
+def _beheaded(name: str, opens: bool, stops: Set[str], *, item: bool) -> tuple[str, bool]:
+    """The name without articles and honorifics in front and, where a sentence begins, small words.
+
+    A line of a list may begin with a verb: "Drop Python 3.9".
+    """
     while " " in name:
         name = _OFFICE.sub("", name, count=1)
         first, _, rest = name.partition(" ")
@@ -284,7 +294,9 @@ def _beheaded(name: str, opens: bool, stops: Set[str]) -> tuple[str, bool]:
         if first in _HONORIFICS:
             if " " not in rest:  # "President Lincoln"
                 break
-        elif opens and (folded in stops or (folded in OPENERS and rest.startswith("the "))):
+        elif opens and (
+            folded in stops or (folded in OPENERS and rest.startswith("the ")) or (item and folded in STEPS)
+        ):
             pass
         elif folded not in ("the", "a", "an", "i") and not (first == folded and first.isalpha()):
             break
