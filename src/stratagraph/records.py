@@ -190,12 +190,16 @@ class EntityMention:
 
 @dataclass(frozen=True, slots=True)
 class RelationMention:
-    """A relation between two entities as one chunk states it, with the extractor's strength."""
+    """A relation between two entities as one chunk states it, with the extractor's strength.
+
+    `type` is one of `ExtractionConfig.relation_types`, or empty.
+    """
 
     source: str
     target: str
     description: str = ""
     strength: float = 1.0
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,7 +442,11 @@ class GraphEntity:
 
 @dataclass(frozen=True, slots=True)
 class GraphRelation:
-    """A relation of the graph. `source` and `target` are entity ids."""
+    """A relation of the graph. `source` and `target` are entity ids.
+
+    `types` are its types from source to target, `opposite_types` those from target to source, such as
+    `employs` and `works for`; the type that most chunks state comes first. Both may be empty.
+    """
 
     id: str
     source: str
@@ -447,6 +455,8 @@ class GraphRelation:
     weight: float
     sources: tuple[str, ...]
     documents: tuple[str, ...]
+    types: tuple[str, ...] = ()
+    opposite_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ ALL = [
     if file.name.endswith(".md")
 ]
 SETTINGS = {"words", "count", "most", "elements", "users", "tasks", "questions", "queries", "length"}
+SETTINGS |= {"relation_types", "relation_form"}
 
 
 def parts(package: str, name: str) -> tuple[Prompt, str, str]:
@@ -40,7 +41,9 @@ def test_rules_in_the_system_message_data_in_blocks_of_the_users(package: str, n
 def test_prompts_for_json_end_alike(package: str, name: str) -> None:
     _, system, user = parts(package, name)
     if "JSON" in system:
-        assert re.search(r"\n\nAnswer with one JSON object of this form and nothing else:\n\{[^\n]", system)
+        assert re.search(
+            r"\n\n(?:{{\w+}})?Answer with one JSON object of this form and nothing else:\n\{[^\n]", system
+        )
         assert user.endswith("\n\nJSON:\n")
     else:
         assert "JSON" not in user
@@ -49,6 +52,7 @@ def test_prompts_for_json_end_alike(package: str, name: str) -> None:
 def test_rules_are_the_same_for_all_calls_of_a_kind() -> None:
     """So that providers which keep what many prompts begin with need not read it again."""
     prompt = load_prompt("stratagraph.pipeline", "extract")
-    one, other = (prompt.render({"types": "person", "passage": text}) for text in ("Ada.", "Bo."))
+    types = {"types": "person", "relation_types": "", "relation_form": ""}
+    one, other = (prompt.render({**types, "passage": text}) for text in ("Ada.", "Bo."))
     assert one.system == other.system
     assert one.user != other.user

@@ -74,7 +74,8 @@ def _document(chunk: Chunk, extraction: Extraction) -> GraphDocument:
         Relationship(
             nodes.get(relation.source) or Node(relation.source),
             nodes.get(relation.target) or Node(relation.target),
-            properties={"description": relation.description, "strength": relation.strength},
+            relation.type or "RELATED_TO",
+            {"description": relation.description, "strength": relation.strength},
         )
         for relation in extraction.relations
     ]

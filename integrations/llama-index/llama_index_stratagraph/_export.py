@@ -85,7 +85,7 @@ def _relation(relation: GraphRelation, names: dict[str, str]) -> Relation:
     if relation.sources:
         properties[TRIPLET_SOURCE_KEY] = relation.sources[0]
     return Relation(
-        label=RELATED,
+        label=next(iter(relation.types), RELATED),
         source_id=names[relation.source],
         target_id=names[relation.target],
         properties=properties,

@@ -164,9 +164,21 @@ def _one(same: list[T]) -> T:
         documents=tuple(document for each in same for document in each.documents),
     )
     if isinstance(joined, GraphRelation):
-        weight = sum(each.weight for each in same if isinstance(each, GraphRelation))
-        return replace(joined, weight=weight)
+        return _one_relation(joined, [each for each in same if isinstance(each, GraphRelation)])
     return joined
+
+
+def _one_relation(joined: GraphRelation, same: Sequence[GraphRelation]) -> GraphRelation:
+    """With the weights and types of all; in another shard it may go the other way."""
+    types: dict[str, None] = {}
+    opposite: dict[str, None] = {}
+    for each in same:
+        ways = (each.types, each.opposite_types)
+        there, back = ways if each.source == joined.source else ways[::-1]
+        types.update(dict.fromkeys(there))
+        opposite.update(dict.fromkeys(back))
+    weight = sum(each.weight for each in same)
+    return replace(joined, weight=weight, types=tuple(types), opposite_types=tuple(opposite))
 
 
 def _once(things: Iterable[T]) -> Iterator[T]:

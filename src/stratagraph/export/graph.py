@@ -50,7 +50,9 @@ def elements(index: Source, methods: Sequence[str]) -> Iterator[Vertex | Link]:
         for record in records:
             if name == "relation":
                 ends = f"entity:{record['source']}", f"entity:{record['target']}"
-                yield Link(*ends, "relation", {"text": record["text"], "weight": record["weight"]})
+                values = {"text": record["text"], "weight": record["weight"]}
+                types = [*record["types"], *(f"{each} (opposite)" for each in record["opposite_types"])]
+                yield Link(*ends, "relation", {**values, **_present(types="; ".join(types))})
             elif name == "node":
                 yield from _method_node(record, places[record["method"]])
             else:
@@ -140,7 +142,7 @@ _NODE = {
     "level": "int",
     "metadata": "string",
 }
-_EDGE = {"relation": "string", "text": "string", "weight": "double"}
+_EDGE = {"relation": "string", "text": "string", "weight": "double", "types": "string"}
 _UNREADABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

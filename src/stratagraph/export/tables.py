@@ -146,7 +146,16 @@ COLUMNS = {
         "extraction": _JSON,
     },
     "entity": {"id": _TEXT, "name": _TEXT, "type": _TEXT, "description": _TEXT, **_ORIGIN},
-    "relation": {"id": _TEXT, "source": _TEXT, "target": _TEXT, "text": _TEXT, "weight": _REAL, **_ORIGIN},
+    "relation": {
+        "id": _TEXT,
+        "source": _TEXT,
+        "target": _TEXT,
+        "text": _TEXT,
+        "weight": _REAL,
+        **_ORIGIN,
+        "types": _LIST,
+        "opposite_types": _LIST,
+    },
     "unit": {"id": _TEXT, "text": _TEXT, "entities": _LIST, **_ORIGIN},
     "node": {
         "method": _TEXT,

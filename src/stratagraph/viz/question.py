@@ -218,7 +218,8 @@ def _join_entities(drawing: _Drawing, around: Subgraph) -> None:
     for relation in around.relations:
         ends = [drawing.places.get(("entity", each)) for each in (relation.source, relation.target)]
         if ends[0] is not None and ends[1] is not None:
-            drawing.join(ends[0], ends[1], "relation", shortened(relation.text, 200))
+            told = f"{', '.join(relation.types)}: {relation.text}" if relation.types else relation.text
+            drawing.join(ends[0], ends[1], "relation", shortened(told, 200))
 
 
 def _mark_paths(drawing: _Drawing, around: Subgraph, traces: Sequence[Mapping[str, Any]]) -> None:

@@ -11,15 +11,25 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.pipeline.extraction import by_rules
-from stratagraph.pipeline.extraction.parsing import ExtractionAnswer, ExtractionSchema, parse_extraction
+from stratagraph.pipeline.extraction.ontology import Ontology
+from stratagraph.pipeline.extraction.parsing import (
+    ExtractionAnswer,
+    ExtractionSchema,
+    TypedExtractionSchema,
+    parse_extraction,
+)
 from stratagraph.pipeline.extraction.short_forms import (
+    EXPECTED_TYPE,
     FactsSchema,
     NamesSchema,
     Passage,
+    TypedFactsSchema,
+    TypedNamesSchema,
     cut,
     expected_facts,
     expected_names,
@@ -43,7 +53,7 @@ EXTRACT = Task(
     parse=parse_extraction,
     schema=ExtractionSchema,
     expected_output_tokens=_EXPECTED,
-    placeholder=lambda values: _placeholder(values["passage"]),
+    placeholder=lambda values: _placeholder(values["passage"], values["relation_types"]),
 )
 GLEAN = Task(
     name="glean",
@@ -59,7 +69,7 @@ FACTS = Task(
     parse=parse_facts,
     schema=FactsSchema,
     expected_output_tokens=500,
-    placeholder=lambda values: expected_facts(values["passage"]),
+    placeholder=lambda values: expected_facts(values["passage"], values["relation_types"]),
 )
 SENTENCES = Task(
     name="extract",
@@ -67,7 +77,16 @@ SENTENCES = Task(
     parse=parse_named_sentences,
     schema=NamesSchema,
     expected_output_tokens=1_000,
-    placeholder=lambda values: expected_names(values["sentences"]),
+    placeholder=lambda values: expected_names(values["sentences"], values["relation_types"]),
+)
+# The same, with types of relations.
+_TYPED_EXTRACT, _TYPED_GLEAN = (
+    replace(task, schema=TypedExtractionSchema, parse=partial(parse_extraction, typed=True))
+    for task in (EXTRACT, GLEAN)
+)
+_TYPED_FACTS = replace(FACTS, schema=TypedFactsSchema, parse=partial(parse_facts, typed=True))
+_TYPED_SENTENCES = replace(
+    SENTENCES, schema=TypedNamesSchema, parse=partial(parse_named_sentences, typed=True)
 )
 FORMS = ("sentences", "facts", "full")
 TOGETHER = 8
@@ -77,35 +96,40 @@ TOGETHER_TOKENS = 1_200
 
 
 async def ask(
-    chunks: Sequence[Chunk], gate: Gate, *, form: str, types: str, gleaning: int = 0
+    chunks: Sequence[Chunk], gate: Gate, *, form: str, ontology: Ontology, gleaning: int = 0
 ) -> list[list[ExtractionAnswer]]:
     """The answers of the model for chunks: none if it failed.
 
     In the full form each of `gleaning` rounds adds an answer.
     """
     if form == "sentences":
-        return [[] if each is None else [each] for each in await _named(chunks, gate, types)]
-    items = [CallItem({"passage": each.text, "types": types}, each.id, [each.id]) for each in chunks]
-    found = await gate.map(FACTS if form == "facts" else EXTRACT, items)
+        return [[] if each is None else [each] for each in await _named(chunks, gate, ontology)]
+    types = ontology.values(form)
+    items = [CallItem({"passage": each.text, **types}, each.id, [each.id]) for each in chunks]
+    full, facts = (_TYPED_EXTRACT, _TYPED_FACTS) if ontology.relations else (EXTRACT, FACTS)
+    found = await gate.map(facts if form == "facts" else full, items)
     answers = [[] if answer is None else [answer] for answer in found]
     for done in range(gleaning):
-        await _glean(items, answers, gate, done)
+        await _glean(_TYPED_GLEAN if ontology.relations else GLEAN, items, answers, gate, done)
     return answers
 
 
-async def _named(chunks: Sequence[Chunk], gate: Gate, types: str) -> Sequence[ExtractionAnswer | None]:
+async def _named(
+    chunks: Sequence[Chunk], gate: Gate, ontology: Ontology
+) -> Sequence[ExtractionAnswer | None]:
     """The names of all sentences. A call has several passages; one without an answer is asked again alone."""
     passages = [Passage(each.id, each.document_id, cut(each.text)) for each in chunks]
     found = [None if each.sentences else ExtractionAnswer() for each in passages]
+    task, types = _TYPED_SENTENCES if ontology.relations else SENTENCES, ontology.values("sentences")
 
     async def ask_of(groups: Sequence[Sequence[int]], *, final: bool) -> None:
         items = []
         for group in groups:
             own = [passages[at] for at in group]
             ids = [each.id for each in own]
-            values = {"sentences": numbered(own), "types": types}
+            values = {"sentences": numbered(own), **types}
             items.append(CallItem(values, ", ".join(ids), ids, len(ids)))
-        answers = await gate.map(SENTENCES, items, final=final)
+        answers = await gate.map(task, items, final=final)
         for group, answer in zip(groups, answers, strict=True):
             if answer is not None:
                 read = answer.of_passages([passages[at] for at in group])
@@ -135,7 +159,11 @@ def _together(places: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
 
 
 async def _glean(
-    items: Sequence[CallItem], answers: list[list[ExtractionAnswer]], gate: Gate, done: int
+    task: Task[ExtractionAnswer],
+    items: Sequence[CallItem],
+    answers: list[list[ExtractionAnswer]],
+    gate: Gate,
+    done: int,
 ) -> None:
     """Ask once more what was missed, for the chunks whose rounds so far succeeded."""
     asked = [place for place, given in enumerate(answers) if len(given) == done + 1]
@@ -147,7 +175,7 @@ async def _glean(
         )
         for place in asked
     ]
-    gleaned = await gate.map(GLEAN, again)
+    gleaned = await gate.map(task, again)
     for place, more in zip(asked, gleaned, strict=True):
         if more is not None:
             answers[place].append(more)
@@ -161,7 +189,7 @@ def _known_names(answers: Sequence[ExtractionAnswer]) -> str:
 _ENTITY_WORDS, _RELATION_WORDS = 22, 17  # as gpt-4o wrote on average in 252 answers (28 and 24 tokens)
 
 
-def _placeholder(passage: str) -> ExtractionAnswer:
+def _placeholder(passage: str, relation_types: str) -> ExtractionAnswer:
     """What an estimate expects a model to say: the names and dates of the rules, and as many relations.
 
     In 400 passages of MuSiQue these are 11.0 names a passage, 3,406 different ones; gpt-3.5 found 8.7 and
@@ -180,7 +208,11 @@ def _placeholder(passage: str) -> ExtractionAnswer:
         if unit.entities
     ] + sorted(found.relations, key=lambda each: -each.strength)
     relations = (  # a model describes a relation in words of its own, not as a part of a unit
-        replace(each, description=f"{each.target}: {_cut(each.description, _RELATION_WORDS)}")
+        replace(
+            each,
+            description=f"{each.target}: {_cut(each.description, _RELATION_WORDS)}",
+            type=EXPECTED_TYPE if relation_types else "",
+        )
         for each in related
     )
     return ExtractionAnswer(units, entities, tuple(islice(relations, len(entities))))
@@ -282,7 +314,7 @@ class _Chunk:
         if other is not None:
             self._notes["relation ends found in the description"] += 1
             ends = (name, other) if canonical_name(source) else (other, name)
-            self.add_relation(RelationMention(*ends, text, relation.strength))
+            self.add_relation(RelationMention(*ends, text, relation.strength, relation.type))
             return
         if not _names_in(text, name):
             text = f"{name} {text}" if canonical_name(source) else f"{text} {name}"

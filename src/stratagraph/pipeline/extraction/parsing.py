@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -62,12 +63,24 @@ class _Relation(_Strict):
     strength: float = Field(description="1 to 10")
 
 
+class _TypedRelation(_Relation):
+    type: str = Field(description="One of the types of relations, or empty")
+
+
 class ExtractionSchema(_Strict):
     """The JSON that a model is asked for."""
 
     units: list[_Unit]
     entities: list[_Entity]
     relations: list[_Relation]
+
+
+class TypedExtractionSchema(_Strict):
+    """The JSON with types of relations."""
+
+    units: list[_Unit]
+    entities: list[_Entity]
+    relations: list[_TypedRelation]
 
 
 @dataclass(frozen=True)
@@ -96,6 +109,7 @@ class ExtractionAnswer:
                     "target": each.target,
                     "description": each.description,
                     "strength": each.strength,
+                    **({"type": each.type} if each.type else {}),
                 }
                 for each in self.relations
             ],
@@ -157,6 +171,13 @@ def _read_relation(value: Any) -> RelationMention | None:
     return RelationMention(names[0], names[1], _as_text(label), weight)
 
 
+def _read_typed_relation(value: Any) -> RelationMention | None:
+    relation = _read_relation(value)
+    if relation is None or not isinstance(value, dict):
+        return relation
+    return replace(relation, type=_as_text(value.get("type")))
+
+
 def _read_unit(value: Any) -> SemanticUnit | None:
     """A sentence, an object, or a list of a sentence and names. What is no name becomes blank."""
     names: Any = []
@@ -177,7 +198,12 @@ def flat(value: Any) -> list[Any]:
     return [] if value is None else [value]
 
 
-def _read_answer(value: Any, repaired: bool = False) -> ExtractionAnswer | None:
+def _read_answer(
+    value: Any,
+    repaired: bool = False,
+    *,
+    relation: Callable[[Any], RelationMention | None] = _read_relation,
+) -> ExtractionAnswer | None:
     """An answer from a JSON value, or None if it has another shape."""
     given = _sections(value)
     if given is None:
@@ -186,7 +212,7 @@ def _read_answer(value: Any, repaired: bool = False) -> ExtractionAnswer | None:
     answer = ExtractionAnswer(
         _each("units", given, _read_unit, unread),
         _each("entities", given, _read_entity, unread),
-        _each("relations", given, _read_relation, unread),
+        _each("relations", given, relation, unread),
         unread,
     )
     count = sum(map(len, given.values()))
@@ -231,8 +257,8 @@ def _sections(value: Any) -> dict[str, list[Any]] | None:
     return merged
 
 
-def parse_extraction(answer: str) -> ExtractionAnswer:
-    """The answer as JSON, or as delimited records.
+def parse_extraction(answer: str, *, typed: bool = False) -> ExtractionAnswer:
+    """The answer as JSON, or as delimited records; with `typed`, relations of JSON have types.
 
     Raises
     ------
@@ -244,7 +270,7 @@ def parse_extraction(answer: str) -> ExtractionAnswer:
             return _from_records(delimited_records(answer))
         except ParseFailed:
             pass  # "<|>" inside JSON
-    return read_json(answer, _read_answer)
+    return read_json(answer, partial(_read_answer, relation=_read_typed_relation) if typed else _read_answer)
 
 
 def _from_records(records: Iterable[tuple[str, ...]]) -> ExtractionAnswer:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -56,11 +57,25 @@ class NamesSchema(_Strict):
     types: list[str] = Field(description="A type and the names of that type: person|Runa Vik|Ada Vik")
 
 
+class TypedNamesSchema(NamesSchema):
+    """With types of relations."""
+
+    relations: list[str] = Field(
+        description="A number, a type, source and target: 2|sold to|Runa Vik|Ada Vik"
+    )
+
+
 class FactsSchema(_Strict):
     """The JSON of the form `facts`."""
 
     facts: list[str] = Field(description="A sentence with [[names]] in double square brackets")
     types: list[str] = Field(description="A type and the names of that type: person|Runa Vik|Ada Vik")
+
+
+class TypedFactsSchema(FactsSchema):
+    """With types of relations."""
+
+    relations: list[str] = Field(description="A type, source and target: sold to|Runa Vik|Ada Vik")
 
 
 def cut(text: str) -> list[str]:
@@ -131,19 +146,23 @@ def numbered(passages: Sequence[Passage]) -> str:
 
 @dataclass(frozen=True)
 class NamedSentences:
-    """The names of each sentence, by number, and the types of names, by canonical name.
+    """The names of each sentence, by number, the types of names, by canonical name, and typed relations.
 
-    `unread` counts entries that could not be read.
+    A relation is a number, the type, the source and the target. `unread` counts what could not be read, by
+    what it should be.
     """
 
     names: Mapping[int, Sequence[str]] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
-    unread: int = 0
+    unread: Mapping[str, int] = field(default_factory=dict)
+    relations: Sequence[tuple[int, str, str, str]] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The answer as `NamesSchema` asks for it."""
         entries = ["|".join((str(number), *names)) for number, names in self.names.items()]
-        return {"sentences": entries, "types": _types_as_json(self.types)}
+        related = ["|".join(map(str, each)) for each in self.relations]
+        more = {"relations": related} if related else {}
+        return {"sentences": entries, "types": _types_as_json(self.types), **more}
 
     def of_passages(self, passages: Sequence[Passage]) -> list[ExtractionAnswer | None]:
         """The answer for each passage; None for a passage that the model left out.
@@ -163,10 +182,14 @@ class NamedSentences:
             unread = Counter[str]()
             given = [self.names.get(first + at, ()) for at in range(len(own))]
             kept = [_own_names(names, vocabulary[passage.document], others, unread) for names in given]
+            typed = [
+                (each[0] - first, *each[1:]) for each in self.relations if 0 <= each[0] - first < len(own)
+            ]
             first += len(own)
-            answers.append(_answer(own, kept, self.types, unread) if any(kept) or not own else None)
-        strange = sum(number < 1 or number >= first for number in self.names)
-        wrong = Counter({"entries of sentences": self.unread, "numbers of unknown sentences": strange})
+            answers.append(_answer(own, kept, self.types, unread, typed) if any(kept) or not own else None)
+        numbers = [*self.names, *(number for number, *_ in self.relations)]
+        strange = sum(number < 1 or number >= first for number in numbers)
+        wrong = Counter({**self.unread, "numbers of unknown sentences": strange})
         at = next((at for at, answer in enumerate(answers) if answer is not None), None)
         if at is not None and (answer := answers[at]) is not None:
             answers[at] = ExtractionAnswer(
@@ -194,7 +217,8 @@ def _answer(
     statements: Sequence[str],
     named: Sequence[Sequence[str]],
     types: Mapping[str, str],
-    unread: Mapping[str, int],
+    unread: Counter[str],
+    typed: Sequence[tuple[int, str, str, str]],
 ) -> ExtractionAnswer:
     """Units of sentences, with the names that they leave out before them."""
     found = []
@@ -203,7 +227,7 @@ def _answer(
         spoken = set(words(sentence))
         added = [name for name, raw in zip(names, given, strict=True) if _left_out(raw, spoken)]
         found.append(SemanticUnit(with_added(added, sentence), tuple(names)))
-    return _related(found, types, unread)
+    return _related(found, types, unread, typed)
 
 
 def _each_once(names: Sequence[str]) -> list[str]:
@@ -225,18 +249,44 @@ def _left_out(name: str, spoken: Collection[str]) -> bool:
 
 
 def _related(
-    units: Sequence[SemanticUnit], types: Mapping[str, str], unread: Mapping[str, int]
+    units: Sequence[SemanticUnit],
+    types: Mapping[str, str],
+    unread: Counter[str],
+    typed: Sequence[tuple[int, str, str, str]] = (),
 ) -> ExtractionAnswer:
-    """Entities and relations of statements: the first name of each is related to its other names."""
+    """Entities and relations of statements: the first name of each is related to its other names.
+
+    A relation in `typed`, which begins with the place of its unit, takes the place of one without a type. It
+    joins names of any units.
+    """
     entities = {canonical(name): name for unit in units for name in unit.entities}
+    told: dict[int, list[RelationMention]] = {}
+    for place, kind, *ends in typed:
+        source, target = (entities.get(canonical(read_name(end) or end), "") for end in ends)
+        if source and target and source != target:
+            told.setdefault(place, []).append(RelationMention(source, target, units[place].text, type=kind))
+        else:
+            unread["relations"] += 1
+    apart = {
+        (place, *sorted((canonical(each.source), canonical(each.target))))
+        for place, own in told.items()
+        for each in own
+    }
     return ExtractionAnswer(
         tuple(units),
         tuple(EntityMention(name, _type(name, key, types)) for key, name in entities.items()),
         tuple(
-            RelationMention(unit.entities[0], other, unit.text)
-            for unit in units
-            for other in unit.entities[1:]
-            if canonical(other) != canonical(unit.entities[0])
+            relation
+            for place, unit in enumerate(units)
+            for relation in (
+                *(
+                    RelationMention(unit.entities[0], other, unit.text)
+                    for other in unit.entities[1:]
+                    if canonical(other) != canonical(unit.entities[0])
+                    and (place, *sorted((canonical(other), canonical(unit.entities[0])))) not in apart
+                ),
+                *told.get(place, ()),
+            )
         ),
         unread,
     )
@@ -246,47 +296,70 @@ def _type(name: str, key: str, types: Mapping[str, str]) -> str:
     return "date" if _DATE.fullmatch(name) else types.get(key, "")
 
 
-def parse_named_sentences(answer: str) -> NamedSentences:
-    """The names of sentences from JSON; ParseFailed if it has another shape or half of it is unreadable."""
-    return read_json(answer, _read_named)
+def parse_named_sentences(answer: str, *, typed: bool = False) -> NamedSentences:
+    """The names of sentences from JSON, with `typed` also relations.
+
+    Raises
+    ------
+    ParseFailed
+        If it has another shape, or half of the sentences cannot be read.
+    """
+    return read_json(answer, partial(_read_named, typed=typed))
 
 
-def _read_named(value: Any, repaired: bool) -> NamedSentences | None:
+def _read_named(value: Any, repaired: bool, *, typed: bool) -> NamedSentences | None:
     given = _sections(value, ("sentences", "sentence", "names"))
     if given is None:
         return None
     names: dict[int, list[str]] = {}
     unread = 0
-    for entry in given[0]:
+    for entry in given.elements:
         numbers, own = _read_entry(entry)
         unread += not numbers
         for number in numbers:
             names.setdefault(number, []).extend(own)
-    if 2 * unread > len(given[0]):
+    if 2 * unread > len(given.elements):
         raise ParseFailed(
-            f"the JSON does not fit: {unread} of {len(given[0])} sentences cannot be read; give each as a "
-            'text that begins with its number, as in "3|Runa Vik|Soll"'
+            f"the JSON does not fit: {unread} of {len(given.elements)} sentences cannot be read; give each "
+            'as a text that begins with its number, as in "3|Runa Vik|Soll"'
         )
-    return NamedSentences(names, given[1], unread)
+    relations = []
+    wrong = Counter({"entries of sentences": unread})
+    for parts in _read_relations(given.relations, 4, wrong) if typed else ():
+        if numbers := _read_entry(parts[0])[0]:
+            relations.append((numbers[0], parts[1], parts[2], parts[3]))
+        else:
+            wrong["relations"] += 1
+    return NamedSentences(names, given.types, wrong, relations)
 
 
-def _sections(value: Any, keys: Collection[str]) -> tuple[list[Any], dict[str, str]] | None:
-    """The elements and types of an answer: of an object, one around it, or a list of the elements."""
+class _Given(NamedTuple):
+    """The lists of an answer; types by canonical name."""
+
+    elements: list[Any]
+    types: dict[str, str]
+    relations: list[Any]
+
+
+def _sections(value: Any, keys: Collection[str]) -> _Given | None:
+    """The lists of an answer: of an object, one around it, or a list of the elements."""
     if isinstance(value, list):
         wholes = [found for each in value if isinstance(each, dict) and (found := _sections(each, keys))]
         if wholes:
-            return [each for whole in wholes for each in whole[0]], {
-                name: kind for whole in wholes for name, kind in whole[1].items()
-            }
-        return (value, {}) if any(isinstance(each, str | list) for each in value) else None
+            return _Given(
+                [each for whole in wholes for each in whole.elements],
+                {name: kind for whole in wholes for name, kind in whole.types.items()},
+                [each for whole in wholes for each in whole.relations],
+            )
+        return _Given(value, {}, []) if any(isinstance(each, str | list) for each in value) else None
     if not isinstance(value, dict):
         return None
     plain = {"".join(filter(str.isalpha, str(key).casefold())): each for key, each in value.items()}
     elements = next((plain[key] for key in keys if plain.get(key) is not None), None)
     if elements is not None or "types" in plain:
-        return _listed(elements), _read_types(plain.get("types"))
+        return _Given(_listed(elements), _read_types(plain.get("types")), _listed(plain.get("relations")))
     if value and all(str(key).strip().isdigit() for key in value):
-        return _listed(value), {}
+        return _Given(_listed(value), {}, [])
     inner = next(iter(value.values())) if len(value) == 1 else None
     return _sections(inner, keys) if isinstance(inner, dict) else None
 
@@ -332,6 +405,21 @@ def _read_types(value: Any) -> dict[str, str]:
     return found
 
 
+def _read_relations(given: Iterable[Any], size: int, unread: Counter[str]) -> list[list[str]]:
+    """The parts of relations, from texts such as `sold to|Runa Vik|Ada`, or lists or objects of the parts."""
+    found = []
+    for each in given:
+        if isinstance(each, dict):
+            each = list(each.values())
+        text = "|".join(str(part) for part in flat(each) if isinstance(part, str | int))
+        parts = [part.strip() for part in text.split("|")]
+        if len(parts) == size and all(parts):
+            found.append(parts)
+        else:
+            unread["relations"] += 1
+    return found
+
+
 def _types_as_json(types: Mapping[str, str]) -> list[str]:
     return [
         "|".join((kind, *(name for name, own in types.items() if own == kind)))
@@ -339,18 +427,18 @@ def _types_as_json(types: Mapping[str, str]) -> list[str]:
     ]
 
 
-def parse_facts(answer: str) -> ExtractionAnswer:
-    """Statements with marked names from JSON; ParseFailed as for `parse_named_sentences`."""
-    return read_json(answer, _read_facts)
+def parse_facts(answer: str, *, typed: bool = False) -> ExtractionAnswer:
+    """Statements with marked names from JSON; see `parse_named_sentences`."""
+    return read_json(answer, partial(_read_facts, typed=typed))
 
 
-def _read_facts(value: Any, repaired: bool) -> ExtractionAnswer | None:
+def _read_facts(value: Any, repaired: bool, *, typed: bool) -> ExtractionAnswer | None:
     given = _sections(value, ("facts", "fact", "units", "sentences"))
     if given is None:
         return None
     units: list[SemanticUnit] = []
     unread = Counter[str]()
-    for each in given[0]:
+    for each in given.elements:
         if isinstance(each, dict):
             each = next((own for own in each.values() if isinstance(own, str)), None)
         if not isinstance(each, str) or not each.strip():
@@ -362,12 +450,21 @@ def _read_facts(value: Any, repaired: bool) -> ExtractionAnswer | None:
             unread["marks without their other half"] += stray
             text = _STRAY.sub("", text)
         units.append(SemanticUnit(" ".join(text.split()), tuple(names[:MOST_NAMES])))
-    if 2 * unread["facts"] > len(given[0]):
+    if 2 * unread["facts"] > len(given.elements):
         raise ParseFailed(
-            f"the JSON does not fit: {unread['facts']} of {len(given[0])} facts are no text; give each as a "
-            "sentence"
+            f"the JSON does not fit: {unread['facts']} of {len(given.elements)} facts are no text; give "
+            "each as a sentence"
         )
-    return _related(units, given[1], unread)
+    relations: list[tuple[int, str, str, str]] = []
+    named = [frozenset(map(canonical, unit.entities)) for unit in units]
+    for kind, source, target in _read_relations(given.relations, 3, unread) if typed else ():
+        ends = {canonical(read_name(end) or end) for end in (source, target)}
+        place = next((place for place, names in enumerate(named) if ends <= names), None)
+        if place is None:
+            unread["relations"] += 1
+        else:
+            relations.append((place, kind, source, target))
+    return _related(units, given.types, unread, relations)
 
 
 @dataclass(frozen=True)
@@ -379,10 +476,12 @@ class _ExpectedFacts(ExtractionAnswer):
             for name in unit.entities:
                 text = text.replace(name, f"[[{name}]]", 1)
             facts.append(text)
-        return {"facts": facts, "types": [f"concept|{'|'.join(each.name for each in self.entities)}"]}
+        related = [f"{each.type}|{each.source}|{each.target}" for each in self.relations if each.type]
+        more = {"relations": related} if related else {}
+        return {"facts": facts, "types": [f"concept|{'|'.join(each.name for each in self.entities)}"], **more}
 
 
-def expected_facts(passage: str) -> ExtractionAnswer:
+def expected_facts(passage: str, relation_types: str) -> ExtractionAnswer:
     """What an estimate expects a model to answer in the form `facts`: sentences, each with the first name."""
     units: list[SemanticUnit] = []
     main = ""
@@ -391,11 +490,21 @@ def expected_facts(passage: str) -> ExtractionAnswer:
         main = main or next(iter(names), " ".join(text.split()[:2]))
         said = text if main in names else f"{main} {text}"
         units.append(SemanticUnit(said, tuple(dict.fromkeys((main, *names)))))
-    found = _related(units, {}, {})
+    related = _expected_relations([unit.entities for unit in units]) if relation_types else []
+    found = _related(units, {}, Counter(), related)
     return _ExpectedFacts(found.units, found.entities, found.relations)
 
 
-def expected_names(shown: str) -> NamedSentences:
+EXPECTED_TYPE = "related to"
+
+
+def _expected_relations(named: Iterable[Sequence[str]]) -> list[tuple[int, str, str, str]]:
+    """The relations with types that an estimate expects: one in every second statement of several names."""
+    several = [(place, names) for place, names in enumerate(named) if len(names) > 1]
+    return [(place, EXPECTED_TYPE, names[0], names[1]) for place, names in several[::2]]
+
+
+def expected_names(shown: str, relation_types: str) -> NamedSentences:
     """What an estimate expects a model to answer in the form `sentences`: names and dates by rules.
 
     The first name of a passage is expected with all its sentences, which are mostly about it.
@@ -411,4 +520,9 @@ def expected_names(shown: str) -> NamedSentences:
         main = main or next(iter(own), " ".join(sentence.split()[:2]))
         names[int(number)] = list(dict.fromkeys([main, *own]))
     every = {canonical(name): name for own in names.values() for name in own}
-    return NamedSentences(names, dict.fromkeys(filter(None, every.values()), "concept"))
+    types = dict.fromkeys(filter(None, every.values()), "concept")
+    numbers = list(names)
+    related = _expected_relations(names.values()) if relation_types else []
+    return NamedSentences(
+        names, types, relations=[(numbers[place], kind, one, other) for place, kind, one, other in related]
+    )

@@ -24,6 +24,7 @@ from stratagraph.pipeline.carryover import Kept
 from stratagraph.pipeline.extraction import by_spacy, unread
 from stratagraph.pipeline.extraction.by_model import FORMS, ask, to_extraction
 from stratagraph.pipeline.extraction.by_rules import extract
+from stratagraph.pipeline.extraction.ontology import TYPES, Ontology, checked_types
 from stratagraph.pipeline.names.index import words
 from stratagraph.protocols import Corpus, Stored
 from stratagraph.records import (
@@ -39,7 +40,6 @@ from stratagraph.records import (
 )
 
 NAME = "extraction"
-TYPES = ("person", "organization", "place", "event", "work", "product", "concept", "date")
 PASSAGE_TOKENS = 6000
 """What an extraction prompt takes of one chunk; a caller's chunk may have any length."""
 GIVEN = "given"
@@ -69,7 +69,12 @@ class ExtractionConfig:
         the names in them marked. `full`: facts, and descriptions of entities and relations, as in the papers;
         it takes several times as many output tokens.
     entity_types
-        Types that the model is offered; it may use others.
+        Types that the model is offered: names, or a mapping of names to descriptions. It may use others. An
+        entity of another type gets the given type that it stands for in another case or number or as a longer
+        phrase ("shipping company"); if there is none, it keeps its own, which the report counts.
+    relation_types
+        Types of relations that the model names, as for `entity_types`; none by default. They take more output
+        tokens. A relation of no such type stays without one.
     gleaning
         Further rounds per chunk in which the model is asked what was missed, in the full form.
     description_tokens
@@ -85,18 +90,18 @@ class ExtractionConfig:
 
     mode: Literal["auto", "llm", "nlp"] = "auto"
     form: Literal["sentences", "facts", "full"] = "sentences"
-    entity_types: tuple[str, ...] = TYPES
+    entity_types: Mapping[str, str] | Sequence[str] = TYPES
+    relation_types: Mapping[str, str] | Sequence[str] = ()
     gleaning: int = 0
     description_tokens: int = 300
     resolve: bool = False
     spacy: str | None = None
 
     def __post_init__(self) -> None:
-        types = self.entity_types
-        if isinstance(types, str) or not types or not all(isinstance(each, str) for each in types):
-            raise TypeError(
-                f"entity_types must be a list of strings, as in ['person', 'place'], not {types!r}"
-            )
+        for name in ("entity_types", "relation_types"):
+            object.__setattr__(self, name, checked_types(getattr(self, name), name))
+        if not self.entity_types:
+            raise ValueError("entity_types must have at least one type; leave it out to get the default ones")
         for name in ("gleaning", "description_tokens"):
             if not isinstance(getattr(self, name), int):
                 raise TypeError(f"{name} must be a whole number, not {getattr(self, name)!r}")
@@ -117,7 +122,10 @@ class ExtractionConfig:
             raise ValueError(f"gleaning must be from 0 to {MOST_GLEANING}, not {self.gleaning}")
         if self.description_tokens < 20:
             raise ValueError(f"description_tokens must be at least 20, not {self.description_tokens}")
-        object.__setattr__(self, "entity_types", tuple(self.entity_types))
+        if self.relation_types and self.mode == "nlp":
+            raise ValueError(
+                "relation_types are named by a model, and mode 'nlp' asks none: leave out one of them"
+            )
 
 
 Given = Mapping[str, Extraction]
@@ -266,7 +274,11 @@ def _placed(corpus: Corpus, given: Given, notes: Counter[str]) -> dict[int, Extr
 
 def _maker(config: ExtractionConfig, gleaned: int) -> str:
     """What a model's extraction depends on beside its chunk; one by another maker is made again."""
-    return content_id("llm", config.form, str(gleaned), *config.entity_types)
+    return content_id("llm", config.form, str(gleaned), *_ontology(config).identity)
+
+
+def _ontology(config: ExtractionConfig) -> Ontology:
+    return Ontology.of(config.entity_types, config.relation_types)
 
 
 def _local_maker(chunk: Chunk, config: ExtractionConfig) -> str:
@@ -331,13 +343,8 @@ async def _by_model(
     todo: Sequence[tuple[int, Chunk]], gate: Gate, config: ExtractionConfig
 ) -> dict[int, Node]:
     shown = [replace(chunk, text=clip(chunk.text, PASSAGE_TOKENS, gate.count_tokens)) for _, chunk in todo]
-    answers = await ask(
-        shown,
-        gate,
-        form=config.form,
-        types=", ".join(config.entity_types),
-        gleaning=config.gleaning,
-    )
+    ontology = _ontology(config)
+    answers = await ask(shown, gate, form=config.form, ontology=ontology, gleaning=config.gleaning)
     failed = [chunk for (_, chunk), given in zip(todo, answers, strict=True) if not given]
     local = iter(await _told([(chunk.text, _title(chunk)) for chunk in failed], gate, config))
     made = {}
@@ -347,7 +354,8 @@ async def _by_model(
             notes["chunks too long for a prompt, read in part"] += 1
         if given:
             maker = _maker(config, len(given) - 1)
-            made[row] = _node(row, chunk.id, to_json(to_extraction(given, notes)), maker, notes)
+            found = ontology.applied(to_extraction(given, notes), notes)
+            made[row] = _node(row, chunk.id, to_json(found), maker, notes)
         else:
             made[row] = _node(row, chunk.id, next(local), _local_maker(chunk, config), notes)
     return made
@@ -396,8 +404,14 @@ def to_json(extraction: Extraction) -> str:
                 for entity in extraction.entities
             ],
             "relations": [
-                [relation.source, relation.target, relation.description, relation.strength]
-                for relation in extraction.relations
+                [
+                    each.source,
+                    each.target,
+                    each.description,
+                    each.strength,
+                    *([each.type] if each.type else []),
+                ]
+                for each in extraction.relations
             ],
             "terms": list(extraction.terms),
         },
@@ -414,8 +428,9 @@ def from_json(text: str) -> Extraction:
     value = json.loads(text)
     # `TypeError` if anything is of another type than it was written as.
     named = (each[:3] for each in (*value["entities"], *value["relations"]))
-    "".join(chain(*value["units"], *named, value["terms"]))
-    sum(chain(*(each[3:] for each in value["relations"])))
+    types = chain(*(each[4:] for each in value["relations"]))
+    "".join(chain(*value["units"], *named, types, value["terms"]))
+    sum(chain(*(each[3:4] for each in value["relations"])))
     units = [SemanticUnit(unit, tuple(names)) for unit, *names in value["units"]]
     of_unit = {unit.text: unit.text for unit in units}.get
     return Extraction(
@@ -425,8 +440,8 @@ def from_json(text: str) -> Extraction:
             for name, kind, told, *doubtful in value["entities"]
         ),
         relations=tuple(
-            RelationMention(source, target, of_unit(told, told), *strength)
-            for source, target, told, *strength in value["relations"]
+            RelationMention(source, target, of_unit(told, told), *more)
+            for source, target, told, *more in value["relations"]
         ),
         terms=tuple(value["terms"]),
     )
