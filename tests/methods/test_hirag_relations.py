@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ import stratagraph as sg
 from stratagraph.methods.hirag.clusters import KnownClusters
 from stratagraph.methods.hirag.communities import Edges
 from stratagraph.methods.hirag.entities import MemberRelations
-from stratagraph.methods.hirag.naming import Belonging, Summary, parse_summary, proposed
+from stratagraph.methods.hirag.naming import UNKNOWN, Belonging, Summary, parse_summary, proposed
 from stratagraph.testing.contract import assert_equal_states, documents, state
 from tests.methods.hirag import SMALL, Answering, build, stored
 
@@ -78,6 +79,11 @@ def test_the_bridge_tells_them_and_the_answer_rests_on_them(index: sg.Index, mod
     assert told[0][0]["reason"] in model.prompts[-1]
 
 
+def test_the_report_counts_members_that_are_not_in_their_group(index: sg.Index, model: Relating) -> None:
+    assert index.last_report is not None
+    assert index.last_report.notes[UNKNOWN] >= model.asked["SummarySchema"]
+
+
 def test_an_update_keeps_them(model: Relating) -> None:
     index = build(documents(40), SMALL, llm=model)
     before = relations_of(index)
@@ -131,7 +137,7 @@ def members_of(members: object) -> dict[str, Belonging]:
     """What is read of a model's `members`, in a cluster of Loom, Mill and 1888 with the ids a, b and c."""
     answer = {"entities": [{"name": "crafts", "members": members}]}
     given = [("Loom", "a"), ("Mill", "b"), ("1888", "c")]
-    (found,) = proposed("c", 1, parse_summary(json.dumps(answer)), given)
+    (found,) = proposed("c", 1, parse_summary(json.dumps(answer)), given, Counter())
     assert found.name == "crafts"
     return dict(found.members)
 

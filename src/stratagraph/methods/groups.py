@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -227,10 +228,11 @@ class GroupBuilder(Generic[C_co]):
         *,
         origins: Mapping[str, Rows] | None = None,
         complete: bool = True,
+        notes: Mapping[str, int] = MappingProxyType({}),
     ) -> Built:
         """The nodes of several parts in a row, with the vectors of all of them.
 
-        `complete` is whether a model wrote all that is not in a node.
+        `complete` is whether a model wrote all that is not in a node, `notes` what the report tells.
         """
         nodes = joined(parts)
         by_model = np.concatenate([np.zeros(0, np.bool_), *(each.by_model() for each in parts)])
@@ -240,7 +242,7 @@ class GroupBuilder(Generic[C_co]):
             BY_MODEL: by_model,
         }
         complete = complete and bool(by_model.all())
-        return Built(nodes, {**arrays, **own}, complete=complete, origins=origins or {})
+        return Built(nodes, {**arrays, **own}, notes, complete=complete, origins=origins or {})
 
 
 def united(sources: Iterable[Sequence[int] | NDArray[np.integer]]) -> list[int]:

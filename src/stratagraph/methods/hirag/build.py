@@ -121,6 +121,7 @@ def _built(
         np.concatenate([summaries, communities.vectors, none]),
         arrays,
         complete=entities.complete,
+        notes=entities.notes,
     )
 
 

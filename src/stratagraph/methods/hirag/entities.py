@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -86,6 +87,8 @@ class Entities:
         Relations of members with their summary entities, by layer.
     complete
         Whether a model wrote all new summaries.
+    notes
+        What was dropped of a model's answers, counted.
     """
 
     graph: Graph
@@ -101,6 +104,7 @@ class Entities:
     made: dict[int, Node] = field(default_factory=dict)
     relations: list[MemberRelations] = field(default_factory=list)
     complete: bool = True
+    notes: Counter[str] = field(default_factory=Counter)
     _read: dict[int, Node] = field(default_factory=dict)
 
     @classmethod

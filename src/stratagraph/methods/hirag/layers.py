@@ -179,7 +179,7 @@ class _LayerSummarizer:
                 made[place] = [Summary(cluster, self._level, name, "", answer.text, answer.by)]
             else:
                 members = [(entities.name(row), entities.node(row).id) for row in rows]
-                made[place] = proposed(cluster, self._level, answer, members)
+                made[place] = proposed(cluster, self._level, answer, members, entities.notes)
         return made
 
     def _item(self, members: Sequence[int], types: Sequence[str]) -> CallItem:

@@ -32,6 +32,7 @@ MOST_ENTITIES = 4
 MOST_TYPES = 12
 RELATION_TOKENS = 3
 """Output tokens of one member, for estimates."""
+UNKNOWN = "members of summary entities that are not in their group dropped"
 _LONGEST_REASON = 400
 _NUMBER_OF_MEMBER = re.compile(r"^\[(\d+)\]", re.MULTILINE)
 _STRENGTH = re.compile(r"(\d+(?:\.\d+)?)(?:/10)?\Z")
@@ -182,19 +183,28 @@ def _placeholder(values: Mapping[str, str]) -> SummarySchema:
 
 
 def proposed(
-    cluster: str, level: int, answer: SummarySchema, members: Sequence[tuple[str, str]]
+    cluster: str,
+    level: int,
+    answer: SummarySchema,
+    members: Sequence[tuple[str, str]],
+    notes: Counter[str],
 ) -> list[Summary]:
     """The summary entities of a model's answer about a cluster.
 
-    `members` are the names and ids of its members, in the order of their numbers.
+    `members` are the names and ids of its members, in the order of their numbers. `notes` counts entries of
+    an answer that name nothing of the cluster.
     """
     return [
-        Summary(cluster, level, each.name, each.type, each.description, MODEL, _belongings(each, members))
+        Summary(
+            cluster, level, each.name, each.type, each.description, MODEL, _belongings(each, members, notes)
+        )
         for each in answer.entities
     ]
 
 
-def _belongings(entity: _Entity, members: Sequence[tuple[str, str]]) -> dict[str, Belonging]:
+def _belongings(
+    entity: _Entity, members: Sequence[tuple[str, str]], notes: Counter[str]
+) -> dict[str, Belonging]:
     """The relations of an answer with members of the cluster; the first of several with one member.
 
     An entry has a strength, then numbers of members, or their names, and perhaps the reason.
@@ -214,6 +224,9 @@ def _belongings(entity: _Entity, members: Sequence[tuple[str, str]]) -> dict[str
                 identities.append(identity)
             elif any(map(str.isalpha, part)):
                 reason = part[:_LONGEST_REASON]
+            elif part:
+                notes[UNKNOWN] += 1
+        notes[UNKNOWN] += not identities and bool(reason)
         for identity in identities:
             found.setdefault(identity, Belonging(reason, strength))
     return found
