@@ -18,7 +18,7 @@ from stratagraph.errors import BudgetExceeded, EmbedderError, EmbedderMismatch, 
 from stratagraph.testing import FakeEmbedder
 from tests.clients.writer import written
 
-DOCUMENTS = demo.documents()[:16]
+DOCUMENTS = demo.documents()[:10]
 METHODS = ["walk", "lshtree", "archrag", "noderag", "hirag"]
 OLD, NEW = FakeEmbedder(32), "hashing"
 

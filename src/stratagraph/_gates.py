@@ -202,9 +202,9 @@ class Models:
         """A gate for one operation, with its own account, ledger and list of failures.
 
         `journal` keeps the vectors of an operation that changes the folder. `llm` replaces the index's chat
-        model. Gates of one operation may share an `account`; `name` labels their progress. A question
-        gives the manifest of the generation that it `reads`. `anew` allows vectors of another dimension than
-        the folder's.
+        model; False means none. Gates of one operation may share an `account`; `name` labels their progress.
+        A question gives the manifest of the generation that it `reads`. `anew` allows vectors of another
+        dimension than the folder's.
         """
         if journal is not None:
             for model in models_by_stage(self.llm).values():
@@ -215,8 +215,9 @@ class Models:
             keywords["dimension"] = None
         if name is not None and keywords["progress"] is not None:
             keywords["progress"] = NamedProgress(keywords["progress"], name)
+        chat = self.llm if llm is None else None if llm is False else as_chat_model(llm)
         return ModelGate(
-            self.llm if llm is None else as_chat_model(llm),
+            chat,
             self.embedder,
             budget=account or self._budget,
             memory=self._memory,

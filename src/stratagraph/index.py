@@ -506,7 +506,7 @@ class Index:
         k
             Number of hits to retrieve; None uses the method's default (`answer_k`).
         llm
-            A chat model to use for this call instead of the index's own.
+            A chat model to use for this call instead of the index's own. With False the answer is extractive.
         max_tokens
             Maximum number of tokens of hits in the prompt.
         length

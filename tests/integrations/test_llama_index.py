@@ -48,6 +48,7 @@ from llama_index_stratagraph._models import to_chat_model, to_embedder
 from stratagraph import HashingEmbedder
 from stratagraph.errors import EmbedderError, MethodMissing, ParseFailed, SettingsConflict
 from stratagraph.results import NOTHING_FOUND
+from stratagraph.testing import ScriptedChatModel
 from tests.integrations.corpus import QUESTION, passages
 
 
@@ -549,3 +550,17 @@ def test_the_retriever_is_public(index: LSHTreeIndex) -> None:
 def test_exports_are_sorted() -> None:
     assert llama_index_stratagraph.__all__ == sorted(llama_index_stratagraph.__all__)
     assert all(hasattr(llama_index_stratagraph, name) for name in llama_index_stratagraph.__all__)
+
+
+def test_without_a_model_is_what_false_asks_for() -> None:
+    model = ScriptedChatModel("It was Mara [1].")
+    texts = ["Mara Quill steered the ferry Dunlin from Ostra.", "The Dunlin ran aground off Cape Ellery."]
+    made = {"llm": model, "embedder": HashingEmbedder(), "progress": False}
+    with stratagraph.build_index(texts, **made) as core:
+        index = llama_index_stratagraph.WalkIndex(core=core)
+        response = index.as_query_engine(llm=False).query("Who steered the Dunlin?")
+        assert response.metadata["stratagraph"]["extractive"]
+        assert "Mara Quill steered" in str(response)
+        assert core.answer("Who steered the Dunlin?", llm=False).extractive
+        assert model.calls == 0
+        assert not core.answer("Who steered the Dunlin?").extractive

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from llama_index.core import Settings
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -282,7 +282,7 @@ class StrataIndex(UpdatingIndex):
 
     def as_query_engine(
         self,
-        llm: LLMType | None = None,
+        llm: LLMType | Literal[False] | None = None,
         *,
         length: Length | None = None,
         max_tokens: int | None = None,
@@ -294,7 +294,7 @@ class StrataIndex(UpdatingIndex):
         ----------
         llm
             LLM that writes answers. None uses the index's LLM, then `Settings.llm` if it was set. Without
-            any, answers are extractive and no key is needed.
+            any, and with False, answers are extractive and no key is needed.
         length
             `"brief"` or `"full"`. None uses the method's default.
         max_tokens
@@ -303,7 +303,7 @@ class StrataIndex(UpdatingIndex):
             Arguments of `as_retriever` and of LlamaIndex's query engines. A `response_synthesizer`, or a
             `response_mode` with an LLM of LlamaIndex, replaces the method's own way of answering.
         """
-        model = self._query_llm(llm)
+        model = None if llm is False else self._query_llm(llm)
         asked_for = {"response_synthesizer", "response_mode"} & kwargs.keys()
         if model is None and "response_mode" in kwargs and "response_synthesizer" not in kwargs:
             raise ValueError("response_mode needs an LLM of LlamaIndex: pass llm=..., or set Settings.llm")
@@ -312,6 +312,8 @@ class StrataIndex(UpdatingIndex):
         if asked_for and given:
             names = " and ".join(given)
             raise ValueError(f"{names}: only for the core's own answers; {asked_for.pop()} asks for others")
+        if llm is False:
+            kwargs = {"guided": False, **kwargs}
         retriever = self._answering_retriever(**kwargs)
         if model is not None and asked_for:
             return RetrieverQueryEngine.from_args(retriever, llm=model, **kwargs)
@@ -320,7 +322,7 @@ class StrataIndex(UpdatingIndex):
             response_synthesizer=kwargs.get("response_synthesizer")
             or CoreSynthesizer(
                 retriever,
-                llm=model,
+                llm=False if llm is False else model,
                 **given,
                 streaming=bool(kwargs.get("streaming", False)),
                 callback_manager=self._callback_manager,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import llama_index.core.instrumentation as instrument
 from llama_index.core.base.response.schema import RESPONSE_TYPE
@@ -37,7 +37,7 @@ class CoreSynthesizer(BaseSynthesizer):
     retriever
         Retriever whose index, method and search options are used.
     llm
-        LLM that writes the answer. None uses the index's.
+        LLM that writes the answer. None uses the index's; with False the answer is extractive.
     max_tokens
         Maximum number of tokens of the nodes in the last prompt.
     length
@@ -50,7 +50,7 @@ class CoreSynthesizer(BaseSynthesizer):
         self,
         retriever: StrataRetriever,
         *,
-        llm: LLM | None = None,
+        llm: LLM | Literal[False] | None = None,
         max_tokens: int = 4000,
         length: Length | None = None,
         streaming: bool = False,
@@ -65,7 +65,7 @@ class CoreSynthesizer(BaseSynthesizer):
         )
         self._retriever = retriever
         self._arguments = {
-            "llm": None if llm is None else to_chat_model(llm),
+            "llm": to_chat_model(llm) if llm else llm,
             "max_tokens": max_tokens,
             "length": length,
             **retriever.options,
@@ -139,7 +139,8 @@ class CoreSynthesizer(BaseSynthesizer):
 
     def _get_metadata_for_response(self, nodes: list[BaseNode]) -> dict[str, Any]:
         known = super()._get_metadata_for_response(nodes) or {}
-        extractive = self._arguments["llm"] is None and not self._retriever.core.has_llm
+        llm = self._arguments["llm"]
+        extractive = llm is False or (llm is None and not self._retriever.core.has_llm)
         return {**known, "stratagraph": {"extractive": extractive}}
 
 
