@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -177,3 +178,19 @@ async def test_a_misspelt_filter_is_an_error(folder: Path) -> None:
             result = await client.call_tool(tool, given)
             assert result.is_error
             assert f"{tool} has no argument 'filter'; it has question, " in str(result.content)
+
+
+def test_the_first_major_version_of_the_sdk_serves_too(folder: Path, tmp_path: Path) -> None:
+    """`langchain-mcp-adapters` needs that version. It is installed beside the second, and comes first."""
+    install = [sys.executable, "-m", "pip", "install", "-q", "--target", str(tmp_path), "mcp>=1.24,<2"]
+    if subprocess.run(install, capture_output=True, timeout=120).returncode:
+        pytest.skip("pip, or the package index, is not here")
+    script = Path(__file__).with_name("first_major.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(folder)],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.strip() == "as with the second", done.stderr
