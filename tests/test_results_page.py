@@ -60,7 +60,8 @@ def test_records_hold_what_searches_find(
 
     data = load_dataset("demo")
     asked = replace(data, questions=tuple(Random(0).sample(data.questions, 12)))
-    found = evaluate(asked, ["walk", "dense"], k=(5,), budgets=(1000,), embedder=embedder)
+    same = {"budgets": (1000,), "embedder": embedder, "config": {"tokenizer": "estimate-1"}}
+    found = evaluate(asked, ["walk", "dense"], k=(5,), **same)
     for name, row in (("walk", "walk"), ("dense, whole passages", "dense")):
         for metric in ("recall@5", "answer@1000"):
             assert page.scores(first, name, metric) == [*found.row(row).scores[metric]], name

@@ -75,7 +75,8 @@ def gate(name: str, server: ModelServer, **settings: Any) -> ModelGate:
 
 
 async def extract(through: ModelGate, passage: str = PASSAGE) -> Any:
-    return await through.call(EXTRACT, {"passage": passage, "types": "person"}, item="one")
+    types = {"types": "person", "relation_types": "", "relation_form": ""}
+    return await through.call(EXTRACT, {"passage": passage, **types}, item="one")
 
 
 def cases() -> list[Any]:
