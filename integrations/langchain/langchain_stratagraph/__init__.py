@@ -15,6 +15,7 @@ try:
         PPRRetriever,
         TreeRetriever,
     )
+    from langchain_stratagraph.tools import create_search_tool
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "langchain_core":
         raise
@@ -28,5 +29,6 @@ __all__ = [
     "PreparedVectors",
     "StrataDocumentIndex",
     "TreeRetriever",
+    "create_search_tool",
     "to_graph_documents",
 ]

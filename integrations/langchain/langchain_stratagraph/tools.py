@@ -1,0 +1,120 @@
+"""A search tool for agents over an open index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from pydantic import BaseModel, Field, create_model
+
+from langchain_stratagraph._convert import SOURCE, to_documents
+from stratagraph.errors import StratagraphError
+from stratagraph.index import Index
+from stratagraph.results import Retrieval
+
+NOTHING = "Nothing was found."
+_MOST = 50
+_DESCRIPTION = (
+    "Search the documents. Returns numbered passages and their sources. Cite passages by number, as in [2]."
+)
+_Scalar = str | int | float | bool | None
+
+
+def create_search_tool(
+    index: Index,
+    name: str = "search",
+    description: str = _DESCRIPTION,
+    *,
+    filters: Mapping[str, str] | None = None,
+    k: int = 8,
+    max_tokens: int = 4000,
+    **options: Any,
+) -> BaseTool:
+    """A tool that searches an index for an agent.
+
+    Its arguments are `query`, `k`, and one for each field of `filters`. It returns a text with numbered
+    passages, and the documents as the message's artifact: `[2]` is the second of them.
+
+    Parameters
+    ----------
+    index
+        An open index.
+    name, description
+        What the agent's model reads.
+    filters
+        Fields of the documents' metadata that the agent may filter by, each with a description for its
+        model. A passage is found only if its field equals the argument.
+    k
+        Number of hits where the agent gives none.
+    max_tokens
+        Tokens of the text, at most.
+    **options
+        Further arguments of `Index.retrieve`, such as `method` and `guided`.
+
+    Raises
+    ------
+    ValueError
+        If a field cannot be an argument.
+    """
+    fields = dict(filters or {})
+    wrong = next((each for each in fields if not each.isidentifier() or each in ("query", "k")), None)
+    if wrong is not None:
+        raise ValueError(f"filters: {wrong!r} cannot be an argument of a tool; it needs another name")
+    schema = _schema(name, fields, k)
+
+    def asked(arguments: Mapping[str, Any]) -> tuple[str, int, dict[str, Any]]:
+        where = {field: arguments[field] for field in fields if arguments.get(field) is not None}
+        own = {**options, **({"where": where} if where else {})}
+        return arguments["query"], arguments.get("k", k), own
+
+    def search(**arguments: Any) -> tuple[str, list[Document]]:
+        query, most, own = asked(arguments)
+        with _told():
+            return _shown(index.retrieve(query, most, **own), max_tokens) if query.strip() else (NOTHING, [])
+
+    async def asearch(**arguments: Any) -> tuple[str, list[Document]]:
+        query, most, own = asked(arguments)
+        with _told():
+            found = await index.aretrieve(query, most, **own) if query.strip() else None
+            return (NOTHING, []) if found is None else _shown(found, max_tokens)
+
+    return StructuredTool(
+        name=name,
+        description=description,
+        args_schema=schema,
+        func=search,
+        coroutine=asearch,
+        response_format="content_and_artifact",
+        handle_tool_error=True,
+    )
+
+
+def _schema(name: str, fields: Mapping[str, str], k: int) -> type[BaseModel]:
+    own: dict[str, Any] = {
+        "query": (str, Field(description="A question or words, in plain language.")),
+        "k": (int, Field(k, ge=1, le=_MOST, description="How many passages to find.")),
+    }
+    own |= {field: (_Scalar, Field(None, description=told)) for field, told in fields.items()}
+    return create_model(f"{name}_arguments", **own)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Errors of the index as a tool's message, so that the agent can go on."""
+    try:
+        yield
+    except (StratagraphError, OSError, TypeError, ValueError) as error:
+        raise ToolException(f"{type(error).__name__}: {error}") from error
+
+
+def _shown(retrieval: Retrieval, max_tokens: int) -> tuple[str, list[Document]]:
+    documents = to_documents(retrieval)
+    if not documents:
+        return NOTHING, []
+    context = retrieval.context(max_tokens)
+    numbers = sorted({citation.number for citation in context.citations})
+    sources = "\n".join(f"[{number}] {documents[number - 1].metadata[SOURCE]}" for number in numbers)
+    return f"{context}\n\nSources:\n{sources}", documents

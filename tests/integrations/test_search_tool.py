@@ -1,0 +1,82 @@
+"""The search tool in an agent: its arguments, what it shows, and what comes with the message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain.agents")
+
+from langchain.agents import create_agent
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, ToolMessage
+
+import stratagraph as sg
+from langchain_stratagraph import create_search_tool
+from stratagraph.testing import FakeEmbedder
+
+DOCUMENTS = [
+    sg.Document("ferry", "Mara Quill steered the ferry Dunlin from Ostra to Bremen.", {"year": 1894}),
+    sg.Document("gale", "The Dunlin ran aground off Cape Ellery in a gale.", {"year": 1895}),
+    sg.Document("lamp", "The lamp of Cape Ellery was kept by Tomas Quill.", {"year": 1895}),
+]
+QUESTION = "Who steered the Dunlin?"
+
+
+class Agentic(GenericFakeChatModel):
+    """A model that calls the tool once and then answers."""
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        self.metadata = {"tools": [tool.name for tool in tools]}
+        return self
+
+
+@pytest.fixture(scope="module")
+def index() -> Iterator[sg.Index]:
+    with sg.build_index(DOCUMENTS, embedder=FakeEmbedder(), progress=False) as index:
+        yield index
+
+
+@pytest.mark.parametrize("twin", [False, True])
+async def test_an_agent_searches_and_has_the_documents(index: sg.Index, twin: bool) -> None:
+    call = {
+        "name": "search",
+        "args": {"query": QUESTION, "year": 1895, "k": 2},
+        "id": "1",
+        "type": "tool_call",
+    }
+    model = Agentic(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("The gale took it [1].")]))
+    tool = create_search_tool(index, filters={"year": "Year of the text"})
+    agent = create_agent(model, [tool])
+    asked = {"messages": [("user", QUESTION)]}
+    state = await agent.ainvoke(asked) if twin else agent.invoke(asked)
+    (message,) = [each for each in state["messages"] if isinstance(each, ToolMessage)]
+    assert [document.metadata["source"] for document in message.artifact] == ["gale", "lamp"]
+    assert "[1] The Dunlin ran aground" in message.content
+    assert message.content.endswith("Sources:\n[1] gale\n[2] lamp")
+    assert state["messages"][-1].content == "The gale took it [1]."
+
+
+def test_arguments_are_described_and_bounded(index: sg.Index) -> None:
+    tool = create_search_tool(index, filters={"year": "Year of the text"}, k=3)
+    assert set(tool.args) == {"query", "k", "year"}
+    assert tool.args["year"]["description"] == "Year of the text"
+    assert tool.args["k"]["default"] == 3
+    with pytest.raises(ValueError, match="less than or equal to 50"):
+        tool.invoke({"query": QUESTION, "k": 51})
+
+
+def test_what_is_not_found_or_wrong_is_a_message(index: sg.Index) -> None:
+    assert create_search_tool(index).invoke({"query": " "}) == "Nothing was found."
+    tool = create_search_tool(index, filters={"year": "Year"})
+    assert tool.invoke({"query": QUESTION, "year": 1700}) == "Nothing was found."
+    told = create_search_tool(index, method="hirag").invoke({"query": QUESTION})
+    assert told.startswith("MethodMissing: ")
+
+
+@pytest.mark.parametrize("field", ["query", "a field", ""])
+def test_a_field_that_cannot_be_an_argument_is_refused(index: sg.Index, field: str) -> None:
+    with pytest.raises(ValueError, match="cannot be an argument"):
+        create_search_tool(index, filters={field: "told"})
