@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
@@ -11,11 +10,9 @@ from numpy.typing import NDArray
 
 from stratagraph._origins import Origin, RecentOrigins
 from stratagraph.pipeline.extraction.stage import NAME as EXTRACTION
-from stratagraph.pipeline.extraction.stage import extraction_of
 from stratagraph.pipeline.extraction.stage import extractions as stored_extractions
 from stratagraph.pipeline.graph import NAME as GRAPH
 from stratagraph.pipeline.graph import Graph
-from stratagraph.pipeline.merge import canonical_name
 from stratagraph.protocols import Stored
 from stratagraph.records import (
     Extraction,
@@ -50,35 +47,16 @@ def entities_at(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[GraphEntity
 
 
 def relations(snapshot: Snapshot, rows: Iterable[int] | None = None) -> Iterator[GraphRelation]:
-    """The relations at these rows (from the first relation), or all.
-
-    Types are read from the extractions of a relation's chunks, where the index has types of relations.
-    """
+    """The relations at these rows (from the first relation), or all."""
     graph = Graph(snapshot.part(GRAPH))
-    typed = bool(snapshot.manifest.config.get("extraction", {}).get("relation_types"))
     chosen = range(graph.relations) if rows is None else rows
     places = [graph.entities + row for row in chosen]
     for batch, nodes, origins in _batches(snapshot, graph.stored, places):
         ends = graph.ends[[row - graph.entities for row in batch]]
         names = _ids(graph.stored, ends.ravel())
-        types = _stated_types(snapshot, nodes) if typed else {}
         for node, source, target, origin in zip(nodes, names[::2], names[1::2], origins, strict=True):
-            own = (types.get((source, target), ()), types.get((target, source), ()))
+            own = (tuple(node.extra.get(key, ())) for key in ("types", "opposite_types"))
             yield GraphRelation(node.id, source, target, node.text, node.extra["weight"], *origin, *own)
-
-
-def _stated_types(snapshot: Snapshot, relations: Sequence[Node]) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The types that the chunks of some relations state, by source and target; the most frequent first."""
-    rows = sorted({row for node in relations for row in node.sources})
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    for node in snapshot.part(EXTRACTION).nodes(rows):
-        for each in extraction_of(node).relations:
-            if each.type:
-                ends = (canonical_name(each.source), canonical_name(each.target))
-                counts.setdefault(ends, Counter())[each.type] += 1
-    return {
-        ends: tuple(sorted(found, key=lambda kind: (-found[kind], kind))) for ends, found in counts.items()
-    }
 
 
 def units(snapshot: Snapshot) -> Iterator[GraphUnit]:

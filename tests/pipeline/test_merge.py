@@ -16,7 +16,9 @@ NAMES = ("Ada", "ada", "The Ada", "Bo Li", "BO LI", "Ostra", "ostra.", "...", "R
 names = st.sampled_from(NAMES)
 texts = st.sampled_from(["", "sails", "sails the ferry", "is old"])
 mentions = st.builds(EntityMention, names, st.sampled_from(["", "person", "place"]), texts, st.booleans())
-relations = st.builds(RelationMention, names, names, texts, st.floats(0.5, 9))
+relations = st.builds(
+    RelationMention, names, names, texts, st.floats(0.5, 9), st.sampled_from(["", "met", "owns"])
+)
 units = st.builds(
     lambda text, of: SemanticUnit(text, tuple(of)), st.sampled_from(["x", "y"]), st.lists(names, max_size=3)
 )
@@ -100,11 +102,21 @@ def said_of_pair(pair: set[str], corpus: list[tuple[int, Extraction]]) -> dict[s
         end: list(dict.fromkeys(place[-1] for place in sorted(strengths) if place[-1] and place[1] == end))
         for end in pair
     }
+    typed = {
+        (chunk, canonical(each.source), each.type)
+        for chunk, found in corpus
+        for each in found.relations
+        if each.type and {canonical(each.source), canonical(each.target)} == pair
+    }
+    counts = {end: Counter(kind for _, one, kind in typed if one == end) for end in pair}
+    types = {end: tuple(sorted(own, key=lambda kind: (-own[kind], kind))) for end, own in counts.items()}
     return {
         "source": source,
         "target": target,
         "fragments": tuple(said[source]),
         "opposite": tuple(text for text in said[target] if text not in said[source]),
+        "types": types[source],
+        "opposite_types": types[target],
         "weight": sum(strengths[place] for place in sorted(strengths)),
         "chunks": tuple(sorted({place[0] for place in strengths})),
     }

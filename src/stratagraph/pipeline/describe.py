@@ -275,6 +275,8 @@ def relation_node(relation: Relation, names: Mapping[str, str], condensed: Descr
     """
     source, target = names[relation.source], names[relation.target]
     extra = {"source": source, "target": target, "weight": relation.weight}
+    types = {"types": list(relation.types), "opposite_types": list(relation.opposite_types)}
+    extra |= {key: value for key, value in types.items() if value}
     described, opposite = " ".join(relation.fragments), " ".join(relation.opposite)
     if condensed is not None:
         extra |= {"description": condensed.text, **condensed.extra()}

@@ -73,17 +73,29 @@ class RelationFragments:
 
     A list takes a third of the memory of a dictionary and a set; most pairs have one fragment.
     `described` tells whether a description says more than the units of its chunk (`described_apart`).
+    `typed` has the types that chunks state, as (chunk, source, type).
     """
 
     said: list[tuple[int, str, str, str, float]] = field(default_factory=list)
     described: bool = False
+    typed: tuple[tuple[int, str, str], ...] = ()
 
     def add(
-        self, chunk: int, source: str, target: str, text: str, strength: float, *, described: bool = False
+        self,
+        chunk: int,
+        source: str,
+        target: str,
+        text: str,
+        strength: float,
+        kind: str = "",
+        *,
+        described: bool = False,
     ) -> None:
-        """Add a fragment; of two equal ones the larger strength holds."""
+        """Add a fragment and its type; of two equal ones the larger strength holds."""
         self.said.append((chunk, source, target, text, strength))
         self.described |= described
+        if kind:
+            self.typed += ((chunk, source, kind),)
 
     @property
     def texts(self) -> dict[tuple[int, str, str, str], float]:
@@ -175,6 +187,7 @@ class Merge:
             for (chunk, source, end, text), strength in relation.texts.items():
                 kept.add(chunk, target.get(source, source), target.get(end, end), text, strength)
             kept.described |= relation.described
+            kept.typed += tuple((chunk, target.get(one, one), kind) for chunk, one, kind in relation.typed)
         for unit in [unit for unit in self.units if not target.keys().isdisjoint(unit[1])]:
             self._named_anew(unit, tuple(dict.fromkeys(target.get(key, key) for key in unit[1])))
 
@@ -218,9 +231,10 @@ class Merge:
         relation = self.relations.get(pair)
         if relation is None:  # a list that is made of one fragment has no spare room
             fragment = (chunk, one, two, said.description, said.strength)
-            self.relations[pair] = RelationFragments([fragment], described)
+            typed = ((chunk, one, said.type),) if said.type else ()
+            self.relations[pair] = RelationFragments([fragment], described, typed)
         else:
-            relation.add(chunk, one, two, said.description, said.strength, described=described)
+            relation.add(chunk, one, two, said.description, said.strength, said.type, described=described)
 
 
 def described_apart(relation: RelationMention, extraction: Extraction) -> bool:
@@ -275,7 +289,7 @@ class Relation:
 
     The direction is that of most fragments; `opposite` holds those of the other direction (ERRATA N10), so
     that who founded and who was founded are told apart. `weight` is the sum of all strengths. `described` is
-    that of `RelationFragments`.
+    that of `RelationFragments`. Types are as in `GraphRelation`.
     """
 
     source: str
@@ -285,6 +299,8 @@ class Relation:
     weight: float
     chunks: tuple[int, ...]
     described: bool
+    types: tuple[str, ...] = ()
+    opposite_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +367,8 @@ def finished_relation(pair: tuple[str, str], fragments: RelationFragments) -> Re
         chunk, first, _, text, strength = fragments.said[0]
         source, target = pair if first == pair[0] else pair[::-1]
         told, weight = (text,) if text else (), max(float(strength), 0.0)
-        return Relation(source, target, told, (), weight, (chunk,), fragments.described)
+        types = tuple(kind for _, _, kind in fragments.typed)
+        return Relation(source, target, told, (), weight, (chunk,), fragments.described, types)
     strengths = fragments.texts
     ordered: Sequence[tuple[int, str, str, str]] = sorted(strengths)
     forward = sum(1 for _, source, _, _ in ordered if source == pair[0])
@@ -361,4 +378,21 @@ def finished_relation(pair: tuple[str, str], fragments: RelationFragments) -> Re
     opposite = tuple(text for text in others if text not in texts)
     weight = sum(strengths[fragment] for fragment in ordered)
     chunks = tuple(sorted(fragments.chunks))
-    return Relation(source, target, tuple(texts), opposite, float(weight), chunks, fragments.described)
+    types, others_types = (_types(fragments, end) for end in (source, target))
+    return Relation(
+        source,
+        target,
+        tuple(texts),
+        opposite,
+        float(weight),
+        chunks,
+        fragments.described,
+        types,
+        others_types,
+    )
+
+
+def _types(fragments: RelationFragments, source: str) -> tuple[str, ...]:
+    """The types of a relation that goes out from one of its ends; first those that most chunks state."""
+    counts = Counter(kind for _, one, kind in set(fragments.typed) if one == source)
+    return tuple(sorted(counts, key=lambda kind: (-counts[kind], kind)))

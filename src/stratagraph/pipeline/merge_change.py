@@ -272,7 +272,7 @@ class Change:
                 pair = (one, two) if one < two else (two, one)
                 if pair in pairs:
                     fragments = found.relations.setdefault(pair, RelationFragments())
-                    told = (relation.description, relation.strength)
+                    told = (relation.description, relation.strength, relation.type)
                     fragments.add(chunk, one, two, *told, described=described_apart(relation, each))
         return found
 

@@ -81,10 +81,10 @@ def _valid(value: Any) -> Any:
 
 
 _TEXT = dict.fromkeys(("by", "description", "digest", "maker", "name", "reason", "title", "type"), str)
-_LISTS = dict.fromkeys(("members", "names", "summaries", "types"), list)
+_LISTS = dict.fromkeys(("members", "names", "opposite_types", "summaries", "types"), list)
 _TYPES: dict[str, Any] = {**_TEXT, **_LISTS, "notes": dict, "rating": (int, float), "weight": (int, float)}
 """What the values of nodes are that are read again, by their names."""
-_ITEMS = {"members": str, "names": str, "types": str, "summaries": dict}
+_ITEMS = {"members": str, "names": str, "types": str, "opposite_types": str, "summaries": dict}
 
 
 class Extra(dict[str, Any]):

@@ -168,3 +168,44 @@ def test_wrong_types_are_refused_with_their_values(
 def test_types_of_relations_need_a_model() -> None:
     with pytest.raises(ValueError, match="mode 'nlp' asks none"):
         build(Model({}), config(mode="nlp"))
+
+
+def stated(*relations: sg.RelationMention) -> sg.Extraction:
+    names = {name: None for each in relations for name in (each.source, each.target)}
+    units = (sg.SemanticUnit(". ".join(each.description for each in relations), tuple(names)),)
+    return sg.Extraction(units, tuple(sg.EntityMention(name) for name in names), relations)
+
+
+def test_types_follow_their_chunks_through_names_updates_and_files(tmp_path: Path) -> None:
+    """A relation has the types of all names of its ends; which type goes with its document."""
+    said = {
+        "a": stated(
+            sg.RelationMention("Miss Ada Holm", "Dunlin", "Miss Ada Holm steers the Dunlin.", 1.0, "steers")
+        ),
+        "b": stated(
+            sg.RelationMention("Ada Holm", "Dunlin", "Ada Holm owns the Dunlin.", 1.0, "owns"),
+            sg.RelationMention("Dunlin", "Ada Holm", "The Dunlin is in Ada Holm's debt.", 1.0, "owes"),
+        ),
+        "c": stated(sg.RelationMention("Ada Holm", "Dunlin", "Ada Holm bought the Dunlin.", 1.0, "owns")),
+    }
+    documents = [sg.Document(name, each.units[0].text) for name, each in said.items()]
+    given: dict[str, Any] = {"embedder": FakeEmbedder(), "progress": False}
+    pair = ("ada holm", "dunlin")
+    every = {pair: ("owns", "steers"), pair[::-1]: ("owes",)}
+    with sg.build_index(documents, "hirag", path=tmp_path / "idx", extraction=said, **given) as index:
+        assert types_of(index) == every
+        index.export(tmp_path / "index.jsonl")
+    with sg.open_index(tmp_path / "idx", embedder=FakeEmbedder()) as index:
+        assert types_of(index) == every
+        index.delete("a")
+        assert types_of(index) == {pair: ("owns",), pair[::-1]: ("owes",)}
+        index.delete("b")
+        assert types_of(index) == {pair: ("owns",)}
+        index.insert(documents[:1], extraction={"a": said["a"]})
+        assert types_of(index) == {pair: ("owns", "steers")}
+    again = sg.read_extraction(tmp_path / "index.jsonl")
+    with sg.build_index(again.documents, "noderag", extraction=again.extractions, **given) as index:
+        assert types_of(index) == every
+        hits = index.retrieve("Ada Holm owns the Dunlin", k=20, method="noderag").hits
+        (relation,) = [hit for hit in hits if hit.kind == "relation"]
+        assert relation.metadata["types"] == ["owns", "steers"]
