@@ -73,13 +73,13 @@ def create_search_tool(
     def search(**arguments: Any) -> tuple[str, list[Document]]:
         query, most, own = asked(arguments)
         with _told():
-            return _shown(index.retrieve(query, most, **own), max_tokens) if query.strip() else (NOTHING, [])
+            return shown(index.retrieve(query, most, **own), max_tokens) if query.strip() else (NOTHING, [])
 
     async def asearch(**arguments: Any) -> tuple[str, list[Document]]:
         query, most, own = asked(arguments)
         with _told():
             found = await index.aretrieve(query, most, **own) if query.strip() else None
-            return (NOTHING, []) if found is None else _shown(found, max_tokens)
+            return (NOTHING, []) if found is None else shown(found, max_tokens)
 
     return StructuredTool(
         name=name,
@@ -110,7 +110,8 @@ def _told() -> Iterator[None]:
         raise ToolException(f"{type(error).__name__}: {error}") from error
 
 
-def _shown(retrieval: Retrieval, max_tokens: int) -> tuple[str, list[Document]]:
+def shown(retrieval: Retrieval, max_tokens: int) -> tuple[str, list[Document]]:
+    """The hits as numbered passages with their sources, and as documents."""
     documents = to_documents(retrieval)
     if not documents:
         return NOTHING, []
