@@ -71,6 +71,12 @@ class Config:
             raise ValueError(f"there is no prompt {unknown[0]!r}; there are {', '.join(prompt_names())}")
         for name, template in self.prompts.items():
             check_template(name, template)
+            typed = self.extraction.relation_types and name == self.extraction.prompt
+            if typed and "{{relation_types}}" not in template:
+                raise ValueError(
+                    f"prompt {name!r} has no place for the relation_types of the extraction: put "
+                    "{{relation_types}} where it tells the rules, or leave out one of them"
+                )
         given = {name: _method_config(name, value) for name, value in self.methods.items()}
         object.__setattr__(self, "methods", given)
 

@@ -209,3 +209,18 @@ def test_types_follow_their_chunks_through_names_updates_and_files(tmp_path: Pat
         hits = index.retrieve("Ada Holm owns the Dunlin", k=20, method="noderag").hits
         (relation,) = [hit for hit in hits if hit.kind == "relation"]
         assert relation.metadata["types"] == ["owns", "steers"]
+
+
+def test_where_no_model_extracts_the_report_says_that_relations_have_no_types() -> None:
+    with build(Model({}), config(mode="auto")) as index:  # the walk needs no model's extraction
+        notes = index.last_report.notes
+    assert notes["chunks whose relations have no types: no model extracts"] == 1
+
+
+def test_a_prompt_of_ones_own_must_ask_for_types_of_relations() -> None:
+    prompt = "Names of these, please: {{sentences}} {{relation_types}}"
+    given = {**config(), "prompts": {"pipeline/sentences": prompt}}
+    build(Model(ANSWERS["sentences"]), given).close()
+    given["prompts"]["pipeline/sentences"] = prompt.replace("{{relation_types}}", "")
+    with pytest.raises(ValueError, match="no place for the relation_types"):
+        build(Model({}), given)

@@ -127,6 +127,11 @@ class ExtractionConfig:
                 "relation_types are named by a model, and mode 'nlp' asks none: leave out one of them"
             )
 
+    @property
+    def prompt(self) -> str:
+        """The name of the prompt that asks for extractions."""
+        return f"pipeline/{'extract' if self.form == 'full' else self.form}"
+
 
 Given = Mapping[str, Extraction]
 """Extractions that exist already, by the id of a passage (the caller's `Chunk.ref`, or ours) or document."""
@@ -166,6 +171,8 @@ async def extract_corpus(
     notes.update(noted)
     if use_llm:
         notes["chunks extracted without the model"] = int(np.count_nonzero(~by_model))
+    elif config.relation_types:
+        notes["chunks whose relations have no types: no model extracts"] = corpus.size
     places = np.arange(corpus.size + 1)
     return Built(
         Carried(rows, nodes, places, places[:-1]) if len(todo) < corpus.size else nodes,
