@@ -148,7 +148,8 @@ class Ontology:
 
     def values(self, form: str) -> dict[str, str]:
         """Values for the prompt of a form; without types of relations it says nothing of them."""
-        shown = ", ".join(f"{name} ({told})" if told else name for name, told in self.entities.items())
+        asked = {name: told for name, told in self.entities.items() if form == "full" or name != "date"}
+        shown = ", ".join(f"{name} ({told})" if told else name for name, told in asked.items())
         rules = answer = ""
         if self.relations:
             types = "\n".join(
