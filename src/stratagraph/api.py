@@ -88,8 +88,8 @@ async def abuild_index(
         Existing extractions by the `ref` of a chunk or the id of a document (see `importing`). The model is
         not asked about those.
     resolve_rule
-        Decides whether two entities are the same, if `ExtractionConfig.resolve` is on. None compares their
-        descriptions. Not stored in the folder.
+        Decides whether two entities are the same, if `ExtractionConfig.resolve` is on. None asks the
+        model that extracts, if one does, or compares their descriptions. Not stored in the folder.
     vectors
         A vector store of LangChain or LlamaIndex, or a `protocols.VectorTable`, to hold the embeddings
         instead of the folder. An existing index is moved there.

@@ -108,7 +108,7 @@ def test_a_name_with_its_own_initials_as_a_word_is_not_merged_with_itself() -> N
 
 def merged(entities: list[Entity]) -> list[Candidate]:
     async def run() -> list[Candidate]:
-        return await resolve(entities, ModelGate(None, FakeEmbedder()))
+        return await resolve(entities, candidates(entities), ModelGate(None, FakeEmbedder()))
 
     return asyncio.run(run())
 
@@ -162,7 +162,7 @@ def test_a_description_may_be_one_string() -> None:
     async def run() -> list[Candidate]:
         apart = [entity("Scrooge", MISER), entity("Ebenezer Scrooge", f"the {MISER}")]
         gate = ModelGate(None, FakeEmbedder())
-        return await resolve(apart, gate, describe=lambda each: " ".join(each.fragments))
+        return await resolve(apart, candidates(apart), gate, describe=lambda each: " ".join(each.fragments))
 
     assert len(asyncio.run(run())) == 1
 

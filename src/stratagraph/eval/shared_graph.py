@@ -20,11 +20,11 @@ from stratagraph.config import Config
 from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.models.gate import Gate
 from stratagraph.pipeline.carryover import text_keys
-from stratagraph.pipeline.entity_resolution import aliases, default_rule, resolve
+from stratagraph.pipeline.entity_resolution import default_rule
 from stratagraph.pipeline.extraction.candidates import settle
 from stratagraph.pipeline.extraction.stage import extract_corpus, extractions
-from stratagraph.pipeline.graph import build_graph
-from stratagraph.pipeline.merge import Merge, finish, merge
+from stratagraph.pipeline.graph import build_graph, resolved
+from stratagraph.pipeline.merge import Merge, merge
 from stratagraph.protocols import Rows, Vectors
 from stratagraph.records import Built, Chunk, Extraction, Node, content_id
 
@@ -155,10 +155,7 @@ async def ashared_graph(
     collected = merge(extractions(extracted, corpus.size))
     settle(collected, corpus.size)
     if settings.resolve:
-        found = await resolve(
-            finish(collected).entities, gate, describe=lambda each: each.fragments, rule=default_rule
-        )
-        collected.rename(aliases(found))
+        collected = await resolved(corpus, extracted, collected, gate, rule=default_rule, use_llm=use_llm)
     rows = {node.id: row for row, node in enumerate(built.made) if node.kind == "entity"}
     arrays = built.arrays
     return SharedGraph(

@@ -3,7 +3,8 @@
     chunk               documents into chunks; sentences, tokens
     extraction          what each chunk says: by a model, by rules, by spaCy, or given
     merge               what all chunks say, as one graph with exact provenance
-    entity_resolution   which names mean one thing; names tells how they are spelt and found
+    entity_resolution   names that may mean one thing, and a rule; names tells how they are spelt and found
+    same_things         names of one thing, and namesakes, as a model or titles tell them
     graph               the graph as nodes and arrays; lexical the words of BM25
     summarize, reports  summaries of groups, reports on communities
     carryover           what a build takes over from the previous generation

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -32,16 +33,17 @@ from stratagraph.pipeline.describe import (
     relation_node,
     unit_node,
 )
-from stratagraph.pipeline.entity_resolution import Rule, aliases, default_rule, resolve
+from stratagraph.pipeline.entity_resolution import Rule, aliases, candidates, default_rule, resolve
 from stratagraph.pipeline.extraction.candidates import settle
 from stratagraph.pipeline.extraction.stage import ExtractionConfig, extractions
 from stratagraph.pipeline.graph_layout import LaidOut, transposed
 from stratagraph.pipeline.graph_update import Touched, touched
 from stratagraph.pipeline.lexical import LexicalIndex
-from stratagraph.pipeline.merge import Entity, Merge, Merged, finish
+from stratagraph.pipeline.merge import Entity, Merge, Merged, finish, merge
 from stratagraph.pipeline.merge_state import CONDENSED
 from stratagraph.pipeline.names.index import NameIndex
 from stratagraph.pipeline.nearest import Nearest
+from stratagraph.pipeline.same_things import Identities, collected_as
 from stratagraph.pipeline.statements import (
     NAME_CODES,
     NAME_KEYS,
@@ -99,14 +101,16 @@ async def build_graph(
     searched = await asyncio.to_thread(made.searched)  # before the merger, which holds most of the memory
     with gate.stage("merge"):
         collected, state = await asyncio.to_thread(_collected, extracted, corpus.size)
-        merged = await asyncio.to_thread(finish, collected, emptied=not config.resolve)
+        if not config.resolve:
+            merged = await asyncio.to_thread(finish, collected, emptied=True)
         if not config.resolve and state:
             spelt = [collected.entities[entity.key] for entity in merged.entities]
             state |= merge_state.spellings(spelt) | merge_state.notes_array(merged.notes)
             state |= merge_state.describing(spelt)
             del spelt
     if config.resolve:
-        merged, state = await _resolved(collected, merged, gate, rule), {}
+        collected = await resolved(corpus, extracted, collected, gate, rule=rule, use_llm=use_llm)
+        merged, state = await asyncio.to_thread(finish, collected), {}
     del collected  # of each passage what it said, which is more than the graph
     await asyncio.to_thread(release)
     return await made.anew(merged, state, searched)
@@ -373,12 +377,39 @@ def _collected(extracted: Stored, chunks: int) -> tuple[Merge, dict[str, NDArray
     return collected, state
 
 
-async def _resolved(collected: Merge, merged: Merged, gate: Gate, rule: Rule) -> Merged:
+async def resolved(
+    corpus: Corpus, extracted: Stored, collected: Merge, gate: Gate, *, rule: Rule, use_llm: bool
+) -> Merge:
+    """Extractions collected by what names mean: variants of a name are one entity, and namesakes several."""
+    read = partial(extractions, extracted, corpus.size)
+    merged = await asyncio.to_thread(finish, collected)
+    identities = Identities(corpus, read, {entity.key: entity.name for entity in merged.entities})
+    if use_llm and rule is default_rule:
+        told = await identities.by_model(candidates(merged.entities, merged.units), gate)
+    else:
+        told = await asyncio.to_thread(identities.by_titles)
+    if told.apart:
+        collected = merge((row, collected_as(each, told.apart.get(row, {}))) for row, each in read())
+        settle(collected, corpus.size)
+    collected.rename(told.aliases)
+    collected.notes.update(told.notes)
+    if told.apart or told.aliases:
+        merged = await asyncio.to_thread(finish, collected)
     fragments = fragments_of(merged)
-    found = await resolve(merged.entities, gate, describe=lambda entity: fragments[entity.key], rule=rule)
+    found = await resolve(
+        merged.entities,
+        [
+            each
+            for each in candidates(merged.entities, merged.units)
+            if (each.alias, each.kept) not in told.judged
+        ],
+        gate,
+        describe=lambda entity: fragments[entity.key],
+        rule=rule,
+    )
     collected.rename(aliases(found))
     collected.notes.update({f"resolved: {candidate}": 1 for candidate in found})
-    return await asyncio.to_thread(finish, collected)
+    return collected
 
 
 def _arrays(merged: Merged, rows: Mapping[str, int]) -> dict[str, NDArray[Any]]:

@@ -81,7 +81,8 @@ class ExtractionConfig:
         A merged description longer than this is condensed. In the short forms it consists of sentences of the
         passages, and a model condenses it if it is four times as long.
     resolve
-        Whether names that look like one entity's are merged (see `pipeline.entity_resolution`).
+        Whether variants of a name become one entity, and namesakes several: as a model judges where one
+        extracts, else by titles of documents and descriptions (see `pipeline.same_things`).
     spacy
         Name or folder of an installed spaCy pipeline that finds names and sentences where no model does
         (`[nlp]` extra); None takes regular expressions. Extractions by another pipeline are made again; a new
