@@ -21,19 +21,30 @@ TOKEN = "a token that is long enough"
 
 
 async def over_standard_input(folder: str) -> None:
-    arguments = ["-c", "from stratagraph.cli import main; main()", "mcp", folder, "--embedder", "hashing"]
+    start = "from stratagraph.cli import main; main()"
+    arguments = ["-c", start, "mcp", folder, "--embedder", "hashing", "--write"]
     command = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
     async with stdio_client(command) as streams, ClientSession(*streams) as session:
         about = await session.initialize()
         assert about.serverInfo.version == sg.__version__
         tools = (await session.list_tools()).tools
-        assert all(tool.annotations and tool.annotations.readOnlyHint for tool in tools)
+        writing = {tool.name for tool in tools if tool.annotations and not tool.annotations.readOnlyHint}
+        assert writing == {"add_document", "delete_documents"}
         found = await session.call_tool("search", {"question": "Who steered the ferry?", "k": 1})
         assert found.structuredContent
         assert found.structuredContent["hits"][0]["documents"] == ["ferry.txt"]
         refused = await session.call_tool("search", {"question": "Who?", "wher": {}})
         assert refused.isError
         assert "no argument 'wher'" in refused.content[0].text
+        resources = (await session.list_resources()).resources
+        ferry = next(each for each in resources if each.name == "ferry.txt")
+        assert (await session.read_resource(ferry.uri)).contents[0].text.startswith("Mara Quill")
+        added = await session.call_tool("add_document", {"id": "new", "text": "Bo sails."})
+        assert added.structuredContent
+        assert added.structuredContent["added"] == ["new"]
+        gone = await session.call_tool("delete_documents", {"ids": ["new"]})
+        assert gone.structuredContent
+        assert gone.structuredContent["deleted"] == ["new"]
 
 
 def over_http(folder: str) -> None:

@@ -17,17 +17,17 @@ import stratagraph as sg
 pytest.importorskip("mcp")
 pytest.importorskip("fastapi")
 
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 
 from stratagraph.mcp import create_server
-from tests.server.conftest import LONG
+from tests.server.conftest import DOCUMENTS, LONG
 
 QUESTION = "Who steered the ferry from Ostra to Bremen?"
 COMMAND = [sys.executable, "-c", "from stratagraph.cli import main; main()", "mcp"]
 
 
-def opened(folder: Path) -> Any:
-    return create_server(folder, lambda: sg.open_index(folder, embedder=sg.HashingEmbedder()))
+def opened(folder: Path, **options: Any) -> Any:
+    return create_server(folder, lambda: sg.open_index(folder, embedder=sg.HashingEmbedder()), **options)
 
 
 async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -40,7 +40,14 @@ async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 async def check(client: Client) -> None:
     """The way an agent goes: what tools there are, a search, what stands around a hit, an answer."""
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert set(tools) == {"search", "answer", "read_passage", "list_documents", "explain"}
+    assert set(tools) == {
+        "search",
+        "answer",
+        "read_passage",
+        "read_document",
+        "list_documents",
+        "explain",
+    }
     assert all(tool.description and tool.annotations.read_only_hint for tool in tools.values())
     found = await called(client, "search", question=QUESTION, k=3)
     best = found["hits"][0]
@@ -87,10 +94,90 @@ async def test_errors_are_told_to_the_agent(folder: Path) -> None:
             ("search", {"question": QUESTION, "k": 0}, "k"),
             ("search", {"question": QUESTION, "method": "archrag"}, "archrag"),
             ("read_passage", {"passage": "nowhere"}, "nowhere"),
+            ("read_document", {"document": "nowhere"}, "nowhere"),
+            ("add_document", {"id": "a", "text": "b"}, "add_document"),
         ):
             result = await client.call_tool(tool, arguments)
             assert result.is_error
             assert said in result.content[0].text
+
+
+async def test_documents_are_resources(folder: Path) -> None:
+    async with Client(opened(folder)) as client:
+        listed = (await client.list_resources()).resources
+        assert {each.name for each in listed} == {each.id for each in DOCUMENTS}
+        for each in DOCUMENTS:
+            address = next(str(found.uri) for found in listed if found.name == each.id)
+            (content,) = (await client.read_resource(address)).contents
+            assert " ".join(content.text.split()) == " ".join(each.text.split())
+        (template,) = (await client.list_resource_templates()).resource_templates
+        assert template.uri_template == "stratagraph://documents/{id}"
+        for wrong in ("stratagraph://documents/nowhere", "file:///etc/passwd"):
+            with pytest.raises(MCPError, match=wrong.rpartition("/")[2]):
+                await client.read_resource(wrong)
+
+
+async def test_a_document_is_read_page_by_page(folder: Path) -> None:
+    async with Client(opened(folder)) as client:
+        first = await called(client, "read_document", document="lamps.txt", limit=2)
+        rest = await called(client, "read_document", document="lamps.txt", offset=2, limit=50)
+        assert first["total"] == 2 + len(rest["passages"])
+        assert first["passages"][0]["text"].startswith("On day 0 the keeper")
+
+
+async def test_documents_are_added_replaced_and_deleted_where_that_is_allowed(folder: Path) -> None:
+    async with Client(opened(folder, write=True)) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert tools["add_document"].annotations.destructive_hint
+        new = {"id": "seal", "text": "Ottoline Vane fed a seal at Skerry Point.", "metadata": {"year": 1892}}
+        assert (await called(client, "add_document", **new))["added"] == ["seal"]
+        assert (await called(client, "add_document", **new))["unchanged"] == ["seal"]
+        asked = {"question": "Who fed a seal?", "where": {"year": 1892}, "k": 1}
+        assert (await called(client, "search", **asked))["hits"][0]["documents"] == ["seal"]
+        new["text"] = "Ottoline Vane fed two seals."
+        assert (await called(client, "add_document", **new))["updated"] == ["seal"]
+        assert (await called(client, "delete_documents", ids=["seal"]))["deleted"] == ["seal"]
+        assert (await called(client, "search", **asked))["hits"] == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("add_document", {"id": "a", "text": "  "}, "the text of document 'a' is blank"),
+        ("add_document", {"id": "", "text": "b"}, "id"),
+        ("add_document", {"id": "a", "text": "b", "meta": {}}, "no argument 'meta'"),
+        ("add_document", {"id": "a", "text": "b" * 1_000_001}, "text"),
+        ("delete_documents", {"ids": ["ferry.txt", "nowhere"]}, "there is no document 'nowhere'"),
+        ("delete_documents", {"ids": []}, "ids"),
+    ],
+)
+async def test_a_change_that_cannot_be_made_says_why_and_makes_none(
+    folder: Path, tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    async with Client(opened(folder, write=True)) as client:
+        result = await client.call_tool(tool, arguments)
+        assert result.is_error
+        assert said in result.content[0].text
+        assert (await called(client, "list_documents"))["total"] == len(DOCUMENTS)
+
+
+async def test_the_command_line_allows_changes(folder: Path) -> None:
+    arguments = [*COMMAND[1:], str(folder), "--embedder", "hashing", "--write"]
+    async with Client(StdioServerParameters(command=COMMAND[0], args=arguments)) as client:
+        assert (await called(client, "add_document", id="a", text="Bo sails."))["added"] == ["a"]
+    with sg.open_index(folder, embedder=sg.HashingEmbedder()) as index:
+        assert index.chunks("a")
+
+
+def test_the_registry_s_entry_starts_this_server(folder: Path) -> None:
+    root = Path(__file__).parents[2]
+    entry = json.loads((root / "server.json").read_text("utf-8"))
+    (package,) = entry["packages"]
+    assert entry["version"] == package["version"] == sg.__version__
+    assert f"mcp-name: {entry['name']}" in (root / "README.md").read_text("utf-8")
+    values = [each.get("value", str(folder)) for each in package["packageArguments"]]
+    assert values == ["mcp", str(folder)]
+    assert package["identifier"] == "stratagraph"
 
 
 async def test_tools_over_standard_input(folder: Path) -> None:

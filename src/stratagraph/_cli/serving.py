@@ -93,6 +93,7 @@ def serve(
 
 @click.command()
 @index_argument
+@click.option("--write", is_flag=True, help="Also give tools that add and delete documents.")
 @click.option("--http", is_flag=True, help="Use HTTP at the path /mcp instead of standard input and output.")
 @click.option(
     "--port",
@@ -105,6 +106,7 @@ def serve(
 @command
 def mcp(
     index: str,
+    write: bool,
     http: bool,
     host: str,
     port: int,
@@ -123,7 +125,7 @@ def mcp(
         raise
     from stratagraph import server
 
-    made = tools.create_server(index, lambda: sg.open_index(index, **models))
+    made = tools.create_server(index, lambda: sg.open_index(index, **models), write=write)
     if not http:
         made.run("stdio")
         return

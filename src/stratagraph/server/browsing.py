@@ -144,7 +144,7 @@ async def passage(server: Server, id: str, limit: Limit = 7) -> Reading:
 async def document(server: Server, id: str, offset: Offset = 0, limit: Limit = 20) -> Reading:
     """A document's passages, from an offset."""
     index = await server.library.current()
-    return await asyncio.to_thread(_reading, index, id, None, offset, limit)
+    return await asyncio.to_thread(reading, index, id, None, offset, limit)
 
 
 @router.get("/costs")
@@ -167,10 +167,11 @@ def reading_around(index: sg.Index, passage: str, limit: int) -> Reading:
     found = index.find_chunks(passage)
     if not found:
         raise KeyError(f"there is no passage {passage!r} in the index")
-    return _reading(index, found[0].document_id, found[0].id, 0, limit)
+    return reading(index, found[0].document_id, found[0].id, 0, limit)
 
 
-def _reading(index: sg.Index, document: str, cited: str | None, offset: int, limit: int) -> Reading:
+def reading(index: sg.Index, document: str, cited: str | None, offset: int, limit: int) -> Reading:
+    """Passages of a document, from an offset, or around the cited one."""
     page = index.browse("passages", within=document, around=cited, offset=offset, limit=limit)
     chunks = {chunk.id: chunk for chunk in index.find_chunks([each.id for each in page.items])}
     ordered = [chunks[each.id] for each in page.items]
