@@ -17,7 +17,7 @@ import stratagraph as sg
 
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("nbclient")
-for framework in ("langchain_core", "llama_index.core"):
+for framework in ("langchain_core", "langgraph", "llama_index.core"):
     pytest.importorskip(framework)
 
 from nbclient.exceptions import CellExecutionError  # noqa: E402
@@ -147,4 +147,4 @@ def test_a_model_that_stands_in_is_named_as_such(path: Path) -> None:
 def test_the_list_of_notebooks_is_whole() -> None:
     listed = re.findall(r"\]\((\w+\.ipynb)\)", (COOKBOOK / "README.md").read_text("utf-8"))
     assert listed == [path.name for path in NOTEBOOKS]
-    assert len(NOTEBOOKS) == 11
+    assert len(NOTEBOOKS) == 13

@@ -716,6 +716,22 @@ class Index:
         name = table if table in TABLES else self._serve().built_method(table)
         return self._browse().page(PageRequest(name, level, kind, within, text, around, offset, limit))
 
+    def about(self, names: int = 8) -> str:
+        """What the index holds, in a sentence, as for the description of an agent's tool.
+
+        It tells the most frequent names that two documents or more have, so that no document alone decides
+        what an agent's model reads there.
+        """
+        documents = self.browse("documents", limit=1).total
+        listed = self.browse("entities", limit=min(8 * names, MOST)).items if names else ()
+        shared = [
+            " ".join(each.title.split())[:40]
+            for each in listed
+            if len(each.documents) > 1 and not each.title[0].isdigit()
+        ]
+        told = f", which speak of {', '.join(shared[:names])}" if shared else ""
+        return f"{documents:,} document{'s' if documents != 1 else ''}{told}"
+
     def _browse(self) -> listing.JoinedBrowser:
         snapshot = self._serve().snapshot
         if self._browser is None or self._browser.snapshot is not snapshot:

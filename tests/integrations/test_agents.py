@@ -23,8 +23,10 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import BaseTool, create_retriever_tool
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, ToolCallBlock
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.llms.mock import MockFunctionCallingLLM
-from llama_index.core.tools import QueryEngineTool, RetrieverTool
+from pydantic import Field
 
 import stratagraph as sg
 from langchain_stratagraph import (
@@ -224,10 +226,10 @@ class ScriptedLLM(MockFunctionCallingLLM):
 
 async def test_tools_of_an_agent_of_llama_index(index: sg.Index) -> None:
     tree = LSHTreeIndex(core=index, llm=False)
-    tools = [
-        QueryEngineTool.from_defaults(tree.as_query_engine(), name="ask", description="Ask."),
-        RetrieverTool.from_defaults(tree.as_retriever(), name="search", description="Search."),
-    ]
+    tools = [tree.as_query_engine_tool(), tree.as_retriever_tool(similarity_top_k=2)]
+    assert [tool.metadata.get_name() for tool in tools] == ["answer", "search"]
+    assert all(index.about() in tool.metadata.description for tool in tools)
+    assert tree.as_retriever_tool("find", "Find.").metadata.description == "Find."
     for tool in tools:
         for question, expected in ((QUESTION, "comet"), (" ", "blank" if tool is tools[0] else "It said")):
             llm = ScriptedLLM(tool.metadata.get_name(), {"input": question})
@@ -235,6 +237,28 @@ async def test_tools_of_an_agent_of_llama_index(index: sg.Index) -> None:
             said = str(await agent.run("Go on."))
             assert expected in said
             assert "'sources'" not in said
+
+
+async def test_questions_are_spans_with_the_events_of_retrieval(index: sg.Index) -> None:
+    class Events(BaseEventHandler):
+        names: list[str] = Field(default_factory=list)
+
+        def handle(self, event: Any, **_: Any) -> None:
+            self.names.append(f"{event.class_name()} in {(event.span_id or '').partition('-')[0]}")
+
+    events = Events()
+    dispatcher = get_dispatcher()
+    dispatcher.add_event_handler(events)
+    try:
+        engine = LSHTreeIndex(core=index, llm=False).as_query_engine()
+        engine.query(QUESTION)
+        await engine.aquery(QUESTION)
+    finally:
+        dispatcher.event_handlers.remove(events)
+    kinds = [name.partition(" ")[0] for name in events.names]
+    for kind in ("QueryStartEvent", "RetrievalStartEvent", "RetrievalEndEvent", "SynthesizeEndEvent"):
+        assert kinds.count(kind) == 2
+    assert any("RetrievalStartEvent in StrataRetriever.retrieve" in name for name in events.names)
 
 
 async def test_min_score_in_both_frameworks(index: sg.Index) -> None:

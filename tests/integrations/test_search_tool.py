@@ -63,6 +63,10 @@ def test_arguments_are_described_and_bounded(index: sg.Index) -> None:
     tool = create_search_tool(index, filters={"year": "Year of the text"}, k=3)
     assert set(tool.args) == {"query", "k", "year"}
     assert tool.args["year"]["description"] == "Year of the text"
+    assert tool.description.startswith("Search 3 documents, which speak of ")
+    assert "Cape Ellery" in tool.description
+    assert "Tomas Quill" not in tool.description  # one document alone does not describe the tool
+    assert create_search_tool(index, description="Search.").description == "Search."
     assert tool.args["k"]["default"] == 3
     with pytest.raises(ValueError, match="less than or equal to 50"):
         tool.invoke({"query": QUESTION, "k": 51})

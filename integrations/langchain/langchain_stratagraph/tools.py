@@ -17,16 +17,14 @@ from stratagraph.results import Retrieval
 
 NOTHING = "Nothing was found."
 _MOST = 50
-_DESCRIPTION = (
-    "Search the documents. Returns numbered passages and their sources. Cite passages by number, as in [2]."
-)
+_DESCRIPTION = "Search {}. Returns numbered passages and their sources. Cite passages by number, as in [2]."
 _Scalar = str | int | float | bool | None
 
 
 def create_search_tool(
     index: Index,
     name: str = "search",
-    description: str = _DESCRIPTION,
+    description: str | None = None,
     *,
     filters: Mapping[str, str] | None = None,
     k: int = 8,
@@ -43,7 +41,8 @@ def create_search_tool(
     index
         An open index.
     name, description
-        What the agent's model reads.
+        What the agent's model reads. None says how many documents there are, and names in them
+        (`Index.about`).
     filters
         Fields of the documents' metadata that the agent may filter by, each with a description for its
         model. A passage is found only if its field equals the argument.
@@ -83,7 +82,7 @@ def create_search_tool(
 
     return StructuredTool(
         name=name,
-        description=description,
+        description=_DESCRIPTION.format(index.about()) if description is None else description,
         args_schema=schema,
         func=search,
         coroutine=asearch,

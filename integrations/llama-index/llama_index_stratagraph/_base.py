@@ -17,6 +17,7 @@ from llama_index.core.llms.utils import LLMType, resolve_llm
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import BaseNode, Document, IndexNode, TransformComponent
 from llama_index.core.storage.storage_context import StorageContext
+from llama_index.core.tools import QueryEngineTool, RetrieverTool
 
 from llama_index_stratagraph._arguments import Setup, StrPath, check_constructor, chosen
 from llama_index_stratagraph._convert import document_id, to_chunks
@@ -330,6 +331,29 @@ class StrataIndex(UpdatingIndex):
             node_postprocessors=kwargs.get("node_postprocessors"),
             callback_manager=self._callback_manager,
         )
+
+    def as_query_engine_tool(
+        self, name: str = "answer", description: str | None = None, **kwargs: Any
+    ) -> QueryEngineTool:
+        """Return a tool of an agent that answers a question, with the documents as sources.
+
+        Parameters
+        ----------
+        name, description
+            What the agent's model reads. None says how many documents there are, and names in them
+            (`stratagraph.Index.about`).
+        **kwargs
+            Arguments of `as_query_engine`.
+        """
+        told = description or f"Answers a question from {self.core.about()}. Ask in plain language."
+        return QueryEngineTool.from_defaults(self.as_query_engine(**kwargs), name=name, description=told)
+
+    def as_retriever_tool(
+        self, name: str = "search", description: str | None = None, **kwargs: Any
+    ) -> RetrieverTool:
+        """Return a tool of an agent that finds passages; see `as_query_engine_tool` and `as_retriever`."""
+        told = description or f"Finds passages in {self.core.about()}. Ask in plain language."
+        return RetrieverTool.from_defaults(self.as_retriever(**kwargs), name=name, description=told)
 
     def _answering_retriever(self, **kwargs: Any) -> StrataRetriever:
         """A retriever of what the core's answers rest on."""
