@@ -428,3 +428,41 @@ def test_mail_and_notebooks_are_their_text(tmp_path: Path) -> None:
         assert read[name].metadata["from"] == "Ida Fenn <ida@example.org>"
         assert read[name].metadata["attachments"] == ["plan.pdf"]
     assert read["c.ipynb"].text == "# Fares\nTwelve pence.\n\n```\nprint(12)\n```"
+
+
+def _manual(folder: Path) -> sg.Index:
+    text = (
+        "# Pydantic\n\nPydantic checks the types of data.\n\n"
+        "# Click\n\nClick makes commands of functions. To install it, run:\n\n"
+        "```bash\npip install click\n```\n\nAn option is added by `@click.option`.\n"
+    )
+    (folder / "manual.md").write_text(text)
+    (document,) = sg.read_documents(folder / "manual.md")
+    return sg.build_index([document], embedder=sg.HashingEmbedder(), progress=False)
+
+
+def test_a_passage_of_two_sections_has_the_heading_of_what_is_asked(tmp_path: Path) -> None:
+    with _manual(tmp_path) as index:
+        (chunk,) = index.chunks()[next(iter(index.documents()))]
+        assert [own["headings"] for _, own in chunk.metadata["sections"]] == [["Pydantic"], ["Click"]]
+        for question, heading in (("What checks types?", "Pydantic"), ("What makes commands?", "Click")):
+            (hit,) = index.retrieve(question, 1)
+            assert hit.metadata["headings"] == [heading]
+            (citation,) = index.answer(question).citations
+            assert citation.metadata["headings"] == [heading]
+
+
+def test_metadata_of_the_caller_s_own_called_sections_is_left_alone(tmp_path: Path) -> None:
+    for own in ([1, 2], "three", [["a", "b"]], {"x": 1}):
+        document = sg.Document("d", "Ada sails to Ostra.", {"sections": own})
+        with sg.build_index([document], embedder=sg.HashingEmbedder(), progress=False) as index:
+            (hit,) = index.retrieve("Who sails?", 1)
+            assert hit.metadata["sections"] == own
+
+
+def test_code_is_quoted_as_code_where_a_question_asks_for_it(tmp_path: Path) -> None:
+    with _manual(tmp_path) as index:
+        told = str(index.answer("Which command installs Click?"))
+        assert "To install it, run:\n```bash\npip install click\n``` [1]" in told
+        assert "`@click.option`" in str(index.answer("Which decorator adds an option?"))
+        assert "```" not in str(index.answer("What makes functions usable?"))

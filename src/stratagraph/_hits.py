@@ -12,6 +12,7 @@ import numpy as np
 
 from stratagraph._origins import RecentOrigins
 from stratagraph._sentences import without_added
+from stratagraph.pipeline.evidence import asked_metadata
 from stratagraph.pipeline.excerpts import Excerpts
 from stratagraph.pipeline.graph import NAME as GRAPH
 from stratagraph.pipeline.ranking import Origin, Ranking
@@ -61,6 +62,7 @@ class SnapshotItems:
         self._snapshot = snapshot
         self._tables = {Origin.GRAPH: GRAPH, Origin.NODE: question.method}
         self._drop = question.fill
+        self._asked = question.text
         self._excerpts = None if question.options.whole else excerpts.asked(question.vector)
         self._read: dict[tuple[int, int], Item] = {}
 
@@ -94,7 +96,7 @@ class SnapshotItems:
                 0,
                 chunk.text,
                 np.array([row], np.int64),
-                chunk.metadata,
+                asked_metadata(self._asked, chunk.text, chunk.metadata),
                 document=chunk.document_id,
                 ref=chunk.ref,
             )

@@ -80,6 +80,20 @@ class Section:
     metadata: Metadata
 
 
+def sections_in(metadata: Metadata) -> list[tuple[int, Metadata]]:
+    """Where the sections of a chunk begin, and their metadata; none for a chunk of one section."""
+    given = metadata.get("sections")
+    pairs = given if isinstance(given, list) else []
+    told = [tuple(pair) for pair in pairs if isinstance(pair, list | tuple) and len(pair) == 2]
+    return [(start, own) for start, own in told if isinstance(start, int) and isinstance(own, Mapping)]
+
+
+def at_place(metadata: Metadata, place: int) -> Metadata:
+    """The metadata of a chunk as of a character of its text: that of the section which contains it."""
+    before = [own for start, own in sections_in(metadata) if start <= place]
+    return {**metadata, **before[-1]} if before else metadata
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A text with an id, by which it is updated and deleted.
@@ -94,7 +108,8 @@ class Document:
         JSON values for filters and for the caller. Not part of the text.
     sections
         Parts of the text in order, each ending where the next starts. A chunk has the metadata of the
-        section that contains its middle.
+        section that contains its middle; of one that reaches over several, `metadata["sections"]` has the
+        place where each begins, and its metadata (`at_place`).
     file
         Name of the file that the document was read from; empty if it is from none. See `Index.insert`.
     """

@@ -12,7 +12,7 @@ from typing import Any
 from stratagraph._packing import Piece, joined, pack
 from stratagraph._sentences import clip
 from stratagraph.protocols import CountTokens, Vectors
-from stratagraph.records import Metadata, Usage, json_native
+from stratagraph.records import Metadata, Usage, at_place, json_native
 
 NOTHING_FOUND = "Nothing in the index answers this question."
 
@@ -121,9 +121,10 @@ class Citation:
     metadata: Metadata = field(default_factory=dict)
 
     @classmethod
-    def of(cls, number: int, hit: Hit) -> Citation:
-        """The citation of a hit under a number."""
-        return cls(number, hit.id, hit.kind, hit.text, hit.sources, hit.documents, hit.metadata)
+    def of(cls, number: int, hit: Hit, place: int | None = None) -> Citation:
+        """The citation of a hit under a number, or of what stands at a place of its text (`at_place`)."""
+        metadata = hit.metadata if place is None else at_place(hit.metadata, place)
+        return cls(number, hit.id, hit.kind, hit.text, hit.sources, hit.documents, metadata)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from stratagraph._sentences import middle, stream_sentences
-from stratagraph.records import Chunk, Document, StreamedDocument
+from stratagraph.records import Chunk, Document, Metadata, Section, StreamedDocument
 
 CountTokens = Callable[[str], int]
 
@@ -82,9 +82,23 @@ def split(document: Document | StreamedDocument, config: ChunkConfig, count: Cou
         body = text.strip()
         start = window[0].start + len(text) - len(text.lstrip())
         sections = document.sections if isinstance(document, Document) else ()
-        at = bisect_right(sections, start + len(body) // 2, key=lambda section: section.start) - 1
-        metadata = document.metadata if at < 0 else {**document.metadata, **sections[at].metadata}
+        metadata = _metadata(document.metadata, sections, start, start + len(body))
         yield Chunk(body, document.id, ordinal, start, start + len(body), metadata)
+
+
+def _metadata(own: Metadata, sections: Sequence[Section], start: int, end: int) -> Metadata:
+    """The metadata of a stretch of a document: that of its middle, and of all sections if it has several."""
+    first, middle, last = (
+        bisect_right(sections, place, key=lambda section: section.start) - 1
+        for place in (start, (start + end) // 2, end - 1)
+    )
+    if last < 0:
+        return own
+    found = {**own, **(sections[middle].metadata if middle >= 0 else {})}
+    if first < last:
+        reached = sections[max(first, 0) : last + 1]
+        found["sections"] = [[max(0, each.start - start), dict(each.metadata)] for each in reached]
+    return found
 
 
 def _windows(units: Iterable[_Unit], config: ChunkConfig, count: CountTokens) -> Iterator[list[_Unit]]:

@@ -16,6 +16,7 @@ from stratagraph._sentences import clip
 from stratagraph.pipeline.extraction.by_rules import proper_names, question_entities
 from stratagraph.pipeline.headings import statements
 from stratagraph.pipeline.names.spelling import words
+from stratagraph.records import Metadata, at_place, sections_in
 from stratagraph.stopwords import ENGLISH, FUNCTION, stop_words
 
 LEAST_WORDS = 0.25
@@ -132,6 +133,18 @@ def telling(question: str, text: str, most: int) -> str:
     begin = next((start for start, part in zip(starts, parts, strict=True) if len(part) <= most), starts[-1])
     rest = " ".join(text[begin:].split())
     return f"{'... ' if begin else ''}{rest if len(rest) <= most else rest[:most] + '...'}"
+
+
+def asked_metadata(question: str, text: str, metadata: Metadata) -> Metadata:
+    """The metadata of a chunk as of its section that has most words of the question; see `at_place`."""
+    starts = [start for start, _ in sections_in(metadata)]
+    if not starts:
+        return metadata
+    said = [stems(text[start:end]) for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    weighed = weights(question, said)
+    scores = [sum(weight for stem, weight in weighed.items() if stem in each) for each in said]
+    best = max(scores)
+    return at_place(metadata, starts[scores.index(best)]) if best and scores.count(best) == 1 else metadata
 
 
 def shortened(

@@ -23,7 +23,7 @@ from stratagraph._sentences import title_line
 from stratagraph.models.gate import Gate
 from stratagraph.pipeline import evidence
 from stratagraph.pipeline.extraction.by_rules import proper_names
-from stratagraph.pipeline.headings import quotable, statements
+from stratagraph.pipeline.headings import fenced, quotable, statements
 from stratagraph.protocols import Vectors
 from stratagraph.question import LONGEST, Length
 from stratagraph.results import NOTHING_FOUND, Citation, Hit, Retrieval
@@ -56,18 +56,25 @@ FAINT = 1e-3
 """Part of the best passage's mass up to which another one is not quoted."""
 _COUNTS: dict[Length | None, int] = {None: 3, "brief": 2, "full": 8}
 """Statements at most, with one more if it has a name that the others brought in."""
+# Questions that code answers: they ask for a command or an example, or have a name of an API (English).
+_ASKS_FOR_CODE = re.compile(
+    r"\b(?:commands?|code|snippet|syntax|example|install|imports?|flags?|decorator)\b|`|\w_\w|\w\(\)|--\w|\b\w+\.[a-z]\w+\b",
+    re.IGNORECASE,
+)
 _LEANS = re.compile(
     r"(?:He|She|It|They|His|Her|Its|Their|This|That|These|Those|There|Here|Then|But|And|So)\b(?!,)"
 )
 
 
 class _Statement(NamedTuple):
-    """A sentence of the hit at this rank.
+    """A sentence of the hit at this rank, or a block of code with the sentence before it.
 
-    `leans` tells whether it continues the one before it; `about` has its own stems and its title's.
+    `place` is where it begins in the hit's text. `leans` tells whether it continues the one before it;
+    `about` has its own stems and its title's.
     """
 
     rank: int
+    place: int
     text: str
     title: str
     leans: bool
@@ -94,7 +101,8 @@ async def extract_answer(
     """
     hits = _reached(retrieval)
     question = retrieval.query[:LONGEST]
-    candidates = _candidates(hits, evidence.asked_for(question))
+    code = bool(_ASKS_FOR_CODE.search(question))
+    candidates = _candidates(hits, evidence.asked_for(question), code=code)
     if alike is None:
         alike = evidence.answers(question, [hit.text for _, hit in hits])
     if not candidates or not alike:
@@ -106,7 +114,8 @@ async def extract_answer(
         key=lambda place: (ranks.index(candidates[place].rank), place),
     )
     text = " ".join(f"{candidates[place].text} [{candidates[place].rank + 1}]" for place in shown)
-    return text, tuple(Citation.of(rank + 1, retrieval.hits[rank]) for rank in ranks)
+    first = {candidates[place].rank: candidates[place].place for place in reversed(chosen)}
+    return text, tuple(Citation.of(rank + 1, retrieval.hits[rank], first[rank]) for rank in ranks)
 
 
 def _reached(retrieval: Retrieval) -> list[tuple[int, Hit]]:
@@ -120,10 +129,13 @@ def _reached(retrieval: Retrieval) -> list[tuple[int, Hit]]:
     ]
 
 
-def _candidates(hits: Iterable[tuple[int, Hit]], wanted: Callable[[str], bool]) -> list[_Statement]:
+def _candidates(
+    hits: Iterable[tuple[int, Hit]], wanted: Callable[[str], bool], *, code: bool
+) -> list[_Statement]:
     """The statements of the hits in order, each once, without markup, with the bylines that are wanted.
 
-    A statement that ends in a colon ("It runs on:") is put before the one that follows it.
+    A statement that ends in a colon ("It runs on:") is put before the one that follows it. With `code`,
+    blocks of code are statements too, and code in sentences keeps its marks.
     """
     found: list[_Statement] = []
     seen: set[str] = set()
@@ -132,15 +144,18 @@ def _candidates(hits: Iterable[tuple[int, Hit]], wanted: Callable[[str], bool]) 
         whole = hit.text.removeprefix(label)
         title, before, lead = title_line(whole)[0] or label, False, ""
         named = evidence.stems(title)
-        for start, end in statements(whole, wanted):
-            text = f"{lead} {quotable(whole[start:end])}".strip()
+        blocks = fenced(whole) if code else []
+        for start, end in sorted([*statements(whole, wanted), *blocks]):
+            own = whole[start:end] if (start, end) in blocks else quotable(whole[start:end], code=code)
+            text = f"{lead}{chr(10) if (start, end) in blocks else ' '}{own}".strip()
             lead = text if text.endswith(":") else ""
             if lead or not text:
                 continue
             if new := text not in seen:
                 stems = evidence.stems(text)
                 leans = before and _LEANS.match(text) is not None
-                found.append(_Statement(rank, text, title, leans, stems, stems | named))
+                place = len(hit.text) - len(whole) + start
+                found.append(_Statement(rank, place, text, title, leans, stems, stems | named))
                 seen.add(text)
             before = new
         if len(found) >= WEIGHED:

@@ -20,6 +20,8 @@ _MARKS = ("#", "```", "~~~", "|-", "|:", "| -", "| :")
 _ATX = re.compile(r" {0,3}#{1,6}\s+\S")
 _RULE = re.compile(r"\s*(?:\|\s*:?-+:?\s*)+\|?\s*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+# A fence, at most 40 lines that are no fence, and a fence.
+_BLOCK = re.compile(r"^(`{3,}|~{3,})[^\n`]*\n(?:(?!\1)[^\n]*\n){1,40}?\1[ \t]*$", re.MULTILINE)
 _HTML = (
     "a|abbr|b|blockquote|br|center|code|dd|del|details|div|dl|dt|em|figcaption|figure|font|h[1-6]|hr|i|iframe"
     "|img|ins|kbd|li|mark|ol|p|picture|pre|s|small|source|span|strong|sub|summary|sup|table|tbody|td|th|thead"
@@ -59,17 +61,27 @@ _SMALL = (
 )
 
 
-def quotable(text: str) -> str:
-    """A sentence in one line without markup and emoji; empty if no letter or digit is left."""
+def quotable(text: str, *, code: bool = False) -> str:
+    """A sentence in one line without markup and emoji; empty if no letter or digit is left.
+
+    With `code`, the marks of code stay.
+    """
     text = _MARKS_OF_A_LINE.sub(" ", without_added(text))
     text = _ROW.sub(lambda row: row[0].replace("|", " "), text)
-    text = _unmarked(_LINK.sub(r"\1", " ".join(text.split()))).strip("* ")
+    text = _unmarked(_LINK.sub(r"\1", " ".join(text.split())), code).strip("* ")
     return text if any(map(str.isalnum, text)) else ""
 
 
-def _unmarked(text: str) -> str:
-    """The text without marks of emphasis and code; what stands in code stays."""
-    return _SPAN.sub(lambda span: span[2] or _unmarked(span[4]), text)
+def _unmarked(text: str, code: bool) -> str:
+    """The text without marks of emphasis and, unless `code`, of code; what stands in code stays."""
+    return _SPAN.sub(
+        lambda span: (span[0] if code else span[2]) if span[2] else _unmarked(span[4], code), text
+    )
+
+
+def fenced(text: str) -> list[tuple[int, int]]:
+    """The blocks of fenced code in a text of Markdown, with their fences, as offsets; short ones only."""
+    return [found.span() for found in _BLOCK.finditer(text)] if "```" in text or "~~~" in text else []
 
 
 def statements(
