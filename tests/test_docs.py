@@ -22,7 +22,7 @@ PACKAGES = {
     "langchain_stratagraph": ROOT / "integrations/langchain/langchain_stratagraph",
     "llama_index_stratagraph": ROOT / "integrations/llama-index/llama_index_stratagraph",
 }
-HOW_TO = sorted((ROOT / "docs/how-to").glob("*.md"))
+HOW_TO = sorted([*(ROOT / "docs/how-to").glob("*.md"), *(ROOT / "docs/integrations").glob("*.md")])
 GUIDES = [
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -148,7 +148,9 @@ def one_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("reader")
 
 
-@pytest.mark.parametrize("guide", [ROOT / "README.md", *HOW_TO], ids=lambda guide: guide.stem)
+@pytest.mark.parametrize(
+    "guide", [ROOT / "README.md", *HOW_TO], ids=lambda guide: f"{guide.parent.name}/{guide.stem}"
+)
 def test_guides_run_one_after_the_other_in_one_folder(
     guide: Path, one_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

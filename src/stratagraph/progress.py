@@ -61,8 +61,9 @@ class _Stage:
 class LineProgress:
     """Shows the stage, its share, rate and remaining time on one line, which a terminal overwrites.
 
-    Without a terminal, it writes a line when a stage ends, and one every ten seconds. Of a stage whose items
-    are not counted, it shows the name, and without a terminal the time if it took ten seconds.
+    In a notebook all stages share the line. Without either, it writes a line when a stage ends, and one every
+    ten seconds. Of a stage whose items are not counted, it shows the name, and without a terminal the time if
+    it took ten seconds.
 
     Parameters
     ----------
@@ -109,7 +110,7 @@ class LineProgress:
             seconds = time.monotonic() - state.began
             if state.done:
                 self._write(f"{stage}: {state.done:,} in {_time(seconds)}", over=False)
-            elif seconds >= SELDOM and not self._is_terminal:
+            elif self._is_notebook or (seconds >= SELDOM and not self._is_terminal):
                 self._write(f"{stage}: {_time(seconds)}", over=False)
 
     @property
@@ -118,10 +119,15 @@ class LineProgress:
 
     @property
     def _is_terminal(self) -> bool:
-        return self._out.isatty()
+        return self._is_notebook or self._out.isatty()
+
+    @property
+    def _is_notebook(self) -> bool:
+        return type(self._out).__module__.startswith("ipykernel.")
 
     def _write(self, line: str, *, over: bool) -> None:
-        """Write a line; on a terminal the next one replaces it if `over`."""
+        """Write a line; on a terminal the next one replaces it if `over`, and in a notebook always."""
+        over = over or self._is_notebook
         if not self._is_terminal:
             self._out.write(line + "\n")
         else:

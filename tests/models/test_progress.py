@@ -72,6 +72,18 @@ def test_a_long_stage_is_told_of_in_a_log_now_and_then(monkeypatch: pytest.Monke
     assert "\x1b" not in out.getvalue()
 
 
+def test_stages_share_one_line_in_a_notebook() -> None:
+    kernel = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})
+    progress = LineProgress(out := kernel())
+    for stage, count in (("read", 3), ("publish", 0)):
+        progress.start(stage, count or None)
+        progress.advance(stage, count)
+        progress.finish(stage)
+    assert "\n" not in out.getvalue()
+    shown = [line.split(":")[0].strip() for line in out.getvalue().split("\r")[1:]]
+    assert shown == ["read", "publish ...", "publish"]
+
+
 def test_a_stage_may_come_again_or_not_at_all() -> None:
     out = io.StringIO()
     for quiet in (LineProgress(out), NoProgress()):
