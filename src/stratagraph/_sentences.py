@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain
 
 from stratagraph.protocols import CountTokens
@@ -143,6 +143,16 @@ def with_added(names: Sequence[str], text: str) -> str:
 def without_added(text: str) -> str:
     """A text as it was before `with_added`: what is compared and quoted."""
     return _ADDED.sub("", text) if ":] " in text else text
+
+
+def without_names(text: str, names: Set[str]) -> str:
+    """A text whose added names are not these, as in the description of one of them."""
+
+    def others(added: re.Match[str]) -> str:
+        kept = [name for name in added[1].split(", ") if name not in names]
+        return f"[{', '.join(kept)}:] " if kept else ""
+
+    return _ADDED.sub(others, text) if ":] " in text else text
 
 
 def added_as_text(text: str) -> str:

@@ -41,11 +41,15 @@ def test_a_statement_is_told_with_the_first_that_it_speaks_of() -> None:
         "a knife: It cuts: cut.",
     ]
     assert told_once(texts) == [
-        texts[0],
+        f"Runa Vik: {sale} She moved to Soll.",
         "mill: It burned in 1912.",
         "",
         "mill - Runa Vik: It was her father's.",
         *texts[4:],
+    ]
+    assert told_once(["Ada: [Bo, Ada:] They met.", "Bo - Cy: [Cy, Bo, Dee:] It rained."]) == [
+        "Ada: [Bo:] They met.",
+        "Bo - Cy: [Dee:] It rained.",
     ]
     assert told_once(["One. Two.", "Two. Three."]) == ["One. Two.", "Three."]
     assert told_once([]) == []

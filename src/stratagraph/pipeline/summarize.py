@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph._sentences import clip, sentences, whole_sentences
+from stratagraph._sentences import clip, sentences, whole_sentences, without_names
 from stratagraph.models.gate import CallItem, Gate, Prompt, Task
 from stratagraph.models.hashing import DIMENSION, HashingEmbedder
 from stratagraph.models.structured import plain_text
@@ -126,7 +126,8 @@ def told_once(texts: Sequence[str]) -> list[str]:
 
     An entity's text is a name and statements, "Ada: She sold the mill.", a relation's two names and
     statements. In the short forms of extraction the statements are sentences of passages, and each stands
-    with all that it names: of a community's texts more than half is said before.
+    with all that it names: of a community's texts more than half is said before. Names that were added to a
+    sentence are left out where they are the text's own.
     """
     said: set[str] = set()
     found = []
@@ -135,8 +136,9 @@ def told_once(texts: Sequence[str]) -> list[str]:
         new = [(label, statement) for label, statement in parts if statement not in said]
         said.update(statement for _, statement in parts)
         label = parts[0][0] if new and not new[0][0] else ""
-        told = label + " ".join(own + statement for own, statement in new)
-        found.append(text if len(new) == len(parts) else told)
+        shown = text if len(new) == len(parts) else label + " ".join(own + told for own, told in new)
+        name = text.partition(": ")[0]
+        found.append(without_names(shown, {name, *name.split(" - ")}))
     return found
 
 
