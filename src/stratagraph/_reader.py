@@ -188,16 +188,20 @@ class Answering(ABC):
         return any(name.startswith(f"{method}/") for name in self.snapshot.manifest.prompts)
 
     def _passages(self, question: Question) -> Ranking:
-        ranked = self._walk.rank(
-            question.text,
-            question.vector,
-            question.k,
-            allowed=None if question.allowed is None else question.allowed.chunks,
-            entities=question.entities,
-            similar=self._similar(question, max(SIMILAR_PASSAGES, question.k)),
-            rank=question.rank,
-        )
-        return ranked.found
+        """The walk's passages; ranked once, though nodes are searched again where they repeat others."""
+
+        def find() -> Ranking:
+            return self._walk.rank(
+                question.text,
+                question.vector,
+                question.k,
+                allowed=None if question.allowed is None else question.allowed.chunks,
+                entities=question.entities,
+                similar=self._similar(question, max(SIMILAR_PASSAGES, question.k)),
+                rank=question.rank,
+            ).found
+
+        return question.once(self, f"passages {question.k} {question.rank}", find)
 
     def _similar(self, question: Question, k: int) -> TopK:
         """The `k` most similar admitted passages; found once, for the walk and for shards."""
