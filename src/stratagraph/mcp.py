@@ -390,7 +390,8 @@ def create_server(
 
 
 def _add_changes(server: _Server, count: Callable[[], None]) -> None:
-    """Give a server tools that change its index; `count` counts what may ask a model."""
+    """Give a server tools that change its index, one after the other; `count` counts what may ask a model."""
+    turn = asyncio.Lock()
 
     @server.tool(annotations=_WRITES)
     async def add_document(
@@ -405,12 +406,13 @@ def _add_changes(server: _Server, count: Callable[[], None]) -> None:
         """Add a document to the collection, or replace it. It can be searched at once."""
         with _tool_errors():
             index = await server.current()
-            if not text.strip():
-                raise ValueError(f"the text of document {id!r} is blank: nothing was added")
+            for name, given in (("id", id), ("text", text)):
+                if not given.strip():
+                    raise ValueError(f"the {name} of document {id!r} is blank: nothing was added")
             if index.has_llm:
                 count()
-            report = await index.ainsert([sg.Document(id, text, metadata or {})])
-            return Change.of(report)
+            async with turn:
+                return Change.of(await index.ainsert([sg.Document(id, text, metadata or {})]))
 
     @server.tool(annotations=_WRITES)
     async def delete_documents(
@@ -419,13 +421,14 @@ def _add_changes(server: _Server, count: Callable[[], None]) -> None:
         """Delete documents, and everything in the index that was made only from them."""
         with _tool_errors():
             index = await server.current()
-            known = index.chunks(ids)
-            if unknown := [each for each in ids if each not in known]:
-                raise ValueError(
-                    f"there is no document {unknown[0]!r} ({len(unknown)} of {len(ids)} ids are unknown), so "
-                    "nothing was deleted; list_documents tells the ids"
-                )
-            return Change.of(await index.adelete(ids))
+            async with turn:
+                known = index.chunks(ids)
+                if unknown := [each for each in ids if each not in known]:
+                    raise ValueError(
+                        f"there is no document {unknown[0]!r} ({len(unknown)} of {len(ids)} ids are "
+                        "unknown), so nothing was deleted; list_documents tells the ids"
+                    )
+                return Change.of(await index.adelete(ids))
 
 
 def _tool_errors() -> AbstractContextManager[None]:

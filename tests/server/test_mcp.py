@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -145,6 +146,7 @@ async def test_documents_are_added_replaced_and_deleted_where_that_is_allowed(fo
     [
         ("add_document", {"id": "a", "text": "  "}, "the text of document 'a' is blank"),
         ("add_document", {"id": "", "text": "b"}, "id"),
+        ("add_document", {"id": " ", "text": "b"}, "the id of document ' ' is blank"),
         ("add_document", {"id": "a", "text": "b", "meta": {}}, "no argument 'meta'"),
         ("add_document", {"id": "a", "text": "b" * 1_000_001}, "text"),
         ("delete_documents", {"ids": ["ferry.txt", "nowhere"]}, "there is no document 'nowhere'"),
@@ -159,6 +161,13 @@ async def test_a_change_that_cannot_be_made_says_why_and_makes_none(
         assert result.is_error
         assert said in result.content[0].text
         assert (await called(client, "list_documents"))["total"] == len(DOCUMENTS)
+
+
+async def test_changes_at_once_wait_for_each_other(folder: Path) -> None:
+    async with Client(opened(folder, write=True)) as client:
+        adding = (called(client, "add_document", id=f"d{n}", text=f"Person {n} swims.") for n in range(5))
+        assert [each["added"] for each in await asyncio.gather(*adding)] == [[f"d{n}"] for n in range(5)]
+        assert (await called(client, "list_documents"))["total"] == len(DOCUMENTS) + 5
 
 
 async def test_the_command_line_allows_changes(folder: Path) -> None:

@@ -31,7 +31,7 @@ _BRACKET = re.compile(r"\s*\([^()]*\)$")
 _CALLED = re.compile(
     r"[\"\u201d]?,?\s\(?"
     r"(?:(?:who|which|has|had|is|was|been|were|or|also|formerly|originally|previously|later|now|better|commonly"
-    r"|popularly|sometimes|often|simply) )*(?:(?:known|renamed|called|named|nicknamed)(?: as)?"
+    r"|popularly|sometimes|often|simply) ){0,6}(?:(?:known|renamed|called|named|nicknamed)(?: as)?"
     r"|changed (?:his|her|its) name to|took the name(?: of)?|formerly|n[\u00e9e]e|alias|a\.?k\.?a\.?|now)"
     r"[\s(]+(?:the )?[\"\u201c]?",
     re.IGNORECASE,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from stratagraph._sentences import title_line
@@ -34,7 +35,8 @@ TOGETHER = 40
 """Entries of one call."""
 MOST_CALLS = 25
 """Calls of a build; groups beyond, those of the fewest documents, are not asked about."""
-_STATEMENTS, _LONGEST = 2, 240  # statements of an entry, and their characters
+_STATEMENTS, _LONGEST = 2, 240  # statements of an entry, and characters of one, or of a title
+_BATCH = 1024  # documents whose titles are read at a time
 _BRACKET = re.compile(r"(?P<name>[^()\[\],]+?)\s*(?:\((?P<kind>[^()]+)\)|,\s*(?P<place>[^,()]+))\s*")
 
 
@@ -118,10 +120,7 @@ class Identities:
         self._documents = corpus.chunk_documents()
         self._read = read
         self._names = names
-        self._titles = {
-            int(document): _title(corpus, int(first))
-            for document, first in zip(*np.unique(self._documents, return_index=True), strict=True)
-        }
+        self._titles = _titles(corpus, self._documents)
         self._senses = self._named_by_titles()
 
     def by_titles(self) -> Identity:
@@ -305,9 +304,15 @@ def collected_as(extraction: Extraction, names: Mapping[str, str]) -> Extraction
     )
 
 
-def _title(corpus: Corpus, row: int) -> str:
-    (chunk,) = corpus.chunks([row])
-    return str(chunk.metadata.get("title") or title_line(chunk.text)[0])
+def _titles(corpus: Corpus, documents: NDArray[np.int32]) -> dict[int, str]:
+    """The title of each document: that of its metadata, else its first line if it looks like one."""
+    numbers, rows = np.unique(documents, return_index=True)
+    titles: dict[int, str] = {}
+    for start in range(0, len(rows), _BATCH):
+        part = slice(start, start + _BATCH)
+        for number, chunk in zip(numbers[part].tolist(), corpus.chunks(rows[part].tolist()), strict=True):
+            titles[number] = str(chunk.metadata.get("title") or title_line(chunk.text)[0])[:_LONGEST]
+    return titles
 
 
 def _statements(extraction: Extraction) -> Iterator[tuple[str, Sequence[str]]]:
