@@ -143,3 +143,20 @@ def test_a_hit_of_the_bridge_says_which_step_of_which_path_it_is(demo_index: sg.
     for told in steps:
         step = told["step"]
         assert {*told["ends"]} == {*told["path"][step - 1 : step + 1]}
+
+
+def test_a_hit_does_not_repeat_its_own_name_before_its_sentences() -> None:
+    said = sg.Extraction(
+        units=(sg.SemanticUnit("[Crake Light, Ada:] The tower hums in the wind.", ("Crake Light", "Ada")),),
+        entities=(sg.EntityMention("Crake Light"), sg.EntityMention("Ada")),
+    )
+    document = sg.Document("log", "The tower hums in the wind. Nobody hears it on the island at night.")
+    with sg.build_index(
+        [document], "archrag", embedder=FakeEmbedder(), extraction={"log": said}, progress=False
+    ) as index:
+        texts = [hit.text for hit in index.retrieve("What hums?", 10, fill=False) if hit.kind == "entity"]
+    assert texts
+    assert not any(text.startswith("Crake Light: [Crake Light") for text in texts)
+    assert any(
+        text.startswith(("Crake Light: [Ada:] The tower", "Ada: [Crake Light:] The tower")) for text in texts
+    )

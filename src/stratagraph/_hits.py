@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, Protocol
 
 import numpy as np
 
 from stratagraph._origins import RecentOrigins
-from stratagraph._sentences import without_added
+from stratagraph._sentences import without_added, without_names
 from stratagraph.pipeline.evidence import asked_metadata
 from stratagraph.pipeline.excerpts import Excerpts
 from stratagraph.pipeline.graph import NAME as GRAPH
@@ -76,14 +76,14 @@ class SnapshotItems:
                 self._read.update(read)
         items = [self._read[key] for key in keys]
         if self._excerpts is None or all(origin == Origin.CHUNK for origin, _ in keys):
-            return RankedItems(ranking, items)
+            return RankedItems(ranking, list(map(_without_own_name, items)))
         rows = [row if origin == Origin.GRAPH else -1 for origin, row in keys]
         order = sorted(range(len(keys)), key=lambda place: keys[place][0] != Origin.CHUNK)
         shown, nothing = self._excerpts.shown(
             [items[place] for place in order], [rows[place] for place in order], dropped=self._drop
         )
         for place, item in zip(order, shown, strict=True):
-            items[place] = item
+            items[place] = _without_own_name(item)
         return RankedItems(ranking, items, frozenset(compress(order, nothing)))
 
     def _items(self, origin: Origin, rows: list[int]) -> list[Item]:
@@ -102,6 +102,14 @@ class SnapshotItems:
             )
             for row, chunk in zip(rows, self._snapshot.chunks(rows), strict=True)
         ]
+
+
+def _without_own_name(item: Item) -> Item:
+    """An entity or relation whose sentences have no name added that stands before its text anyway."""
+    if item.kind not in ("entity", "relation") or ":] " not in item.text:
+        return item
+    names = {str(name) for name in item.extra.get("ends") or [item.extra.get("name", "")]}
+    return replace(item, text=without_names(item.text, names))
 
 
 def grouped(items: Sequence[Item] | Sequence[Hit], without: Collection[int] = ()) -> list[list[int]]:
