@@ -156,7 +156,7 @@ class Asking:
             alone = await self._standalone(text, arguments.history)
             text = alone.question if alone else text
             entities, texts = await self._decomposed(text, arguments.decompose)
-            vectors = await asyncio.gather(*map(self._vector, texts))
+            vectors = await self._vectors(texts)
         question = Question(
             text[:LONGEST],
             vectors[0],
@@ -241,7 +241,7 @@ class Asking:
             return list(zip(hits, traces, strict=True))
 
         async def search(queries: Sequence[str]) -> Sequence[Found]:
-            vectors = await asyncio.gather(*map(self._vector, queries))
+            vectors = await self._vectors(queries)
             asked = [
                 replace(wide, text=query[:LONGEST], vector=vector, k=SHOWN)
                 for query, vector in zip(queries, vectors, strict=True)
@@ -296,6 +296,11 @@ class Asking:
             order = np.argsort(-scores, kind="stable").tolist()
         best = order[: question.k]
         return tuple(hits[at] for at in best), tuple({**traces[at], "reranked_from": at + 1} for at in best)
+
+    async def _vectors(self, texts: Sequence[str]) -> Sequence[Vectors]:
+        if len(texts) == 1:  # without a task of its own
+            return [await self._vector(texts[0])]
+        return await asyncio.gather(*map(self._vector, texts))
 
     async def _vector(self, text: str) -> Vectors:
         """The vector of a question's beginning; a model would take minutes for a megabyte."""
