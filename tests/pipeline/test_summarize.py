@@ -55,6 +55,12 @@ def test_a_statement_is_told_with_the_first_that_it_speaks_of() -> None:
     assert told_once([]) == []
 
 
+def test_short_sentences_with_an_added_name_stay_together() -> None:
+    log = "[Crake Light:] 2 March. Wind west. No boat."
+    assert extractive_summary([log, "The light of Crake burns oil."], 40, words).splitlines()[0] == log
+    assert extractive_summary(["Wind west. No boat came."], 40, words) == "Wind west.\nNo boat came."
+
+
 def test_sentences_are_taken_word_for_word_and_in_order() -> None:
     summary = extractive_summary(TEXTS, 20, words)
     whole = " ".join(TEXTS)

@@ -32,6 +32,7 @@ REPEAT = 0.75
 """Cosine similarity from which a sentence is held to repeat one that was chosen."""
 _BEFORE_ADDED = re.compile(r"\s+(?=\[[^\[\]\n]+:\] )")  # as `_sentences.with_added` begins a sentence
 _CANDIDATES = 400
+_UNIT = 400  # characters of a unit, which may be a few short sentences
 _LONG = 2000  # characters of a text of which no more than its share is split
 _REMEMBERED = 1 << 14  # texts, and sentences
 _MEMORY = "sentences"
@@ -292,6 +293,9 @@ def _sentences(texts: Sequence[str], memory: SentenceMemory) -> list[str]:
 
 
 def _split(text: str, most: int | None = None) -> tuple[str, ...]:
+    """The sentences of a text; those of one unit with names added to it stay together, for they need them."""
+    if len(text) <= _UNIT and text[:1] == "[" and len(_BEFORE_ADDED.split(f" {text}")) == 2:
+        return (" ".join(text.split()),)
     found = (" ".join(text[start:end].split()) for start, end in statements(text, most=most))
     return tuple(filter(None, found))
 
