@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import stratagraph as sg
+from stratagraph._cli.lines import report_lines
 from stratagraph.errors import ClosedIndex, EmbedderMismatch, NotAnIndex
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 
@@ -230,6 +231,16 @@ def test_a_report_of_an_update_is_a_few_lines_without_zeros() -> None:
     assert len(lines) <= 6
     assert "0" not in repr(report.stages["extract"]).replace("seconds=0", "")
     assert report._repr_html_().count("<tr>") == len(lines) - 1
+
+
+def test_a_report_shows_the_notes_that_count_most() -> None:
+    notes = {f"small {n}": 1 for n in range(40)} | {"large": 7, "nothing": 0}
+    report = sg.BuildReport("build", 1, 1, 1, {}, notes=notes)
+    assert "7 large; and 29 other notes" in repr(report)
+    assert "nothing" not in repr(report)
+    lines = list(report_lines(report, "idx"))
+    assert sum(line.startswith("note: small") for line in lines) == 11
+    assert "note: 29 other notes; --json lists all" in lines
 
 
 def test_an_open_index_after_asyncio_run_leaves_nothing_to_say_at_exit() -> None:

@@ -7,8 +7,6 @@ import inspect
 import io
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -245,17 +243,3 @@ async def test_a_twin_in_the_callers_thread_calls_what_is_synchronous() -> None:
 def test_a_twin_in_the_callers_thread_may_not_wait_for_anything_else() -> None:
     with pytest.raises(RuntimeError, match="waits for more than"):
         _sync.run_here(asyncio.sleep(0))
-
-
-def test_an_open_index_is_silent_at_the_end_of_its_process() -> None:
-    program = """
-import asyncio, stratagraph as sg
-index = sg.build_index(["Ada runs the ferry."], embedder=sg.HashingEmbedder(), progress=False)
-async def ask():
-    found = await index.aretrieve("Who runs the ferry?")
-    stream = index.astream("Who runs the ferry?")
-    return found, await anext(stream)
-print(len(asyncio.run(ask())[0]))
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert (done.stdout.strip(), done.stderr) == ("1", "")

@@ -49,6 +49,7 @@ def digest_blocks(blocks: Iterable[str]) -> str:
 
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+_NOTES = 12  # that a report shows
 
 
 def json_native(value: Any) -> Any:
@@ -628,6 +629,8 @@ class BuildReport:
         used = self.usage
         cost = "unknown" if self.cost is None else f"{self.cost:,.4f}".rstrip("0").rstrip(".")
         calls = f"{used.calls:,} ({used.input_tokens:,} tokens in, {used.output_tokens:,} out; cost {cost})"
+        notes, others = self.shown_notes()
+        more = [f"and {others:,} other notes"] if others else []
         lines = {
             "documents": f"{self.documents:,} in {self.chunks:,} chunks",
             "nodes": ", ".join(f"{kind} {count:,}" for kind, count in self.nodes.items() if count),
@@ -635,10 +638,16 @@ class BuildReport:
             "model calls": calls if used.calls else "",
             "cached calls": f"{used.cached_calls:,}" if used.cached_calls else "",
             "seconds": f"{used.seconds:,.1f}",
-            "notes": "; ".join(f"{count:,} {note}" for note, count in self.notes.items() if count),
+            "notes": "; ".join([*(f"{count:,} {note}" for note, count in notes.items()), *more]),
             "first failure": f"{self.failures[0].stage}: {self.failures[0].reason}" if self.failures else "",
         }
         return {name: text for name, text in lines.items() if text}
+
+    def shown_notes(self) -> tuple[dict[str, int], int]:
+        """The notes with the highest counts, which are worth a line, and how many others there are."""
+        told = {note: count for note, count in self.notes.items() if count}
+        shown = set(sorted(told, key=lambda note: -told[note])[:_NOTES])
+        return {note: count for note, count in told.items() if note in shown}, len(told) - len(shown)
 
     def __repr__(self) -> str:
         lines = "".join(f"\n  {name}: {text}" for name, text in self._counts().items())

@@ -119,8 +119,11 @@ def report_lines(report: sg.BuildReport, path: str) -> Iterator[str]:
         if names and (label != "added" or len(names) < report.documents):  # all of a new index
             more = ", ..." if len(names) > _NAMES else ""
             yield f"{label}: {len(names)} ({', '.join(names[:_NAMES])}{more})"
-    for note, count in report.notes.items():
+    notes, others = report.shown_notes()
+    for note, count in notes.items():
         yield f"note: {note}: {count}"
+    if others:
+        yield f"note: {others} other notes; --json lists all"
     for failure in report.failures[:_NAMES]:
         yield f"failed: {failure.stage}: {failure.about}: {failure.reason}"
     if len(report.failures) > _NAMES:
