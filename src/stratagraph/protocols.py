@@ -173,11 +173,11 @@ class Stored(Protocol):
         """Return the ids of the nodes at these rows."""
         ...
 
-    def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+    def keys(self, rows: Sequence[int] | Rows) -> NDArray[np.uint64]:
         """Return 64-bit keys of the ids at these rows."""
         ...
 
-    def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+    def marks(self, rows: Sequence[int] | Rows) -> NDArray[np.uint64]:
         """Return 64-bit hashes of the nodes at these rows, without their sources."""
         ...
 

@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,10 @@ from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.methods.archrag import ArchRAGConfig, ArchRAGOptions
 from stratagraph.methods.archrag.compose import FILTER, compose
 from stratagraph.methods.archrag.index import CHANGES, opened
-from stratagraph.methods.archrag.levels import EntityKeys, WarmStart
+from stratagraph.methods.archrag.levels import WarmStart
 from stratagraph.methods.archrag.ranking import Calibration, calibration_arrays, select
 from stratagraph.methods.archrag.search import Relations
 from stratagraph.models.gate import ModelGate
-from stratagraph.pipeline.carryover import keys_of
 from stratagraph.pipeline.drift import Drift
 from stratagraph.pipeline.graph import Graph
 from stratagraph.records import EntityMention, Extraction, Node, RelationMention
@@ -738,21 +738,20 @@ def test_the_same_reports_are_not_written_again() -> None:
 
 
 def test_a_warm_start_lets_only_what_changed_move() -> None:
-    ends = np.array([[0, 1], [1, 2], [3, 4]])
-    entities = EntityKeys.of(keys_of("entity", "abcde"), ends)
     arrays = {
-        **entities.arrays(np.array([0, 0, 0, 1, 1])),
+        "entities.parents": np.array([0, 0, 0, 1, 1]),
         "parents": np.array([2, 2, -1]),
         **Drift(5).arrays(),
     }
+    before = {"counts": np.array([5, 3, 0]), "relations.ends": np.array([[0, 1], [1, 2], [3, 4]])}
 
-    class Previous:
-        pass
+    def warm(origin: list[int], ends: list[tuple[int, int]]) -> WarmStart:
+        seen = SimpleNamespace(origin=np.array(origin), stored=SimpleNamespace(arrays=before))
+        now: Any = SimpleNamespace(entities=len(origin), ends=np.array(ends), before=seen)
+        previous: Any = SimpleNamespace(arrays=arrays)
+        return WarmStart(now, previous)
 
-    previous: Any = Previous()
-    previous.arrays = arrays
-    now = EntityKeys.of(keys_of("entity", "abcdef"), np.array([[0, 1], [1, 2], [3, 4], [4, 5]]))
-    warm_start = WarmStart(now, previous)
+    warm_start = warm([0, 1, 2, 3, 4, -1], [(0, 1), (1, 2), (3, 4), (4, 5)])
     initial = warm_start.initial()
     assert initial is not None
     assert initial.labels.tolist() == [0, 0, 0, 1, 1, -1]
@@ -762,8 +761,8 @@ def test_a_warm_start_lets_only_what_changed_move() -> None:
     assert above is not None
     assert above.labels.tolist() == [2, 2]
     assert above.movable.tolist() == [False, False]
-    assert WarmStart(EntityKeys.of(keys_of("entity", "vwxyz"), ends), previous).initial() is None
-    less = WarmStart(EntityKeys.of(keys_of("entity", "abcd"), np.array([[0, 1], [1, 2]])), previous).initial()
+    assert warm([-1] * 5, [(0, 1), (1, 2), (3, 4)]).initial() is None
+    less = warm([0, 1, 2, 3], [(0, 1), (1, 2)]).initial()
     assert less is not None
     assert less.labels.tolist() == [0, 0, 0, 1]
     assert less.movable.tolist() == [False, False, False, True]

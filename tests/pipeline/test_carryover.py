@@ -86,12 +86,11 @@ def test_lookup_agrees_with_a_dictionary() -> None:
 
 
 def test_previous_labels_of_several_levels() -> None:
-    keys, known = np.array([7, 3, 9], np.uint64), np.array([3, 5, 7], np.uint64)
-    labels = np.array([[0, 1, 2], [4, 4, 5]])
-    assert previous_labels(keys, known, labels).tolist() == [[2, 0, -1], [5, 4, -1]]
-    assert previous_labels(keys, known, labels[0]).tolist() == [2, 0, -1]
-    assert previous_labels(keys, known[:0], labels[:, :0]).tolist() == [[-1] * 3] * 2
-    assert previous_labels(keys, known, labels[:0]).shape == (0, 3)
+    origin, labels = np.array([2, 0, -1]), np.array([[0, 1, 2], [4, 4, 5]])
+    assert previous_labels(origin, labels).tolist() == [[2, 0, -1], [5, 4, -1]]
+    assert previous_labels(origin, labels[0]).tolist() == [2, 0, -1]
+    assert previous_labels(np.full(3, -1), labels[:, :0]).tolist() == [[-1] * 3] * 2
+    assert previous_labels(origin, labels[:0]).shape == (0, 3)
 
 
 def test_reclustering_starts_above_the_share_of_new_members() -> None:

@@ -226,10 +226,10 @@ class _Held:
     def ids(self, rows: Sequence[int]) -> list[str]:
         return [self._nodes[row].id for row in rows]
 
-    def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+    def keys(self, rows: Sequence[int] | Rows) -> NDArray[np.uint64]:
         return text_keys(self._nodes[row].id for row in rows)
 
-    def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+    def marks(self, rows: Sequence[int] | Rows) -> NDArray[np.uint64]:
         return text_keys(self._nodes[row].text for row in rows)
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,12 @@ Matrix = NDArray[np.float32]
 _NEAR_ZERO = 1e-4
 
 
+@lru_cache(maxsize=4)
 def hyperplanes(bits: int, dimension: int, seed: int) -> Matrix:
     """Normals of random hyperplanes with Gaussian components, shape (bits, dimension) (paper 004, 4.1).
 
-    The first planes do not depend on `bits`. They are drawn from the raw stream of PCG64, which is the same
-    in all versions of numpy.
+    The array is read-only. The first planes do not depend on `bits`. They are drawn from the raw stream of
+    PCG64, which is the same in all versions of numpy.
 
     Raises
     ------
@@ -33,7 +35,9 @@ def hyperplanes(bits: int, dimension: int, seed: int) -> Matrix:
     uniform = ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     radius, angle = np.sqrt(-2.0 * np.log(uniform[:, 0])), 2.0 * np.pi * uniform[:, 1]
     normals = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    return np.ascontiguousarray(normals[:, :dimension], dtype=np.float32)
+    found = np.ascontiguousarray(normals[:, :dimension], dtype=np.float32)
+    found.flags.writeable = False
+    return found
 
 
 def hash_codes(vectors: Matrix, planes: Matrix, *, batch: int = 8192) -> Codes:

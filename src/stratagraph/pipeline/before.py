@@ -37,10 +37,22 @@ class Before:
         self.chunks = chunks
         self._now = stored
 
+    @property
+    def size(self) -> int:
+        """How many rows the previous graph has."""
+        return len(self.stored.arrays["sources.indptr"]) - 1
+
     @cached_property
     def origin(self) -> Rows:
         """The previous row of the node with the same id, or -1, shape (rows,)."""
         return lookup(_every(self._now, self._now.keys), _every(self.stored, self.stored.keys))
+
+    @cached_property
+    def now(self) -> Rows:
+        """The present row of each previous node, or -1, shape (size,)."""
+        found = np.full(self.size, -1, np.int64)
+        found[self.origin[self.origin >= 0]] = np.flatnonzero(self.origin >= 0)
+        return found
 
     @cached_property
     def same(self) -> NDArray[np.bool_]:
@@ -57,8 +69,8 @@ class Before:
     def rewritten(self) -> NDArray[np.bool_]:
         """Whether a node existed with other content, shape (rows,)."""
         found = self.origin >= 0
-        before = self.stored.marks(self.origin[found].tolist())
-        found[found] = self._now.marks(np.flatnonzero(found).tolist()) != before
+        before = self.stored.marks(self.origin[found])
+        found[found] = self._now.marks(np.flatnonzero(found)) != before
         return found
 
     @cached_property
@@ -94,8 +106,8 @@ def alike(now: Vectors, rows: Rows, before: Vectors, places: Rows) -> NDArray[np
     return same
 
 
-def _every(stored: Stored, read: Callable[[list[int]], Keys]) -> Keys:
-    return read(list(range(len(stored.arrays["sources.indptr"]) - 1)))
+def _every(stored: Stored, read: Callable[[Rows], Keys]) -> Keys:
+    return read(np.arange(len(stored.arrays["sources.indptr"]) - 1))
 
 
 def carried_keys(known: Keys, origin: Rows, made: Callable[[list[int]], Keys]) -> Keys:

@@ -99,20 +99,20 @@ def lookup(keys: Keys, known: Keys) -> Rows:
     return Places(known).of(keys)
 
 
-def previous_labels(keys: Keys, known: Keys, labels: NDArray[np.integer]) -> Labels:
+def previous_labels(origin: Rows, labels: NDArray[np.integer]) -> Labels:
     """The labels of members in the previous partition, shape (..., n); -1 for new members.
 
     Parameters
     ----------
-    keys, known
-        Keys of the present members, shape (n,), and of the previous ones, shape (m,).
+    origin
+        The previous row of each member, or -1, shape (n,).
     labels
         Of the previous members, shape (..., m); leading axes are levels.
     """
-    places = lookup(keys, known)
-    if not len(known):
-        return np.full((*labels.shape[:-1], len(keys)), -1, np.int64)
-    return np.where(places >= 0, labels[..., places], -1).astype(np.int64)
+    found = np.full((*labels.shape[:-1], len(origin)), -1, np.int64)
+    known = origin >= 0
+    found[..., known] = labels[..., origin[known]]
+    return found
 
 
 def needs_reclustering(known: NDArray[np.bool_]) -> bool:

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels.leiden import modularity
 from stratagraph.kernels.ranges import distinct
-from stratagraph.pipeline.carryover import Keys, lookup
 from stratagraph.pipeline.checks import Checks
+from stratagraph.protocols import Rows
 
 T = TypeVar("T")
 Measures = NDArray[np.float64]
@@ -70,10 +70,13 @@ class Drift:
         return cls(members, before + changed, stale + changed, made)
 
     @classmethod
-    def between(cls, arrays: Mapping[str, NDArray[Any]], before: Keys, now: Keys) -> Drift:
-        """With what the previous index counted, and the members that came or went since, by their keys."""
-        stayed = int(np.count_nonzero(lookup(now, before) >= 0))
-        return cls.since(arrays, len(now), len(now) + len(before) - 2 * stayed)
+    def between(cls, arrays: Mapping[str, NDArray[Any]], before: int, origin: Rows) -> Drift:
+        """With what the previous index counted, and the members that came or went since.
+
+        `before` is how many there were, and `origin` the previous row of each member, or -1.
+        """
+        stayed = int(np.count_nonzero(origin >= 0))
+        return cls.since(arrays, len(origin), len(origin) + before - 2 * stayed)
 
     @property
     def due(self) -> bool:

@@ -89,12 +89,12 @@ class NodeRecords:
         """The texts of some rows."""
         return [leading(raw, self.records.name, 3) for raw in self._raw(rows)]
 
-    def keys(self, rows: Sequence[int]) -> Keys:
+    def keys(self, rows: Sequence[int] | Rows) -> Keys:
         """The 64-bit key of the id of each row."""
         keys: Keys = self.records.column("ids")[self.slots[np.asarray(rows, np.int64)]]
         return keys
 
-    def marks(self, rows: Sequence[int]) -> Keys:
+    def marks(self, rows: Sequence[int] | Rows) -> Keys:
         """The 64-bit hash of all fields of each row."""
         hashes: Keys = self.records.column("hashes")[self.slots[np.asarray(rows, np.int64)]]
         return hashes

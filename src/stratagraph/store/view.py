@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.protocols import Vectors
+from stratagraph.protocols import Rows, Vectors
 from stratagraph.records import Chunk, Item, Metadata, Node
 from stratagraph.store.corpus import Digests, StoredCorpus
 from stratagraph.store.node_records import NodeRecords
@@ -65,11 +65,11 @@ class StoredPart:
         """The ids of the nodes at these rows."""
         return self.reader.ids(rows)
 
-    def keys(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+    def keys(self, rows: Sequence[int] | Rows) -> NDArray[np.uint64]:
         """64-bit keys of the ids of the nodes at these rows."""
         return self.reader.keys(rows)
 
-    def marks(self, rows: Sequence[int]) -> NDArray[np.uint64]:
+    def marks(self, rows: Sequence[int] | Rows) -> NDArray[np.uint64]:
         """64-bit hashes of the nodes at these rows, without their sources."""
         return self.reader.marks(rows)
 

@@ -17,8 +17,7 @@ from stratagraph.methods.archrag.communities import Communities, write_communiti
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.archrag.index import CHANGES, ZEROS, Neighbours, index_arrays, opened
 from stratagraph.methods.archrag.levels import (
-    KEYS,
-    EntityKeys,
+    PARENTS,
     Level,
     Partition,
     Recipe,
@@ -53,9 +52,7 @@ async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
     """
     graph, config, previous = builder.graph, builder.config, builder.previous
     recipe = Recipe(config, os.cpu_count() or 1)
-    keys = await asyncio.to_thread(builder.keys, "entity", KEYS, graph.entities)
-    entities = await asyncio.to_thread(EntityKeys.of, keys, graph.ends)
-    warm_start = await asyncio.to_thread(WarmStart, entities, builder.grouped)
+    warm_start = await asyncio.to_thread(WarmStart, graph, builder.grouped)
     level, hierarchy = entity_level(graph), _Hierarchy(graph.entities)
     while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:
         lapsed = warm_start.drift.lapsed
@@ -70,7 +67,7 @@ async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
             written = await write_communities(builder, level, found)
         hierarchy.add(written, found)
         level = written.level(level.number + 1, found)
-    arrays = entities.arrays(hierarchy.parents()[0]) | warm_start.drift.arrays()
+    arrays = {PARENTS: hierarchy.parents()[0], **warm_start.drift.arrays()}
     return await asyncio.to_thread(_built, builder, hierarchy, recipe.threads, arrays)
 
 
@@ -89,46 +86,27 @@ def layer_vectors(
 def _known_edges(graph: Graph, level: Level, previous: Stored | None) -> Known | None:
     """The edges of similarity that the previous index added to a level between unchanged nodes.
 
-    These nodes look for neighbours: new ones, those with another vector, those that had an edge with a
-    changed or deleted node, and those that lost all their edges. None if there are no such edges, or if so
-    many nodes look that finding all edges anew is faster.
+    These nodes look for neighbours: new ones, those with another vector, and those that have no edge left.
+    None if there are no such edges, or if so many nodes look that finding all edges anew is faster.
     """
-    name, nodes = (ADDED_ABOVE, "parents") if level.number else (ADDED, "entities.keys")
+    name, nodes = (ADDED_ABOVE, "parents") if level.number else (ADDED, PARENTS)
     if previous is None or graph.before is None or name not in previous.arrays:
         return None
     origin, same = (each[: level.size] for each in (level.before.origin, level.before.same))
-    alike = same if level.number else graph.before.alike
-    kept = np.flatnonzero(alike & (origin >= 0))
+    alike = (same if level.number else graph.before.alike) & (origin >= 0)
+    kept = np.flatnonzero(alike)
     rows = np.full(len(previous.arrays[nodes]), -1, np.int64)
     rows[origin[kept]] = kept
     edges = rows[previous.arrays[name]]
-    whole = (edges >= 0).all(axis=1)
-    looking = ~(same & alike) | _unlinked(graph, level)
-    left = edges[~whole].ravel()
-    looking[left[left >= 0]] = True
+    edges = edges[(edges >= 0).all(axis=1)]
+    linked = np.bincount(np.concatenate([level.ends.ravel(), edges.ravel()]), minlength=level.size)
+    looking = np.flatnonzero(~alike | (linked == 0))
     neighbours = None
     if level.number == 0 and native_available() and CHANGES in previous.arrays:
-        fresh = np.flatnonzero(~alike)
-        neighbours = Neighbours(graph.vectors, opened(previous.arrays), rows, fresh)
-    if (_MANY_COMPARED if neighbours is None else _MANY) * np.count_nonzero(looking) > level.size:
+        neighbours = Neighbours(graph.vectors, opened(previous.arrays), rows, np.flatnonzero(~alike))
+    if (_MANY_COMPARED if neighbours is None else _MANY) * len(looking) > level.size:
         return None
-    nearest = None if neighbours is None else neighbours.nearest
-    return Known(edges[whole], np.flatnonzero(looking), nearest)
-
-
-def _unlinked(graph: Graph, level: Level) -> NDArray[np.bool_]:
-    """The nodes without edges that have lost some; above the entities, where it is not known, all without."""
-    alone: NDArray[np.bool_] = _degrees(level.ends, level.size) == 0
-    if level.number or graph.before is None:
-        return alone
-    before = graph.before.stored.arrays
-    degrees = _degrees(before["relations.ends"], int(before["counts"][0]))
-    origin = level.before.origin[: level.size]
-    return np.asarray(alone & (origin >= 0) & (degrees[origin] > 0))
-
-
-def _degrees(ends: Rows, count: int) -> NDArray[np.int64]:
-    return np.bincount(ends.ravel(), minlength=count)
+    return Known(edges, looking, None if neighbours is None else neighbours.nearest)
 
 
 def _partitioned(

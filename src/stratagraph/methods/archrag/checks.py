@@ -26,8 +26,6 @@ def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> N
     communities = check_nodes(checks, chunks, dimension)
     checks.rows("parents", communities, (communities,), start=-1)
     checks.rows("entities.parents", communities, (graph.entities,), start=-1)
-    checks.of("entities.keys", np.uint64, (graph.entities,))
-    checks.of("entities.neighbourhoods", np.uint64, (graph.entities,))
     if checks.has(ADDED):
         checks.rows(ADDED, graph.entities, (None, 2), dtype=np.int32)
     if checks.has(ADDED_ABOVE):

@@ -17,21 +17,15 @@ from stratagraph.kernels.partition import cluster, community_graph
 from stratagraph.kernels.ranges import by_label
 from stratagraph.methods.archrag.clustering import AUGMENTATIONS, CLUSTERINGS, Weights
 from stratagraph.methods.archrag.config import ArchRAGConfig
-from stratagraph.pipeline.carryover import (
-    Keys,
-    Labels,
-    lookup,
-    needs_reclustering,
-    previous_labels,
-)
+from stratagraph.pipeline.before import Before, mixed
+from stratagraph.pipeline.carryover import Keys, Labels, needs_reclustering, previous_labels
 from stratagraph.pipeline.drift import Drift, communities_measured
 from stratagraph.pipeline.graph import Graph
 from stratagraph.protocols import Rows, Stored, Vectors
 from stratagraph.records import Node
 
-KEYS = "entities.keys"
-"""Name of the array of the entities' keys."""
-_MIX = np.uint64(0x9E3779B97F4A7C15)
+PARENTS = "entities.parents"
+"""Name of the array of the row of each entity's community, or -1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,38 +36,15 @@ class InitialPartition:
     movable: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class EntityKeys:
-    """The key of each entity, and the sum of its neighbours' hashes, shape (entities,)."""
-
-    keys: Keys
-    neighbourhoods: Keys
-
-    @classmethod
-    def of(cls, keys: Keys, ends: Rows) -> EntityKeys:
-        """Of the entities with these keys and relations."""
-        neighbourhoods = np.zeros(len(keys), np.uint64)
-        mixed = (keys ^ (keys >> np.uint64(31))) * _MIX
-        np.add.at(neighbourhoods, ends[:, 0], mixed[ends[:, 1]])
-        np.add.at(neighbourhoods, ends[:, 1], mixed[ends[:, 0]])
-        return cls(keys, neighbourhoods)
-
-    def arrays(self, parents: Labels) -> dict[str, NDArray[Any]]:
-        """What the next update reads; `parents` are the rows of the entities' communities, or -1."""
-        return {
-            KEYS: self.keys,
-            "entities.neighbourhoods": self.neighbourhoods,
-            "entities.parents": parents,
-        }
-
-
 class WarmStart:
     """The initial partition of one level after the other, from the entities upwards."""
 
-    def __init__(self, entities: EntityKeys, previous: Stored | None) -> None:
+    def __init__(self, graph: Graph, previous: Stored | None) -> None:
         self._arrays: Mapping[str, NDArray[Any]] = {} if previous is None else previous.arrays
-        self.drift = Drift(len(entities.keys))
-        self._initial = None if previous is None else self._of_entities(entities)
+        self.drift = Drift(graph.entities)
+        self._initial = None
+        if previous is not None and graph.before is not None:
+            self._initial = self._of_entities(graph, graph.before)
 
     def initial(self) -> InitialPartition | None:
         """Of the present level; None where it has to be clustered anew."""
@@ -94,24 +65,33 @@ class WarmStart:
         movable = ~successions.first | _in_shrunken(start, parents)
         self._initial = InitialPartition(start, movable) if (start >= 0).any() else None
 
-    def _of_entities(self, entities: EntityKeys) -> InitialPartition | None:
-        arrays = self._arrays
-        labels = previous_labels(entities.keys, arrays[KEYS], arrays["entities.parents"])
-        kept = (labels >= 0) & self._same_neighbourhood(entities)
+    def _of_entities(self, graph: Graph, before: Before) -> InitialPartition | None:
+        parents, origin = self._arrays[PARENTS], before.origin[: graph.entities]
+        labels = previous_labels(origin, parents)
+        kept = (labels >= 0) & _same_neighbours(graph, before)
         changed = int(np.count_nonzero(~kept))
-        self.drift = Drift.since(arrays, len(kept), changed)
+        self.drift = Drift.since(self._arrays, len(kept), changed)
         if needs_reclustering(kept):
             return None
-        return InitialPartition(labels, ~kept | _in_shrunken(labels, arrays["entities.parents"]))
+        return InitialPartition(labels, ~kept | _in_shrunken(labels, parents))
 
-    def _same_neighbourhood(self, entities: EntityKeys) -> NDArray[np.bool_]:
-        """The entities that are linked with the same ones as before."""
-        places = lookup(entities.keys, self._arrays[KEYS])
-        same = np.zeros(len(places), np.bool_)
-        known = places >= 0
-        before = self._arrays["entities.neighbourhoods"][places[known]]
-        same[known] = before == entities.neighbourhoods[known]
-        return same
+
+def _same_neighbours(graph: Graph, before: Before) -> NDArray[np.bool_]:
+    """The entities that are linked with the same ones as before, shape (entities,)."""
+    origin, were = before.origin[: graph.entities], before.stored.arrays
+    now = _sums_of_neighbours(graph.ends, mixed(origin))
+    count = int(were["counts"][0])
+    then = _sums_of_neighbours(were["relations.ends"], mixed(np.arange(count)))
+    found = origin >= 0
+    found[found] = now[found] == then[origin[found]]
+    return found
+
+
+def _sums_of_neighbours(ends: Rows, values: Keys) -> Keys:
+    found = np.zeros(len(values), np.uint64)
+    np.add.at(found, ends[:, 0], values[ends[:, 1]])
+    np.add.at(found, ends[:, 1], values[ends[:, 0]])
+    return found
 
 
 def _in_shrunken(labels: Labels, previous: Labels) -> NDArray[np.bool_]:

@@ -28,6 +28,7 @@ from stratagraph.pipeline.carryover import (
     Keys,
     Labels,
     derived_id,
+    lookup,
     needs_reclustering,
     previous_labels,
 )
@@ -141,9 +142,8 @@ def _previous(previous: Stored | None, keys: Keys) -> Sequence[Labels]:
     """The previous labels of these entities at each level, -1 for a new one; empty if there are none."""
     if previous is None:
         return []
-    return list(
-        previous_labels(keys, previous.arrays["entities.keys"], previous.arrays["communities.labels"])
-    )
+    origin = lookup(keys, previous.arrays["entities.keys"])
+    return list(previous_labels(origin, previous.arrays["communities.labels"]))
 
 
 def _updated(

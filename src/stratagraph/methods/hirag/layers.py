@@ -114,9 +114,8 @@ def _drift(previous: Stored | None, entities: Entities) -> Drift:
     """Entities of the basic graph that came or went since clusters were last compared with new ones."""
     if previous is None:
         return Drift(len(entities.keys))
-    before = previous.arrays["entities.keys"]
-    before = before[: len(before) - int(previous.arrays["counts"][0])]
-    return Drift.between(previous.arrays, before, entities.keys)
+    before = len(previous.arrays["entities.keys"]) - int(previous.arrays["counts"][0])
+    return Drift.between(previous.arrays, before, entities.origin)
 
 
 class _LayerSummarizer:

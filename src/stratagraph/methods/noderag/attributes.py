@@ -14,7 +14,7 @@ from stratagraph.methods.groups import NodeDraft
 from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.methods.noderag.inputs import Builder, BuildInputs
 from stratagraph.models.gate import CallItem
-from stratagraph.pipeline.carryover import Keys, lookup
+from stratagraph.pipeline.carryover import Keys
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.summarize import Group, Summary, fitted, summarize, words_for
 from stratagraph.protocols import Rows
@@ -28,11 +28,15 @@ Every insert moves the thresholds a little; without slack, unchanged entities wo
 _ODD = 0x9E3779B97F4A7C15
 
 
+SOURCES = "important.sources"
+"""The array of the rows of the graph from which paths were counted."""
+
+
 class Important(NamedTuple):
-    """Rows of important entities, ascending, and the keys of the nodes from which paths were counted."""
+    """Rows of important entities, ascending, and those of the nodes from which paths were counted."""
 
     rows: Rows
-    sources: Keys
+    sources: Rows
 
 
 def important_entities(
@@ -51,18 +55,18 @@ def important_entities(
         important entities stay (`pipeline.drift.Drift.due`).
     """
     entities = inputs.graph.entities
-    before = np.zeros(entities, np.bool_)
-    if previous is not None:
-        before = lookup(inputs.keys[:entities], previous.arrays["important.keys"]) >= 0
+    before, sources = np.zeros(entities, np.bool_), np.zeros(0, np.int64)
+    if previous is not None and inputs.graph.before is not None:
+        before = inputs.attributes_before >= 0
+        sources = inputs.graph.before.now[previous.arrays[SOURCES]]
+        sources = sources[sources >= 0]
         if not measure:
-            rows = np.flatnonzero(before & _repeated(inputs))
-            sources = np.asarray(previous.arrays["important.sources"])
-            return Important(rows, sources[lookup(sources, inputs.keys) >= 0])
-    sample = _sample(inputs.keys, inputs.builder.config, previous)
+            return Important(np.flatnonzero(before & _repeated(inputs)), sources)
+    sample = _sample(inputs.keys, inputs.builder.config, sources)
     found = centrality(ends, inputs.size, sample)
     chosen = _high(found, 1.0)[:entities] | (before & _high(found, SLACK)[:entities])
     rows = np.flatnonzero(chosen & _repeated(inputs))
-    return Important(rows.astype(np.int64), inputs.keys[sample])
+    return Important(rows.astype(np.int64), sample)
 
 
 def _high(found: Centrality, share: float) -> NDArray[np.bool_]:
@@ -78,16 +82,12 @@ def _repeated(inputs: BuildInputs) -> NDArray[np.bool_]:
     return np.asarray((named > 1) | (np.diff(graph.sources[0][: graph.entities + 1]) > 1))
 
 
-def _sample(keys: Keys, config: NodeRAGConfig, previous: Stored | None) -> Rows:
-    """Rows of the sampled sources: those of the previous index that still exist, then others by key."""
+def _sample(keys: Keys, config: NodeRAGConfig, kept: Rows) -> Rows:
+    """Rows of the sampled sources: those that are `kept`, then others by key."""
     mixed = (keys ^ np.uint64(config.seed)) * np.uint64(_ODD)
     first = np.argpartition(mixed, config.sources)[: config.sources] if len(keys) > config.sources else None
     order = np.arange(len(keys)) if first is None else first
     order = order[np.argsort(mixed[order], kind="stable")]
-    if previous is None:
-        return order
-    kept = lookup(previous.arrays["important.sources"], keys)
-    kept = kept[kept >= 0]
     return np.concatenate([kept, order[~np.isin(order, kept)]])[: config.sources]
 
 

@@ -16,14 +16,15 @@ from stratagraph._memory import release
 from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import split
 from stratagraph.methods.base import Built, Graph, Stored
-from stratagraph.methods.noderag.attributes import STAGE as ATTRIBUTES
 from stratagraph.methods.noderag.attributes import (
+    SOURCES,
     Important,
     draft_attributes,
     important_entities,
     statement_lists,
     write_attributes,
 )
+from stratagraph.methods.noderag.attributes import STAGE as ATTRIBUTES
 from stratagraph.methods.noderag.communities import detect_communities, graph_drift, large_communities
 from stratagraph.methods.noderag.elements import Element, write_elements
 from stratagraph.methods.noderag.heterograph import (
@@ -36,11 +37,10 @@ from stratagraph.methods.noderag.heterograph import (
     stating_units,
     text_edges,
 )
-from stratagraph.methods.noderag.inputs import COMMUNITY_KEYS, Builder, BuildInputs
+from stratagraph.methods.noderag.inputs import BORDERS, MEMBERS, Builder, BuildInputs
 from stratagraph.methods.noderag.matching import CELLS, Moved, entry_cells, entry_links, matches
-from stratagraph.methods.noderag.unchanged import BORDERS, ELEMENT_LABELS, MEMBERS, Unchanged
-from stratagraph.pipeline.before import carried_keys
-from stratagraph.pipeline.carryover import VECTORS, CarryOver, Keys, keys_of, lookup
+from stratagraph.methods.noderag.unchanged import ELEMENT_LABELS, Unchanged
+from stratagraph.pipeline.carryover import VECTORS, CarryOver
 from stratagraph.pipeline.kept_nodes import KeptNodes, stored_vectors
 from stratagraph.pipeline.names.index import NameIndex
 from stratagraph.pipeline.nearest import Nearest
@@ -63,9 +63,9 @@ async def build(builder: Builder) -> Built:
     until enough has changed (`pipeline.drift`); to regroup, they and the communities are found anew.
     """
     graph, gate, previous, grouped = builder.graph, builder.gate, builder.previous, builder.grouped
-    unchanged = Unchanged(builder)
     with gate.stage("important entities"):
         inputs = await asyncio.to_thread(BuildInputs.read, builder)
+        unchanged = Unchanged(inputs)
         stated = await asyncio.to_thread(stating_units, graph)
         parts = decomposition(graph, stated, Layout.of(0, graph))  # 2.2, as rows of the graph
         edges = (await asyncio.to_thread(EdgeList.of, parts)).ends
@@ -82,10 +82,10 @@ async def build(builder: Builder) -> Built:
     attributes = builder.kept(before, await builder.nodes(drafts, write, ATTRIBUTES, short=short))
 
     with gate.stage("communities"):
-        keys = _community_keys(inputs, important.rows, previous)
+        origin = _members_before(inputs, important.rows)
         owned = np.column_stack([important.rows, inputs.size + np.arange(len(important.rows))])
         ends = np.concatenate([edges, owned])
-        labels = await asyncio.to_thread(detect_communities, builder, ends, keys, drift)
+        labels = await asyncio.to_thread(detect_communities, builder, ends, origin, drift)
         kept = await asyncio.to_thread(unchanged.communities, labels, attributes.before)
         made = np.array([rows is None for rows in kept], np.bool_)
         large = await asyncio.to_thread(large_communities, inputs, labels, made, attributes)
@@ -96,9 +96,11 @@ async def build(builder: Builder) -> Built:
     contents = _Contents(builder, stated, important, attributes, elements, labels, fresh)
     if previous is None:
         await asyncio.to_thread(release)
-    arrays: dict[str, NDArray[Any]] = {COMMUNITY_KEYS: keys, "communities.labels": labels.astype(np.int32)}
+    arrays: dict[str, NDArray[Any]] = {
+        "communities.labels": labels.astype(np.int32),
+        SOURCES: important.sources,
+    }
     arrays |= {BORDERS: lists[0], MEMBERS: lists[1], ELEMENT_LABELS: elements.labels} | drift.arrays()
-    arrays |= {"important.keys": inputs.keys[important.rows], "important.sources": important.sources}
     firsts = [_first_chunks(each) for each in (attributes, elements.nodes)]
     origins = {ENTRY_VECTORS: np.concatenate([inputs.first_chunks_of_units(), *firsts])}
     with gate.stage("heterograph"):
@@ -168,19 +170,13 @@ async def _means(
     return cast(Vectors, found)
 
 
-def _community_keys(inputs: BuildInputs, important: Rows, previous: Stored | None) -> Keys:
-    """Keys of the nodes that communities consist of: rows of the graph, then attributes by their entities."""
-
-    def made(places: list[int]) -> Keys:
-        return keys_of("attribute", inputs.ids(important[places].tolist()).values())
-
-    if previous is None:
-        own = made(list(range(len(important))))
-    else:
-        were = previous.arrays["important.keys"]
-        known = previous.arrays[COMMUNITY_KEYS][-len(were) :] if len(were) else were
-        own = carried_keys(known, lookup(inputs.keys[important], were), made)
-    return np.concatenate([inputs.keys, own])
+def _members_before(inputs: BuildInputs, important: Rows) -> Rows:
+    """The previous row of each member of communities, or -1: of the graph's rows, then of attributes."""
+    seen = inputs.graph.before
+    if seen is None:
+        return np.full(inputs.size + len(important), -1, np.int64)
+    places = inputs.attributes_before[important]
+    return np.concatenate([seen.origin, np.where(places >= 0, seen.size + places, -1)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,11 @@ import numpy as np
 
 from stratagraph.kernels.checks import check_range
 from stratagraph.methods.groups import check_nodes
+from stratagraph.methods.noderag.attributes import SOURCES
 from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, Kind, Layout
+from stratagraph.methods.noderag.inputs import BORDERS, MEMBERS
 from stratagraph.methods.noderag.matching import CELLS
-from stratagraph.methods.noderag.unchanged import BORDERS, ELEMENT_LABELS, MEMBERS
+from stratagraph.methods.noderag.unchanged import ELEMENT_LABELS
 from stratagraph.pipeline.checks import Checks
 from stratagraph.pipeline.drift import check_drift
 from stratagraph.pipeline.graph import Graph
@@ -27,7 +29,7 @@ def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> N
     _check_edges(checks, layout)
     checks.of("titles.lengths", np.uint16, (layout.count("O"),))
     checks.nearest("entries", rich, dimension)
-    _check_history(checks, graph)
+    _check_history(checks, graph, layout.count("A"))
     _check_unchanged(checks, graph, layout)
 
 
@@ -53,12 +55,11 @@ def _check_edges(checks: Checks, layout: Layout) -> None:
     check_range(told, KINDS, 2 * SIMILAR)
 
 
-def _check_history(checks: Checks, graph: Graph) -> None:
+def _check_history(checks: Checks, graph: Graph, attributes: int) -> None:
     """What the next update starts from."""
-    keys = checks.of("communities.keys", np.uint64, (None,))
-    checks.of("communities.labels", np.int32, keys.shape)
-    checks.of("important.keys", np.uint64, (None,))
-    checks.of("important.sources", np.uint64, (None,))
+    rows = graph.entities + graph.relations + graph.units
+    checks.of("communities.labels", np.int32, (rows + attributes,))
+    checks.rows(SOURCES, rows, (None,))
 
 
 def _check_unchanged(checks: Checks, graph: Graph, layout: Layout) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stratagraph.kernels.leiden import leiden
 from stratagraph.methods.groups import united
 from stratagraph.methods.noderag.inputs import Builder, BuildInputs
-from stratagraph.pipeline.carryover import Keys, Labels, needs_reclustering, previous_labels
+from stratagraph.pipeline.carryover import Labels, needs_reclustering, previous_labels
 from stratagraph.pipeline.drift import Drift, communities_measured
 from stratagraph.pipeline.kept_nodes import KeptNodes
 from stratagraph.pipeline.names.spelling import telling
@@ -25,45 +25,42 @@ PARTITION = "communities"
 _NAMES = 3
 
 
-def detect_communities(builder: Builder, ends: Rows, keys: Keys, drift: Drift) -> Labels:
+def detect_communities(builder: Builder, ends: Rows, origin: Rows, drift: Drift) -> Labels:
     """The community of each entity, relation, unit and attribute, shape (nodes,).
 
     Nodes of the previous index stay in their communities, and new ones join the community where they gain
     most modularity. If the communities have drifted, all nodes may move (`pipeline.drift`); if too much is
-    new, all are partitioned anew. `ends` are the edges, shape (edges, 2), and `keys` the key of each node.
+    new, all are partitioned anew. `ends` are the edges, shape (edges, 2), and `origin` the previous row of
+    each node, or -1.
     """
     config, previous = builder.config, builder.grouped
     detect = partial(
         leiden,
         ends,
         None,
-        len(keys),
+        len(origin),
         resolution=config.resolution,
         max_size=config.max_community,
         seed=config.seed,
     )
     measure = partial(communities_measured, ends, None)
-    initial = np.full(len(keys), -1, np.int64)
+    initial = np.full(len(origin), -1, np.int64)
     if previous is not None:
-        before, labels = previous.arrays["communities.keys"], previous.arrays["communities.labels"]
-        initial = previous_labels(keys, before, labels)
+        initial = previous_labels(origin, previous.arrays["communities.labels"])
 
     def moved(movable: bool) -> Labels:
-        return detect(initial=initial, movable=np.full(len(keys), movable))
+        return detect(initial=initial, movable=np.full(len(origin), movable))
 
     ways = [] if needs_reclustering(initial >= 0) else [partial(moved, False), partial(moved, True)]
-    return drift.settled(PARTITION, len(keys), ways, detect, measure)
+    return drift.settled(PARTITION, len(origin), ways, detect, measure)
 
 
 def graph_drift(inputs: BuildInputs) -> Drift:
-    """How many rows of the graph, by their keys, came or went since communities were last compared."""
-    keys, previous = inputs.keys, inputs.builder.grouped
-    if previous is None:
-        return Drift(len(keys))
-    before = previous.arrays["communities.keys"]  # the attributes are after the rows of the graph
-    return Drift.between(
-        previous.arrays, before[: len(before) - len(previous.arrays["important.keys"])], keys
-    )
+    """How many rows of the graph came or went since communities were last compared."""
+    previous, seen = inputs.builder.grouped, inputs.graph.before
+    if previous is None or seen is None:
+        return Drift(inputs.size)
+    return Drift.between(previous.arrays, seen.size, seen.origin)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -14,11 +15,11 @@ from stratagraph.pipeline.carryover import Keys
 from stratagraph.protocols import Rows
 
 Builder = GroupBuilder[NodeRAGConfig]
-COMMUNITY_KEYS = "communities.keys"
-"""The array of the keys of the rows of the graph, then of the attributes."""
+BORDERS, MEMBERS = "attributes.indptr", "attributes.indices"
+"""Arrays: where the rows of the graph of each attribute begin and end, and these: its entity, then others."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BuildInputs:
     """The rows of the graph: entities, then relations, then units.
 
@@ -34,10 +35,10 @@ class BuildInputs:
 
     @classmethod
     def read(cls, builder: Builder) -> BuildInputs:
-        """Of a graph; keys that the previous index has are not made again."""
+        """Of a graph."""
         graph = builder.graph
         count = graph.entities + graph.relations + graph.units
-        return cls(builder, graph, builder.keys("graph", COMMUNITY_KEYS, count))
+        return cls(builder, graph, graph.stored.keys(np.arange(count)))
 
     @property
     def size(self) -> int:
@@ -48,6 +49,17 @@ class BuildInputs:
     def first_unit(self) -> int:
         """The row of the first unit."""
         return self.graph.entities + self.graph.relations
+
+    @cached_property
+    def attributes_before(self) -> Rows:
+        """The place of each entity's attribute in the previous index, or -1, shape (entities,)."""
+        graph, previous = self.graph, self.builder.previous
+        if previous is None or graph.before is None:
+            return np.full(graph.entities, -1, np.int64)
+        owners = previous.arrays[MEMBERS][previous.arrays[BORDERS][:-1]]
+        places = np.full(graph.before.size + 1, -1, np.int64)  # the last is found where there was no entity
+        places[owners] = np.arange(len(owners))
+        return places[graph.before.origin[: graph.entities]]
 
     def ids(self, rows: Iterable[int]) -> dict[int, str]:
         """Ids by row."""

@@ -6,13 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.methods.noderag.heterograph import Layout
-from stratagraph.methods.noderag.inputs import Builder
+from stratagraph.methods.noderag.inputs import BORDERS, MEMBERS, BuildInputs
 from stratagraph.pipeline.before import Before, list_sums, recognised, recognised_lists
 from stratagraph.pipeline.carryover import Labels
 from stratagraph.protocols import Rows
 
-BORDERS, MEMBERS = "attributes.indptr", "attributes.indices"
-"""Arrays: where the rows of the graph of each attribute begin and end, and these: its entity, then others."""
 ELEMENT_LABELS = "elements.labels"
 """The array of the community of each high-level element."""
 
@@ -20,8 +18,9 @@ ELEMENT_LABELS = "elements.labels"
 class Unchanged:
     """Finds the previous rows of unchanged attributes and elements; with a model only those a model wrote."""
 
-    def __init__(self, builder: Builder) -> None:
-        self._builder, self._graph, self._arrays = builder, builder.graph, builder.arrays
+    def __init__(self, inputs: BuildInputs) -> None:
+        self._inputs, self._builder = inputs, inputs.builder
+        self._graph, self._arrays = inputs.graph, inputs.builder.arrays
 
     @property
     def _before(self) -> Before:
@@ -34,12 +33,9 @@ class Unchanged:
         if not self._arrays:
             return np.full(len(indptr) - 1, -1, np.int64)
         before = self._arrays[BORDERS], self._arrays[MEMBERS]
-        places = np.full(self._before.stored.arrays["sources.indptr"].size, -1, np.int64)
-        places[before[1][before[0][:-1]]] = np.arange(len(before[0]) - 1)
-        origin = self._before.origin
-        entities = origin[indices[indptr[:-1]]]
-        candidates = np.where(entities >= 0, places[entities], -1)
-        return self._builder.usable(recognised_lists(lists, origin, self._before.same, candidates, before))
+        candidates = self._inputs.attributes_before[indices[indptr[:-1]]]
+        found = recognised_lists(lists, self._before.origin, self._before.same, candidates, before)
+        return self._builder.usable(found)
 
     def communities(self, labels: Labels, attributes: Rows) -> list[Rows | None]:
         """The previous rows of the elements of each community, or None where they are made anew.
@@ -50,8 +46,8 @@ class Unchanged:
         count = int(labels.max(initial=-1)) + 1
         if not self._arrays:
             return [None] * count
-        size = self._before.stored.arrays["sources.indptr"].size - 1
-        origin = np.concatenate([self._before.origin, np.where(attributes >= 0, size + attributes, -1)])
+        kept = np.where(attributes >= 0, self._before.size + attributes, -1)
+        origin = np.concatenate([self._before.origin, kept])
         same = np.concatenate([self._same(), attributes >= 0])
         found = recognised(labels, origin, same, self._arrays["communities.labels"], count)
         of_labels = self._arrays[ELEMENT_LABELS]
