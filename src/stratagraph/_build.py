@@ -54,7 +54,7 @@ from stratagraph.pipeline.graph import Embedded, Graph, build_graph
 from stratagraph.pipeline.headings import forget_bylines
 from stratagraph.pipeline.statements import Pooled
 from stratagraph.protocols import Rows, Stored
-from stratagraph.records import BuildReport, Built, Usage
+from stratagraph.records import BuildReport, Built, Carried, Usage
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.snapshot import Snapshot
@@ -214,6 +214,7 @@ class _Update:
         self._notes: Counter[str] = Counter()
         self._complete: dict[str, bool] = {}
         self._seen: Before | None = None
+        self._carried = np.zeros(0, np.int64)  # the previous row of each node of the graph
         methods = map(get_method, self._methods)
         has_units = any(method.needs_units or method.needs_vectors for method in methods)
         self._pooled = Pooled() if self._gate.offers_spans and has_units else None
@@ -335,7 +336,7 @@ class _Update:
             now, before = self._staging.known_rows()
             chunks = np.full(self._staging.size, -1, np.int64)
             chunks[now] = before
-            self._seen = Before(previous, stored, chunks)
+            self._seen = Before(previous, stored, chunks, self._carried)
         return Graph(stored, self._seen)
 
     def _take_in(self) -> Intake:
@@ -474,6 +475,8 @@ class _Update:
             ),
             rule=self._target.models.resolve_rule,
         )
+        if isinstance(graph.nodes, Carried):
+            self._carried = graph.nodes.before
         await self._put(GRAPH, graph)
 
     def _previous(self, name: str) -> Stored | None:

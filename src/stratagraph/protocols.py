@@ -185,6 +185,10 @@ class Stored(Protocol):
         """Return the rows of those ids that exist."""
         ...
 
+    def find(self, keys: NDArray[np.uint64]) -> Rows:
+        """Return the row of the node whose id has each of these `keys`, or -1, shape (keys,)."""
+        ...
+
 
 @runtime_checkable
 class VectorTable(Protocol):

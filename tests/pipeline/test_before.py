@@ -26,18 +26,25 @@ class Part:
     def marks(self, rows: list[int]) -> Any:
         return np.array([self._nodes[row][1] for row in rows], np.uint64)
 
+    def find(self, keys: Any) -> Any:
+        places = {node[0]: row for row, node in enumerate(self._nodes)}
+        return np.array([places.get(key, -1) for key in keys.tolist()], np.int64)
 
-def before(previous: Part, now: Part, chunks: list[int]) -> Before:
+
+def before(previous: Part, now: Part, chunks: list[int], carried: list[int] | None = None) -> Before:
     stored: list[Any] = [previous, now]
-    return Before(stored[0], stored[1], np.array(chunks))
+    made = [-1] * (len(now.arrays["sources.indptr"]) - 1)
+    return Before(stored[0], stored[1], np.array(chunks), np.array(carried or made))
 
 
 def test_a_node_is_as_it_was_if_its_record_and_its_chunks_are() -> None:
     previous = Part([(10, 1, [0]), (11, 2, [0, 2]), (12, 3, [1]), (13, 4, [2])])
     now = Part([(11, 2, [1, 2]), (14, 5, [0]), (12, 9, [1]), (13, 4, [2]), (10, 1, [0])])
-    found = before(previous, now, [-1, 0, 2])  # chunk 0 is new, chunk 1 went
-    assert found.origin.tolist() == [1, -1, 2, 3, 0]
-    assert found.same.tolist() == [True, False, False, True, False]
+    for carried in (None, [1, -1, -1, 3, -1]):
+        found = before(previous, now, [-1, 0, 2], carried)  # chunk 0 is new, chunk 1 went
+        assert found.origin.tolist() == [1, -1, 2, 3, 0]
+        assert found.same.tolist() == [True, False, False, True, False]
+        assert found.rewritten.tolist() == [False, False, True, False, False]
 
 
 def test_a_chunk_that_came_is_not_one_that_went() -> None:

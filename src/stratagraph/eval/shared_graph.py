@@ -19,7 +19,7 @@ from stratagraph import _sync
 from stratagraph.config import Config
 from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.models.gate import Gate
-from stratagraph.pipeline.carryover import text_keys
+from stratagraph.pipeline.carryover import lookup, text_keys
 from stratagraph.pipeline.entity_resolution import default_rule
 from stratagraph.pipeline.extraction.candidates import settle
 from stratagraph.pipeline.extraction.stage import extract_corpus, extractions
@@ -235,3 +235,6 @@ class _Held:
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         places = {node.id: row for row, node in enumerate(self._nodes)}
         return {identity: places[identity] for identity in ids if identity in places}
+
+    def find(self, keys: NDArray[np.uint64]) -> Rows:
+        return lookup(keys, self.keys(range(len(self._nodes))))

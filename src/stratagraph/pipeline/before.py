@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.ranges import ranges
-from stratagraph.pipeline.carryover import VECTORS, Keys, Labels, lookup
+from stratagraph.pipeline.carryover import VECTORS, Keys, Labels
 from stratagraph.protocols import Rows, Stored, Vectors
 
 _STEP, _FIRST, _SECOND = (
@@ -30,12 +30,16 @@ class Before:
         The previous graph, and the present one. The attribute `stored` is the previous one.
     chunks
         The previous row of each chunk, or -1.
+    carried
+        The previous row of each node that was taken over with its sources, or -1 for those made again.
     """
 
-    def __init__(self, previous: Stored, stored: Stored, chunks: Rows) -> None:
+    def __init__(self, previous: Stored, stored: Stored, chunks: Rows, carried: Rows) -> None:
         self.stored = previous
         self.chunks = chunks
         self._now = stored
+        self._carried = carried
+        self._made = np.flatnonzero(carried < 0)
 
     @property
     def size(self) -> int:
@@ -45,7 +49,9 @@ class Before:
     @cached_property
     def origin(self) -> Rows:
         """The previous row of the node with the same id, or -1, shape (rows,)."""
-        return lookup(_every(self._now, self._now.keys), _every(self.stored, self.stored.keys))
+        found = self._carried.copy()
+        found[self._made] = self.stored.find(self._now.keys(self._made))
+        return found
 
     @cached_property
     def now(self) -> Rows:
@@ -57,20 +63,18 @@ class Before:
     @cached_property
     def same(self) -> NDArray[np.bool_]:
         """Whether a node existed with the same content and sources, shape (rows,)."""
-        found = (self.origin >= 0) & ~self.rewritten
-        now, before = self._now.arrays, self.stored.arrays
-        of_chunks = mixed(self.chunks)  # that of a new one is of none there was
-        sources = list_sums(now["sources.indptr"], of_chunks[now["sources.indices"]])
-        were = list_sums(before["sources.indptr"], mixed(before["sources.indices"]))
-        found[found] = sources[found] == were[self.origin[found]]
+        found = self._carried >= 0
+        rows = self._made[(self.origin >= 0)[self._made] & ~self.rewritten[self._made]]
+        now = _sums_of_sources(self._now, rows, lambda chunks: mixed(self.chunks[chunks]))  # -1 of a new one
+        found[rows] = now == _sums_of_sources(self.stored, self.origin[rows], mixed)
         return found
 
     @cached_property
     def rewritten(self) -> NDArray[np.bool_]:
         """Whether a node existed with other content, shape (rows,)."""
-        found = self.origin >= 0
-        before = self.stored.marks(self.origin[found])
-        found[found] = self._now.marks(np.flatnonzero(found)) != before
+        found = np.zeros(len(self.origin), np.bool_)
+        rows = self._made[self.origin[self._made] >= 0]
+        found[rows] = self._now.marks(rows) != self.stored.marks(self.origin[rows])
         return found
 
     @cached_property
@@ -106,8 +110,12 @@ def alike(now: Vectors, rows: Rows, before: Vectors, places: Rows) -> NDArray[np
     return same
 
 
-def _every(stored: Stored, read: Callable[[Rows], Keys]) -> Keys:
-    return read(np.arange(len(stored.arrays["sources.indptr"]) - 1))
+def _sums_of_sources(stored: Stored, rows: Rows, of_chunk: Callable[[Rows], Keys]) -> Keys:
+    """The sum of what `of_chunk` gives for the chunks of each node."""
+    indptr, indices = stored.arrays["sources.indptr"], stored.arrays["sources.indices"]
+    sizes = indptr[rows + 1] - indptr[rows]
+    values = of_chunk(indices[ranges(indptr[rows], sizes)])
+    return list_sums(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), values)
 
 
 def carried_keys(known: Keys, origin: Rows, made: Callable[[list[int]], Keys]) -> Keys:

@@ -137,7 +137,7 @@ class TextsOnly:
 
     def __init__(self, part: Stored) -> None:
         self.nodes, self.texts, self.ids, self.rows = part.nodes, part.texts, part.ids, part.rows
-        self.keys, self.marks = part.keys, part.marks
+        self.keys, self.marks, self.find = part.keys, part.marks, part.find
 
 
 class CarryOver:

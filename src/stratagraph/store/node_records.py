@@ -109,12 +109,14 @@ class NodeRecords:
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """Rows by id; ids that are not there are left out."""
         wanted = list(dict.fromkeys(ids))
-        if not wanted:
-            return {}
+        found = self.find(content_keys(wanted)).tolist() if wanted else []
+        return {identity: row for identity, row in zip(wanted, found, strict=True) if row >= 0}
+
+    def find(self, keys: Keys) -> Rows:
+        """The row of each key of an id, or -1."""
         if self._index is None:
             self._index = KeyIndex(self.records.column("ids")[self.slots])
-        found = self._index.find(content_keys(wanted)).tolist()
-        return {identity: row for identity, row in zip(wanted, found, strict=True) if row >= 0}
+        return self._index.find(keys)
 
 
 def written(

@@ -81,6 +81,10 @@ class StoredPart:
         """The rows of those nodes that exist."""
         return self.reader.rows(ids)
 
+    def find(self, keys: NDArray[np.uint64]) -> Rows:
+        """The row of the node whose id has each of these keys (`keys`), or -1."""
+        return self.reader.find(keys)
+
 
 class CorpusView(ABC):
     """The chunks of a corpus in canonical order (document id, then ordinal), with rows from 0.
