@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, time
 from decimal import Decimal
@@ -30,7 +30,7 @@ from stratagraph.pipeline.excerpts import Excerpts
 from stratagraph.pipeline.filters import compile_where
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.nearest import HnswlibConfig, Nearest
-from stratagraph.pipeline.ranking import concatenate, interleaved, labelled, taken
+from stratagraph.pipeline.ranking import concatenate, first, interleaved, labelled, taken
 from stratagraph.pipeline.walk import SIMILAR_PASSAGES, PassageWalk, Provenance, Similar
 from stratagraph.protocols import Vectors
 from stratagraph.question import WALK, Allowed, Mask, Question, Sources, Where
@@ -42,7 +42,7 @@ from stratagraph.store.snapshot import Snapshot
 PASSAGES = "chunks"
 """Name under which the arrays of `Nearest` over the corpus' vectors are kept."""
 MORE = 3
-"""Nodes for each result that are ranked if some of the first repeat others or say nothing."""
+"""Nodes for each result that are looked at, for some repeat others or say nothing."""
 SAMPLE = 2048
 """Passages of which the similarities to general questions are taken."""
 
@@ -133,49 +133,52 @@ class Answering(ABC):
     def _searched(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
         question = replace(question, allowed=self._allowed_by(question))
         reader = self._item_reader(question)
-        found = reader.read(self._ranked(question))
-        if question.method == WALK or not question.fill:
-            return self._hits.all_of(found)
-        groups = grouped(found.items, found.redundant | silent(found.items))
-        if len(groups) < question.k <= len(found):  # once more, with others for those that were left out
-            passages = [item.kind == "chunk" for item in found.items]
-            ranked = self._ranked(question, spare=True)
-            own = np.arange(len(ranked))
-            rest = own[ranked.origin == Origin.CHUNK][sum(passages) :] if question.mixed else own[:0]
-            found = reader.read(taken(ranked, np.setdiff1d(own, rest)))
-            groups = grouped(found.items, self._dropped(found))
-            if len(groups) < question.k:
-                filling = reader.read(taken(ranked, rest))
-                groups += [[len(found) + place] for place in range(len(filling))]
-                ranked = concatenate([found.ranking, filling.ranking])
-                found = RankedItems(ranked, [*found.items, *filling.items])
-            if question.mixed:
-                groups = _placed(groups, found.items, passages)
-        return self._hits.of_groups(found, groups, question.k)
-
-    def _ranked(self, question: Question, spare: bool = False) -> Ranking:
-        """The walk's passages; with a method its own nodes, among which passages have a share.
-
-        `spare`: passages, then nodes, also such as can replace those that repeat a better hit or say nothing,
-        then passages to fill what remains.
-        """
         if question.method == WALK:
-            return self._passages(question)
+            return self._hits.all_of(reader.read(self._passages(question)))
+        if not question.fill:
+            return self._hits.all_of(reader.read(self._searcher(question.method).nodes(question)))
+        return self._mixed(question, reader)
+
+    def _mixed(self, question: Question, reader: ItemReader) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
+        """The method's own nodes, among which the walk's passages have a share."""
+        k, passages, share = question.k, concatenate([]), 0.0
+        if question.mixed:
+            written, extractive = get_method(question.method).passages
+            share = written if self._written(question.method) else extractive
+            passages = labelled(self._passages(question), "passages")
+        shown = min(len(passages), math.floor(share * (k + 1)))  # as `interleaved` takes them
+        best, rest = first(passages, shown), taken(passages, np.arange(shown, len(passages)))
+        wanted, kinds = max(1, k - shown), [False] * k
+        for nodes in self._own(question, wanted):
+            found = reader.read(concatenate([best, nodes]))
+            groups = grouped(found.items, found.redundant | silent(found.items))
+            if len(groups) >= k:
+                break
+        else:
+            groups = grouped(found.items, self._dropped(found))
+        if len(groups) < k:
+            filling = reader.read(rest)
+            groups += [[len(found) + place] for place in range(len(filling))]
+            ranking = concatenate([found.ranking, filling.ranking])
+            found = RankedItems(ranking, [*found.items, *filling.items])
+        if question.mixed:
+            order = interleaved([best, first(nodes, wanted), rest], [share, 1 - share, 0], k)
+            kinds = order.origin == Origin.CHUNK
+            groups = _placed(groups, found.items, kinds.tolist())
+        return self._hits.of_groups(found, groups, k)
+
+    def _own(self, question: Question, wanted: int) -> Iterator[Ranking]:
+        """The method's own nodes: some more than are wanted, for some repeat others; then all; then many."""
         search = self._searcher(question.method).nodes
-        if not question.mixed:
-            return search(replace(question, k=MORE * question.k if spare else question.k))
-        written, extractive = get_method(question.method).passages
-        share = written if self._written(question.method) else extractive
-        passages = labelled(self._passages(question), "passages")
-        shown = min(len(passages), math.floor(share * (question.k + 1)))  # as `interleaved` takes them
-        nodes = search(replace(question, k=MORE * question.k if spare else max(1, question.k - shown)))
-        places = np.arange(len(passages))
-        parts = (
-            taken(passages, places[:shown]),
-            labelled(nodes, question.method),
-            taken(passages, places[shown:]),
-        )
-        return concatenate(parts) if spare else interleaved(parts, [share, 1 - share, 0], question.k)
+        for k in (question.k, MORE * question.k):
+            found = search(replace(question, k=k))
+            if question.mixed:
+                found = labelled(found, question.method)
+                if k == question.k and MORE * wanted < len(found):
+                    yield first(found, MORE * wanted)
+            yield found
+            if len(found) < k:
+                break
 
     def _dropped(self, found: RankedItems) -> frozenset[int]:
         """The places of nodes that add nothing, but for the best if those are all of the method's."""
@@ -198,6 +201,7 @@ class Answering(ABC):
                 allowed=None if question.allowed is None else question.allowed.chunks,
                 entities=question.entities,
                 similar=self._similar(question, max(SIMILAR_PASSAGES, question.k)),
+                linked=self._walk.linked(question) if question.rank == "walk" else None,
                 rank=question.rank,
             ).found
 

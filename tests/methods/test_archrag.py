@@ -624,7 +624,7 @@ def test_an_answer_takes_at_most_10_000_tokens(bound: int, levels: int) -> None:
     index = built(clustered(150, 8), llm=CountingModel(long), config={"archrag": {"max_community": bound}})
     assert len(levels_of(index)) >= levels
     answer = index.answer("What does topic c2 a meet?")
-    assert answer.usage.calls >= 4
+    assert answer.usage.calls >= 3  # one for each level that the hits are of, and the answer
     assert answer.usage.input_tokens + answer.usage.output_tokens <= 10_000
 
 

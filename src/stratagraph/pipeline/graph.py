@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph._locks import cached_property
 from stratagraph._memory import release
 from stratagraph.errors import Damaged
 from stratagraph.kernels.ppr import transition_matrix
@@ -474,6 +475,11 @@ class Graph:
         self.sources: tuple[Rows, Rows] = arrays["sources.indptr"], arrays["sources.indices"]
         self.names = NameIndex(_prefixed(arrays, "names."))
         self.lexical = LexicalIndex(_prefixed(arrays, "lexical."))
+
+    @cached_property
+    def frequency(self) -> Rows:
+        """In how many chunks each entity is, shape (entities,)."""
+        return np.diff(self.sources[0][: self.entities + 1])
 
     @property
     def vectors(self) -> Vectors:

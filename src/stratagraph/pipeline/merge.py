@@ -367,7 +367,7 @@ def finished_relation(pair: tuple[str, str], fragments: RelationFragments) -> Re
         chunk, first, _, text, strength = fragments.said[0]
         source, target = pair if first == pair[0] else pair[::-1]
         told, weight = (text,) if text else (), max(float(strength), 0.0)
-        types = tuple(kind for _, _, kind in fragments.typed)
+        types = _types(fragments, first) if fragments.typed else ()
         return Relation(source, target, told, (), weight, (chunk,), fragments.described, types)
     strengths = fragments.texts
     ordered: Sequence[tuple[int, str, str, str]] = sorted(strengths)

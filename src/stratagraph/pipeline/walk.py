@@ -22,10 +22,10 @@ from stratagraph.pipeline.fusion import Gate, reciprocal_ranks, repeats_damped
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.lexical import Scored, best, content_words
 from stratagraph.pipeline.names.index import NameIndex
-from stratagraph.pipeline.names.linking import Linked, link
+from stratagraph.pipeline.names.linking import Linked, link, linked_once
 from stratagraph.pipeline.ranking import Origin, Ranking
 from stratagraph.protocols import Corpus, Rows, Vectors
-from stratagraph.question import LONGEST, RANKS
+from stratagraph.question import LONGEST, RANKS, Question
 
 RESTART = 0.2
 STEPS = 4
@@ -185,7 +185,7 @@ class Provenance:
     def __init__(self, graph: Graph, passages: int) -> None:
         self.names = graph.names
         self.lexical = graph.lexical
-        self.frequency = np.diff(graph.sources[0][: graph.entities + 1])
+        self.frequency = graph.frequency
         self.matrix = transition(graph, passages)
 
     def walked(self, nodes: Rows, weights: NDArray[np.float64]) -> tuple[Rows, NDArray[np.float32]]:
@@ -221,6 +221,7 @@ class PassageWalk:
         allowed: NDArray[np.bool_] | None = None,
         entities: Sequence[str] | None = None,
         similar: tuple[Rows, NDArray[np.float32]] | None = None,
+        linked: Linked | None = None,
         rank: str = "walk",
     ) -> RankedPassages:
         """The `k` best admitted passages.
@@ -239,6 +240,8 @@ class PassageWalk:
             The names in the question, if they are known better than by `pipeline.names.linking`.
         similar
             The `max(SIMILAR_PASSAGES, k)` most similar admitted passages, if they are known.
+        linked
+            The entities that the question names, if they are known.
         rank
             `walk`: an entity that the question names restarts with a mass of 1 shared among its passages, a
             similar passage with its similarity relative to the best, one with the question's words with what
@@ -261,10 +264,14 @@ class PassageWalk:
             *(similar or self._nearest.search(vector, max(SIMILAR_PASSAGES, k), allowed)),
         )
         if rank == "walk":
-            linked = link(question, self._ground.names, entities, frequency=self._frequency)
+            linked = linked or link(question, self._ground.names, entities, frequency=self._frequency)
             asked = len(content_words(question, self._ground.lexical.language))
             return self._walked(evidence, linked, asked)
         return self._described(evidence, *_without_a_graph(evidence, rank), rank, None)
+
+    def linked(self, question: Question) -> Linked:
+        """The entities that a question names; found once for the walk and a method."""
+        return linked_once(question, self._ground.names, self._frequency)
 
     def named(self, question: str) -> float:
         """The restart mass of the names in a question; see `Gate.names`."""

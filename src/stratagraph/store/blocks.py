@@ -32,6 +32,7 @@ BLOCK = 1 << 13
 _LONGEST = 1 << 30  # bytes of records of a block that are believed
 _HELD = 1 << 24  # bytes of opened blocks that are kept
 _LEVEL = 6
+_FEW = 32  # values that are taken one by one
 _decode = json.JSONDecoder().raw_decode
 encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 """JSON as records have it."""
@@ -95,6 +96,9 @@ class Records:
         if 8 * len(slots) > len(self):
             every = self.column(name)[slots]
             return every
+        if len(slots) <= _FEW:
+            located = map(self.place, slots.tolist())
+            return np.array([self.segments[number][name][at] for number, at in located], self._columns[name])
         numbers = np.searchsorted(self._begins, slots, "right") - 1
         order = np.argsort(numbers, kind="stable")
         found = np.empty(len(slots), self._columns[name])

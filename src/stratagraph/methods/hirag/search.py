@@ -179,7 +179,7 @@ class BridgeSearcher:
         """Adds to the trace which step of which path a hit on the bridge is, and pairs without a path."""
         bridge = known.bridge
         ends_of = [tuple(entry.get("ends", ())) for entry in found.trace]
-        explained = question.once(self, "explained", lambda: _explaining(bridge.paths))
+        explained = _explaining(bridge.paths, ends_of)
         steps = [explained.get(ends, (ends, 0)) for ends in ends_of]
         paths = [path for path, _ in steps]
         missing = list(bridge.unreachable[:_REPORTED])
@@ -218,17 +218,24 @@ def _belonging(summary: Node, members: Sequence[Node]) -> list[Metadata]:
     return sorted(found, key=lambda entry: -float(entry["strength"]))
 
 
-def _explaining(paths: Sequence[Sequence[int]]) -> dict[tuple[int, ...], tuple[Sequence[int], int]]:
-    """The first path of each pair of neighbours, the lower first, and of each entity, with its step.
+def _explaining(
+    paths: Sequence[Sequence[int]], wanted: Sequence[tuple[int, ...]]
+) -> dict[tuple[int, ...], tuple[Sequence[int], int]]:
+    """The first path of each wanted pair of neighbours, the lower first, or entity, with its step.
 
     Steps count from 1. An entity has the number of the step that leads to it; the first of a path has 1.
     """
+    asked = set(wanted)
+    rows = {ends[0] for ends in asked if len(ends) == 1}
     found: dict[tuple[int, ...], tuple[Sequence[int], int]] = {}
     for path in paths:
-        for step, ends in enumerate(pairwise(path), 1):
-            found.setdefault((min(ends), max(ends)), (path, step))
+        for step, (one, two) in enumerate(pairwise(path), 1):
+            ends = (one, two) if one < two else (two, one)
+            if ends in asked:
+                found.setdefault(ends, (path, step))
         for place, row in enumerate(path):
-            found.setdefault((row,), (path, max(1, place)))
+            if row in rows:
+                found.setdefault((row,), (path, max(1, place)))
     return found
 
 

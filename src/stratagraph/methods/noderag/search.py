@@ -17,7 +17,7 @@ from stratagraph.methods.noderag.heterograph import Heterograph, Layout
 from stratagraph.methods.noderag.ranking import SHARES, Similarity, Support, best, blended, diverse, received
 from stratagraph.pipeline.extraction.by_rules import question_entities
 from stratagraph.pipeline.names.index import NameIndex
-from stratagraph.pipeline.names.linking import link
+from stratagraph.pipeline.names.linking import linked_once
 from stratagraph.pipeline.ranking import concatenate, first
 from stratagraph.pipeline.walk import NEAR_SHARE
 from stratagraph.protocols import Rows
@@ -74,7 +74,7 @@ class DualSearch:
     def _exact(self, question: Question) -> tuple[Rows, NDArray[np.float64]]:
         """Entities and titles that the question names, with weights."""
         names = question_entities(question.text) if question.entities is None else question.entities
-        named, _, near, likeness = link(question.text, self._graph.names, names)
+        named, _, near, likeness = linked_once(question, self._graph.names, self._graph.frequency)
         titles = [self._titles.match(name, TITLES + 1) for name in names]
         titles.append(self._titles.lookup(question.text))
         told = np.unique(np.concatenate([_NO_NODES, *(rows for rows in titles if len(rows) <= TITLES)]))

@@ -22,6 +22,7 @@ from stratagraph.pipeline.extraction.by_rules import question_entities
 from stratagraph.pipeline.extraction.mentions import CAPITALS
 from stratagraph.pipeline.names.index import NameIndex, NameMatches, Rows, words
 from stratagraph.pipeline.names.spelling import iso_date
+from stratagraph.question import Question
 from stratagraph.stopwords import ENGLISH
 
 CANDIDATES = 3
@@ -107,6 +108,13 @@ def link(
     if not rows.size and not near.size:
         near, weights = contained, np.where(found.sizes[outer & ~named][first] > 1, 1.0, ALONE)
     return Linked(rows, contained, near, weights)
+
+
+def linked_once(question: Question, index: NameIndex, frequency: Rows) -> Linked:
+    """As `link`, once for a question."""
+    return question.once(
+        index, "linked", lambda: link(question.text, index, question.entities, frequency=frequency)
+    )
 
 
 def _stands_alone(span: Sequence[str], question: str) -> bool:
