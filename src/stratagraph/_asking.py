@@ -19,6 +19,7 @@ from stratagraph._gates import RecentVectors
 from stratagraph._reader import Answering
 from stratagraph._search_options import check_search_options, search_options
 from stratagraph._shards.listing import SubgraphPainter
+from stratagraph._sync import aside
 from stratagraph.errors import CallFailed
 from stratagraph.methods import get_way
 from stratagraph.models.gate import Gate
@@ -284,7 +285,7 @@ class Asking:
     ) -> TracedHits:
         """Hits and traces; a reranker reorders more candidates than are wanted, or chooses among them."""
         if reranker is None:
-            return await asyncio.to_thread(self._found, question, steps)
+            return await aside(self._found, question, steps)
         hits, traces = await asyncio.to_thread(self._found, question, steps, k=CANDIDATES * question.k)
         texts = [hit.text for hit in hits]
         if isinstance(reranker, SetReranker):
@@ -307,7 +308,8 @@ class Asking:
         text = text[:LONGEST]
         vector = self.recent_vectors.get(text)
         if vector is None:
-            vector = await self.gate.embed_query(text)
+            here = self.gate.embeds_here
+            vector = await (aside(self.gate.query_here, text) if here else self.gate.embed_query(text))
             self.recent_vectors.put(text, vector)
         return vector
 

@@ -234,9 +234,14 @@ class Models:
         if self._own_mapper:
             self.mapper.close()
 
+    @property
+    def local(self) -> bool:
+        """Whether questions are embedded in this process."""
+        return isinstance(self.embedder, LOCAL)
+
     def load(self) -> None:
         """Load a local embedder."""
-        if isinstance(self.embedder, LOCAL):
+        if self.local:
             self.embedder.embed_query("a")
 
     def account(self) -> Account:

@@ -462,7 +462,15 @@ class Index:
         )
         return await self._asking().retrieve(q, arguments)
 
-    retrieve = blocking(aretrieve)
+    def _light(self, *given: Any, **named: Any) -> bool:
+        """Whether a search with these arguments asks no model and no reranker, and so waits for nobody.
+
+        The first five, from `q` to `where`, ask none.
+        """
+        asks = any(named.get(name) for name in ("decompose", "guided", "history", "rerank"))
+        return len(given) <= 5 and not asks and named.get("min_score") is None and self._models.local
+
+    retrieve = blocking(aretrieve, light=_light)
 
     async def aretrieve_many(
         self, questions: Iterable[str], k: int = DEFAULT_K, **options: Any

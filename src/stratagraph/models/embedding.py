@@ -12,6 +12,7 @@ from stratagraph.errors import EmbedderError, MapperError, ModelError
 from stratagraph.models.budget import Limits, Sleep
 from stratagraph.models.identity import embedder_name, is_named
 from stratagraph.models.limiter import Slot, Slots
+from stratagraph.models.mapped import LOCAL
 from stratagraph.models.pending import PendingCall, PendingCalls, run_workers, within
 from stratagraph.models.retry import nobody_there, translate, with_retries
 from stratagraph.models.tracing import request_attributes, span
@@ -152,8 +153,22 @@ class Embedder:
         def request(slot: Slot) -> Awaitable[Any]:
             return self._embedding.query(text, slot)
 
-        returned = await self._attempt(request, [text], label, None)
-        rows, _ = unit_rows([returned], [text], label=label, dimension=self.dimension)
+        return self._vector(await self._attempt(request, [text], label, None), text)
+
+    @property
+    def here(self) -> bool:
+        """Whether the embedder runs in this process and waits for nobody."""
+        return isinstance(self._embedding.embedder, LOCAL)
+
+    def query_here(self, text: str) -> Vectors:
+        """As `query`, at once."""
+        said = {**request_attributes("embeddings", self.name), "stratagraph.texts": 1}
+        embedder: Any = self._embedding.embedder
+        with span(f"embeddings {self.name}", said, client=True):
+            return self._vector(embedder.embed_query(text), text)
+
+    def _vector(self, returned: Any, text: str) -> Vectors:
+        rows, _ = unit_rows([returned], [text], label=lambda _: "the question", dimension=self.dimension)
         self.dimension = rows.shape[1]
         vector: Vectors = rows[0]
         return vector

@@ -572,6 +572,15 @@ class ModelGate:
         """The unit vector of a question, shape (dimension,); checked like all others."""
         return await self._need_embedder().query(text)
 
+    @property
+    def embeds_here(self) -> bool:
+        """Whether the embedder runs in this process and waits for nobody."""
+        return self._embedder is not None and self._embedder.here
+
+    def query_here(self, text: str) -> Vectors:
+        """As `embed_query`, in the caller's thread, if the embedder runs here."""
+        return self._need_embedder().query_here(text)
+
     def _need_embedder(self) -> Embedder:
         if self._embedder is None:
             raise EmbedderError("there is no embedder: pass embedder=...")
