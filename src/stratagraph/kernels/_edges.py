@@ -29,8 +29,16 @@ class Edges:
     nodes: int
 
     @classmethod
-    def of(cls, ends: NDArray[np.integer], weights: NDArray[np.floating] | None, nodes: int) -> Edges:
+    def of(
+        cls,
+        ends: NDArray[np.integer],
+        weights: NDArray[np.floating] | None,
+        nodes: int,
+        touching: NDArray[np.bool_] | None = None,
+    ) -> Edges:
         """From rows of ends: parallel edges add up, self-loops and edges of weight 0 are left out.
+
+        So are edges without an end in `touching`, a mask of the nodes.
 
         Raises
         ------
@@ -40,11 +48,13 @@ class Edges:
         ends = np.asarray(ends, dtype=np.int64).reshape(-1, 2) if not len(ends) else np.asarray(ends)
         given = np.ones(len(ends)) if weights is None else np.asarray(weights, dtype=np.float64)
         _check(ends, given, nodes)
+        kept = (ends[:, 0] != ends[:, 1]) & (given > 0)
+        if touching is not None:
+            kept &= touching[ends].any(axis=1)
+        if not kept.all():
+            ends, given = ends[kept], given[kept]
         one, two = ends[:, 0].astype(np.int64), ends[:, 1].astype(np.int64)
         keys = np.minimum(one, two) * nodes + np.maximum(one, two)
-        kept = (one != two) & (given > 0)
-        if not kept.all():
-            keys, given = keys[kept], given[kept]
         unique, values = _added_up(keys, None if weights is None else given)
         low = unique // max(nodes, 1)
         return cls(low, unique - low * nodes, values, nodes)

@@ -14,8 +14,8 @@ _LEAST_GAIN = 1e-12
 
 
 def move(
-    edges: Edges,
-    masses: Weights,
+    ends: NDArray[np.integer],
+    weights: NDArray[np.floating] | None,
     resolution: float,
     initial: Labels,
     movable: NDArray[np.bool_],
@@ -25,23 +25,31 @@ def move(
 
     Local moving and aggregation as in Leiden: moved nodes are connected with their community. The fixed nodes
     of one community are a single node here, and only communities next to a movable node take part. No
-    community grows above `max_size`. The objective and `masses` are those of `leiden.optimise`.
+    community grows above `max_size`. The objective is modularity.
     """
+    edges = Edges.of(ends, weights, len(initial), movable)
+    masses = _masses(ends, weights, len(initial)) if len(edges) else np.zeros(len(initial))
     groups = number(np.where(movable, initial.max(initial=0) + 1 + np.arange(edges.nodes), initial))
     fixed = np.zeros(groups.max(initial=-1) + 1, dtype=bool)
     fixed[groups[~movable]] = True
     labels = np.zeros(len(fixed), dtype=np.int64)
     labels[groups] = initial
-    sizes, weights = np.bincount(groups), np.bincount(groups, masses).astype(np.float64)
     while True:
+        sizes, mass = np.bincount(groups), np.bincount(groups, masses).astype(np.float64)
         level = _contract(edges, groups, fixed)
-        found = parts(level, _Level(level, weights, sizes, fixed, number(labels), resolution, max_size).run())
+        found = parts(level, _Level(level, mass, sizes, fixed, number(labels), resolution, max_size).run())
         count = int(found.max(initial=-1)) + 1
         if count == len(fixed):
             return found[groups]
         groups, labels = found[groups], np.arange(count)
         fixed = np.bincount(found, fixed, count) > 0
-        sizes, weights = np.bincount(groups), np.bincount(groups, masses).astype(np.float64)
+
+
+def _masses(ends: NDArray[np.integer], weights: NDArray[np.floating] | None, nodes: int) -> Weights:
+    """The masses of `leiden.optimise` by which it maximises modularity, without putting edges in order."""
+    given = np.where(ends[:, 0] == ends[:, 1], 0.0, 1.0 if weights is None else weights)
+    strengths: Weights = np.bincount(ends[:, 0], given, nodes) + np.bincount(ends[:, 1], given, nodes)
+    return strengths / np.sqrt(strengths.sum())
 
 
 def _contract(edges: Edges, groups: Labels, fixed: NDArray[np.bool_]) -> Edges:

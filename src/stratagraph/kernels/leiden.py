@@ -60,19 +60,20 @@ def leiden(
     ValueError
         If edges, shapes, `resolution` or `max_size` are not valid, or `movable` comes without `initial`.
     """
-    edges = Edges.of(ends, weights, nodes)
     _check(resolution, max_size)
     start = None if initial is None else _start(initial, nodes)
-    masses = _masses(edges)
     if movable is None:
-        labels = parts(edges, optimise(edges, masses, resolution, start, seed))
+        edges = Edges.of(ends, weights, nodes)
+        labels = number(parts(edges, optimise(edges, _masses(edges), resolution, start, seed)))
     else:
         if initial is None or start is None:
             raise ValueError("movable nodes move among communities: give their labels as initial")
         if movable.shape != (nodes,) or movable.dtype != np.bool_:
             raise ValueError(f"movable is {nodes} booleans, not {movable.dtype} of shape {movable.shape}")
-        labels = move(edges, masses, resolution, start, movable | (initial < 0), max_size)
-    return number(labels) if max_size is None else split_large(edges, number(labels), max_size, seed)
+        labels = number(move(ends, weights, resolution, start, movable | (initial < 0), max_size))
+    if max_size is None or not _large(labels, max_size).any():
+        return labels
+    return split_large(Edges.of(ends, weights, nodes), labels, max_size, seed)
 
 
 def hierarchical_leiden(

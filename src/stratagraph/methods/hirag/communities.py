@@ -170,9 +170,10 @@ def _updated(
         finer = labels[-1]
         groups = int(finer.max()) + 1
         start = _majority(finer, before, groups)
+        near = len(edges.ends) if (start < 0).any() else 0  # without new communities nothing moves
         upper = leiden(
-            finer[edges.ends],
-            edges.weights,
+            finer[edges.ends[:near]],
+            edges.weights[:near],
             groups,
             resolution=config.resolution,
             initial=start,
