@@ -34,6 +34,7 @@ _BEFORE_ADDED = re.compile(r"\s+(?=\[[^\[\]\n]+:\] )")  # as `_sentences.with_ad
 _CANDIDATES = 400
 _UNIT = 400  # characters of a unit, which may be a few short sentences
 _LONG = 2000  # characters of a text of which no more than its share is split
+_FEW = 4  # sentences: a group of so many texts that each has fewer splits no more than these, unremembered
 _REMEMBERED = 1 << 14  # texts, and sentences
 _MEMORY = "sentences"
 _AT_ONCE = 32  # groups: some 10 ms of work
@@ -287,7 +288,8 @@ def _sentences(texts: Sequence[str], memory: SentenceMemory) -> list[str]:
     told = [text for text in texts if not (text.endswith(".") and is_byline(text, 0, len(text)))] or texts
     share = max(1, _CANDIDATES // max(1, len(told)))
     found = chain.from_iterable(
-        _split(text, share) if len(text) > _LONG else memory.split(text)[:share] for text in told
+        _split(text, share) if len(text) > _LONG or share < _FEW else memory.split(text)[:share]
+        for text in told
     )
     return list(dict.fromkeys(found))
 
