@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratagraph.kernels._edges import number
-from stratagraph.kernels.ranges import distinct, ranges
+from stratagraph.kernels.ranges import by_label, distinct, order, ranges
 
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 9))))
@@ -30,3 +30,13 @@ def test_distinct_values_ascend(values: list[int]) -> None:
 def test_labels_are_numbered_by_their_smallest_member(labels: list[int]) -> None:
     order = list(dict.fromkeys(labels))
     assert number(np.array(labels, np.int64)).tolist() == [order.index(label) for label in labels]
+
+
+@given(st.integers(1, 3000), st.integers(1, 9000), st.integers(0, 9))
+def test_counting_sorts_as_numpy_does(size: int, count: int, seed: int) -> None:
+    values = np.random.default_rng(seed).integers(0, count, size)
+    assert order(values, count).tolist() == np.argsort(values, kind="stable").tolist()
+    groups = by_label(values - 1, count)
+    assert [rows.tolist() for rows in groups[:3]] == [
+        np.flatnonzero(values == k + 1).tolist() for k in range(min(3, count))
+    ]

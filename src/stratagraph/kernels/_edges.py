@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
+from stratagraph.kernels.ranges import order
+
 _DENSE = 4
 """Labels up to so many times the nodes are numbered by a table, others by sorting."""
 _BLOCK = 4_000_000
@@ -55,7 +57,7 @@ class Edges:
             ends, given = ends[kept], given[kept]
         one, two = ends[:, 0].astype(np.int64), ends[:, 1].astype(np.int64)
         keys = np.minimum(one, two) * nodes + np.maximum(one, two)
-        unique, values = _added_up(keys, None if weights is None else given)
+        unique, values = _added_up(keys, None if weights is None else given, nodes)
         low = unique // max(nodes, 1)
         return cls(low, unique - low * nodes, values, nodes)
 
@@ -101,14 +103,15 @@ class Edges:
         return csr_array(coo_array((values, (rows, columns)), shape=(self.nodes, self.nodes)))
 
 
-def _added_up(keys: Labels, values: Weights | None) -> tuple[Labels, Weights]:
-    """Each key once, ascending, with the sum of its values; None: its count."""
+def _added_up(keys: Labels, values: Weights | None, nodes: int) -> tuple[Labels, Weights]:
+    """Each key (`low * nodes + high`) once, ascending, with the sum of its values; None: its count."""
     if not (keys[1:] > keys[:-1]).all():
         if values is None:
             keys = np.sort(keys)
         else:
-            order = np.argsort(keys, kind="stable")
-            keys, values = keys[order], values[order]
+            in_order = order(keys % nodes, nodes)
+            in_order = in_order[order(keys[in_order] // nodes, nodes)]
+            keys, values = keys[in_order], values[in_order]
     firsts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])[: len(keys)])
     counts = np.diff(firsts, append=len(keys))
     if values is None:

@@ -48,8 +48,9 @@ def move(
 def _masses(ends: NDArray[np.integer], weights: NDArray[np.floating] | None, nodes: int) -> Weights:
     """The masses of `leiden.optimise` by which it maximises modularity, without putting edges in order."""
     given = np.where(ends[:, 0] == ends[:, 1], 0.0, 1.0 if weights is None else weights)
-    strengths: Weights = np.bincount(ends[:, 0], given, nodes) + np.bincount(ends[:, 1], given, nodes)
-    return strengths / np.sqrt(strengths.sum())
+    lower = np.bincount(ends[:, 0], given, nodes).astype(np.float64)
+    strengths: Weights = lower + np.bincount(ends[:, 1], given, nodes)
+    return np.asarray(strengths / np.sqrt(strengths.sum()))
 
 
 def _contract(edges: Edges, groups: Labels, fixed: NDArray[np.bool_]) -> Edges:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels.checks import check_borders, check_layout
 from stratagraph.kernels.hamming import native_available
+from stratagraph.kernels.ranges import order
 
 if native_available():
     from stratagraph.kernels import _native
@@ -57,7 +58,10 @@ class Adjacency:
         ends = np.asarray(ends, dtype=np.int64).reshape(-1, 2)
         rows = np.flatnonzero(ends[:, 0] != ends[:, 1])
         tails, heads = ends[rows].ravel(), ends[rows, ::-1].ravel()
-        _, first = np.unique(tails * nodes + heads, return_index=True)
+        first = order(heads, nodes)
+        first = first[order(tails[first], nodes)]
+        keys = tails[first] * nodes + heads[first]
+        first = first[np.diff(keys, prepend=-1) > 0]
         counts = np.bincount(tails[first], minlength=nodes)
         return {
             "indptr": np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),

@@ -1,4 +1,4 @@
-"""Runs of consecutive integers as one array, distinct values, and splitting, faster than numpy's."""
+"""Runs of consecutive integers, distinct values, sorting and splitting, faster than numpy's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
+_SHORT = 1024  # numbers up to which numpy sorts faster than a table is made
 T = TypeVar("T", bound=np.generic)
 
 
@@ -27,6 +29,15 @@ def distinct(values: NDArray[T]) -> NDArray[T]:
     return ordered[first]
 
 
+def order(values: NDArray[np.integer], count: int) -> NDArray[np.int64]:
+    """As a stable `numpy.argsort` of numbers from 0 to `count - 1`, by counting: many times as fast."""
+    if len(values) < _SHORT:
+        return np.argsort(values, kind="stable")
+    entries = np.zeros(len(values), np.bool_), values, np.arange(len(values) + 1)
+    found: NDArray[np.integer] = csr_array(entries, shape=(len(values), count)).tocsc().indices
+    return found.astype(np.int64, copy=False)
+
+
 def split(flat: NDArray[T], sizes: NDArray[np.integer] | Sequence[int]) -> list[NDArray[T]]:
     """Consecutive parts of these sizes, as views; `numpy.split` takes four times as long for many."""
     borders = np.cumsum(sizes).tolist()
@@ -35,5 +46,6 @@ def split(flat: NDArray[T], sizes: NDArray[np.integer] | Sequence[int]) -> list[
 
 def by_label(labels: NDArray[np.integer], count: int = 0) -> list[NDArray[np.int64]]:
     """The ascending places of each label from 0 on, of `count` labels at least; those of -1 are left out."""
-    order = np.argsort(labels, kind="stable")[np.count_nonzero(labels < 0) :].astype(np.int64, copy=False)
-    return split(order, np.bincount(labels[order], minlength=count))
+    known = np.flatnonzero(labels >= 0)
+    sizes = np.bincount(labels[known], minlength=count)
+    return split(known[order(labels[known], len(sizes))], sizes)

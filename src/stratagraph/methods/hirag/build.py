@@ -38,12 +38,14 @@ async def build(builder: Builder) -> Built:
     """
     meta = await _meta_types(builder)
     types = meta.extra["types"] if meta else builder.config.meta_types or META_TYPES
-    layers = await build_layers(builder, types)
+    nearest = await asyncio.to_thread(_nearest_entities, builder)
+    layers = await build_layers(builder, types, nearest["entities.zeros"])
     edges = Edges.of(builder, layers.entities)
     communities = await build_communities(builder, layers.entities, edges, layers.drift)
     if builder.previous is None:
         await asyncio.to_thread(release)
-    return await asyncio.to_thread(_built, builder, layers, edges, communities, [meta] if meta else [])
+    metas = [meta] if meta else []
+    return await asyncio.to_thread(_built, builder, layers, edges, communities, metas, nearest)
 
 
 async def _meta_types(builder: Builder) -> Node | None:
@@ -94,7 +96,12 @@ async def _chosen_types(builder: Builder) -> Node:
 
 
 def _built(
-    builder: Builder, layers: Layers, edges: Edges, communities: Communities, metas: Sequence[Node]
+    builder: Builder,
+    layers: Layers,
+    edges: Edges,
+    communities: Communities,
+    metas: Sequence[Node],
+    nearest: Mapping[str, NDArray[Any]],
 ) -> Built:
     entities = layers.entities
     summaries = entities.summaries
@@ -112,6 +119,7 @@ def _built(
         **_community_arrays(communities, entities.count),
         **layers.proposals,
         **cluster_arrays(layers.clusters, layers.ids, keys),
+        **nearest,
         **_nearest(builder, entities, communities),
     }
     of_metas = builder.kept(np.full(len(metas), -1, np.int64), metas)
@@ -125,15 +133,21 @@ def _built(
     )
 
 
-def _nearest(builder: Builder, entities: Entities, communities: Communities) -> dict[str, NDArray[Any]]:
-    """Arrays for nearest vectors; sketches of unchanged vectors are taken from the previous index."""
+def _nearest_entities(builder: Builder) -> dict[str, NDArray[Any]]:
+    """Arrays for the nearest entities; sketches of unchanged vectors are taken from the previous index."""
     count, previous, seen = builder.graph.entities, builder.previous, builder.graph.before
     arrays: Mapping[str, NDArray[Any]] = {} if previous is None else previous.arrays
     alike = np.full(count, -1, np.int64) if seen is None else np.where(seen.alike, seen.origin[:count], -1)
+    return Nearest.index(builder.graph.vectors, "entities", (arrays, alike), steady=True)
+
+
+def _nearest(builder: Builder, entities: Entities, communities: Communities) -> dict[str, NDArray[Any]]:
+    """The same for the nearest summary entities and reports."""
+    previous = builder.previous
+    arrays: Mapping[str, NDArray[Any]] = {} if previous is None else previous.arrays
     first = 0 if previous is None else int(previous.arrays["counts"][0])
     reports = np.where(communities.nodes.before >= 0, communities.nodes.before - first, -1)
     return {
-        **Nearest.index(builder.graph.vectors, "entities", (arrays, alike), steady=True),
         **Nearest.index(entities.summaries, "summaries", (arrays, entities.before), steady=True),
         **Nearest.index(communities.vectors, "reports", (arrays, reports), steady=True),
     }

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels.float16 import blocks
 from stratagraph.kernels.mixture import sparsity
 from stratagraph.methods.hirag.clusters import Clusters, KnownClusters, PreviousClusters, cluster
 from stratagraph.methods.hirag.entities import Builder, Entities
@@ -40,7 +39,7 @@ from stratagraph.pipeline.carryover import Keys, derived_id
 from stratagraph.pipeline.drift import Drift
 from stratagraph.pipeline.summarize import Summary as Extract
 from stratagraph.pipeline.summarize import answered
-from stratagraph.protocols import Rows, Stored, Vectors
+from stratagraph.protocols import Rows, Stored
 
 LEAST_SHRINKAGE = 0.9
 """A layer that is less than a tenth smaller than the layer below it is the last."""
@@ -62,8 +61,8 @@ class Layers:
     drift: Drift
 
 
-async def build_layers(builder: Builder, types: Sequence[str]) -> Layers:
-    """Alg. 1, with the meta types X."""
+async def build_layers(builder: Builder, types: Sequence[str], zeros: Rows) -> Layers:
+    """Alg. 1, with the meta types X. Entities whose vectors are zero, the rows `zeros`, are in no layer."""
     config = builder.config
     entities = await asyncio.to_thread(Entities.of, builder)
     known_clusters = KnownClusters(builder.arrays)
@@ -75,7 +74,7 @@ async def build_layers(builder: Builder, types: Sequence[str]) -> Layers:
     clusters: list[Clusters] = []
     ids: list[Keys] = []
     sparsities: list[float] = []
-    layer = await asyncio.to_thread(_nonzero_rows, entities.vectors)
+    layer = np.delete(np.arange(entities.count), zeros)
     while len(clusters) < config.max_layers and len(layer) >= 2 * config.cluster_size:
         whole = len(layer) == builder.graph.entities == int(layer.max(initial=-1)) + 1  # need not be copied
         vectors = builder.graph.vectors if whole else entities.vectors[layer]
@@ -103,11 +102,6 @@ async def build_layers(builder: Builder, types: Sequence[str]) -> Layers:
         layer = above
     await asyncio.to_thread(writer.finish)
     return Layers(entities, members, clusters, ids, writer.arrays(), sparsities, drift)
-
-
-def _nonzero_rows(vectors: Vectors) -> Rows:
-    found = [start + np.flatnonzero(block.any(axis=1)) for start, block in blocks(vectors)]
-    return np.concatenate([np.zeros(0, np.int64), *found])
 
 
 def _drift(previous: Stored | None, entities: Entities) -> Drift:
