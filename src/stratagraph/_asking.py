@@ -10,14 +10,17 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph._gates import RecentVectors
+from stratagraph._mapping import in_order
 from stratagraph._reader import Answering
 from stratagraph._search_options import check_search_options, search_options
+from stratagraph._shards.apart import SearchApart
 from stratagraph._shards.listing import SubgraphPainter
 from stratagraph._sync import aside
 from stratagraph.errors import CallFailed
@@ -34,7 +37,7 @@ from stratagraph.pipeline.evidence import GENERAL
 from stratagraph.pipeline.extractive import extract_answer
 from stratagraph.pipeline.guided import ANSWERED, SHOWN, STEPS, Found, guided
 from stratagraph.pipeline.rerank import Reranker, SetReranker, chosen, scored
-from stratagraph.protocols import CountTokens, Vectors
+from stratagraph.protocols import CountTokens, Mapper, Vectors
 from stratagraph.question import (
     DECOMPOSITIONS,
     GUIDED,
@@ -52,12 +55,13 @@ from stratagraph.question import (
     View,
     Where,
 )
-from stratagraph.records import Metadata
+from stratagraph.records import Metadata, Usage
 from stratagraph.results import Answer, Citation, Guidance, Hit, Retrieval, Standalone
 
 DEFAULT_K = 10
 CANDIDATES = 4
 """Hits for each one that is wanted which a reranker is shown."""
+_BATCHES = 4  # of questions, for each worker
 OnRetrieved = Callable[[Retrieval], Awaitable[None]]
 
 
@@ -158,17 +162,7 @@ class Asking:
             text = alone.question if alone else text
             entities, texts = await self._decomposed(text, arguments.decompose)
             vectors = await self._vectors(texts)
-        question = Question(
-            text[:LONGEST],
-            vectors[0],
-            arguments.k or DEFAULT_K,
-            method,
-            options,
-            arguments.where,
-            entities,
-            arguments.fill,
-            arguments.rank,
-        )
+        question = _question(text, vectors[0], method, options, arguments, entities)
         steps = [
             replace(question, text=step[:LONGEST], vector=vector)
             for step, vector in zip(texts[1:], vectors[1:], strict=True)
@@ -198,6 +192,35 @@ class Asking:
             guidance,
             alone,
         )
+
+    def retrieve_apart(
+        self, texts: Sequence[str], arguments: SearchArguments, mapper: Mapper, path: Path, embedder: Any
+    ) -> list[Retrieval]:
+        """Search for several questions in workers, which embed them too."""
+        for text in texts:
+            check_question(text)
+        method = self._method(arguments)
+        options = check_search_options(method, arguments.options or {})
+        question = _question("", np.zeros(0, np.float32), method, options, arguments, None)
+        search = SearchApart(path, self.reader.snapshot.manifest.generation, embedder, question)
+        began = time.perf_counter()
+        size = max(1, -(-len(texts) // (_BATCHES * mapper.workers)))
+        batches = (list(texts[start : start + size]) for start in range(0, len(texts), size))
+        found = [each for batch in in_order(mapper, search, batches) for each in batch]
+        usage = Usage(seconds=(time.perf_counter() - began) / max(1, len(texts)))
+        return [
+            Retrieval(
+                text,
+                method,
+                *each.found,
+                usage,
+                each.vector,
+                options,
+                self.count_tokens,
+                SubgraphPainter(self.reader.snapshot, partial(self.reader.allowed_parts, question)),
+            )
+            for text, each in zip(texts, found, strict=True)
+        ]
 
     async def _standalone(self, text: str, history: Sequence[Turn] | None) -> Standalone | None:
         """The question so that it can be understood alone; None if there is no turn before it."""
@@ -467,6 +490,20 @@ class Asking:
         way = get_way(retrieval.method)
         draft = await way.compose(retrieval, self.gate, max_tokens=how.max_tokens, options=retrieval.options)
         return draft.as_long_as(how.length or "brief")
+
+
+def _question(
+    text: str,
+    vector: Vectors,
+    method: str,
+    options: Any,
+    arguments: SearchArguments,
+    entities: tuple[str, ...] | None,
+) -> Question:
+    k, where = arguments.k or DEFAULT_K, arguments.where
+    return Question(
+        text[:LONGEST], vector, k, method, options, where, entities, arguments.fill, arguments.rank
+    )
 
 
 def _scored(reranker: Reranker | str, question: str, texts: Sequence[str]) -> NDArray[np.float64]:

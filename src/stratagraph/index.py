@@ -25,7 +25,7 @@ from stratagraph._shards import listing
 from stratagraph._shards.listing import shards_of
 from stratagraph._shards.reader import opened_reader
 from stratagraph._shards.updating import carried_out, estimated
-from stratagraph._sync import blocking, blocking_iterator
+from stratagraph._sync import aside, blocking, blocking_iterator
 from stratagraph.config import Config
 from stratagraph.errors import StratagraphError
 from stratagraph.export import export, to_networkx
@@ -475,7 +475,11 @@ class Index:
     async def aretrieve_many(
         self, questions: Iterable[str], k: int = DEFAULT_K, **options: Any
     ) -> list[Retrieval]:
-        """Search for several questions concurrently; returns results in their order.
+        """Search for several questions; returns results in their order.
+
+        Requests to models are made concurrently. Where nobody is waited for, one question follows the other,
+        or workers of the index's mapper search (`open_index(..., mapper="processes")`): they open the folder
+        once. Filters that are functions stay in this process.
 
         Parameters
         ----------
@@ -484,9 +488,22 @@ class Index:
         """
         if isinstance(questions, str):
             raise TypeError("questions must be a list of questions; for a single one use retrieve")
-        return list(await asyncio.gather(*(self.aretrieve(q, k, **options) for q in questions)))
+        asked = list(questions)
+        if self._light(asked, k, **options):
+            return await aside(self._retrieved, asked, k, options)
+        return list(await asyncio.gather(*(self.aretrieve(q, k, **options) for q in asked)))
 
-    retrieve_many = blocking(aretrieve_many)
+    retrieve_many = blocking(aretrieve_many, light=_light)
+
+    def _retrieved(self, questions: Sequence[str], k: int, options: dict[str, Any]) -> list[Retrieval]:
+        """Search for questions one after the other, or in workers."""
+        mapper, folder = self._models.mapper, self._folder
+        leaves = mapper.apart and mapper.shared_files and not callable(options.get("where"))
+        if len(questions) < 2 or not leaves or getattr(folder, "table", None) is not None:
+            return [self.retrieve(q, k, **options) for q in questions]
+        arguments = _arguments(positive("k", k), options)
+        path, embedder = folder.path.absolute(), self._models.embedder
+        return self._asking().retrieve_apart(questions, arguments, mapper, path, embedder)
 
     async def aanswer(
         self,
