@@ -94,9 +94,9 @@ class LayeredGraph:
         edges: Mask | None,
     ) -> Bridge:
         """The shortest paths between consecutive key entities, `count` of each community (ERRATA H4)."""
-        keys: dict[int, None] = {}
-        for community in communities.tolist():
-            keys.update(dict.fromkeys(self._keys(community, vector, similar, count, nodes).tolist()))
+        keys = dict.fromkeys(
+            row for own in self._keys(communities, vector, similar, count, nodes) for row in own.tolist()
+        )
         pairs = list(pairwise(keys))
         paths = shortest_paths(self.adjacency, pairs, nodes=nodes, edges=edges)
         found = [path for path in paths if path is not None]
@@ -104,15 +104,30 @@ class LayeredGraph:
         return Bridge(list(keys), found, missing)
 
     def _keys(
-        self, community: int, vector: Vectors, similar: tuple[Rows, Scores], count: int, nodes: Mask | None
-    ) -> Rows:
-        start, end = self._members[0][community : community + 2].tolist()
-        rows = self._members[1][start:end].astype(np.int64)
+        self,
+        communities: Rows,
+        vector: Vectors,
+        similar: tuple[Rows, Scores],
+        count: int,
+        nodes: Mask | None,
+    ) -> list[Rows]:
+        """The `count` members of each community that are most similar to the question."""
+        borders = self._members[0]
+        members = [
+            self._members[1][borders[community] : borders[community + 1]].astype(np.int64)
+            for community in communities.tolist()
+        ]
         if nodes is not None:
-            rows = rows[nodes[rows]]
-        if len(rows) >= LARGE:
-            return similar[0][np.isin(similar[0], rows, assume_unique=True)][:count]
-        return rows[np.lexsort((rows, -self.similarity(rows, vector)))[:count]]
+            members = [rows[nodes[rows]] for rows in members]
+        small = [rows for rows in members if len(rows) < LARGE]
+        scores = self.similarity(np.concatenate([np.zeros(0, np.int64), *small]), vector)
+        own = iter(np.split(scores, np.cumsum([len(rows) for rows in small])[:-1]))
+        return [
+            rows[np.lexsort((rows, -next(own)))[:count]]
+            if len(rows) < LARGE
+            else similar[0][np.isin(similar[0], rows, assume_unique=True)][:count]
+            for rows in members
+        ]
 
     def triples(self, rows: Rows, edges: Mask | None) -> tuple[Rows, Rows]:
         """The edges between any two of some ascending entities (eq. 16), and their ends, shape (n, 2)."""

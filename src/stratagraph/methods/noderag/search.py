@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -226,7 +227,11 @@ class HeterographSearcher:
         return np.concatenate([allowed.chunks, allowed.graph, allowed.nodes])[nodes]
 
 
+@lru_cache
+def _wanted(kinds: str) -> NDArray[np.bool_]:
+    return np.array([kind in kinds for kind in TYPES])
+
+
 def _of(kinds: NDArray[np.int8], wanted: str | tuple[str, ...]) -> NDArray[np.bool_]:
-    known = np.zeros(len(TYPES), np.bool_)
-    known[[TYPES.index(kind) for kind in wanted]] = True
+    known = _wanted("".join(wanted))
     return known[kinds]
