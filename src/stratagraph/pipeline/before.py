@@ -88,13 +88,18 @@ class Before:
         found[rows] = alike(now, rows, before, self.origin[rows])
         return found
 
+    @cached_property
+    def _chunks_now(self) -> Rows:
+        """The present row of each previous chunk up to the last that is left, or -1."""
+        now = np.full(int(self.chunks.max(initial=-1)) + 1, -1, np.int64)
+        now[self.chunks[self.chunks >= 0]] = np.flatnonzero(self.chunks >= 0)
+        return now
+
     def sources(self, stored: Stored, rows: Rows) -> tuple[Rows, Rows]:
         """The chunks of unchanged previous nodes, as borders and present rows."""
         indptr, indices = stored.arrays["sources.indptr"], stored.arrays["sources.indices"]
-        now = np.full(int(max(self.chunks.max(initial=-1), indices.max(initial=-1))) + 1, -1, np.int64)
-        now[self.chunks[self.chunks >= 0]] = np.flatnonzero(self.chunks >= 0)
         sizes = indptr[rows + 1] - indptr[rows]
-        found = now[indices[ranges(indptr[rows], sizes)]]
+        found = self._chunks_now[indices[ranges(indptr[rows], sizes)]]
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), found
 
 

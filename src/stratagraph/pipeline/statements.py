@@ -314,7 +314,9 @@ def _unit(vectors: Vectors) -> Vectors:
     return np.asarray(vectors / np.where(lengths == 0, 1, lengths), np.float32)
 
 
-def means(vectors: NDArray[np.floating], members: Sequence[Sequence[int]] | tuple[Rows, Rows]) -> Vectors:
+def means(
+    vectors: NDArray[np.floating], members: Sequence[Sequence[int] | Rows] | tuple[Rows, Rows]
+) -> Vectors:
     """The mean direction of each group of rows of vectors, shape (groups, dimension); else zero.
 
     `members` are the rows of each group, or the same as (borders, rows).
@@ -323,7 +325,7 @@ def means(vectors: NDArray[np.floating], members: Sequence[Sequence[int]] | tupl
         indptr, indices = members
     else:
         indptr = np.cumsum([0, *map(len, members)], dtype=np.int64)
-        indices = np.fromiter((row for rows in members for row in rows), np.int64, int(indptr[-1]))
+        indices = np.concatenate([np.zeros(0, np.int64), *members]).astype(np.int64)
     found = np.zeros((len(indptr) - 1, vectors.shape[1]), np.float32)
     for start in range(0, len(found), _BLOCK):
         borders = indptr[start : start + _BLOCK + 1]
@@ -350,7 +352,7 @@ def described_by_units(fragments: Sequence[str], units: Sequence[str]) -> bool:
 
 async def group_vectors(
     nodes: Sequence[Node],
-    members: Sequence[Sequence[int]],
+    members: Sequence[Sequence[int] | Rows],
     vectors: NDArray[np.floating],
     *,
     stage: str,

@@ -83,13 +83,13 @@ class PreviousClusters:
 
 
 class KnownClusters:
-    """Recognises clusters of the previous index whose members are unchanged."""
+    """Recognises clusters of the previous index whose members have the same texts."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self._arrays = arrays
 
     def rows(
-        self, level: int, members: tuple[Rows, Rows], lineages: Keys, keys: Keys, same: NDArray[np.bool_]
+        self, level: int, members: tuple[Rows, Rows], lineages: Keys, keys: Keys, told: NDArray[np.bool_]
     ) -> Rows:
         """The previous row of each cluster of a layer, or -1.
 
@@ -97,15 +97,15 @@ class KnownClusters:
         ----------
         members, lineages
             Entities of each cluster, as indptr and rows, and its key.
-        keys, same
-            Of all entities: the key, and whether the entity is unchanged.
+        keys, told
+            Of all entities: the key, and whether the entity's text is unchanged.
         """
         rows = np.flatnonzero(self._arrays["clusters.levels"] == level) if self._arrays else ()
         if not len(lineages) or not len(rows):
             return np.full(len(lineages), -1, np.int64)
         found = lookup(lineages, self._arrays["clusters.lineages"][rows])
         before = self._arrays["clusters.indptr"], self._arrays["clusters.members"]
-        return recognised_lists(members, keys, same, np.where(found >= 0, rows[found], -1), before)
+        return recognised_lists(members, keys, told, np.where(found >= 0, rows[found], -1), before)
 
     def ids(self, rows: Rows) -> Keys:
         """The ids of previous clusters, shape (rows, 2)."""

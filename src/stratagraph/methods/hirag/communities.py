@@ -9,8 +9,8 @@ coarser community that contains a single community shares its report.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import numpy as np
@@ -206,14 +206,15 @@ class CommunityWriter:
         self._entities = entities
         self._degrees = degrees
         self._arrays = builder.arrays
-        self._before: list[int] = []
-        self._fresh: list[Node] = []
+        self._before = np.zeros(0, np.int64)  # the previous row of each unchanged community, or -1
+        self._told = np.zeros(0, np.int64)  # the same where sources and vector may have changed
+        self._fresh: dict[int, Node] = {}
         self._vectors: list[Vectors] = [np.zeros((0, builder.dimension), np.float32)]
         self.members: list[Rows] = []
 
     def nodes(self) -> KeptNodes:
         """The nodes of all communities so far."""
-        return self._builder.kept(np.array(self._before, np.int64), self._fresh)
+        return self._builder.kept(self._before, list(self._fresh.values()))
 
     def vectors(self, nodes: KeptNodes) -> Vectors:
         """The vectors of all reports, shape (communities, dimension)."""
@@ -228,7 +229,11 @@ class CommunityWriter:
         self._entities.fetch(row for place in made for row in groups[place].tolist())
         relations = self._relations(inner, made)
         communities = [self._of_entities(groups[place], relations[place]) for place in made]
-        numbers = await self._write(0, communities, known, groups)
+
+        def sources(place: int) -> list[int]:
+            return self._entities.sources_of(groups[place])
+
+        numbers = await self._write(0, communities, known, labels, groups, sources)
         return numbers[labels]
 
     async def coarser(self, level: int, finer: Labels, labels: Labels) -> Labels:
@@ -240,13 +245,12 @@ class CommunityWriter:
         several = [place for place, own in enumerate(inside) if len(own) > 1]
         places = np.full(len(groups), -1, np.int64)
         places[several] = np.arange(len(several))
-        inner = self._inner(places[labels], finer)
-        known = self._rows_before(level, places[labels], inner, len(several))
-        whole = [
-            row >= 0 and self._has_parts(level, groups[place], inside[place])
-            for place, row in zip(several, known.tolist(), strict=True)
-        ]
-        known = np.where(np.array(whole, np.bool_), known, -1)
+        own = places[labels]
+        inner = self._inner(own, finer)
+        known = self._rows_before(level, own, inner, len(several))
+        if (known >= 0).any():  # a community has the finer communities in it that it had
+            parts = self._labels_before(level - 1)[self._entities.origin]
+            known[own[(own >= 0) & (self._told[finer] != parts)]] = -1
         made = [place for place, row in zip(several, known.tolist(), strict=True) if row < 0]
         nodes = self._read({number for place in made for number in inside[place].tolist()})
         relations = self._relations(inner, places[made].tolist())
@@ -255,8 +259,15 @@ class CommunityWriter:
         for place in made:
             joined = [(ends[row].tolist(), text) for row, text in relations[int(places[place])]]
             made_of.append(self._of_communities(level, inside[place], nodes, joined))
-        numbers = np.array([own[0] for own in inside], np.int64)
-        numbers[several] = await self._write(level, made_of, known, [groups[place] for place in several])
+        numbers, members = (
+            np.array([each[0] for each in inside], np.int64),
+            [groups[place] for place in several],
+        )
+
+        def sources(place: int) -> list[int]:
+            return self._sources(inside[several[place]])
+
+        numbers[several] = await self._write(level, made_of, known, own, members, sources)
         return numbers[labels]
 
     def _inner(self, labels: Labels, finer: Labels | None = None) -> Labels:
@@ -283,7 +294,7 @@ class CommunityWriter:
         return found
 
     def _rows_before(self, level: int, labels: Labels, inner: Labels, count: int) -> Rows:
-        """The previous row of each community of a level if it and its report's input are the same, else -1.
+        """The previous row of each community of a level if its report's input is the same, else -1.
 
         A report without a model does not count if there is a model now. `labels` are -1 outside of all
         communities, shape (entities,), as are those of relations (`_inner`); the rows have shape (count,).
@@ -300,7 +311,7 @@ class CommunityWriter:
         return self._builder.unchanged(
             np.concatenate([labels, inner]),
             np.concatenate([entities.origin, origin]),
-            np.concatenate([entities.same, seen.same[relations]]),
+            np.concatenate([entities.told, seen.same[relations]]),
             lambda: np.concatenate([before, inner_before]),
             count,
         )
@@ -310,18 +321,21 @@ class CommunityWriter:
         labels: Labels = self._arrays["communities.labels"][level].astype(np.int64)
         return labels + int(self._arrays["counts"][0])
 
-    def _has_parts(self, level: int, rows: Rows, inside: Rows) -> bool:
-        """Whether a community of some entities has the finer communities in it that it had before."""
-        parts = {self._before[number] for number in inside.tolist()}
-        return parts == set(self._labels_before(level - 1)[self._entities.origin[rows]].tolist())
-
     def _read(self, numbers: Collection[int]) -> dict[int, Node]:
-        """Some communities' nodes by number."""
-        ordered, before = sorted(numbers), np.array(self._before, np.int64)
-        places = np.cumsum(before < 0) - 1
-        fresh = [self._fresh[places[number]] for number in ordered if before[number] < 0]
-        kept = self._builder.kept(before[ordered], fresh)
-        return dict(zip(ordered, kept.read(range(len(ordered))), strict=True))
+        """Some communities' nodes by number; the sources of unchanged ones are as in the previous index."""
+        kept, previous = [number for number in numbers if number not in self._fresh], self._builder.previous
+        nodes = () if previous is None else previous.nodes(self._before[kept].tolist())
+        return self._fresh | dict(zip(kept, nodes, strict=True))
+
+    def _sources(self, numbers: Rows) -> list[int]:
+        """Union of the sources of some communities, ascending."""
+        kept, previous, seen = self._before[numbers] >= 0, self._builder.previous, self._builder.graph.before
+        found: list[Sequence[int] | Rows] = [
+            self._fresh[number].sources for number in numbers[~kept].tolist()
+        ]
+        if previous is not None and seen is not None:
+            found.append(seen.sources(previous, self._before[numbers[kept]])[1])
+        return united(found)
 
     def _of_entities(self, rows: Rows, relations: Sequence[tuple[int, str]]) -> NodeDraft:
         entities, ends = self._entities, self._builder.graph.ends
@@ -347,8 +361,7 @@ class CommunityWriter:
         nodes = [known[number] for number in order]
         joined = [([known[number] for number in ends], text) for ends, text in relations]
         title = "; ".join(node.extra["title"] for node in nodes[:_NAMED])
-        sources = united(node.sources for node in nodes)
-        return self._draft(level, title, nodes, sources, joined)
+        return self._draft(level, title, nodes, self._sources(numbers), joined)
 
     def _draft(
         self,
@@ -372,9 +385,19 @@ class CommunityWriter:
         return NodeDraft(identity, KIND, level, title[:_LONGEST_TITLE], texts, sources, extra, about)
 
     async def _write(
-        self, level: int, drafts: Sequence[NodeDraft], known: Rows, groups: Sequence[Rows]
+        self,
+        level: int,
+        drafts: Sequence[NodeDraft],
+        known: Rows,
+        labels: Labels,
+        groups: Sequence[Rows],
+        sources: Callable[[int], list[int]],
     ) -> Labels:
-        """Add communities, new ones from `drafts`, unchanged ones by `known` rows; return their numbers."""
+        """Add communities, those without a `known` row from `drafts`; return their numbers.
+
+        `labels` are the places of the entities in `groups`, or -1. A community with a known row is written
+        with the `sources` of its place if a member's sources or vector changed.
+        """
         config, carry = self._builder.config, self._builder.carry
         write = partial(
             write_reports,
@@ -386,13 +409,21 @@ class CommunityWriter:
         )
         short = config.report_tokens if config.report_form == "short" else 0
         stage = f"report communities, level {level}"
-        nodes = await self._builder.nodes(drafts, write, stage, short=short)
-        made = [groups[place].tolist() for place in np.flatnonzero(known < 0).tolist()]
+        same, previous = known >= 0, self._builder.previous
+        same[labels[(labels >= 0) & ~self._entities.same]] = False
+        new = iter(await self._builder.nodes(drafts, write, stage, short=short))
+        told = iter(previous.nodes(known[(known >= 0) & ~same].tolist()) if previous is not None else ())
+        places = np.flatnonzero(~same).tolist()
+        nodes = [
+            next(new) if known[place] < 0 else replace(next(told), sources=sources(place)) for place in places
+        ]
+        made = [groups[place] for place in places]
         vectors = self._entities.vectors
         self._vectors.append(await group_vectors(nodes, made, vectors, stage="embed reports", carry=carry))
         first = len(self.members)
-        self._fresh += nodes
-        self._before += known.tolist()
+        self._fresh |= zip((first + place for place in places), nodes, strict=True)
+        self._before = np.concatenate([self._before, np.where(same, known, -1)])
+        self._told = np.concatenate([self._told, known])
         self.members += groups
         return np.arange(first, len(self.members))
 

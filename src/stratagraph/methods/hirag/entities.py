@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.float16 import stacked
+from stratagraph.kernels.ranges import ranges
 from stratagraph.methods.base import Graph, Stored
 from stratagraph.methods.groups import GroupBuilder, united
 from stratagraph.methods.hirag.config import HiRAGConfig
@@ -57,6 +58,7 @@ class SummaryEntities:
     keys: Keys
     names: Keys
     origin: Rows
+    told: NDArray[np.bool_]
     same: NDArray[np.bool_]
     before: Rows
     vectors: Vectors
@@ -74,8 +76,9 @@ class Entities:
         Vectors of the summary entities.
     keys
         Keys of all entities.
-    origin, same
-        The number of each entity in the previous index, or -1; whether it and its sources are unchanged.
+    origin, told, same
+        The number of each entity in the previous index, or -1; whether its name and text are unchanged, and
+        whether also its vector and sources are.
     names
         Keys of the names of the graph's entities.
     named, levels, before
@@ -96,6 +99,7 @@ class Entities:
     summaries: Vectors
     keys: Keys
     origin: Rows
+    told: NDArray[np.bool_]
     same: NDArray[np.bool_]
     names: Keys
     named: Keys = field(default_factory=lambda: np.zeros(0, np.uint64))
@@ -111,11 +115,19 @@ class Entities:
     def of(cls, builder: Builder) -> Entities:
         """The entities of the basic graph, layer 0, with keys from the previous index where it has them."""
         graph, previous, count = builder.graph, builder.previous, builder.graph.entities
-        origin, same = np.full(count, -1, np.int64), np.zeros(count, np.bool_)
-        named = origin
-        if previous is not None and graph.before is not None:
-            origin, same = graph.before.origin[:count], graph.before.same[:count].copy()
-            named = np.where(graph.before.rewritten[:count], -1, origin)
+        origin, told = np.full(count, -1, np.int64), np.zeros(count, np.bool_)
+        named, same, seen = origin, told, graph.before
+        if previous is not None and seen is not None:
+            origin, same = seen.origin[:count], seen.same[:count]
+            named = np.where(seen.rewritten[:count], -1, origin)
+            told = named >= 0
+            rows = np.flatnonzero(seen.rewritten[:count])
+            pairs = zip(
+                graph.stored.nodes(rows.tolist()), seen.stored.nodes(origin[rows].tolist()), strict=True
+            )
+            told[rows] = [
+                now.text == was.text and now.extra["name"] == was.extra["name"] for now, was in pairs
+            ]
         arrays = {} if previous is None else previous.arrays
         vectors = np.zeros((0, graph.vectors.shape[1]), np.float32)
         keys, known = (
@@ -123,7 +135,7 @@ class Entities:
             arrays.get(NAMES, np.zeros(0, np.uint64)),
         )
         names = carried_keys(known, named, lambda rows: _name_keys(graph, rows))
-        return cls(graph, previous, vectors, keys, origin, same, names)
+        return cls(graph, previous, vectors, keys, origin, told, same, names)
 
     @property
     def vectors(self) -> Vectors:
@@ -167,14 +179,16 @@ class Entities:
         """Whether a summary entity has a name made of its members' names."""
         return row >= self.graph.entities and self.node(row).extra["summaries"][0]["by"] != MODEL
 
-    def sources_of(self, members: Sequence[int]) -> list[int]:
+    def sources_of(self, members: Sequence[int] | Rows) -> list[int]:
         """Union of the members' sources, ascending."""
         indptr, indices = self.graph.sources
-        parts = [
-            indices[indptr[row] : indptr[row + 1]] if row < self.graph.entities else self.node(row).sources
-            for row in members
-        ]
-        return united(parts)
+        rows, first = np.asarray(members, np.int64), self.graph.entities
+        own, above = rows[rows < first], rows[rows >= first]
+        found = [indices[ranges(indptr[own], indptr[own + 1] - indptr[own])]]
+        kept = self.before[above - first]
+        if self.previous is not None and self.graph.before is not None:
+            found.append(self.graph.before.sources(self.previous, kept[kept >= 0])[1])
+        return united([*found, *(self.made[row].sources for row in above[kept < 0].tolist())])
 
     def rows_named(self, names: Keys) -> Rows:
         """The entity with each name: by id, by shown name, or a summary entity; -1 if there is none.
@@ -200,6 +214,7 @@ class Entities:
         """Append the summary entities of a layer; the caller adds new nodes to `made`."""
         self.keys = np.concatenate([self.keys, new.keys])
         self.origin = np.concatenate([self.origin, new.origin])
+        self.told = np.concatenate([self.told, new.told])
         self.same = np.concatenate([self.same, new.same])
         self.named = np.concatenate([self.named, new.names])
         self.levels = np.concatenate([self.levels, np.full(len(new.keys), level, np.int16)])

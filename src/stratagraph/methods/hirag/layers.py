@@ -35,6 +35,7 @@ from stratagraph.methods.hirag.summary_entities import (
     ids_of,
 )
 from stratagraph.models.gate import CallItem
+from stratagraph.pipeline.before import list_sums
 from stratagraph.pipeline.carryover import Keys, derived_id
 from stratagraph.pipeline.drift import Drift
 from stratagraph.pipeline.summarize import Summary as Extract
@@ -130,11 +131,12 @@ class _LayerSummarizer:
         several, of_layer = np.flatnonzero(sizes > 1), np.concatenate(clusters.members)
         indptr = np.concatenate([[0], np.cumsum(sizes[several])]).astype(np.int64)
         members, lineages = layer[of_layer[np.repeat(sizes > 1, sizes)]], clusters.lineages[several]
-        rows = known.rows(self._level - 1, (indptr, members), lineages, entities.keys, entities.same)
-        same, ids = rows >= 0, np.zeros((len(rows), 2), np.uint64)
-        ids[same] = known.ids(rows[same])
-        groups = Groups(self._level, first + several, indptr, members, lineages, ids, rows)
-        new = np.flatnonzero(~same).tolist()
+        rows = known.rows(self._level - 1, (indptr, members), lineages, entities.keys, entities.told)
+        told, ids = rows >= 0, np.zeros((len(rows), 2), np.uint64)
+        ids[told] = known.ids(rows[told])
+        same = told & (list_sums(indptr, (~entities.same[members]).astype(np.uint64)) == 0)
+        groups = Groups(self._level, first + several, indptr, members, lineages, ids, rows, same)
+        new = np.flatnonzero(~told).tolist()
         entities.fetch(row for place in new for row in groups.of(place))
         ids[new] = ids_of([self._cluster_id(groups.of(place)) for place in new])
         return groups

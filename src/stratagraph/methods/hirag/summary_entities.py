@@ -61,8 +61,9 @@ class Groups:
         Entities of cluster i are `members[indptr[i]:indptr[i + 1]]`.
     lineages, ids
         The key (`Clusters.lineages`) and the id of each cluster, shapes (clusters,) and (clusters, 2).
-    before
-        The row of each cluster in the previous index if its members and their sources are unchanged, or -1.
+    before, same
+        The row of each cluster in the previous index if its members' texts are unchanged, or -1; whether also
+        their vectors and sources are.
     """
 
     level: int
@@ -72,6 +73,7 @@ class Groups:
     lineages: Keys
     ids: Keys
     before: Rows
+    same: NDArray[np.bool_]
 
     def of(self, place: int) -> list[int]:
         """The entities of a cluster."""
@@ -266,33 +268,39 @@ class SummaryWriter:
         self, groups: Groups, proposed: Proposed, numbers: Rows, counts: Rows, names: Keys
     ) -> None:
         """Add summary entities: the first of the first `counts[0]` proposals in `numbers`, and so on."""
-        before = self._unchanged(groups, proposed, numbers, counts)
-        kept, fresh = np.flatnonzero(before >= 0), np.flatnonzero(before < 0)
+        before = self._told(groups, proposed, numbers, counts)
+        told, same = np.flatnonzero(before >= 0), before >= 0
+        same[np.repeat(np.arange(len(counts)), counts)[~groups.same[proposed.places[numbers]]]] = False
+        kept, fresh = np.flatnonzero(same), np.flatnonzero(~same)
         added = SummaryEntities(
             keys=np.zeros(len(names), np.uint64),
             names=names,
             origin=np.full(len(names), -1, np.int64),
-            same=before >= 0,
-            before=before,
+            told=before >= 0,
+            same=same,
+            before=np.where(same, before, -1),
             vectors=np.zeros((len(names), self._builder.dimension), np.float32),
         )
-        if self._builder.previous is not None and len(kept):
+        if self._builder.previous is not None and len(told):
             arrays = self._builder.previous.arrays
-            added.origin[kept] = self._first_before + before[kept]
-            added.keys[kept] = arrays["entities.keys"][added.origin[kept]]
+            added.origin[told] = self._first_before + before[told]
+            added.keys[told] = arrays["entities.keys"][added.origin[told]]
             added.vectors[kept] = arrays[VECTORS][before[kept]]
         borders = np.concatenate([[0], np.cumsum(counts)])
         own = [numbers[borders[place] : borders[place + 1]] for place in fresh.tolist()]
         for place, each in zip(fresh.tolist(), own, strict=True):
-            added.keys[place] = content_key(
-                "summary", str(groups.lineages[proposed.places[each[0]]]), str(proposed.ranks[each[0]])
-            )
-        nodes, added.origin[fresh], added.vectors[fresh] = await self._made(groups, proposed, own)
+            if before[place] < 0:
+                added.keys[place] = content_key(
+                    "summary", str(groups.lineages[proposed.places[each[0]]]), str(proposed.ranks[each[0]])
+                )
+        nodes, added.origin[fresh], added.vectors[fresh] = await self._made(
+            groups, proposed, own, before[fresh]
+        )
         first = self._entities.count
         self._entities.add(added, groups.level)
         self._entities.made |= zip((first + fresh).tolist(), nodes, strict=True)
 
-    def _unchanged(self, groups: Groups, proposed: Proposed, numbers: Rows, counts: Rows) -> Rows:
+    def _told(self, groups: Groups, proposed: Proposed, numbers: Rows, counts: Rows) -> Rows:
         """The summary entity of the previous index with the same proposals in the same order, or -1."""
         known, starts = self._known, np.cumsum(counts) - counts
         before, places = proposed.before[numbers], proposed.places[numbers]
@@ -310,36 +318,46 @@ class SummaryWriter:
         return np.where(whole, found[starts], -1)
 
     async def _made(
-        self, groups: Groups, proposed: Proposed, own: Sequence[Rows]
+        self, groups: Groups, proposed: Proposed, own: Sequence[Rows], told: Rows
     ) -> tuple[list[Node], Rows, NDArray[np.float32]]:
-        """Nodes of summary entities, their numbers in the previous index, and their vectors."""
+        """Nodes of summary entities, their numbers in the previous index, and their vectors.
+
+        Those with a row in `told` differ from the previous node at this row in sources and vector alone.
+        """
         if not own:
             return [], np.zeros(0, np.int64), np.zeros((0, self._builder.dimension), np.float32)
-        entities = self._entities
+        entities, previous, before = self._entities, self._builder.previous, told.copy()
         members = [
             sorted({row for each in numbers for row in groups.of(int(proposed.places[each]))})
             for numbers in own
         ]
-        summaries = iter(proposed.summaries(np.concatenate(own), self._known))
-        told = [[next(summaries) for _ in numbers] for numbers in own]
+        new = np.flatnonzero(told < 0).tolist()
+        numbers = np.concatenate([np.zeros(0, np.int64), *(own[place] for place in new)])
+        summaries = iter(proposed.summaries(numbers, self._known))
+        said = [[next(summaries) for _ in own[place]] for place in new]
         ids = []
-        for numbers, each in zip(own, told, strict=True):
-            clusters = sorted(id_of(groups.ids[place]) for place in proposed.places[numbers].tolist())
+        for place, each in zip(new, said, strict=True):
+            clusters = sorted(id_of(groups.ids[row]) for row in proposed.places[own[place]].tolist())
             ids.append(content_id("hirag", KIND, str(groups.level), _text(each), *clusters))
-        rows_before = {} if self._builder.previous is None else self._builder.previous.rows(ids)
-        before = np.array([rows_before.get(each, -1) for each in ids], np.int64)
-        names = self._member_ids(members, before)
-        entities.fetch(row for rows in members for row in rows if row >= entities.graph.entities)
-        nodes = [
-            Node(
+        rows_before = {} if previous is None else previous.rows(ids)
+        before[new] = [rows_before.get(each, -1) for each in ids]
+        names = self._member_ids([members[place] for place in new], before[new])
+        made = {
+            place: Node(
                 identity,
                 KIND,
                 groups.level,
                 _text(each),
-                entities.sources_of(rows),
+                (),
                 {**_extra(each), "members": held, "summaries": [one.stored() for one in each]},
             )
-            for identity, each, rows, held in zip(ids, told, members, names, strict=True)
+            for place, identity, each, held in zip(new, ids, said, names, strict=True)
+        }
+        if previous is not None:
+            kept = np.flatnonzero(told >= 0)
+            made |= zip(kept.tolist(), previous.nodes(told[kept].tolist()), strict=True)
+        nodes = [
+            replace(made[place], sources=entities.sources_of(rows)) for place, rows in enumerate(members)
         ]
         vectors = await group_vectors(
             nodes, members, entities.vectors, stage="embed summary entities", carry=self._builder.carry
@@ -375,27 +393,26 @@ class SummaryWriter:
         order = np.argsort(rows, kind="stable")
         order = order[rows[order] >= 0]
         rows, before = rows[order], before[order]
-        counts = np.bincount(rows, minlength=len(entities.before))
-        was = entities.before[rows]
-        changed = np.zeros(len(entities.before), np.bool_)
+        told = entities.told[first:]
+        was = np.where(told, entities.origin[first:] - self._first_before, -1)
+        counts, changed = np.bincount(rows, minlength=len(was)), np.zeros(len(was), np.bool_)
         if len(known.entities):
-            other = (before < 0) | (known.entities[before] != was)
+            other = (before < 0) | (known.entities[before] != was[rows])
             other[1:] |= (np.diff(rows) == 0) & (np.diff(before) <= 0)
             changed[rows[other]] = True
-        changed &= entities.before >= 0
-        kept = np.flatnonzero(entities.before >= 0)
-        changed[kept] |= counts[kept] != known.counts[entities.before[kept]]
+        changed &= told
+        changed[told] |= counts[told] != known.counts[was[told]]
         entities.fetch((first + np.flatnonzero(changed)).tolist())
-        made = entities.made.items()
-        wanted = [row - first for row, node in made if len(node.extra["summaries"]) != counts[row - first]]
+        made = [(row - first, node) for row, node in entities.made.items() if not told[row - first]]
+        wanted = [place for place, node in made if len(node.extra["summaries"]) != counts[place]]
         wanted += np.flatnonzero(changed).tolist()
         starts = np.searchsorted(rows, np.arange(len(counts) + 1))
         for place in wanted:
-            told = [self._said(number) for number in order[starts[place] : starts[place + 1]].tolist()]
+            said = [self._said(number) for number in order[starts[place] : starts[place + 1]].tolist()]
             node = entities.node(first + place)
             stored = [  # an entity keeps the description and type of the layer that made it
                 (each if each.level == node.level else replace(each, description="", type="")).stored()
-                for each in told
+                for each in said
             ]
             entities.made[first + place] = replace(node, extra={**node.extra, "summaries": stored})
             entities.before[place] = -1
