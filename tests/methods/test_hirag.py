@@ -230,21 +230,20 @@ def test_clusters_last_and_grow():
     centres = np.eye(5, 16)
     points = np.repeat(centres, 6, axis=0) + 0.1 * chance.standard_normal((30, 16))
     vectors = (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
-    keys = np.arange(100, 130, dtype=np.uint64)
     config = HiRAGConfig(cluster_size=6, max_cluster=8)
-    first = cluster(vectors, keys, None, config, Drift(30), 0)
+    first = cluster(vectors, None, config, Drift(30), 0)
+    assert (first.before == -1).all()
     apart = np.eye(16, dtype=np.float32)[9:10] + 0.1 * np.eye(16, dtype=np.float32)[10:12]
     grown = np.concatenate([vectors, np.eye(16, dtype=np.float32)[:1], apart])
-    more = np.arange(100, 133, dtype=np.uint64)
-    after = cluster(grown, more, Clusters(first.members, first.lineages), config, Drift(33), 0)
-    kept = dict(zip(after.lineages.tolist(), after.members, strict=True))
+    groups = first.groups()
+    after = cluster(grown, Clusters.of(groups, np.arange(len(groups))), config, Drift(33), 0)
+    kept = dict(zip(after.before.tolist(), after.groups(), strict=True))
     changed = 0
-    for rows, lineage in zip(first.members, first.lineages.tolist(), strict=True):
-        assert set(rows) <= set(kept[lineage])
-        changed += len(kept[lineage]) > len(rows)
+    for row, rows in enumerate(groups):
+        assert set(rows) <= set(kept[row])
+        changed += len(kept[row]) > len(rows)
     assert changed == 1
-    assert [31, 32] in [rows.tolist() for rows in after.members]
-    assert len(set(after.lineages.tolist())) == len(after.lineages)
+    assert [31, 32] in [rows.tolist() for rows in after.groups()]
 
 
 @pytest.mark.parametrize("kind", ["coherent", "scattered"])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import stratagraph as sg
-from stratagraph.methods.hirag.clusters import KnownClusters
+from stratagraph.methods.hirag import layers
 from stratagraph.methods.hirag.communities import Edges
 from stratagraph.methods.hirag.entities import MemberRelations
 from stratagraph.methods.hirag.naming import UNKNOWN, Belonging, Summary, parse_summary, proposed
@@ -104,10 +104,11 @@ def test_what_an_update_takes_over_unread_is_what_it_would_make(monkeypatch: pyt
         index.delete([documents(60)[7].id])
         return state(index, "hirag")
 
+    def unknown(arrays: object, level: int, members: tuple[Any, Any], *_: object) -> Any:
+        return np.full(len(members[0]) - 1, -1)
+
     taken_over = changed(found)
-    monkeypatch.setattr(
-        KnownClusters, "rows", lambda self, level, members, lineages, *_: -np.ones_like(lineages, np.int64)
-    )
+    monkeypatch.setattr(layers, "told_clusters", unknown)
     assert_equal_states(taken_over, changed(expected))
 
 

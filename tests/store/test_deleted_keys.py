@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import stratagraph as sg
 from stratagraph.methods import NAMES
 from stratagraph.records import content_key
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, documents
-from stratagraph.testing.opened import snapshot_of
 from tests.store.support import everything_in
 
 KINDS = ("graph", "entity", "attribute", "name", "text")
@@ -62,23 +58,11 @@ def test_a_deletion_leaves_no_key_of_what_it_removes(method: str, gone: list[str
         config=CONFIGS.get(method),
     )
     with index:
-        before, stored = said(index), snapshot_of(index).part(method).arrays
-        arrays = {name: np.array(array) for name, array in stored.items()}
+        before = said(index)
         present = held(path, keys(before))
         index.delete(gone)
         after = said(index)
     left = "\n".join(after).casefold()  # terms of other texts stay, also where they are entities no more
     wanted = present & keys({value for value in before - after if value.casefold() not in left})
     assert len(wanted) > 5
-    if method == "hirag":
-        lineages = lineages_of(arrays, wanted)
-        assert lineages
-        wanted |= lineages
     assert held(path, wanted) == set()
-
-
-def lineages_of(arrays: dict[str, NDArray[Any]], members: set[int]) -> set[int]:
-    """The keys of the clusters that have one of these members: they are derived from their members' keys."""
-    ends = np.flatnonzero(np.isin(arrays["clusters.members"], np.array(sorted(members), np.uint64)))
-    clusters = np.searchsorted(arrays["clusters.indptr"], ends, side="right") - 1
-    return set(arrays["clusters.lineages"][clusters].tolist())

@@ -26,7 +26,7 @@ from stratagraph.pipeline.extraction.stage import extract_corpus, extractions
 from stratagraph.pipeline.graph import build_graph, resolved
 from stratagraph.pipeline.merge import Merge, merge
 from stratagraph.protocols import Rows, Vectors
-from stratagraph.records import Built, Chunk, Extraction, Node, content_id
+from stratagraph.records import Built, Chunk, Extraction, Node, content_id, content_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ class _Held:
         return [self._nodes[row].id for row in rows]
 
     def keys(self, rows: Sequence[int] | Rows) -> NDArray[np.uint64]:
-        return text_keys(self._nodes[row].id for row in rows)
+        return content_keys(self._nodes[row].id for row in rows)
 
     def marks(self, rows: Sequence[int] | Rows) -> NDArray[np.uint64]:
         return text_keys(self._nodes[row].text for row in rows)

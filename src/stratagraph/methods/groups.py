@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from stratagraph._sync import while_reading
 from stratagraph.kernels.ranges import distinct
 from stratagraph.models.gate import Gate
-from stratagraph.pipeline.before import carried_keys, recognised
-from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, Keys, Labels, TextsOnly
+from stratagraph.pipeline.before import recognised
+from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, Labels, TextsOnly
 from stratagraph.pipeline.checks import Checks
 from stratagraph.pipeline.graph import Graph
 from stratagraph.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined, stored_vectors
-from stratagraph.pipeline.reading import id_keys, read_lists
+from stratagraph.pipeline.reading import read_lists
 from stratagraph.pipeline.reports import CommunityReport
 from stratagraph.pipeline.summarize import Group, Summary, told_within
 from stratagraph.protocols import Corpus, Rows, Stored, Vectors
@@ -138,13 +138,6 @@ class GroupBuilder(Generic[C_co]):
     def dimension(self) -> int:
         """Dimension of all vectors."""
         return int(self.corpus.vectors.shape[1])
-
-    def keys(self, kind: str, name: str, count: int) -> Keys:
-        """Keys of the ids of the first `count` rows of the graph; those in the previous array `name` stay."""
-        made, seen = partial(id_keys, kind, self.graph.stored), self.graph.before
-        if self.previous is None or seen is None:
-            return made(range(count))
-        return carried_keys(self.previous.arrays[name], seen.origin[:count], made)
 
     def unchanged(
         self,

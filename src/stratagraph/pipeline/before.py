@@ -182,7 +182,7 @@ def recognised(labels: Labels, origin: Rows, same: NDArray[np.bool_], before: La
 
 def recognised_lists(
     lists: tuple[Rows, Rows],
-    origin: NDArray[np.integer],
+    origin: Rows,
     same: NDArray[np.bool_],
     candidates: Rows,
     before: tuple[Rows, NDArray[np.integer]],
@@ -194,8 +194,7 @@ def recognised_lists(
     lists, before
         Members of each list, as borders and rows: present rows, and previous ones.
     origin, same
-        The previous row of each row, or -1, and whether it is unchanged. Where `before` has keys of its
-        members instead of previous rows, `origin` are the keys of the rows.
+        The previous row of each row, or -1, and whether it is unchanged.
     candidates
         The only previous list that each may equal, or -1.
     """

@@ -30,6 +30,7 @@ Labels = NDArray[np.int64]
 
 VECTORS, VECTOR_KEYS = "vectors", "vectors.keys"
 """Arrays of the vectors of nodes, and of the keys of the embedded texts."""
+_FEW = 64  # keys that are looked up, one among so many known ones
 RECLUSTER_SHARE = 0.5
 """A partition is computed anew if more than this share of its members is new, else updated.
 
@@ -96,7 +97,15 @@ class Places:
 
 def lookup(keys: Keys, known: Keys) -> Rows:
     """The first place of each key in `known`, or -1, shape (keys,)."""
-    return Places(known).of(keys)
+    if _FEW * len(keys) >= len(known):
+        return Places(known).of(keys)
+    few, which = np.unique(keys, return_inverse=True)
+    found = np.full(len(few), -1, np.int64)
+    if len(few):  # a search for each known key takes less than sorting them
+        at = np.searchsorted(few, known).clip(max=len(few) - 1)
+        places = np.flatnonzero(few[at] == known)[::-1]
+        found[at[places]] = places
+    return found[which]
 
 
 def previous_labels(origin: Rows, labels: NDArray[np.integer]) -> Labels:

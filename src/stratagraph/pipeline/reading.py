@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from stratagraph.pipeline.carryover import Keys, keys_of
 from stratagraph.protocols import Rows, Stored
 
 T = TypeVar("T")
@@ -34,11 +33,3 @@ def as_they_lie(stored: Stored, rows: Sequence[int]) -> Iterator[tuple[Rows, lis
     for start in range(0, len(order), _AT_ONCE):
         places = order[start : start + _AT_ONCE]
         yield places, wanted[places].tolist()
-
-
-def id_keys(kind: str, stored: Stored, rows: Sequence[int]) -> Keys:
-    """The keys of the ids of some rows of a part (`carryover.keys_of`)."""
-    found = np.empty(len(rows), np.uint64)
-    for places, batch in as_they_lie(stored, rows):
-        found[places] = keys_of(kind, stored.ids(batch))
-    return found

@@ -106,19 +106,17 @@ def _built(
     entities = layers.entities
     summaries = entities.summaries
     adjacency = Adjacency.build(entities.count, edges.ends)
-    keys = [entities.keys[rows] for rows in layers.members]
     arrays: dict[str, NDArray[Any]] = {
         "counts": np.array([len(summaries), len(communities.nodes), len(metas)], np.int64),
         **{f"layered.{name}": array for name, array in adjacency.items()},
         "layers.levels": entities.levels,
         "layers.sizes": np.array([len(rows) for rows in layers.members], np.int64),
         "layers.sparsity": np.array(layers.sparsity, np.float64),
-        "entities.keys": entities.keys,
         NAMES: entities.names,
         **layers.drift.arrays(),
         **_community_arrays(communities, entities.count),
         **layers.proposals,
-        **cluster_arrays(layers.clusters, layers.ids, keys),
+        **cluster_arrays(layers.clusters, layers.ids, layers.members),
         **nearest,
         **_nearest(builder, entities, communities),
     }

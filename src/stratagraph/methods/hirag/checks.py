@@ -35,18 +35,17 @@ def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> N
     checks.csr("communities", entities, communities)
     checks.of("layers.levels", np.int16, (summaries,))
     checks.numbers("layers.sparsity", np.float64, checks.of("layers.sizes", np.int64, (None,)).shape)
-    checks.of("entities.keys", np.uint64, (entities,))
     checks.of(NAMES, np.uint64, (graph.entities,))
     checks.of(IDS, np.uint64, (*checks.of("clusters.levels", np.int16, (None,)).shape, 2))
     (clusters,) = checks.of("clusters.levels", np.int16, (None,)).shape
-    checks.of("clusters.lineages", np.uint64, (clusters,))
-    members = checks.of("clusters.members", np.uint64, (None,))
+    members = checks.rows("clusters.members", entities, (None,), dtype=np.int32)
     checks.borders("clusters.indptr", len(members), clusters)
     (proposals,) = checks.rows(CLUSTERS, clusters, (None,), dtype=np.int32).shape
     checks.rows(ENTITIES, summaries, (proposals,), dtype=np.int32, start=-1)
     checks.of(PROPOSED, np.uint64, (proposals, 2))
     checks.of(WRITTEN, np.bool_, (proposals,))
-    checks.numbers(STRENGTHS, np.float64, checks.of(SAID, np.uint64, (None,)).shape)
+    said = checks.rows(SAID, 2**31, (None, 2), dtype=np.int32)
+    checks.numbers(STRENGTHS, np.float64, said.shape[:1])
     for name, rows in (
         ("entities", graph.entities),
         ("summaries", summaries),

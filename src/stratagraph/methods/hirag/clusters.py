@@ -21,9 +21,9 @@ from scipy.sparse import csr_array
 from stratagraph.kernels._blas import one_thread
 from stratagraph.kernels.float16 import blocks
 from stratagraph.kernels.mixture import soft_clusters
-from stratagraph.kernels.ranges import ranges, split
+from stratagraph.kernels.ranges import order, ranges, split
 from stratagraph.methods.hirag.config import HiRAGConfig
-from stratagraph.pipeline.before import recognised_lists
+from stratagraph.pipeline.before import list_sums, mixed
 from stratagraph.pipeline.carryover import Keys, lookup, needs_reclustering
 from stratagraph.pipeline.drift import Drift, Measures
 from stratagraph.protocols import Rows, Stored, Vectors
@@ -42,130 +42,127 @@ class Clusters:
 
     Attributes
     ----------
-    members
-        For each cluster the ascending places of its members in the layer.
-    lineages
-        The key of each cluster, which updates keep when members come or go.
+    indptr, rows
+        The ascending places in the layer of the members of cluster i are `rows[indptr[i]:indptr[i + 1]]`.
+    before
+        The row among all clusters of the previous index of the one that each goes on from, or -1.
     """
 
-    members: Sequence[Rows]
-    lineages: Keys
+    indptr: Rows
+    rows: Rows
+    before: Rows
+
+    @classmethod
+    def of(cls, groups: Sequence[Rows], before: Rows | None = None) -> Clusters:
+        """From the members of each cluster; without `before`, all are new."""
+        rows = np.concatenate([np.zeros(0, np.int64), *groups])
+        origin = np.full(len(groups), -1, np.int64) if before is None else before
+        return cls(np.cumsum([0, *map(len, groups)], dtype=np.int64), rows, origin)
+
+    @property
+    def sizes(self) -> Rows:
+        """The number of members of each cluster."""
+        return np.diff(self.indptr)
+
+    def groups(self) -> list[Rows]:
+        """The members of each cluster."""
+        return split(self.rows, self.sizes)
 
 
-class PreviousClusters:
-    """The clusters of the previous index, layer by layer."""
+def previous_clusters(previous: Stored | None, level: int, now: Rows, count: int) -> Clusters | None:
+    """The clusters of a layer of the previous index with those members that still exist; None without any.
 
-    def __init__(self, previous: Stored | None) -> None:
-        self._arrays: Mapping[str, NDArray[Any]] = {} if previous is None else previous.arrays
-
-    def layer(self, level: int, keys: Keys) -> Clusters | None:
-        """The clusters of a layer with those members that still exist, by their `keys`; None without any.
-
-        A cluster that lost all members, or all but one, is dropped. One that lost some gets a key of the
-        members that are left, so that no hash of a deleted name stays.
-        """
-        if not self._arrays:
-            return None
-        indptr, of_layer = self._arrays["clusters.indptr"], self._arrays["clusters.levels"] == level
-        rows, sizes = np.flatnonzero(of_layer), np.diff(indptr)[of_layer]
-        places = lookup(self._arrays["clusters.members"][ranges(indptr[rows], sizes)], keys)
-        numbers = np.repeat(np.arange(len(rows)), sizes)[places >= 0]
-        places = places[places >= 0]
-        left = np.bincount(numbers, minlength=len(rows))
-        stays = (left > 1) | (left == sizes)
-        order = np.lexsort((places, numbers))
-        order = order[stays[numbers[order]]]
-        groups = split(places[order], left[stays])
-        if not groups:
-            return None
-        lineages, lost = self._arrays["clusters.lineages"][rows[stays]], (left < sizes)[stays]
-        return Clusters(groups, _renewed(lineages, np.flatnonzero(lost), groups, keys))
+    `now` holds the place in the layer of each entity of the previous index, or -1; the layer has `count`
+    places. A cluster that lost all members, or all but one, is dropped.
+    """
+    if previous is None:
+        return None
+    indptr, of_layer = previous.arrays["clusters.indptr"], previous.arrays["clusters.levels"] == level
+    rows, sizes = np.flatnonzero(of_layer), np.diff(indptr)[of_layer]
+    places = now[previous.arrays["clusters.members"][ranges(indptr[rows], sizes)]]
+    numbers = np.repeat(np.arange(len(rows)), sizes)
+    left = np.bincount(numbers[places >= 0], minlength=len(rows))
+    stays = (left > 1) | (left == sizes)
+    kept = np.flatnonzero((places >= 0) & stays[numbers])
+    if not len(kept):
+        return None
+    kept = kept[order(places[kept], count)]
+    kept = kept[order(numbers[kept], len(rows))]
+    return Clusters(np.concatenate([[0], np.cumsum(left[stays])]), places[kept], rows[stays])
 
 
-class KnownClusters:
-    """Recognises clusters of the previous index whose members have the same texts."""
+def told_clusters(
+    arrays: Mapping[str, NDArray[Any]],
+    level: int,
+    members: tuple[Rows, Rows],
+    origin: Rows,
+    told: NDArray[np.bool_],
+) -> Rows:
+    """The row in the previous `arrays` of the cluster with the members of each cluster of a layer, or -1.
 
-    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._arrays = arrays
-
-    def rows(
-        self, level: int, members: tuple[Rows, Rows], lineages: Keys, keys: Keys, told: NDArray[np.bool_]
-    ) -> Rows:
-        """The previous row of each cluster of a layer, or -1.
-
-        Parameters
-        ----------
-        members, lineages
-            Entities of each cluster, as indptr and rows, and its key.
-        keys, told
-            Of all entities: the key, and whether the entity's text is unchanged.
-        """
-        rows = np.flatnonzero(self._arrays["clusters.levels"] == level) if self._arrays else ()
-        if not len(lineages) or not len(rows):
-            return np.full(len(lineages), -1, np.int64)
-        found = lookup(lineages, self._arrays["clusters.lineages"][rows])
-        before = self._arrays["clusters.indptr"], self._arrays["clusters.members"]
-        return recognised_lists(members, keys, told, np.where(found >= 0, rows[found], -1), before)
-
-    def ids(self, rows: Rows) -> Keys:
-        """The ids of previous clusters, shape (rows, 2)."""
-        found: Keys = self._arrays[IDS][rows] if self._arrays else np.zeros((0, 2), np.uint64)
-        return found
+    Parameters
+    ----------
+    members
+        Entities of each cluster, as borders and rows.
+    origin, told
+        Of all entities: the number in the previous index, or -1, and whether the text is unchanged.
+    """
+    indptr, indices = members
+    rows = np.flatnonzero(arrays["clusters.levels"] == level) if arrays else np.zeros(0, np.int64)
+    if not len(rows):
+        return np.full(len(indptr) - 1, -1, np.int64)
+    were = list_sums(arrays["clusters.indptr"], mixed(arrays["clusters.members"]))[rows]
+    found = lookup(list_sums(indptr, mixed(origin[indices])), were)
+    changed = list_sums(indptr, (~told[indices]).astype(np.uint64)) > 0
+    return np.where((found >= 0) & ~changed, rows[found], -1)
 
 
 def cluster(
-    vectors: Vectors, keys: Keys, previous: Clusters | None, config: HiRAGConfig, drift: Drift, level: int
+    vectors: Vectors, previous: Clusters | None, config: HiRAGConfig, drift: Drift, level: int
 ) -> Clusters:
-    """The clusters of a layer whose members have these vectors and keys.
+    """The clusters of a layer whose members have these vectors.
 
     If the updated clusters have drifted from new ones (`pipeline.drift`), they are resized to the new
     number of clusters; if that does not help, the new clusters are taken.
     """
-    name, count = f"layer{level}", len(keys)
-    known, before = np.zeros(count, np.bool_), previous or Clusters([], np.zeros(0, np.uint64))
-    known[np.concatenate([np.zeros(0, np.int64), *before.members])] = True
+    name, count = f"layer{level}", len(vectors)
+    known, before = np.zeros(count, np.bool_), previous or Clusters.of([])
+    known[before.rows] = True
 
     @cache
     def anew() -> Clusters:
-        return _anew(vectors, keys, config)
+        return Clusters.of(_mixture(np.asarray(vectors), config))
 
     @cache
     def updated() -> Clusters:
-        return _updated(vectors, keys, before, np.flatnonzero(~known), config)
+        return _updated(vectors, before, np.flatnonzero(~known), config)
 
     def as_many() -> Clusters:
-        return _resized(vectors, keys, updated(), len(anew().members), config)
+        return _resized(vectors, updated(), len(anew().before), config)
 
     ways: list[Callable[[], Clusters]] = [] if needs_reclustering(known) else [updated, as_many]
     settled: Clusters = drift.settled(name, count, ways, anew, partial(_measured, vectors))
     return settled
 
 
-def _anew(vectors: Vectors, keys: Keys, config: HiRAGConfig) -> Clusters:
-    groups = _mixture(np.asarray(vectors), config)
-    return Clusters(groups, _lineages(groups, keys, ()))
-
-
-def _resized(vectors: Vectors, keys: Keys, found: Clusters, wanted: int, config: HiRAGConfig) -> Clusters:
+def _resized(vectors: Vectors, found: Clusters, wanted: int, config: HiRAGConfig) -> Clusters:
     """`wanted` clusters: the smallest are dissolved or the largest halved, the others stay.
 
     Members of dissolved clusters that are in no other cluster join the nearest cluster that has room.
     """
-    order = sorted(range(len(found.members)), key=lambda place: -len(found.members[place]))[:wanted]
-    kept, lineages = [found.members[place] for place in order], found.lineages[order]
-    groups, fit = list(kept), _Fit(vectors, kept)
-    homeless = np.setdiff1d(np.arange(len(keys)), np.concatenate(kept))
+    largest = np.argsort(-found.sizes, kind="stable")[:wanted]
+    every, before = found.groups(), found.before[largest]
+    kept = [every[place] for place in largest.tolist()]
+    groups, fit = list(kept), _Fit(vectors, Clusters.of(kept))
+    homeless = np.setdiff1d(np.arange(len(vectors)), np.concatenate(kept))
     anywhere = np.full(len(kept), -1.0)
     founded = [np.array([row]) for row in fit.left(homeless, groups, anywhere, config)]
-    halved: list[int] = []
     for place in range(min(wanted - len(groups) - len(founded), len(groups))):
         if len(groups[place]) > _SMALLEST:
             groups[place], rest = _halved(vectors, groups[place])
             founded.append(rest)
-            halved.append(place)
-    lineages = _renewed(lineages, np.array(halved, np.int64), groups, keys)
-    lineages = np.concatenate([lineages, _lineages(founded, keys, lineages.tolist())])
-    return _in_order([*_grown(kept, groups), *founded], lineages)
+            before[place] = -1
+    return _in_order(_grown(kept, groups, before, founded))
 
 
 def _halved(vectors: Vectors, rows: Rows) -> tuple[Rows, Rows]:
@@ -177,53 +174,53 @@ def _halved(vectors: Vectors, rows: Rows) -> tuple[Rows, Rows]:
     return np.sort(side[half:]), np.sort(side[:half])
 
 
-def _grown(before: Sequence[Rows], now: Sequence[Rows]) -> list[Rows]:
-    """The clusters `now`, with the changed ones in ascending order again."""
-    return [rows if rows is own else np.sort(rows) for own, rows in zip(before, now, strict=True)]
+def _grown(were: Sequence[Rows], now: Sequence[Rows], before: Rows, founded: Sequence[Rows]) -> Clusters:
+    """The clusters `now`, with the changed ones in ascending order again, and the `founded` ones."""
+    grown = [rows if rows is own else np.sort(rows) for own, rows in zip(were, now, strict=True)]
+    return Clusters.of([*grown, *founded], np.concatenate([before, np.full(len(founded), -1)]))
 
 
-def _in_order(members: Sequence[Rows], lineages: Keys) -> Clusters:
-    """Clusters in the lexicographic order of their members, then of their keys."""
-    sizes = np.array([len(rows) for rows in members], np.int64)
-    table = np.full((int(sizes.max(initial=0)), len(members)), -1, np.int64)
-    numbers = np.repeat(np.arange(len(members)), sizes)
-    table[ranges(np.zeros(len(sizes), np.int64), sizes), numbers] = np.concatenate(members)
-    order = np.lexsort((lineages, *table[::-1]))
-    return Clusters([members[place] for place in order.tolist()], lineages[order])
+def _in_order(found: Clusters) -> Clusters:
+    """Clusters in the lexicographic order of their members."""
+    sizes = found.sizes
+    table = np.full((int(sizes.max(initial=0)), len(sizes)), -1, np.int64)
+    table[ranges(np.zeros(len(sizes), np.int64), sizes), np.repeat(np.arange(len(sizes)), sizes)] = found.rows
+    by = np.lexsort(table[::-1])
+    rows = found.rows[ranges(found.indptr[by], sizes[by])]
+    return Clusters(np.concatenate([[0], np.cumsum(sizes[by])]), rows, found.before[by])
 
 
 def _measured(vectors: Vectors, found: Clusters) -> Measures:
     """The number of clusters, and the mean cosine of members to their cluster's centre."""
-    sizes = [len(rows) for rows in found.members]
-    lengths = np.linalg.norm(_sums(vectors, found.members), axis=1)  # the sum of the members' cosines
-    return np.array([[len(sizes), float(lengths.sum(dtype=np.float64)) / sum(sizes)]])
+    lengths = np.linalg.norm(_sums(vectors, found), axis=1)  # the sum of the members' cosines
+    return np.array([[len(found.before), float(lengths.sum(dtype=np.float64)) / len(found.rows)]])
 
 
-def _sums(vectors: Vectors, groups: Sequence[Rows]) -> NDArray[np.float32]:
-    """The sum of each group's vectors, shape (groups, dimension)."""
-    flat = np.concatenate(groups)
-    numbers = np.repeat(np.arange(len(groups)), [len(rows) for rows in groups])
-    by_row = np.argsort(flat, kind="stable")
-    ones = np.ones(len(flat), np.float32)
-    members = csr_array((ones, (flat[by_row], numbers[by_row])), shape=(len(vectors), len(groups)))
-    found = np.zeros((len(groups), vectors.shape[1]), np.float32)
+def _sums(vectors: Vectors, clusters: Clusters) -> NDArray[np.float32]:
+    """The sum of each cluster's vectors, shape (clusters, dimension)."""
+    shape = len(clusters.before), len(vectors)
+    ones = np.ones(len(clusters.rows), np.float32)
+    members = csr_array((ones, clusters.rows, clusters.indptr), shape=shape).tocsc().T
+    found = np.zeros((shape[0], vectors.shape[1]), np.float32)
     for start, block in blocks(vectors):
         found += members[start : start + len(block)].T @ block
     return found
 
 
-def arrays(layers: Sequence[Clusters], ids: Sequence[Keys], keys: Sequence[Keys]) -> dict[str, NDArray[Any]]:
-    """The arrays that `PreviousClusters` and `KnownClusters` read; `keys` are of each layer's members."""
-    none = np.zeros(0, np.uint64)
-    members = [each[np.concatenate(layer.members)] for layer, each in zip(layers, keys, strict=True)]
-    sizes = [len(rows) for layer in layers for rows in layer.members]
-    levels = np.repeat(np.arange(len(layers)), [len(layer.members) for layer in layers])
+def arrays(
+    layers: Sequence[Clusters], ids: Sequence[Keys], members: Sequence[Rows]
+) -> dict[str, NDArray[Any]]:
+    """The arrays that updates read; `members` are the entities of each layer."""
+    none = np.zeros(0, np.int64)
+    rows = [each[layer.rows] for layer, each in zip(layers, members, strict=True)]
+    levels = np.repeat(np.arange(len(layers)), [len(layer.before) for layer in layers])
     return {
         "clusters.levels": levels.astype(np.int16),
-        "clusters.lineages": np.concatenate([none, *(layer.lineages for layer in layers)]),
-        "clusters.indptr": np.cumsum([0, *sizes], dtype=np.int64),
-        "clusters.members": np.concatenate([none, *members]),
-        IDS: np.concatenate([none.reshape(0, 2), *ids]),
+        "clusters.indptr": np.cumsum(
+            np.concatenate([[0], *(layer.sizes for layer in layers)]), dtype=np.int64
+        ),
+        "clusters.members": np.concatenate([none, *rows]).astype(np.int32),
+        IDS: np.concatenate([np.zeros((0, 2), np.uint64), *ids]),
     }
 
 
@@ -239,19 +236,20 @@ def _mixture(vectors: Vectors, config: HiRAGConfig) -> list[Rows]:
     )
 
 
-def _updated(vectors: Vectors, keys: Keys, previous: Clusters, new: Rows, config: HiRAGConfig) -> Clusters:
+def _updated(vectors: Vectors, previous: Clusters, new: Rows, config: HiRAGConfig) -> Clusters:
     """The previous clusters with the new members that fit, and clusters of the other new members."""
     if not len(new):
-        return _in_order(previous.members, previous.lineages)
-    groups, fit = list(previous.members), _Fit(vectors, previous.members)
+        return _in_order(previous)
+    were, fit = previous.groups(), _Fit(vectors, previous)
+    groups = list(were)
     left = fit.left(new, groups, fit.typical, config)
     founded: list[Rows] = []
     if left:
         rows = np.array(left, np.int64)
-        wanted = len(previous.members) * len(new) / (len(keys) - len(new))
-        # A hash of the new keys rounds it, so that many small updates found as many clusters as a large one.
-        most = int(wanted + int(keys[new].min()) / 2**64)
-        placed = np.zeros(len(keys), np.bool_)
+        wanted = len(were) * len(new) / (len(vectors) - len(new))
+        # A hash of a new vector rounds it, so that many small updates found as many clusters as a large one.
+        most = int(wanted + content_key(np.asarray(vectors[new[:1]], np.float32).tobytes()) / 2**64)
+        placed = np.zeros(len(vectors), np.bool_)
         for group in sorted(_mixture(vectors[rows], config), key=len, reverse=True):
             apart = rows[group]
             if len(group) == 1 or len(founded) >= most:
@@ -259,20 +257,18 @@ def _updated(vectors: Vectors, keys: Keys, previous: Clusters, new: Rows, config
             if len(apart):
                 founded.append(apart)
             placed[rows[group]] = True
-    lineages = np.concatenate([previous.lineages, _lineages(founded, keys, previous.lineages.tolist())])
-    return _in_order([*_grown(previous.members, groups), *founded], lineages)
+    return _in_order(_grown(were, groups, previous.before, founded))
 
 
 class _Fit:
     """Centres of clusters, and the `typical` (median) and `least` similarity of their members to them."""
 
-    def __init__(self, vectors: Vectors, groups: Sequence[Rows]) -> None:
+    def __init__(self, vectors: Vectors, clusters: Clusters) -> None:
         self._vectors = vectors
-        sizes = np.array([len(rows) for rows in groups], np.int64)
-        flat, starts = np.concatenate(groups), np.cumsum(sizes) - sizes
+        flat, sizes, starts = clusters.rows, clusters.sizes, clusters.indptr[:-1]
         numbers = np.repeat(np.arange(len(sizes)), sizes)
-        by_row = np.argsort(flat, kind="stable")
-        centres = _sums(vectors, groups)
+        by_row = order(flat, len(vectors))
+        centres = _sums(vectors, clusters)
         lengths = np.linalg.norm(centres, axis=1, keepdims=True)
         self._centres = centres / np.where(lengths > 0, lengths, 1)
         near = np.empty(len(flat), np.float32)
@@ -302,24 +298,3 @@ class _Fit:
                 else:
                     found.append(row)
         return found
-
-
-def _renewed(lineages: Keys, places: Rows, groups: Sequence[Rows], keys: Keys) -> Keys:
-    """The keys of clusters, those at `places` derived again from the members that they have now."""
-    renewed = lineages.copy()
-    renewed[places] = _lineages([groups[place] for place in places.tolist()], keys, lineages.tolist())
-    return renewed
-
-
-def _lineages(groups: Sequence[Rows], keys: Keys, taken: Sequence[int]) -> Keys:
-    """A key for each new cluster, derived from its members' keys; different from those `taken`."""
-    used = set(taken)
-    made = []
-    for rows in groups:
-        first = [str(each) for each in sorted(keys[rows].tolist())]
-        lineage = content_key(*first)
-        while lineage in used:
-            lineage = content_key(str(lineage), *first)
-        used.add(lineage)
-        made.append(lineage)
-    return np.array(made, np.uint64)

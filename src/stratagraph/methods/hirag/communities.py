@@ -25,10 +25,8 @@ from stratagraph.methods.hirag.entities import Builder, Entities
 from stratagraph.methods.hirag.naming import PACKAGE, members_named
 from stratagraph.pipeline.carryover import (
     VECTORS,
-    Keys,
     Labels,
     derived_id,
-    lookup,
     needs_reclustering,
     previous_labels,
 )
@@ -38,7 +36,7 @@ from stratagraph.pipeline.names.spelling import telling
 from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.reports import write_reports
 from stratagraph.pipeline.statements import group_vectors
-from stratagraph.protocols import Rows, Stored, Vectors
+from stratagraph.protocols import Rows, Vectors
 from stratagraph.records import Node
 
 KIND = "community"
@@ -100,7 +98,9 @@ def _partition(builder: Builder, entities: Entities, edges: Edges, drift: Drift)
     config, count = builder.config, entities.count
     if not count:
         return []
-    previous = _previous(builder.grouped, entities.keys)
+    previous: Sequence[Labels] = []
+    if builder.grouped is not None:
+        previous = list(previous_labels(entities.origin, builder.grouped.arrays["communities.labels"]))
     anew, measure = cache(partial(_anew, edges, count, config)), partial(_measured, edges)
     updated = partial(_updated, previous, edges, count, config)
 
@@ -136,14 +136,6 @@ def _anew(edges: Edges, count: int, config: HiRAGConfig) -> list[Labels]:
 
 def _measured(edges: Edges, levels: Sequence[Labels]) -> Measures:
     return np.concatenate([communities_measured(edges.ends, edges.weights, labels) for labels in levels])
-
-
-def _previous(previous: Stored | None, keys: Keys) -> Sequence[Labels]:
-    """The previous labels of these entities at each level, -1 for a new one; empty if there are none."""
-    if previous is None:
-        return []
-    origin = lookup(keys, previous.arrays["entities.keys"])
-    return list(previous_labels(origin, previous.arrays["communities.labels"]))
 
 
 def _updated(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from stratagraph.methods.base import Graph, Stored
 from stratagraph.methods.groups import GroupBuilder, united
 from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.pipeline.before import carried_keys
-from stratagraph.pipeline.carryover import Keys, Places, keys_of
+from stratagraph.pipeline.carryover import Keys, keys_of, lookup
 from stratagraph.pipeline.kept_nodes import KeptNodes
 from stratagraph.pipeline.names.index import canonical
 from stratagraph.pipeline.reading import as_they_lie
@@ -55,7 +54,6 @@ class MemberRelations:
 class SummaryEntities:
     """New summary entities of a layer, without their nodes; fields as in `Entities`."""
 
-    keys: Keys
     names: Keys
     origin: Rows
     told: NDArray[np.bool_]
@@ -74,13 +72,11 @@ class Entities:
     ----------
     summaries
         Vectors of the summary entities.
-    keys
-        Keys of all entities.
     origin, told, same
         The number of each entity in the previous index, or -1; whether its name and text are unchanged, and
-        whether also its vector and sources are.
-    names
-        Keys of the names of the graph's entities.
+        whether also its vector and sources are. A summary entity goes on from that of the same cluster.
+    names, renamed
+        Keys of the names of the graph's entities, and the rows of those whose name may be new.
     named, levels, before
         Of each summary entity: the key of its canonical name, its layer, and the row of its node in the
         previous index if that is kept, or -1.
@@ -97,11 +93,11 @@ class Entities:
     graph: Graph
     previous: Stored | None
     summaries: Vectors
-    keys: Keys
     origin: Rows
     told: NDArray[np.bool_]
     same: NDArray[np.bool_]
     names: Keys
+    renamed: Rows
     named: Keys = field(default_factory=lambda: np.zeros(0, np.uint64))
     levels: NDArray[np.int16] = field(default_factory=lambda: np.zeros(0, np.int16))
     before: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -113,7 +109,7 @@ class Entities:
 
     @classmethod
     def of(cls, builder: Builder) -> Entities:
-        """The entities of the basic graph, layer 0, with keys from the previous index where it has them."""
+        """The entities of the basic graph, layer 0."""
         graph, previous, count = builder.graph, builder.previous, builder.graph.entities
         origin, told = np.full(count, -1, np.int64), np.zeros(count, np.bool_)
         named, same, seen = origin, told, graph.before
@@ -130,12 +126,9 @@ class Entities:
             ]
         arrays = {} if previous is None else previous.arrays
         vectors = np.zeros((0, graph.vectors.shape[1]), np.float32)
-        keys, known = (
-            builder.keys("entity", "entities.keys", count),
-            arrays.get(NAMES, np.zeros(0, np.uint64)),
-        )
+        known = arrays.get(NAMES, np.zeros(0, np.uint64))
         names = carried_keys(known, named, lambda rows: _name_keys(graph, rows))
-        return cls(graph, previous, vectors, keys, origin, told, same, names)
+        return cls(graph, previous, vectors, origin, told, same, names, np.flatnonzero(named < 0))
 
     @property
     def vectors(self) -> Vectors:
@@ -145,7 +138,17 @@ class Entities:
     @property
     def count(self) -> int:
         """Number of entities."""
-        return len(self.keys)
+        return len(self.origin)
+
+    @property
+    def count_before(self) -> int:
+        """Number of entities in the previous index."""
+        return 0 if self.previous is None else len(self.previous.arrays["layered.indptr"]) - 1
+
+    @property
+    def first_before(self) -> int:
+        """Number of the first summary entity in the previous index."""
+        return self.count_before - (0 if self.previous is None else int(self.previous.arrays["counts"][0]))
 
     def fetch(self, rows: Iterable[int]) -> None:
         """Read nodes that are not read yet, at once."""
@@ -190,34 +193,28 @@ class Entities:
             found.append(self.graph.before.sources(self.previous, kept[kept >= 0])[1])
         return united([*found, *(self.made[row].sources for row in above[kept < 0].tolist())])
 
-    def rows_named(self, names: Keys) -> Rows:
+    def rows_named(self, names: Keys, before: Rows) -> Rows:
         """The entity with each name: by id, by shown name, or a summary entity; -1 if there is none.
 
-        `names` are keys of the names as a shown name and as an id, shape (names, 2).
+        `names` are keys of the names as a shown name and as an id, shape (names, 2). Where `before` is not
+        -1, no entity of the previous graph had the name.
         """
-        shown, as_id = names[:, 0], names[:, 1]
-        made = Places(self.named).of(shown)
+        made = lookup(names[:, 0], self.named)
         found = np.where(made >= 0, made + self.graph.entities, -1)
-        for places in (self._shown.of(shown), self._ids.of(as_id)):
-            found = np.where(places >= 0, places, found)
+        every = np.arange(self.graph.entities)
+        for here, rows in ((np.flatnonzero(before < 0), every), (np.flatnonzero(before >= 0), self.renamed)):
+            for column, keys in enumerate((self.names[rows], self.graph.stored.keys(rows))):
+                places = lookup(names[here, column], keys)
+                found[here[places >= 0]] = rows[places[places >= 0]]
         return found
-
-    @cached_property
-    def _shown(self) -> Places:
-        return Places(self.names)
-
-    @cached_property
-    def _ids(self) -> Places:
-        return Places(self.keys[: self.graph.entities])
 
     def add(self, new: SummaryEntities, level: int) -> None:
         """Append the summary entities of a layer; the caller adds new nodes to `made`."""
-        self.keys = np.concatenate([self.keys, new.keys])
         self.origin = np.concatenate([self.origin, new.origin])
         self.told = np.concatenate([self.told, new.told])
         self.same = np.concatenate([self.same, new.same])
         self.named = np.concatenate([self.named, new.names])
-        self.levels = np.concatenate([self.levels, np.full(len(new.keys), level, np.int16)])
+        self.levels = np.concatenate([self.levels, np.full(len(new.names), level, np.int16)])
         self.before = np.concatenate([self.before, new.before])
         self.summaries = np.concatenate([self.summaries, new.vectors])
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.mixture import sparsity
-from stratagraph.methods.hirag.clusters import Clusters, KnownClusters, PreviousClusters, cluster
+from stratagraph.methods.hirag.clusters import IDS, Clusters, cluster, previous_clusters, told_clusters
 from stratagraph.methods.hirag.entities import Builder, Entities
 from stratagraph.methods.hirag.naming import (
     Summary,
@@ -40,7 +40,7 @@ from stratagraph.pipeline.carryover import Keys, derived_id
 from stratagraph.pipeline.drift import Drift
 from stratagraph.pipeline.summarize import Summary as Extract
 from stratagraph.pipeline.summarize import answered
-from stratagraph.protocols import Rows, Stored
+from stratagraph.protocols import Rows
 
 LEAST_SHRINKAGE = 0.9
 """A layer that is less than a tenth smaller than the layer below it is the last."""
@@ -66,11 +66,11 @@ async def build_layers(builder: Builder, types: Sequence[str], zeros: Rows) -> L
     """Alg. 1, with the meta types X. Entities whose vectors are zero, the rows `zeros`, are in no layer."""
     config = builder.config
     entities = await asyncio.to_thread(Entities.of, builder)
-    known_clusters = KnownClusters(builder.arrays)
-    known_proposals = KnownProposals(builder.previous)
+    known_proposals = KnownProposals(builder.previous, entities.count_before)
     writer = SummaryWriter(builder, entities, known_proposals)
-    drift = _drift(builder.grouped, entities)
-    previous = PreviousClusters(builder.grouped)
+    drift = Drift(entities.count)
+    if builder.grouped is not None:  # entities of the basic graph that came or went
+        drift = Drift.between(builder.grouped.arrays, entities.first_before, entities.origin)
     members: list[Rows] = []
     clusters: list[Clusters] = []
     ids: list[Keys] = []
@@ -79,38 +79,32 @@ async def build_layers(builder: Builder, types: Sequence[str], zeros: Rows) -> L
     while len(clusters) < config.max_layers and len(layer) >= 2 * config.cluster_size:
         whole = len(layer) == builder.graph.entities == int(layer.max(initial=-1)) + 1  # need not be copied
         vectors = builder.graph.vectors if whole else entities.vectors[layer]
-        keys = entities.keys[layer]
-        before = previous.layer(len(clusters), keys)
-        found = await asyncio.to_thread(cluster, vectors, keys, before, config, drift, len(clusters))
-        sizes = [len(rows) for rows in found.members]
-        if max(sizes) < 2:
+        places = np.full(entities.count_before, -1, np.int64)
+        known = np.flatnonzero(entities.origin[layer] >= 0)
+        places[entities.origin[layer[known]]] = known
+        before = previous_clusters(builder.grouped, len(clusters), places, len(layer))
+        found = await asyncio.to_thread(cluster, vectors, before, config, drift, len(clusters))
+        sizes = found.sizes
+        if sizes.max() < 2:
             break
-        first = sum(len(each.members) for each in clusters)
+        first = sum(len(each.before) for each in clusters)
         members.append(layer)
         clusters.append(found)
-        sparsities.append(sparsity(sizes, len(layer)))
+        sparsities.append(sparsity(sizes.tolist(), len(layer)))
         summarizer = _LayerSummarizer(builder, entities, known_proposals, len(clusters))
-        groups = await asyncio.to_thread(summarizer.groups, layer, found, first, known_clusters)
-        all_ids = np.zeros((len(found.members), 2), np.uint64)
+        groups = await asyncio.to_thread(summarizer.groups, layer, found, first)
+        all_ids = np.zeros((len(sizes), 2), np.uint64)
         all_ids[groups.rows - first] = groups.ids
         ids.append(all_ids)
         with builder.gate.stage(f"summarize layer {len(clusters)}", len(groups.rows)):
             proposed = await summarizer.proposed(groups, types)
-        alone = np.array([layer[rows[0]] for rows in found.members if len(rows) == 1], np.int64)
+        alone = layer[found.rows[found.indptr[:-1][sizes == 1]]]
         above = np.union1d(await writer.add(groups, proposed), alone)
         if len(above) > LEAST_SHRINKAGE * len(layer):
             break
         layer = above
     await asyncio.to_thread(writer.finish)
     return Layers(entities, members, clusters, ids, writer.arrays(), sparsities, drift)
-
-
-def _drift(previous: Stored | None, entities: Entities) -> Drift:
-    """Entities of the basic graph that came or went since clusters were last compared with new ones."""
-    if previous is None:
-        return Drift(len(entities.keys))
-    before = len(previous.arrays["entities.keys"]) - int(previous.arrays["counts"][0])
-    return Drift.between(previous.arrays, before, entities.origin)
 
 
 class _LayerSummarizer:
@@ -122,20 +116,21 @@ class _LayerSummarizer:
         self._known = known
         self._level = level
 
-    def groups(self, layer: Rows, clusters: Clusters, first: int, known: KnownClusters) -> Groups:
+    def groups(self, layer: Rows, clusters: Clusters, first: int) -> Groups:
         """The clusters of several members, with their ids; unchanged clusters are not read.
 
         `first` is the number of the layer's first cluster among those of all layers.
         """
-        entities, sizes = self._entities, np.array([len(rows) for rows in clusters.members])
-        several, of_layer = np.flatnonzero(sizes > 1), np.concatenate(clusters.members)
+        entities, sizes, arrays = self._entities, clusters.sizes, self._builder.arrays
+        several = np.flatnonzero(sizes > 1)
         indptr = np.concatenate([[0], np.cumsum(sizes[several])]).astype(np.int64)
-        members, lineages = layer[of_layer[np.repeat(sizes > 1, sizes)]], clusters.lineages[several]
-        rows = known.rows(self._level - 1, (indptr, members), lineages, entities.keys, entities.told)
+        members, origin = layer[clusters.rows[np.repeat(sizes > 1, sizes)]], clusters.before[several]
+        rows = told_clusters(arrays, self._level - 1, (indptr, members), entities.origin, entities.told)
         told, ids = rows >= 0, np.zeros((len(rows), 2), np.uint64)
-        ids[told] = known.ids(rows[told])
+        if told.any():
+            ids[told] = arrays[IDS][rows[told]]
         same = told & (list_sums(indptr, (~entities.same[members]).astype(np.uint64)) == 0)
-        groups = Groups(self._level, first + several, indptr, members, lineages, ids, rows, same)
+        groups = Groups(self._level, first + several, indptr, members, origin, ids, rows, same)
         new = np.flatnonzero(~told).tolist()
         entities.fetch(row for place in new for row in groups.of(place))
         ids[new] = ids_of([self._cluster_id(groups.of(place)) for place in new])

@@ -25,7 +25,7 @@ from stratagraph.pipeline.names.index import canonical
 from stratagraph.pipeline.statements import group_vectors
 from stratagraph.pipeline.summarize import MODEL
 from stratagraph.protocols import Rows, Stored
-from stratagraph.records import Node, content_id, content_key
+from stratagraph.records import Node, content_id, content_keys
 
 KIND = "summary_entity"
 CLUSTERS, ENTITIES, PROPOSED, WRITTEN, SAID, STRENGTHS = (
@@ -33,7 +33,7 @@ CLUSTERS, ENTITIES, PROPOSED, WRITTEN, SAID, STRENGTHS = (
 )
 """Arrays of the proposals, in order of their clusters: the cluster; the summary entity, or -1 for an entity
 of the graph; two keys of its name, as a shown name and as an id; whether a model wrote it. Then, of relations
-with members that a model listed: a key of proposal and member, and the strength, 0 if unknown."""
+with members that a model listed: proposal and member, and the strength, 0 if unknown."""
 _NONE: Mapping[str, NDArray[Any]] = {
     "clusters.levels": np.zeros(0, np.int16),
     "layers.levels": np.zeros(0, np.int16),
@@ -41,7 +41,7 @@ _NONE: Mapping[str, NDArray[Any]] = {
     ENTITIES: np.zeros(0, np.int32),
     PROPOSED: np.zeros((0, 2), np.uint64),
     WRITTEN: np.zeros(0, np.bool_),
-    SAID: np.zeros(0, np.uint64),
+    SAID: np.zeros((0, 2), np.int32),
     STRENGTHS: np.zeros(0, np.float64),
     IDS: np.zeros((0, 2), np.uint64),
 }
@@ -59,8 +59,8 @@ class Groups:
         The row of each cluster among the clusters of all layers.
     indptr, members
         Entities of cluster i are `members[indptr[i]:indptr[i + 1]]`.
-    lineages, ids
-        The key (`Clusters.lineages`) and the id of each cluster, shapes (clusters,) and (clusters, 2).
+    origin, ids
+        The row of each cluster in the previous index (`Clusters.before`), and its id, shape (clusters, 2).
     before, same
         The row of each cluster in the previous index if its members' texts are unchanged, or -1; whether also
         their vectors and sources are.
@@ -70,7 +70,7 @@ class Groups:
     rows: Rows
     indptr: Rows
     members: Rows
-    lineages: Keys
+    origin: Rows
     ids: Keys
     before: Rows
     same: NDArray[np.bool_]
@@ -116,7 +116,7 @@ class Proposed:
         all_counts = np.concatenate([counts, np.array(sizes, np.int64)])
         places = np.repeat(np.concatenate([kept, np.array([*made], np.int64)]), all_counts)
         plain = [canonical(each.name) for each in fresh]
-        names = np.column_stack([keys_of("name", plain), keys_of("entity", plain)])
+        names = np.column_stack([keys_of("name", plain), content_keys(plain)])
         none, own = np.full(len(rows), -1, np.int64), np.arange(len(fresh))
         order = np.argsort(places, kind="stable")
         return cls(
@@ -154,29 +154,43 @@ class KnownProposals:
     ----------
     clusters, entities, names, by_model
         See `CLUSTERS`.
-    levels, counts, own
-        Of each summary entity: its layer, the number of its proposals, and of those from the layer below.
+    levels, counts, own, first
+        Of each summary entity: its layer, the number of its proposals, and of those from the layer below, and
+        the first of these, or -1.
     """
 
-    def __init__(self, previous: Stored | None) -> None:
-        self._previous = previous
+    def __init__(self, previous: Stored | None, entities: int) -> None:
+        self._previous, self._count = previous, entities
         summaries = 0 if previous is None else int(previous.arrays["counts"][0])
         arrays = _NONE if previous is None else previous.arrays
         self.clusters, self.entities = (arrays[name].astype(np.int64) for name in (CLUSTERS, ENTITIES))
         self.names, self.by_model = arrays[PROPOSED], arrays[WRITTEN]
-        self._said, self._strengths, self._ids = arrays[SAID], arrays[STRENGTHS], arrays[IDS]
+        self._said = self._pairs(*arrays[SAID].T.astype(np.int64))
+        self._strengths, self._ids = arrays[STRENGTHS], arrays[IDS]
         self._starts = np.searchsorted(self.clusters, np.arange(len(self._ids) + 1))
         self.levels = arrays["layers.levels"]
-        made = self.entities >= 0  # other proposals have the name of an entity of the graph
-        owners = self.entities[made]
-        self.counts = np.bincount(owners, minlength=summaries)
+        made = np.flatnonzero(self.entities >= 0)  # others have the name of an entity of the graph
+        self.counts = np.bincount(self.entities[made], minlength=summaries)
         layers = arrays["clusters.levels"][self.clusters[made]]
-        self.own = np.bincount(owners[layers + 1 == self.levels[owners]], minlength=summaries)
+        made = made[layers + 1 == self.levels[self.entities[made]]]
+        self.own = np.bincount(self.entities[made], minlength=summaries)
+        self.first = np.full(summaries, -1, np.int64)
+        self.first[self.entities[made[::-1]]] = made[::-1]
 
     def of_clusters(self, clusters: Rows) -> tuple[Rows, Rows]:
         """Numbers of proposals of clusters, and the rows of all these proposals."""
         starts, counts = self._starts[clusters], self._starts[clusters + 1] - self._starts[clusters]
         return counts, ranges(starts, counts)
+
+    def continued(self, clusters: Rows, ranks: Rows) -> Rows:
+        """The summary entity that each proposal of a cluster made, or -1; `clusters` are rows, or -1."""
+        found = np.full(len(clusters), -1, np.int64)
+        rows = self._starts[clusters] + ranks
+        here = np.flatnonzero((clusters >= 0) & (rows < self._starts[clusters + 1]))
+        owners = self.entities[rows[here]]
+        made = (owners >= 0) & (self.first[owners] == rows[here]) if len(self.first) else owners >= 0
+        found[here[made]] = owners[made]
+        return found
 
     def clusters_of(self, ids: Keys) -> Rows:
         """Rows of the clusters with these ids, or -1; shape (ids, 2) to (ids,)."""
@@ -192,14 +206,21 @@ class KnownProposals:
         spoilt[self.clusters[bad]] = True
         return np.where(spoilt[clusters], -1, clusters)  # -1 stays, whatever is found for it
 
-    def strengths(self, proposals: Rows, members: Keys) -> NDArray[np.float64]:
-        """Strengths that a model gave to members' relations, -1 where it did not list the member."""
+    def strengths(self, proposals: Rows, members: Rows) -> NDArray[np.float64]:
+        """Strengths that a model gave to members' relations, -1 where it did not list the member.
+
+        `members` are numbers of entities in the previous index, or -1, as `proposals` are.
+        """
         found = np.full(len(proposals), -1.0)
         if len(self._said):
-            places = lookup(said_keys(proposals, members), self._said)
-            told = (places >= 0) & (proposals >= 0)
-            found[told] = self._strengths[places[told]]
+            places = lookup(self._pairs(proposals, members), self._said)
+            found[places >= 0] = self._strengths[places[places >= 0]]
         return found
+
+    def _pairs(self, proposals: Rows, members: Rows) -> Keys:
+        """A key for each pair of proposal and member; if one of them is -1, that of no pair."""
+        known = (proposals >= 0) & (members >= 0)
+        return np.where(known, proposals * self._count + members, -1).astype(np.uint64)
 
     def read(self, proposals: Rows) -> list[Summary]:
         """Read proposals in full."""
@@ -231,7 +252,7 @@ class SummaryWriter:
     async def add(self, groups: Groups, proposed: Proposed) -> Rows:
         """The row of each proposal's entity: an entity with its name, or a new one for each new name."""
         entities = self._entities
-        rows = entities.rows_named(proposed.names)
+        rows = entities.rows_named(proposed.names, proposed.before)
         new = np.flatnonzero(rows < 0)
         names, of_name = np.unique(proposed.names[new, 0], return_inverse=True)
         rows[new] = entities.count + of_name
@@ -250,7 +271,7 @@ class SummaryWriter:
         sizes = np.diff(groups.indptr)[proposed.places]
         members = groups.members[ranges(groups.indptr[proposed.places], sizes)]
         numbers = np.repeat(np.arange(len(rows)), sizes)
-        strengths = self._known.strengths(proposed.before[numbers], self._entities.keys[members])
+        strengths = self._known.strengths(proposed.before[numbers], self._entities.origin[members])
         told = np.array([bool(each.members) for each in proposed.fresh], np.bool_)
         made = proposed.made[numbers]
         places = np.flatnonzero((made >= 0) & told[made]) if told.any() else np.zeros(0, np.int64)
@@ -269,33 +290,25 @@ class SummaryWriter:
     ) -> None:
         """Add summary entities: the first of the first `counts[0]` proposals in `numbers`, and so on."""
         before = self._told(groups, proposed, numbers, counts)
-        told, same = np.flatnonzero(before >= 0), before >= 0
+        same = before >= 0
         same[np.repeat(np.arange(len(counts)), counts)[~groups.same[proposed.places[numbers]]]] = False
         kept, fresh = np.flatnonzero(same), np.flatnonzero(~same)
+        borders = np.concatenate([[0], np.cumsum(counts)])
+        one = numbers[borders[:-1]]
+        origin = self._known.continued(groups.origin[proposed.places[one]], proposed.ranks[one])
+        origin = np.where(before >= 0, before, origin)
         added = SummaryEntities(
-            keys=np.zeros(len(names), np.uint64),
             names=names,
-            origin=np.full(len(names), -1, np.int64),
+            origin=np.where(origin >= 0, self._entities.first_before + origin, -1),
             told=before >= 0,
             same=same,
             before=np.where(same, before, -1),
             vectors=np.zeros((len(names), self._builder.dimension), np.float32),
         )
-        if self._builder.previous is not None and len(told):
-            arrays = self._builder.previous.arrays
-            added.origin[told] = self._first_before + before[told]
-            added.keys[told] = arrays["entities.keys"][added.origin[told]]
-            added.vectors[kept] = arrays[VECTORS][before[kept]]
-        borders = np.concatenate([[0], np.cumsum(counts)])
+        if self._builder.previous is not None and len(kept):
+            added.vectors[kept] = self._builder.previous.arrays[VECTORS][before[kept]]
         own = [numbers[borders[place] : borders[place + 1]] for place in fresh.tolist()]
-        for place, each in zip(fresh.tolist(), own, strict=True):
-            if before[place] < 0:
-                added.keys[place] = content_key(
-                    "summary", str(groups.lineages[proposed.places[each[0]]]), str(proposed.ranks[each[0]])
-                )
-        nodes, added.origin[fresh], added.vectors[fresh] = await self._made(
-            groups, proposed, own, before[fresh]
-        )
+        nodes, added.vectors[fresh] = await self._made(groups, proposed, own, before[fresh])
         first = self._entities.count
         self._entities.add(added, groups.level)
         self._entities.made |= zip((first + fresh).tolist(), nodes, strict=True)
@@ -319,14 +332,14 @@ class SummaryWriter:
 
     async def _made(
         self, groups: Groups, proposed: Proposed, own: Sequence[Rows], told: Rows
-    ) -> tuple[list[Node], Rows, NDArray[np.float32]]:
-        """Nodes of summary entities, their numbers in the previous index, and their vectors.
+    ) -> tuple[list[Node], NDArray[np.float32]]:
+        """Nodes of summary entities, and their vectors.
 
         Those with a row in `told` differ from the previous node at this row in sources and vector alone.
         """
         if not own:
-            return [], np.zeros(0, np.int64), np.zeros((0, self._builder.dimension), np.float32)
-        entities, previous, before = self._entities, self._builder.previous, told.copy()
+            return [], np.zeros((0, self._builder.dimension), np.float32)
+        entities, previous = self._entities, self._builder.previous
         members = [
             sorted({row for each in numbers for row in groups.of(int(proposed.places[each]))})
             for numbers in own
@@ -340,8 +353,8 @@ class SummaryWriter:
             clusters = sorted(id_of(groups.ids[row]) for row in proposed.places[own[place]].tolist())
             ids.append(content_id("hirag", KIND, str(groups.level), _text(each), *clusters))
         rows_before = {} if previous is None else previous.rows(ids)
-        before[new] = [rows_before.get(each, -1) for each in ids]
-        names = self._member_ids([members[place] for place in new], before[new])
+        before = np.array([rows_before.get(each, -1) for each in ids], np.int64)
+        names = self._member_ids([members[place] for place in new], before)
         made = {
             place: Node(
                 identity,
@@ -362,8 +375,7 @@ class SummaryWriter:
         vectors = await group_vectors(
             nodes, members, entities.vectors, stage="embed summary entities", carry=self._builder.carry
         )
-        origin = np.where(before >= 0, before + self._first_before, -1)
-        return nodes, origin, vectors
+        return nodes, vectors
 
     def _member_ids(self, members: Sequence[Sequence[int]], before: Rows) -> list[list[str]]:
         """Ids of members; an entity that the previous index has keeps its members' ids."""
@@ -376,13 +388,6 @@ class SummaryWriter:
             for own, place in zip(members, rows, strict=True)
         ]
 
-    @property
-    def _first_before(self) -> int:
-        previous = self._builder.previous
-        if previous is None:
-            return 0
-        return len(previous.arrays["entities.keys"]) - int(previous.arrays["counts"][0])
-
     def finish(self) -> None:
         """Write the proposals of other layers into a summary entity's node if they changed."""
         entities, known, first = self._entities, self._known, self._entities.graph.entities
@@ -394,7 +399,7 @@ class SummaryWriter:
         order = order[rows[order] >= 0]
         rows, before = rows[order], before[order]
         told = entities.told[first:]
-        was = np.where(told, entities.origin[first:] - self._first_before, -1)
+        was = np.where(told, entities.origin[first:] - entities.first_before, -1)
         counts, changed = np.bincount(rows, minlength=len(was)), np.zeros(len(was), np.bool_)
         if len(known.entities):
             other = (before < 0) | (known.entities[before] != was[rows])
@@ -447,14 +452,9 @@ class SummaryWriter:
             WRITTEN: np.concatenate(
                 [np.zeros(0, np.bool_), *(proposed.by_model(known) for _, proposed, _ in self._proposed)]
             ),
-            SAID: said_keys(numbers, self._entities.keys[members]),
+            SAID: np.column_stack([numbers, members]).astype(np.int32),
             STRENGTHS: np.concatenate([np.zeros(0, np.float64), *strengths]),
         }
-
-
-def said_keys(proposals: Rows, members: Keys) -> Keys:
-    """Keys of pairs of proposal and member."""
-    return mixed(mixed(proposals) ^ members)
 
 
 def ids_of(ids: Sequence[str]) -> Keys:
