@@ -15,7 +15,7 @@ from stratagraph.kernels.paths import Adjacency
 from stratagraph.methods.base import Built
 from stratagraph.methods.groups import united
 from stratagraph.methods.hirag.clusters import arrays as cluster_arrays
-from stratagraph.methods.hirag.communities import Communities, Edges, build_communities
+from stratagraph.methods.hirag.communities import INPUTS, Communities, Edges, build_communities
 from stratagraph.methods.hirag.config import META_TYPES
 from stratagraph.methods.hirag.entities import NAMES, Builder, Entities
 from stratagraph.methods.hirag.layers import Layers, build_layers
@@ -155,6 +155,7 @@ def _community_arrays(communities: Communities, entities: int) -> dict[str, NDAr
     members: Sequence[NDArray[np.int64]] = communities.members
     labels = np.stack(communities.labels) if communities.labels else np.zeros((0, entities), np.int64)
     return {
+        INPUTS: communities.inputs,
         "communities.labels": labels.astype(np.int32),
         "communities.indptr": np.cumsum([0, *map(len, members)], dtype=np.int64),
         "communities.indices": np.concatenate([np.zeros(0, np.int64), *members]).astype(np.int32),

@@ -7,6 +7,7 @@ import numpy as np
 from stratagraph.kernels.checks import check_symmetric
 from stratagraph.methods.groups import check_nodes
 from stratagraph.methods.hirag.clusters import IDS
+from stratagraph.methods.hirag.communities import INPUTS
 from stratagraph.methods.hirag.entities import NAMES
 from stratagraph.methods.hirag.summary_entities import CLUSTERS, ENTITIES, PROPOSED, SAID, STRENGTHS, WRITTEN
 from stratagraph.pipeline.checks import Checks
@@ -33,6 +34,7 @@ def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> N
     check_symmetric(checks.any("layered.indptr"), checks.any("layered.indices"), edges, "layered")
     checks.rows("communities.labels", communities, (None, entities), dtype=np.int32)
     checks.csr("communities", entities, communities)
+    checks.of(INPUTS, np.uint64, (communities,))
     checks.of("layers.levels", np.int16, (summaries,))
     checks.numbers("layers.sparsity", np.float64, checks.of("layers.sizes", np.int64, (None,)).shape)
     checks.of(NAMES, np.uint64, (graph.entities,))

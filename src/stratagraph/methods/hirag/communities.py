@@ -23,10 +23,13 @@ from stratagraph.methods.groups import NodeDraft, united
 from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.methods.hirag.entities import Builder, Entities
 from stratagraph.methods.hirag.naming import PACKAGE, members_named
+from stratagraph.pipeline.before import carried_keys
 from stratagraph.pipeline.carryover import (
     VECTORS,
+    Keys,
     Labels,
     derived_id,
+    lookup,
     needs_reclustering,
     previous_labels,
 )
@@ -37,9 +40,11 @@ from stratagraph.pipeline.prompts import load_prompt
 from stratagraph.pipeline.reports import write_reports
 from stratagraph.pipeline.statements import group_vectors
 from stratagraph.protocols import Rows, Vectors
-from stratagraph.records import Node
+from stratagraph.records import Node, content_key
 
 KIND = "community"
+INPUTS = "communities.inputs"
+"""The array of a key for each community: of the texts that its report was made from, in any order."""
 PARTITION = "communities"
 """The name of the partition whose drift is counted."""
 REPORT = load_prompt(PACKAGE, "report")
@@ -51,7 +56,7 @@ _MOST_RELATIONS = 100  # in a report's input, the strongest
 
 @dataclass(frozen=True, slots=True)
 class Communities:
-    """Reports of all communities with their vectors, and the rows of the entities in each community.
+    """Reports of all communities with their vectors and `INPUTS`, and the rows of the entities in each.
 
     `labels` has the row of each entity's community for each level, the finest first, shape (entities,).
     """
@@ -60,6 +65,7 @@ class Communities:
     members: Sequence[Rows]
     labels: Sequence[Labels]
     vectors: Vectors
+    inputs: Keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ async def build_communities(builder: Builder, entities: Entities, edges: Edges, 
     for level, coarser in enumerate(labels[1:], 1):
         own.append(await writer.coarser(level, own[-1], coarser))
     nodes = writer.nodes()
-    return Communities(nodes, writer.members, own, writer.vectors(nodes))
+    return Communities(nodes, writer.members, own, writer.vectors(nodes), writer.inputs)
 
 
 def _partition(builder: Builder, entities: Entities, edges: Edges, drift: Drift) -> list[Labels]:
@@ -201,6 +207,7 @@ class CommunityWriter:
         self._before = np.zeros(0, np.int64)  # the previous row of each unchanged community, or -1
         self._told = np.zeros(0, np.int64)  # the same where sources and vector may have changed
         self._fresh: dict[int, Node] = {}
+        self.inputs: Keys = np.zeros(0, np.uint64)
         self._vectors: list[Vectors] = [np.zeros((0, builder.dimension), np.float32)]
         self.members: list[Rows] = []
 
@@ -311,7 +318,12 @@ class CommunityWriter:
     def _labels_before(self, level: int) -> Labels:
         """The previous row of the community of each previous entity at a level."""
         labels: Labels = self._arrays["communities.labels"][level].astype(np.int64)
-        return labels + int(self._arrays["counts"][0])
+        return labels + self._first_before
+
+    @property
+    def _first_before(self) -> int:
+        """The row of the first community in the previous index."""
+        return int(self._arrays["counts"][0]) if self._arrays else 0
 
     def _read(self, numbers: Collection[int]) -> dict[int, Node]:
         """Some communities' nodes by number; the sources of unchanged ones are as in the previous index."""
@@ -403,6 +415,12 @@ class CommunityWriter:
         stage = f"report communities, level {level}"
         same, previous = known >= 0, self._builder.previous
         same[labels[(labels >= 0) & ~self._entities.same]] = False
+        keys = np.array([content_key(*sorted(each.texts)) for each in drafts], np.uint64)
+        were = self._arrays[INPUTS] if self._arrays else keys[:0]
+        inputs = carried_keys(were, known - self._first_before, lambda _: keys)
+        self.inputs = np.concatenate([self.inputs, inputs])
+        if self._arrays:
+            drafts = self._with_texts(drafts, lookup(keys, were))
         new = iter(await self._builder.nodes(drafts, write, stage, short=short))
         told = iter(previous.nodes(known[(known >= 0) & ~same].tolist()) if previous is not None else ())
         places = np.flatnonzero(~same).tolist()
@@ -418,6 +436,21 @@ class CommunityWriter:
         self._told = np.concatenate([self._told, known])
         self.members += groups
         return np.arange(first, len(self.members))
+
+    def _with_texts(self, drafts: Sequence[NodeDraft], reports: Rows) -> list[NodeDraft]:
+        """Drafts with the texts of the previous `reports` that were made from the same; -1 if there is none.
+
+        Findings name members by id: such reports are written again.
+        """
+        found, previous = list(drafts), self._builder.previous
+        rows = self._builder.usable(np.where(reports >= 0, reports + self._first_before, -1))
+        kept = np.flatnonzero(rows >= 0)
+        nodes = () if previous is None else previous.nodes(rows[kept].tolist())
+        for place, node in zip(kept.tolist(), nodes, strict=True):
+            if node.id != found[place].id and "findings" not in node.extra:
+                extra = {**node.extra, **found[place].extra}
+                found[place] = replace(found[place], text=node.text, extra=extra)
+        return found
 
 
 def _inner(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,10 +204,14 @@ class Entities:
         found = np.where(made >= 0, made + self.graph.entities, -1)
         every = np.arange(self.graph.entities)
         for here, rows in ((np.flatnonzero(before < 0), every), (np.flatnonzero(before >= 0), self.renamed)):
-            for column, keys in enumerate((self.names[rows], self.graph.stored.keys(rows))):
-                places = lookup(names[here, column], keys)
+            for column, keys in enumerate((self.names, self._ids)):
+                places = lookup(names[here, column], keys if rows is every else keys[rows])
                 found[here[places >= 0]] = rows[places[places >= 0]]
         return found
+
+    @cached_property
+    def _ids(self) -> Keys:
+        return self.graph.stored.keys(np.arange(self.graph.entities))
 
     def add(self, new: SummaryEntities, level: int) -> None:
         """Append the summary entities of a layer; the caller adds new nodes to `made`."""
