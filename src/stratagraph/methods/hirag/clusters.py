@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 from stratagraph.kernels._blas import one_thread
 from stratagraph.kernels.float16 import blocks
 from stratagraph.kernels.mixture import soft_clusters
-from stratagraph.kernels.ranges import order, ranges, split
+from stratagraph.kernels.ranges import distinct, order, ranges, split
 from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.pipeline.before import list_sums, mixed
 from stratagraph.pipeline.carryover import Keys, lookup, needs_reclustering
@@ -31,6 +31,7 @@ from stratagraph.records import content_key
 
 IDS = "clusters.ids"
 """Arrays: ids of clusters as two numbers, 0 for a cluster of one member; settings that texts depend on."""
+_NEAREST = 64  # clusters that one of a few new members may join
 _COMPARED = 256  # members that are compared with all clusters at a time
 _TOGETHER = 1024  # vectors that fit into a cache
 _SMALLEST = 3  # a cluster of at most so many members is not halved
@@ -153,8 +154,8 @@ def _resized(vectors: Vectors, found: Clusters, wanted: int, config: HiRAGConfig
     largest = np.argsort(-found.sizes, kind="stable")[:wanted]
     every, before = found.groups(), found.before[largest]
     kept = [every[place] for place in largest.tolist()]
-    groups, fit = list(kept), _Fit(vectors, Clusters.of(kept))
     homeless = np.setdiff1d(np.arange(len(vectors)), np.concatenate(kept))
+    groups, fit = list(kept), _Fit(vectors, Clusters.of(kept), homeless)
     anywhere = np.full(len(kept), -1.0)
     founded = [np.array([row]) for row in fit.left(homeless, groups, anywhere, config)]
     for place in range(min(wanted - len(groups) - len(founded), len(groups))):
@@ -240,7 +241,7 @@ def _updated(vectors: Vectors, previous: Clusters, new: Rows, config: HiRAGConfi
     """The previous clusters with the new members that fit, and clusters of the other new members."""
     if not len(new):
         return _in_order(previous)
-    were, fit = previous.groups(), _Fit(vectors, previous)
+    were, fit = previous.groups(), _Fit(vectors, previous, new)
     groups = list(were)
     left = fit.left(new, groups, fit.typical, config)
     founded: list[Rows] = []
@@ -250,7 +251,10 @@ def _updated(vectors: Vectors, previous: Clusters, new: Rows, config: HiRAGConfi
         # A hash of a new vector rounds it, so that many small updates found as many clusters as a large one.
         most = int(wanted + content_key(np.asarray(vectors[new[:1]], np.float32).tobytes()) / 2**64)
         placed = np.zeros(len(vectors), np.bool_)
-        for group in sorted(_mixture(vectors[rows], config), key=len, reverse=True):
+        together = [np.arange(len(rows))]  # so few need no mixture, whose package takes a second to load
+        if len(rows) > config.max_cluster:
+            together = sorted(_mixture(vectors[rows], config), key=len, reverse=True)
+        for group in together:
             apart = rows[group]
             if len(group) == 1 or len(founded) >= most:
                 apart = np.array(fit.left(apart[~placed[apart]], groups, fit.least, config), np.int64)
@@ -261,24 +265,32 @@ def _updated(vectors: Vectors, previous: Clusters, new: Rows, config: HiRAGConfi
 
 
 class _Fit:
-    """Centres of clusters, and the `typical` (median) and `least` similarity of their members to them."""
+    """Centres of clusters, and the `typical` (median) and `least` similarity of their members to them.
 
-    def __init__(self, vectors: Vectors, clusters: Clusters) -> None:
+    If there are few `new` members, these are infinite but for the `_NEAREST` clusters of each.
+    """
+
+    def __init__(self, vectors: Vectors, clusters: Clusters, new: Rows) -> None:
         self._vectors = vectors
-        flat, sizes, starts = clusters.rows, clusters.sizes, clusters.indptr[:-1]
-        numbers = np.repeat(np.arange(len(sizes)), sizes)
-        by_row = order(flat, len(vectors))
         centres = _sums(vectors, clusters)
         lengths = np.linalg.norm(centres, axis=1, keepdims=True)
         self._centres = centres / np.where(lengths > 0, lengths, 1)
-        near = np.empty(len(flat), np.float32)
-        borders = np.searchsorted(flat[by_row], np.arange(len(vectors) + 1))
-        for start, block in blocks(vectors, _TOGETHER):
-            some = by_row[borders[start] : borders[start + len(block)]]
-            near[some] = np.einsum("ij,ij->i", block[flat[some] - start], self._centres[numbers[some]])
-        self.least = np.minimum.reduceat(near, starts)
+        places = np.arange(len(centres))
+        if len(new) * _NEAREST < len(places):
+            with one_thread():
+                near = vectors[new] @ self._centres.T
+            places = distinct(np.argpartition(near, -_NEAREST, axis=1)[:, -_NEAREST:].ravel())
+        sizes = clusters.sizes[places]
+        rows = clusters.rows[ranges(clusters.indptr[places], sizes)]
+        numbers, starts = np.repeat(places, sizes), np.cumsum(sizes) - sizes
+        near = np.empty(len(rows), np.float32)
+        for start in range(0, len(rows), _TOGETHER):
+            some = slice(start, start + _TOGETHER)
+            near[some] = np.einsum("ij,ij->i", vectors[rows[some]], self._centres[numbers[some]])
+        self.least, self.typical = np.full((2, len(centres)), np.inf)
+        self.least[places] = np.minimum.reduceat(near, starts)
         ordered = near[np.lexsort((near, numbers))]
-        self.typical = (ordered[starts + (sizes - 1) // 2] + ordered[starts + sizes // 2]) / 2
+        self.typical[places] = (ordered[starts + (sizes - 1) // 2] + ordered[starts + sizes // 2]) / 2
 
     def left(
         self, rows: Rows, groups: list[Rows], bounds: NDArray[np.floating], config: HiRAGConfig
