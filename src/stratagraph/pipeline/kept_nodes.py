@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -57,7 +58,7 @@ class KeptNodes:
         borders = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         rows = np.empty(int(borders[-1]), np.int64)
         rows[ranges(borders[:-1][kept], sizes[kept])] = indices
-        rows[ranges(borders[:-1][~kept], sizes[~kept])] = [row for each in own for row in each]
+        rows[ranges(borders[:-1][~kept], sizes[~kept])] = list(chain.from_iterable(own))
         return cls(before, fresh, borders, rows, previous)
 
     def __len__(self) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,9 +89,7 @@ class Edges:
 async def build_communities(builder: Builder, entities: Entities, edges: Edges, drift: Drift) -> Communities:
     """Partition the entities of all layers, level by level, and report on each community."""
     labels = await asyncio.to_thread(_partition, builder, entities, edges, drift)
-    count, repeated = entities.count, np.repeat(edges.weights, 2)
-    degrees = np.bincount(edges.ends.ravel(), repeated, count).astype(np.float64)
-    writer = CommunityWriter(builder, entities, degrees)
+    writer = CommunityWriter(builder, entities, edges)
     own = [await writer.finest(labels[0])] if labels else []
     for level, coarser in enumerate(labels[1:], 1):
         own.append(await writer.coarser(level, own[-1], coarser))
@@ -199,10 +197,10 @@ def _majority(finer: Labels, before: Labels, groups: int) -> Labels:
 class CommunityWriter:
     """Makes the nodes of communities, level by level; unchanged nodes are not read."""
 
-    def __init__(self, builder: Builder, entities: Entities, degrees: NDArray[np.float64]) -> None:
+    def __init__(self, builder: Builder, entities: Entities, edges: Edges) -> None:
         self._builder = builder
         self._entities = entities
-        self._degrees = degrees
+        self._edges = edges
         self._arrays = builder.arrays
         self._before = np.zeros(0, np.int64)  # the previous row of each unchanged community, or -1
         self._told = np.zeros(0, np.int64)  # the same where sources and vector may have changed
@@ -210,6 +208,12 @@ class CommunityWriter:
         self.inputs: Keys = np.zeros(0, np.uint64)
         self._vectors: list[Vectors] = [np.zeros((0, builder.dimension), np.float32)]
         self.members: list[Rows] = []
+
+    @cached_property
+    def _degrees(self) -> NDArray[np.float64]:
+        """The weight of the edges of each entity."""
+        weights = np.repeat(self._edges.weights, 2)
+        return np.bincount(self._edges.ends.ravel(), weights, self._entities.count).astype(np.float64)
 
     def nodes(self) -> KeptNodes:
         """The nodes of all communities so far."""

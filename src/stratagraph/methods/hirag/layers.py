@@ -90,7 +90,7 @@ async def build_layers(builder: Builder, types: Sequence[str], zeros: Rows) -> L
         first = sum(len(each.before) for each in clusters)
         members.append(layer)
         clusters.append(found)
-        sparsities.append(sparsity(sizes.tolist(), len(layer)))
+        sparsities.append(sparsity(sizes, len(layer)))
         summarizer = _LayerSummarizer(builder, entities, known_proposals, len(clusters))
         groups = await asyncio.to_thread(summarizer.groups, layer, found, first)
         all_ids = np.zeros((len(sizes), 2), np.uint64)
