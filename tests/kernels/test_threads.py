@@ -1,12 +1,15 @@
-"""A system that has no more threads: the kernels do with those that there are."""
+"""A system that has no more threads: the kernels do with those that there are. And one thread for BLAS."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from threadpoolctl import threadpool_info
 
+from stratagraph.kernels._blas import one_thread
 from stratagraph.kernels.hamming import native_available
 
 resource = pytest.importorskip("resource")
@@ -52,3 +55,13 @@ def test_where_no_thread_starts_one_does_the_work() -> None:
     if "no thread" not in done.stdout and done.returncode == 0:
         pytest.skip("threads have stacks of a size of their own here")
     assert done.stdout.split() == ["no", "thread", "done"], done.stderr
+
+
+def test_any_thread_limits_blas() -> None:
+    def inside() -> set[int]:
+        with one_thread():
+            return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+    assert inside() == {1}
+    with ThreadPoolExecutor(1) as pool:  # while the thread that set the first limit lives
+        assert pool.submit(inside).result() == {1}

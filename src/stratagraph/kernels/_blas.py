@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from stratagraph._locks import Lock
 
@@ -33,6 +33,7 @@ class _Limit:
     def enter(self) -> None:
         with self._lock:
             if not self._inside:
+                OpenBLASController.clear_controlling_thread(force=True)  # only one thread may set limits
                 self._limits = _controller().limit(limits=1, user_api="blas")
             self._inside += 1
 
@@ -44,6 +45,7 @@ class _Limit:
 
     def _restore(self) -> None:
         if self._limits is not None:
+            OpenBLASController.clear_controlling_thread(force=True)
             self._limits.restore_original_limits()
             self._limits = None
 
