@@ -212,7 +212,7 @@ def test_units_state_the_relations_of_their_own_chunks_alone() -> None:
     documents.append(sg.Document("sale", later.text))
     given["sale"] = Extraction((later,), (), ())
     graph = Graph(snapshot_of(built("noderag", (documents, given))).part("graph"))
-    pairs = stating_units(graph)
+    pairs = stating_units(graph, {})
     indptr, indices = graph.sources
     first = graph.entities + graph.relations
     for relation, unit in pairs.tolist():
@@ -248,7 +248,7 @@ def statements_on_ada(given: Given, most: int) -> list[str]:
     builder = GroupBuilder(snapshot, graph, ModelGate(None, None), NodeRAGConfig(statements=most), None)
     inputs = BuildInputs.read(builder)
     (ada,) = graph.stored.rows(["ada"]).values()
-    lists = statement_lists(inputs, np.array([ada]), stating_units(graph))
+    lists = statement_lists(inputs, np.array([ada]), stating_units(graph, {}))
     return [inputs.texts([row])[row] for row in lists[1][1:].tolist()]
 
 

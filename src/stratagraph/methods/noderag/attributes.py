@@ -109,10 +109,12 @@ def statement_lists(inputs: BuildInputs, entities: Rows, stated: Rows) -> tuple[
     named = np.bincount(graph.unit_entities[1], minlength=graph.entities)
     connected = np.frexp(named.astype(np.float64))[1].astype(np.int64)
     owner, rows, others = _statements(inputs, entities, stated, connected)
-    chunks, keys = np.diff(graph.sources[0])[rows], inputs.keys[rows]
-    turns = _ranked((keys, -chunks, rows >= inputs.first_unit, others, owner), (owner, others))
+    order = np.argsort(inputs.keys[rows])  # settles what else is equal
+    owner, rows, others = owner[order], rows[order], others[order]
+    chunks = np.diff(graph.sources[0])[rows]
+    turns = _ranked((-chunks, rows >= inputs.first_unit, others, owner), (owner, others))
     best = np.where(others >= 0, connected[others], np.iinfo(np.int64).max)
-    places = _ranked((keys, -best, turns, owner), (owner,))
+    places = _ranked((-best, turns, owner), (owner,))
     few = np.flatnonzero(places < inputs.builder.config.statements)
     few = few[np.lexsort((places[few], owner[few]))]
     sizes = 1 + np.bincount(owner[few], minlength=len(entities))
@@ -150,15 +152,16 @@ def _statements(
     bare[stated[:, 0]] = False
     kept = np.flatnonzero(bare | graph.described)
     units = np.repeat(np.arange(graph.units), np.diff(graph.unit_entities[0]))
-    named = np.concatenate([graph.unit_entities[1], graph.ends[kept, 0], graph.ends[kept, 1]])
-    rows = np.concatenate([inputs.first_unit + units, graph.entities + kept, graph.entities + kept])
-    order = np.lexsort((named, -connected[named], rows))
-    named, rows = named[order], rows[order]
+    named = np.concatenate([graph.unit_entities[1], graph.ends[kept].ravel()])
+    rows = np.concatenate([inputs.first_unit + units, np.repeat(graph.entities + kept, 2)])
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     counts = np.diff(np.append(starts, len(rows)))
-    first = np.repeat(named[starts], counts)
-    second = np.repeat(np.where(counts > 1, np.append(named, -1)[starts + 1], -1), counts)
-    owner, others = place[named], np.where(named == first, second, first)
+    rank = (connected[named] + 1) * graph.entities - named  # the best connected, then the first
+    best = np.repeat(np.maximum.reduceat(rank, starts), counts)
+    second = np.repeat(np.maximum.reduceat(np.where(rank == best, 0, rank), starts), counts)
+    others = np.where(rank == best, second, best)
+    others = np.where(others > 0, -others % graph.entities, -1)
+    owner = place[named]
     around = owner >= 0
     return owner[around], rows[around], others[around]
 

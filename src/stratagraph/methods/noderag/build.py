@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
 from typing import Any, cast
 
 import numpy as np
@@ -66,9 +65,9 @@ async def build(builder: Builder) -> Built:
     with gate.stage("important entities"):
         inputs = await asyncio.to_thread(BuildInputs.read, builder)
         unchanged = Unchanged(inputs)
-        stated = await asyncio.to_thread(stating_units, graph)
+        stated = await asyncio.to_thread(stating_units, graph, builder.arrays)
         parts = decomposition(graph, stated, Layout.of(0, graph))  # 2.2, as rows of the graph
-        edges = (await asyncio.to_thread(EdgeList.of, parts)).ends
+        edges = np.concatenate([ends for _, ends in parts])
         drift = await asyncio.to_thread(graph_drift, inputs)
         measure = grouped is None or drift.due
         important = await asyncio.to_thread(important_entities, inputs, edges, grouped, measure=measure)
@@ -86,8 +85,7 @@ async def build(builder: Builder) -> Built:
         owned = np.column_stack([important.rows, inputs.size + np.arange(len(important.rows))])
         ends = np.concatenate([edges, owned])
         labels = await asyncio.to_thread(detect_communities, builder, ends, origin, drift)
-        kept = await asyncio.to_thread(unchanged.communities, labels, attributes.before)
-        made = np.array([rows is None for rows in kept], np.bool_)
+        made, *kept = await asyncio.to_thread(unchanged.communities, labels, attributes.before)
         large = await asyncio.to_thread(large_communities, inputs, labels, made, attributes)
     written = await write_elements(large, builder)
     elements = _Elements.of(kept, written, builder)
@@ -121,14 +119,13 @@ class _Elements:
     labels: Rows
 
     @classmethod
-    def of(cls, kept: Sequence[Rows | None], written: Sequence[Element], builder: Builder) -> _Elements:
-        """By their communities: the previous rows of those that are `kept`, and those that were written."""
+    def of(cls, kept: Sequence[Rows], written: Sequence[Element], builder: Builder) -> _Elements:
+        """By their communities: the labels and previous rows of those `kept`, and those that were written."""
         previous = builder.previous
         count = 0 if previous is None else Layout(np.asarray(previous.arrays["layout"])).count("H")
-        found = [(label, row) for label, rows in enumerate(kept) if rows is not None for row in rows.tolist()]
-        found += [(each.about.label, -1) for each in written]
-        ordered = np.array(sorted(found, key=itemgetter(0)), np.int64).reshape(-1, 2)
-        labels, before = ordered[:, 0], ordered[:, 1]
+        labels = np.concatenate([kept[0], np.array([each.about.label for each in written], np.int64)])
+        order = np.argsort(labels, kind="stable")
+        labels, before = labels[order], np.concatenate([kept[1], np.full(len(written), -1)])[order]
         titles = np.where(before >= 0, before + count, -1)
         return cls(
             builder.kept(before, [each.node for each in written]),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 
 from stratagraph.kernels.ppr import row_stochastic
 from stratagraph.kernels.ranges import ranges
@@ -151,27 +151,53 @@ def decomposition(graph: Graph, stated: Rows, layout: Layout) -> list[tuple[Kind
     ]
 
 
-def stating_units(graph: Graph) -> Rows:
+def stating_units(graph: Graph, arrays: Arrays) -> Rows:
     """Rows of relations with rows of the units of their chunks that name both ends (N11), shape (pairs, 2).
 
-    Of each relation only the units that name its rarer end are examined.
+    Of each relation only the units that name its rarer end are examined. `arrays` are those of the previous
+    heterograph, if there is one: it tells the pairs of unchanged relations that no changed unit may state.
     """
     indptr, indices = graph.unit_entities
-    if not graph.relations or not len(indices):
-        return _NO_EDGES
-    owner = np.repeat(np.arange(graph.units), np.diff(indptr))
-    naming = np.argsort(indices, kind="stable")
-    starts = np.searchsorted(indices[naming], np.arange(graph.entities + 1))
-    counts = np.diff(starts)
-    rare = np.where(counts[graph.ends[:, 0]] <= counts[graph.ends[:, 1]], 0, 1)
-    rows = np.arange(graph.relations)
-    near, far = graph.ends[rows, rare], graph.ends[rows, 1 - rare]
-    each = np.repeat(rows, counts[near])
+    changed, told = np.ones(graph.relations, np.bool_), _NO_EDGES
+    if arrays and graph.before is not None:
+        same, first = graph.before.same, graph.entities + graph.relations
+        units = np.flatnonzero(~same[first:])
+        named = np.zeros(graph.entities, np.bool_)
+        named[indices[ranges(indptr[units], indptr[units + 1] - indptr[units])]] = True
+        changed = ~same[graph.entities : first] | (named[graph.ends[:, 0]] & named[graph.ends[:, 1]])
+        told = graph.before.now[_stated_before(arrays)]
+        told = told[(told[:, 0] >= 0) & (told[:, 1] >= 0)] - np.array([graph.entities, first])
+        told = told[~changed[told[:, 0]] & same[first + told[:, 1]]]
+    rows = np.flatnonzero(changed)
+    ends, counted = graph.ends[rows], np.zeros(graph.entities, np.bool_)
+    counted[ends] = True
+    owner, kept = np.repeat(np.arange(graph.units), np.diff(indptr)), counted[indices]
+    owner, indices = owner[kept], indices[kept]
+    if not len(indices):
+        return told
+    naming, counts = np.argsort(indices, kind="stable"), np.bincount(indices, minlength=graph.entities)
+    starts = np.cumsum(counts) - counts
+    rare = np.where(counts[ends[:, 0]] <= counts[ends[:, 1]], 0, 1)
+    places = np.arange(len(rows))
+    near, far = ends[places, rare], ends[places, 1 - rare]
+    each = np.repeat(places, counts[near])
     candidates = owner[naming[ranges(starts[near], counts[near])]]
     naming_pairs = np.sort(owner * graph.entities + indices)
     wanted = candidates * graph.entities + far[each]
     found = naming_pairs[np.searchsorted(naming_pairs, wanted).clip(max=len(naming_pairs) - 1)] == wanted
-    return _in_one_chunk(graph, np.column_stack([each[found], candidates[found]]))
+    pairs = _in_one_chunk(graph, np.column_stack([rows[each[found]], candidates[found]]))
+    return np.concatenate([told, pairs])
+
+
+def _stated_before(arrays: Arrays) -> Rows:
+    """The previous pairs of `stating_units`, as rows of the previous graph."""
+    layout = Layout(np.asarray(arrays["layout"]))
+    first, end = layout.first("R"), layout.first("S")
+    borders = arrays["walk.indptr"][first : end + 1]
+    own = slice(int(borders[0]), int(borders[-1]))
+    pairs = np.flatnonzero(arrays[KINDS][own] == Kind.UNIT_RELATION)
+    near = np.repeat(np.arange(first, end), np.diff(borders))
+    return np.column_stack([near[pairs], arrays["walk.indices"][own][pairs]]) - layout.first("N")
 
 
 def _in_one_chunk(graph: Graph, pairs: Rows) -> Rows:
@@ -219,13 +245,14 @@ def edge_arrays(edges: EdgeList, layout: Layout) -> dict[str, NDArray[Any]]:
     """
     told = edges.kinds.astype(np.uint8) + SIMILAR * edges.semantic.astype(np.uint8)
     near, far = edges.ends.T.astype(np.int32)
-    both = np.concatenate([near, far]), np.concatenate([far, near])
-    matrix = csr_array(coo_array((np.tile(told, 2), both), shape=(layout.size, layout.size)))
+    borders = np.cumsum(np.bincount(near + 1, minlength=layout.size + 1), dtype=np.int32)
+    upper = csr_array((told + np.uint8(1), far, borders), shape=(layout.size, layout.size))
+    matrix = upper + upper.T  # a sum leaves zeros out, so that kinds count from 1 here
     return {
         "layout": layout.bounds,
         "walk.indptr": matrix.indptr.astype(np.int32, copy=False),
         "walk.indices": matrix.indices.astype(np.int32, copy=False),
-        KINDS: matrix.data,
+        KINDS: matrix.data - np.uint8(1),
     }
 
 

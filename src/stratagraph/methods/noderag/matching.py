@@ -74,7 +74,7 @@ def entry_links(nodes: Rows, vectors: Vectors, moved: Moved | None, config: Node
     place[nodes] = np.arange(len(nodes))
     near = nearest_of(vectors, np.flatnonzero(moved.origin[nodes] < 0), config.links)
     mended = relinked(ends, np.where(moved.now >= 0, place[moved.now], -1), vectors)
-    return np.concatenate([pairs[(pairs >= 0).all(axis=1)], nodes[near], nodes[mended]])
+    return np.concatenate([pairs[(pairs[:, 0] >= 0) & (pairs[:, 1] >= 0)], nodes[near], nodes[mended]])
 
 
 def matches(nodes: Rows, communities: Rows, clusters: Rows, elements: Rows) -> Rows:

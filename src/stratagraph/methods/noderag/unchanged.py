@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.kernels.ranges import ranges
 from stratagraph.methods.noderag.heterograph import Layout
 from stratagraph.methods.noderag.inputs import BORDERS, MEMBERS, BuildInputs
 from stratagraph.pipeline.before import Before, list_sums, recognised, recognised_lists
@@ -37,15 +38,15 @@ class Unchanged:
         found = recognised_lists(lists, self._before.origin, self._before.same, candidates, before)
         return self._builder.usable(found)
 
-    def communities(self, labels: Labels, attributes: Rows) -> list[Rows | None]:
-        """The previous rows of the elements of each community, or None where they are made anew.
+    def communities(self, labels: Labels, attributes: Rows) -> tuple[NDArray[np.bool_], Rows, Rows]:
+        """The communities whose elements are made anew; labels and previous rows of the other elements.
 
         `labels` are those of the rows of the graph, then of the attributes; `attributes` holds their previous
         rows.
         """
         count = int(labels.max(initial=-1)) + 1
         if not self._arrays:
-            return [None] * count
+            return np.ones(count, np.bool_), np.zeros(0, np.int64), np.zeros(0, np.int64)
         kept = np.where(attributes >= 0, self._before.size + attributes, -1)
         origin = np.concatenate([self._before.origin, kept])
         same = np.concatenate([self._same(), attributes >= 0])
@@ -56,12 +57,9 @@ class Unchanged:
         ends = np.searchsorted(of_labels[order], found, "right")
         first = Layout(np.asarray(self._arrays["layout"])).count("A")
         refused = np.concatenate([[0], np.cumsum(self._builder.usable(order + first) < 0)])
-        kept = (found >= 0) & (refused[ends] == refused[begins])
-        rows = order + first
-        return [
-            rows[begin:end] if whole else None
-            for begin, end, whole in zip(begins.tolist(), ends.tolist(), kept.tolist(), strict=True)
-        ]
+        made = (found < 0) | (refused[ends] > refused[begins])
+        sizes = np.where(made, 0, ends - begins)
+        return made, np.repeat(np.arange(count), sizes), order[ranges(begins, sizes)] + first
 
     def _same(self) -> NDArray[np.bool_]:
         """Rows that are as they were, units with the names of their entities: these make titles."""
