@@ -221,14 +221,14 @@ class Sketch:
 
 
 def _centre(vectors: Matrix) -> Matrix:
-    """The mean of the `CENTRE` vectors whose first values have the lowest hashes."""
+    """The mean of the `CENTRE` vectors of lowest hashes of their first values, of equals the first."""
     head = np.zeros((len(vectors), 4), np.float16)
     for start, block in blocks(vectors):
         head[start : start + len(block), : min(4, vectors.shape[1])] = block[:, :4]
     keys = head.view(np.uint64)[:, 0]
     mixed = (keys ^ (keys >> np.uint64(31))) * _ODD
     mixed[keys == 0] = np.iinfo(np.uint64).max  # zero vectors last
-    chosen = np.argpartition(mixed, CENTRE)[:CENTRE] if len(mixed) > CENTRE else np.arange(len(mixed))
+    chosen = _smallest(mixed, min(CENTRE, len(mixed)))
     chosen = chosen[np.argsort(mixed[chosen], kind="stable")]
     halves = np.asarray(vectors[chosen]).astype(np.float16)  # as they are stored
     mean: Matrix = (halves.sum(axis=0, dtype=np.float64) / max(len(chosen), 1)).astype(np.float32)
@@ -274,7 +274,7 @@ def products(vectors: Matrix | Segmented, query: Matrix, rows: Rows) -> NDArray[
     return np.asarray(vectors[rows]) @ query
 
 
-def _smallest(distances: NDArray[np.uint16], size: int) -> Rows:
+def _smallest(distances: NDArray[np.unsignedinteger], size: int) -> Rows:
     """The rows of the `size` smallest distances, of equals the lower rows, ascending."""
     if not size:
         return np.zeros(0, np.int64)
