@@ -202,6 +202,8 @@ def split_large(edges: Edges, labels: Labels, max_size: int, seed: int) -> Label
         if not _large(labels, max_size).any():
             break
         labels = _split_once(edges, labels, max_size, seed + turn)
+    if labels is whole:
+        return labels
     labels = _cut(edges, labels, _large(labels, max_size), max_size)
     return _merge_linked(edges, labels, whole, max_size)
 

@@ -85,13 +85,13 @@ async def build(builder: Builder) -> Built:
         owned = np.column_stack([important.rows, inputs.size + np.arange(len(important.rows))])
         ends = np.concatenate([edges, owned])
         labels = await asyncio.to_thread(detect_communities, builder, ends, origin, drift)
-        made, *kept = await asyncio.to_thread(unchanged.communities, labels, attributes.before)
-        large = await asyncio.to_thread(large_communities, inputs, labels, made, attributes)
+        anew, *kept = await asyncio.to_thread(unchanged.communities, labels, attributes.before)
+        large = await asyncio.to_thread(large_communities, inputs, labels, anew, attributes)
     written = await write_elements(large, builder)
     elements = _Elements.of(kept, written, builder)
 
-    fresh = await _fresh_vectors(attributes, changed, written, inputs)
-    contents = _Contents(builder, stated, important, attributes, elements, labels, fresh)
+    made = await _vectors(attributes, elements.nodes, changed, written, inputs)
+    contents = _Contents(builder, stated, important, attributes, elements, labels, made)
     if previous is None:
         await asyncio.to_thread(release)
     arrays: dict[str, NDArray[Any]] = {
@@ -134,17 +134,21 @@ class _Elements:
         )
 
 
-async def _fresh_vectors(
-    attributes: KeptNodes, changed: Sequence[Sequence[int]], written: Sequence[Element], inputs: BuildInputs
-) -> tuple[Vectors, Vectors]:
-    """Vectors of new attributes, from units, and of new elements, from units and attributes, in float16.
+async def _vectors(
+    attributes: KeptNodes,
+    elements: KeptNodes,
+    changed: Sequence[Sequence[int]],
+    written: Sequence[Element],
+    inputs: BuildInputs,
+) -> list[Vectors]:
+    """Vectors of attributes, means of units, and of elements, means of units and attributes.
 
     They are stored in float16, which loses nothing of `group_vectors`. `changed` are the rows of the graph
     that each new attribute is made of.
     """
     first, units, carry = inputs.first_unit, inputs.graph.unit_vectors, inputs.builder.carry
     members = [[row - first for row in sorted(own) if row >= first] for own in changed]
-    made = await _means(attributes.fresh, members, units, carry)
+    own = attributes.vectors(VECTORS, await _means(attributes.fresh, members, units, carry))
     members = [
         [
             *(len(units) + place for place in each.about.attributes),
@@ -152,8 +156,8 @@ async def _fresh_vectors(
         ]
         for each in written
     ]
-    below = stacked([units, attributes.vectors(VECTORS, made)])
-    return made, await _means([each.node for each in written], members, below, carry)
+    made = await _means(elements.fresh, members, stacked([units, own]), carry)
+    return [own, elements.vectors(VECTORS, made)]
 
 
 async def _means(
@@ -178,7 +182,7 @@ def _members_before(inputs: BuildInputs, important: Rows) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """The parts of the heterograph; `fresh` are the vectors of new attributes and elements."""
+    """The parts of the heterograph; `made` are the vectors of attributes and elements; titles have none."""
 
     builder: Builder
     stated: Rows
@@ -186,7 +190,7 @@ class _Contents:
     attributes: KeptNodes
     elements: _Elements
     labels: Rows
-    fresh: tuple[Vectors, Vectors]
+    made: list[Vectors]
 
     @property
     def graph(self) -> Graph:
@@ -206,11 +210,6 @@ class _Contents:
             [self.attributes.before, self.elements.nodes.before, self.elements.titles.before]
         )
 
-    def made(self) -> list[Vectors]:
-        """The vectors of attributes, and of elements; titles have none."""
-        kept = self.attributes, self.elements.nodes
-        return [each.vectors(VECTORS, fresh) for each, fresh in zip(kept, self.fresh, strict=True)]
-
 
 def _built(
     contents: _Contents,
@@ -219,7 +218,7 @@ def _built(
     settled: Stored | None,
 ) -> Built:
     """All nodes, with what a search reads; edges by meaning go on from those of `settled`."""
-    layout, made, builder = contents.layout, contents.made(), contents.builder
+    layout, made, builder = contents.layout, contents.made, contents.builder
     config, previous = builder.config, builder.previous
     embedded = [contents.graph.unit_vectors, *made]
     entries, everything = stacked(embedded), stacked([builder.corpus.vectors, *embedded])
