@@ -83,6 +83,8 @@ def test_lookup_agrees_with_a_dictionary() -> None:
     assert lookup(keys, known).tolist() == [first.get(value, -1) for value in keys.tolist()]
     assert lookup(keys, known[:0]).tolist() == [-1] * 300
     assert lookup(keys[:0], known).tolist() == []
+    few = np.append(keys[:2], keys[:1])  # among so many known ones that these are not sorted
+    assert lookup(few, known).tolist() == [first.get(value, -1) for value in few.tolist()]
 
 
 def test_previous_labels_of_several_levels() -> None:

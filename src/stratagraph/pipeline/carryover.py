@@ -80,32 +80,21 @@ def text_keys(texts: Iterable[str]) -> Keys:
     return keys_of("text", texts)
 
 
-class Places:
-    """Finds keys among known ones, which are sorted once."""
-
-    def __init__(self, known: Keys) -> None:
-        self._order = np.argsort(known, kind="stable")
-        self._sorted = known[self._order]
-
-    def of(self, keys: Keys) -> Rows:
-        """The first place of each key among the known ones, or -1, shape (keys,)."""
-        if not len(self._sorted):
-            return np.full(len(keys), -1, np.int64)
-        at = np.searchsorted(self._sorted, keys).clip(max=len(self._sorted) - 1)
-        return np.where(self._sorted[at] == keys, self._order[at], -1).astype(np.int64)
-
-
 def lookup(keys: Keys, known: Keys) -> Rows:
     """The first place of each key in `known`, or -1, shape (keys,)."""
-    if _FEW * len(keys) >= len(known):
-        return Places(known).of(keys)
-    few, which = np.unique(keys, return_inverse=True)
-    found = np.full(len(few), -1, np.int64)
-    if len(few):  # a search for each known key takes less than sorting them
+    if not len(keys) or not len(known):
+        return np.full(len(keys), -1, np.int64)
+    if _FEW * len(keys) < len(known):  # to look for each known key takes less than to sort them
+        few, which = np.unique(keys, return_inverse=True)
+        found = np.full(len(few), -1, np.int64)
         at = np.searchsorted(few, known).clip(max=len(few) - 1)
         places = np.flatnonzero(few[at] == known)[::-1]
         found[at[places]] = places
-    return found[which]
+        return found[which]
+    order = np.argsort(known, kind="stable")
+    ordered = known[order]
+    at = np.searchsorted(ordered, keys).clip(max=len(known) - 1)
+    return np.where(ordered[at] == keys, order[at], -1).astype(np.int64)
 
 
 def previous_labels(origin: Rows, labels: NDArray[np.integer]) -> Labels:
