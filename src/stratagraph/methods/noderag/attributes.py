@@ -112,9 +112,9 @@ def statement_lists(inputs: BuildInputs, entities: Rows, stated: Rows) -> tuple[
     order = np.argsort(inputs.keys[rows])  # settles what else is equal
     owner, rows, others = owner[order], rows[order], others[order]
     chunks = np.diff(graph.sources[0])[rows]
-    turns = _ranked((-chunks, rows >= inputs.first_unit, others, owner), (owner, others))
+    turns = _ranked((-chunks, rows >= inputs.first_unit), owner * (graph.entities + 1) + others)
     best = np.where(others >= 0, connected[others], np.iinfo(np.int64).max)
-    places = _ranked((-best, turns, owner), (owner,))
+    places = _ranked((-best, turns), owner)
     few = np.flatnonzero(places < inputs.builder.config.statements)
     few = few[np.lexsort((places[few], owner[few]))]
     sizes = 1 + np.bincount(owner[few], minlength=len(entities))
@@ -126,11 +126,11 @@ def statement_lists(inputs: BuildInputs, entities: Rows, stated: Rows) -> tuple[
     return indptr, indices
 
 
-def _ranked(columns: tuple[NDArray[Any], ...], groups: tuple[Rows, ...]) -> Rows:
+def _ranked(columns: tuple[NDArray[Any], ...], groups: Rows) -> Rows:
     """The place of each row in its group when rows are sorted by `columns`, of which the last come first."""
-    order = np.lexsort(columns)
+    order = np.lexsort((*columns, groups))
     starts = np.ones(len(order), np.bool_)
-    starts[1:] = np.any([np.diff(each[order]) != 0 for each in groups], axis=0)
+    starts[1:] = np.diff(groups[order]) != 0
     number = np.arange(len(order))
     found = np.empty(len(order), np.int64)
     found[order] = number - np.maximum.accumulate(np.where(starts, number, 0))
