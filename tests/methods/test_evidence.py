@@ -14,7 +14,7 @@ from stratagraph.methods.groups import GroupBuilder
 from stratagraph.methods.hirag.communities import CommunityWriter
 from stratagraph.methods.noderag.attributes import statement_lists
 from stratagraph.methods.noderag.config import NodeRAGConfig
-from stratagraph.methods.noderag.heterograph import stating_units
+from stratagraph.methods.noderag.heterograph import KINDS, Kind, stating_units
 from stratagraph.methods.noderag.inputs import BuildInputs
 from stratagraph.models.gate import ModelGate
 from stratagraph.pipeline.graph import Graph
@@ -224,6 +224,36 @@ def test_units_state_the_relations_of_their_own_chunks_alone() -> None:
     texts = graph.stored.texts([first + unit for unit in np.unique(pairs[:, 1]).tolist()])
     assert "Master 0 took Ship 0 to Sarn on day 0." in texts
     assert later.text not in texts
+
+
+def test_updates_keep_the_pairs_of_relations_and_units_that_a_build_finds() -> None:
+    documents, given = voyages(40)
+    index = built("noderag", (documents, given))
+    unit, relation = given["day-003"].units[0], given["day-004"].relations[0]
+    comes = {
+        "unit again": Extraction((unit,), (), ()),
+        "relation again": Extraction((), (), (relation,)),
+        "unit of a known relation": Extraction(given["day-004"].units[:1], (), (relation,)),
+        "other unit": Extraction((SemanticUnit(f"{relation.source} left {relation.target}.", ()),), (), ()),
+    }
+    for identity in (*comes, "day-003", "day-004", "unit again"):
+        if identity in comes and identity not in given:
+            documents.append(sg.Document(identity, f"Told {identity}."))
+            given[identity] = comes[identity]
+            index.insert(documents[-1:], extraction={identity: comes[identity]})
+        else:
+            documents = [each for each in documents if each.id != identity]
+            index.delete([identity])
+        there = {each.id: given[each.id] for each in documents}
+        assert np.array_equal(pairs_stated(index), pairs_stated(built("noderag", (documents, there))))
+
+
+def pairs_stated(index: sg.Index) -> np.ndarray:
+    """The stored edges of relations and units, as pairs of nodes."""
+    arrays = snapshot_of(index).part("noderag").arrays
+    near = np.repeat(np.arange(len(arrays["walk.indptr"]) - 1), np.diff(arrays["walk.indptr"]))
+    stated = np.asarray(arrays[KINDS]) == Kind.UNIT_RELATION
+    return np.column_stack([near, arrays["walk.indices"]])[stated]
 
 
 def hub(guests: int) -> Given:

@@ -167,7 +167,7 @@ def stating_units(graph: Graph, arrays: Arrays) -> Rows:
         changed = ~same[graph.entities : first] | (named[graph.ends[:, 0]] & named[graph.ends[:, 1]])
         told = graph.before.now[_stated_before(arrays)]
         told = told[(told[:, 0] >= 0) & (told[:, 1] >= 0)] - np.array([graph.entities, first])
-        told = told[~changed[told[:, 0]] & same[first + told[:, 1]]]
+        told = told[~changed[told[:, 0]]]
     rows = np.flatnonzero(changed)
     ends, counted = graph.ends[rows], np.zeros(graph.entities, np.bool_)
     counted[ends] = True
