@@ -148,7 +148,7 @@ class Answering(ABC):
             passages = labelled(self._passages(question), "passages")
         shown = min(len(passages), math.floor(share * (k + 1)))  # as `interleaved` takes them
         best, rest = first(passages, shown), taken(passages, np.arange(shown, len(passages)))
-        wanted, kinds = max(1, k - shown), [False] * k
+        wanted = max(1, k - shown)
         for nodes in self._own(question, wanted):
             found = reader.read(concatenate([best, nodes]))
             groups = grouped(found.items, found.redundant | silent(found.items))
@@ -163,8 +163,7 @@ class Answering(ABC):
             found = RankedItems(ranking, [*found.items, *filling.items])
         if question.mixed:
             order = interleaved([best, first(nodes, wanted), rest], [share, 1 - share, 0], k)
-            kinds = order.origin == Origin.CHUNK
-            groups = _placed(groups, found.items, kinds.tolist())
+            groups = _placed(groups, found.items, (order.origin == Origin.CHUNK).tolist())
         return self._hits.of_groups(found, groups, k)
 
     def _own(self, question: Question, wanted: int) -> Iterator[Ranking]:
