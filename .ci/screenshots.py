@@ -32,7 +32,7 @@ QUESTION = "Who commanded the ferry that ran aground on the Anvil?"
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """The address of a server of an index."""
-    command = [sys.executable, "-c", "from stratagraph.cli import main; main()", "serve", str(folder)]
+    command = [sys.executable, "-c", "from stratagraph.cli.main import main; main()", "serve", str(folder)]
     process = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

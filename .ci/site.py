@@ -17,7 +17,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 import stratagraph as sg
-from stratagraph.cli import main
+from stratagraph.cli.main import main
 from stratagraph.methods import NAMES, get_method
 
 ROOT = Path(__file__).resolve().parents[1]

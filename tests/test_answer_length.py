@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import stratagraph as sg
 from stratagraph import HashingEmbedder, demo
-from stratagraph.cli import main
+from stratagraph.cli.main import main
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, documents
 
@@ -78,7 +78,7 @@ def test_an_extractive_answer_is_longer_too() -> None:
 
 
 def test_a_template_of_the_users_may_leave_it_out(model: CountingModel) -> None:
-    prompts = {"pipeline/answer": "Passages: {{context}}\nQuestion: {{question}}"}
+    prompts = {"search/answer": "Passages: {{context}}\nQuestion: {{question}}"}
     index = sg.build_index(
         ["The keeper lights the lamp."], embedder=FakeEmbedder(), config={"prompts": prompts}, progress=False
     )

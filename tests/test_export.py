@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import stratagraph as sg
-from stratagraph.cli import main
+from stratagraph.cli.main import main
 from stratagraph.errors import MethodMissing, MissingExtra
 
 NASTY = "A\x00\x0b <b>&\"'</b> ]]> \ufffe \U0001f600 line\r\nbreak"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import stratagraph as sg
-from stratagraph.loaders import read_documents
+from stratagraph.ingest.loaders import read_documents
 
 
 class Read:

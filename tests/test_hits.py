@@ -12,11 +12,11 @@ import pytest
 
 import stratagraph as sg
 from stratagraph import demo
-from stratagraph._hits import grouped
 from stratagraph.methods import NAMES, get_method
-from stratagraph.results import NOTHING_FOUND, Hit
+from stratagraph.operations.hits import grouped
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import documents
+from stratagraph.types.results import NOTHING_FOUND, Hit
 
 
 def hit(kind: str, text: str) -> Hit:

@@ -16,10 +16,17 @@ from stratagraph.importing import (
     read_graphrag,
     read_openie,
 )
-from stratagraph.loaders import read_documents
-from stratagraph.pipeline.merge import finish, merge
-from stratagraph.pipeline.names.index import canonical
-from stratagraph.records import Chunk, Document, EntityMention, Extraction, RelationMention, SemanticUnit
+from stratagraph.ingest.graph.merge import finish, merge
+from stratagraph.ingest.loaders import read_documents
+from stratagraph.ingest.names.index import canonical
+from stratagraph.types.records import (
+    Chunk,
+    Document,
+    EntityMention,
+    Extraction,
+    RelationMention,
+    SemanticUnit,
+)
 
 
 def rows(path):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stratagraph.loaders import read_documents
-from stratagraph.records import Document, StreamedDocument
+from stratagraph.ingest.loaders import read_documents
 from stratagraph.store.layout import made_layout
+from stratagraph.types.records import Document, StreamedDocument
 
 
 @pytest.fixture
@@ -107,8 +107,8 @@ def test_byte_order_marks_are_honoured(folder, read, encoding):
 
 
 def test_a_large_file_is_streamed(folder, read, monkeypatch):
-    monkeypatch.setattr("stratagraph.loaders.STREAMED_ABOVE", 1000)
-    monkeypatch.setattr("stratagraph.loaders._BLOCK", 7)
+    monkeypatch.setattr("stratagraph.ingest.loaders.STREAMED_ABOVE", 1000)
+    monkeypatch.setattr("stratagraph.ingest.loaders._BLOCK", 7)
     text = "渡船 ferry 🙂 " * 200
     (folder / "big.txt").write_text(text, "utf-8")
     (document,) = read(folder)

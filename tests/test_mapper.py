@@ -18,12 +18,12 @@ import pytest
 from click.testing import CliRunner
 
 import stratagraph as sg
-from stratagraph._mapping import in_order
-from stratagraph.cli import main
+from stratagraph.cli.main import main
 from stratagraph.errors import BudgetExceeded, EmbedderError, MapperError
+from stratagraph.mapping import in_order
 from stratagraph.methods import NAMES
-from stratagraph.protocols import Mapper
 from stratagraph.testing.contract import Caller, CountingModel, documents
+from stratagraph.types.protocols import Mapper
 
 EMBEDDER = sg.HashingEmbedder(64)
 LONG = [sg.Document(d.id, f"{d.text} " * 40, {"n": n % 3}) for n, d in enumerate(documents(60))]
@@ -304,7 +304,7 @@ def test_a_script_needs_no_guard_around_it(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 import stratagraph as sg
-from stratagraph._mapping import in_order
+from stratagraph.mapping import in_order
 def work(batch):
     import os, time
     if batch > 1:

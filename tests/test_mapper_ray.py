@@ -12,8 +12,8 @@ import pytest
 
 import stratagraph as sg
 from stratagraph.errors import MapperError
-from stratagraph.protocols import Mapper
 from stratagraph.testing.contract import CountingModel, documents
+from stratagraph.types.protocols import Mapper
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'stratagraph[ray]'")
 EMBEDDER = sg.HashingEmbedder(64)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stratagraph import _memory
+from stratagraph.system import memory as _memory
 
 
 def held() -> int:

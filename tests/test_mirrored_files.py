@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import stratagraph as sg
-from stratagraph.cli import main
+from stratagraph.cli.main import main
 
 HASHING = ("--embedder", "hashing")
 
@@ -194,7 +194,7 @@ def test_globs_are_options_and_pictures_are_no_failure(notes: Path) -> None:
 
 def test_output_that_nobody_reads_ends_quietly(index: sg.Index) -> None:
     index.insert([sg.Document(f"d{n}", f"The ferry {n} to Ostra. " * 40) for n in range(100)])
-    code = "import sys; sys.argv[0] = 'stratagraph'; from stratagraph.cli import main; main()"
+    code = "import sys; sys.argv[0] = 'stratagraph'; from stratagraph.cli.main import main; main()"
     for options in (["--json"], ["-k", "100"]):
         command = [sys.executable, "-c", code, "query", "idx", "ferry", "-k", "100", "--no-answer", *options]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:

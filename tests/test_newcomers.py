@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import stratagraph as sg
-from stratagraph._cli.lines import report_lines
+from stratagraph.cli.lines import report_lines
 from stratagraph.errors import ClosedIndex, EmbedderMismatch, NotAnIndex
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 

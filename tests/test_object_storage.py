@@ -18,7 +18,7 @@ import stratagraph as sg
 from langchain_stratagraph import TreeRetriever
 from llama_index_stratagraph import LSHTreeIndex
 from stratagraph import errors
-from stratagraph.cli import main
+from stratagraph.cli.main import main
 from stratagraph.models.local import HashingEmbedder
 from tests.store.support import traces_of
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import stratagraph as sg
 from stratagraph.demo import documents, questions
-from stratagraph.results import Context, Hit, Retrieval
+from stratagraph.types.results import Context, Hit, Retrieval
 
 
 def words(text: str) -> int:

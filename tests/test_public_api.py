@@ -69,7 +69,7 @@ def test_the_core_knows_no_framework() -> None:
         import stratagraph as sg
         for name in sg.__all__:
             getattr(sg, name)
-        import stratagraph.cli, stratagraph.testing
+        import stratagraph.cli.main, stratagraph.testing
         """
     )
     assert result.returncode == 0, result.stderr

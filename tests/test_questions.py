@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import stratagraph as sg
-from stratagraph.question import LONGEST
-from stratagraph.results import Retrieval
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 from stratagraph.testing.contract import documents
+from stratagraph.types.question import LONGEST
+from stratagraph.types.results import Retrieval
 
 RARE = sg.Document("rare", "The quokka was last seen on Bald Island.")
 MEGABYTE = "Where does the ferry leave, and who told the harbour master? " * 18_000

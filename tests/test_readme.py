@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import stratagraph as sg
-from stratagraph.cli import main
+from stratagraph.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")

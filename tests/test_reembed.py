@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import stratagraph as sg
 from stratagraph import demo
-from stratagraph.cli import main
+from stratagraph.cli.main import main
 from stratagraph.errors import BudgetExceeded, EmbedderError, EmbedderMismatch, SettingsConflict
 from stratagraph.testing import FakeEmbedder
 from tests.clients.writer import written

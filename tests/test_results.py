@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratagraph._sentences import clip
+from stratagraph.text.sentences import clip
 
 
 def words(text: str) -> int:

@@ -15,8 +15,10 @@ from typing import Any, Self
 import pytest
 
 import stratagraph as sg
-from stratagraph import _locks, _sync, progress
+from stratagraph import _sync
 from stratagraph.models import clients
+from stratagraph.operations import progress
+from stratagraph.system import locks as _locks
 
 flag: contextvars.ContextVar[str] = contextvars.ContextVar("flag", default="unset")
 

@@ -21,16 +21,16 @@ from typing import Any
 
 import numpy as np
 
+from stratagraph.ingest.carryover import text_keys
+from stratagraph.ingest.lexical import LexicalIndex
+from stratagraph.ingest.names.index import NameIndex
+from stratagraph.ingest.nearest import Nearest
 from stratagraph.methods.archrag import METHOD, ArchRAGConfig, ArchRAGOptions
 from stratagraph.methods.base import Graph, Opened, Question
 from stratagraph.methods.groups import GroupBuilder
-from stratagraph.pipeline.carryover import text_keys
-from stratagraph.pipeline.lexical import LexicalIndex
-from stratagraph.pipeline.names.index import NameIndex
-from stratagraph.pipeline.nearest import Nearest
-from stratagraph.pipeline.reports import ReportSchema
-from stratagraph.records import Node
+from stratagraph.methods.reports import ReportSchema
 from stratagraph.store.node_records import compressed_sources
+from stratagraph.types.records import Node
 
 DIMENSION = 384
 PER_TOPIC = 60

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from stratagraph._sentences import sentences
 from stratagraph.models.local import MiniLMEmbedder
+from stratagraph.text.sentences import sentences
 
 PART = 1000
 COUNT = 91_200

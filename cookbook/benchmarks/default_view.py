@@ -23,12 +23,12 @@ from pathlib import Path
 import numpy as np
 
 import stratagraph as sg
-from stratagraph._hits import grouped
 from stratagraph.eval.bootstrap import paired_difference
 from stratagraph.eval.datasets import load_dataset
 from stratagraph.eval.metrics import contains_answer, context_of, fitting, is_yes_no
 from stratagraph.methods import NAMES
-from stratagraph.pipeline.tokens import choose
+from stratagraph.operations.hits import grouped
+from stratagraph.text.tokens import choose
 
 BUDGETS = (500, 1000, 2000)
 SHARES = (0.25, 0.35, 0.5, 0.65, 0.75)

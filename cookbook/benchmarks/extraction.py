@@ -3,7 +3,7 @@
     python cookbook/benchmarks/extraction.py DATA_FOLDER
 
 The folder has `corpus.jsonl` (id, title, text) and `openie.jsonl` (passage_id, entities). Names are compared
-by their words (`stratagraph.pipeline.names.index.words`) without articles; strict: equal; loose: equal, or
+by their words (`stratagraph.ingest.names.index.words`) without articles; strict: equal; loose: equal, or
 one
 contains the other as whole words. Recall is the share of the model's entities of a passage that one of ours
 in the same passage matches, precision the share of ours that one of the model's matches. Ours are the
@@ -17,11 +17,11 @@ import json
 import time
 from pathlib import Path
 
-from stratagraph.pipeline.extraction.by_rules import extract
-from stratagraph.pipeline.extraction.candidates import settle
-from stratagraph.pipeline.merge import finish, merge
-from stratagraph.pipeline.names.index import words
-from stratagraph.stopwords import MONTHS_AND_WEEKDAYS
+from stratagraph.ingest.extraction.by_rules import extract
+from stratagraph.ingest.extraction.candidates import settle
+from stratagraph.ingest.graph.merge import finish, merge
+from stratagraph.ingest.names.index import words
+from stratagraph.text.stopwords import MONTHS_AND_WEEKDAYS
 
 ARTICLES = {"the", "a", "an"}
 MEASURE_WORDS = """

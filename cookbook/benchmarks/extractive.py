@@ -17,7 +17,7 @@ import numpy as np
 import stratagraph as sg
 from stratagraph.eval.datasets import load_dataset
 from stratagraph.eval.metrics import contains_answer, is_yes_no
-from stratagraph.results import NOTHING_FOUND
+from stratagraph.types.results import NOTHING_FOUND
 
 
 def main() -> None:

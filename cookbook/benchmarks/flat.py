@@ -1,4 +1,4 @@
-"""Flat sets of vectors: the sketch of `pipeline.nearest` beside hnswlib, by recall and CPU.
+"""Flat sets of vectors: the sketch of `ingest.nearest` beside hnswlib, by recall and CPU.
 
     python cookbook/benchmarks/flat.py [--sizes 10000,40000] [--vectors FILE.npy]
 

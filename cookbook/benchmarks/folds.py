@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 import stratagraph as sg
 from stratagraph.eval import load_dataset, paired_difference
 from stratagraph.eval.datasets import Question as Asked
-from stratagraph.pipeline import fusion, walk
+from stratagraph.search import fusion, walk
 
 Settings = Mapping[str, float]
 PLAIN = ("bm25", "dense", "hybrid")

@@ -32,8 +32,8 @@ from kept import kept_embedder
 
 import stratagraph as sg
 from stratagraph.eval import load_dataset
+from stratagraph.ingest.names.index import words
 from stratagraph.kernels.mixture import soft_clusters
-from stratagraph.pipeline.names.index import words
 from stratagraph.testing.opened import searcher_of, snapshot_of
 
 DIMENSION = 384

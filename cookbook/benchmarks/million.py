@@ -25,13 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 from walk import milliseconds
 
+from stratagraph.ingest.lexical import LexicalIndex, norms_of
+from stratagraph.ingest.names.index import NameIndex
+from stratagraph.ingest.names.linking import link
+from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.ppr import transition_matrix
-from stratagraph.pipeline import walk
-from stratagraph.pipeline.lexical import LexicalIndex, norms_of
-from stratagraph.pipeline.names.index import NameIndex
-from stratagraph.pipeline.names.linking import link
-from stratagraph.pipeline.nearest import Nearest
-from stratagraph.records import content_keys
+from stratagraph.search import walk
+from stratagraph.types.records import content_keys
 
 DIMENSION = 384
 WORDS = 20

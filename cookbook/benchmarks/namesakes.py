@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import stratagraph as sg
-from stratagraph.pipeline.merge import canonical_name, resolved
+from stratagraph.ingest.graph.merge import canonical_name, resolved
 
 PASSAGES = Path(__file__).parents[2] / "tests" / "pipeline" / "namesakes.jsonl"
 _MERGED = re.compile(r"resolved: (['\"])(.+?)\1 is (['\"])(.+?)\3 \(")

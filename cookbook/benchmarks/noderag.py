@@ -27,9 +27,9 @@ from stratagraph.eval import load_dataset
 from stratagraph.kernels.centrality import centrality
 from stratagraph.kernels.ppr import shallow_pagerank, shallow_pagerank_many
 from stratagraph.methods.noderag import NodeRAGOptions
-from stratagraph.question import Question
-from stratagraph.records import EntityMention, Extraction, RelationMention, SemanticUnit
 from stratagraph.testing.opened import searcher_of
+from stratagraph.types.question import Question
+from stratagraph.types.records import EntityMention, Extraction, RelationMention, SemanticUnit
 
 DIMENSION = 384
 NAMES = 60_000

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 import stratagraph as sg
-from stratagraph import _packing
 from stratagraph.eval.datasets import load_dataset
 from stratagraph.eval.metrics import contains_answer, context_of, is_yes_no
+from stratagraph.text import packing as _packing
 
 BUDGETS = (500, 1000, 2000)
 HITS, DEEP = 20, 60

@@ -20,9 +20,9 @@ import numpy as np
 
 import stratagraph as sg
 from stratagraph.eval import load_dataset
+from stratagraph.ingest import carryover
 from stratagraph.kernels.leiden import modularity
 from stratagraph.models.local import HashingEmbedder
-from stratagraph.pipeline import carryover
 from stratagraph.store.folder import IndexFolder
 
 LABELS = {"archrag": "entities.parents", "noderag": "communities.labels", "hirag": "communities.labels"}

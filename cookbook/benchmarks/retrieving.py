@@ -21,11 +21,11 @@ import numpy as np
 from updates import passages
 
 import stratagraph as sg
-from stratagraph._reader import Answering
-from stratagraph._search_options import check_search_options
 from stratagraph.eval import load_dataset
 from stratagraph.methods import NAMES
-from stratagraph.question import WALK, Question
+from stratagraph.operations.reader import Answering
+from stratagraph.operations.search_options import check_search_options
+from stratagraph.types.question import WALK, Question
 
 WARM, ROUNDS = 10, 3
 

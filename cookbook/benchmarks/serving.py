@@ -28,7 +28,7 @@ from pathlib import Path
 import stratagraph as sg
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVE = [sys.executable, "-c", "from stratagraph.cli import main; main()", "serve"]
+SERVE = [sys.executable, "-c", "from stratagraph.cli.main import main; main()", "serve"]
 NAMES = [
     f"{a}{b}" for a in ("Al", "Ber", "Cor", "Dun", "El", "Fen", "Gar") for b in ("a", "win", "mond", "is")
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 
 from stratagraph.eval import load_dataset
-from stratagraph.pipeline.tokens import choose
+from stratagraph.text.tokens import choose
 
 
 def main() -> None:

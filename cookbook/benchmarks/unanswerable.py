@@ -17,7 +17,7 @@ import numpy as np
 import stratagraph as sg
 from stratagraph.eval.datasets import load_dataset
 from stratagraph.models.local import MiniLMEmbedder
-from stratagraph.pipeline.evidence import ALIKE_NAMED, GENERAL, LEAST_ALIKE
+from stratagraph.search.evidence import ALIKE_NAMED, GENERAL, LEAST_ALIKE
 
 REFUSED = 0.035
 OFF_TOPIC = """

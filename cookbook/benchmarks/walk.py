@@ -23,12 +23,12 @@ import numpy as np
 
 import stratagraph as sg
 from stratagraph.eval import load_dataset
+from stratagraph.ingest.chunk import ChunkConfig, split
+from stratagraph.ingest.names import linking
 from stratagraph.kernels.ppr import shallow_pagerank, transition_matrix
 from stratagraph.models.hashing import HashingEmbedder
-from stratagraph.pipeline import walk
-from stratagraph.pipeline.chunk import ChunkConfig, split
-from stratagraph.pipeline.names import linking
-from stratagraph.pipeline.tokens import Estimate
+from stratagraph.search import walk
+from stratagraph.text.tokens import Estimate
 
 QUESTIONS = 100
 REPEATS = 3

@@ -41,11 +41,11 @@ from langchain_stratagraph._models import to_chat_model as to_langchain
 from llama_index_stratagraph import LSHTreeIndex
 from llama_index_stratagraph._models import to_chat_model as to_llama_index
 from stratagraph import demo
+from stratagraph.ingest.extraction.by_model import EXTRACT
 from stratagraph.models.completion import Completion
 from stratagraph.models.gate import CallItem, ModelGate
 from stratagraph.models.named import as_chat_model
 from stratagraph.models.structured import is_refusal
-from stratagraph.pipeline.extraction.by_model import EXTRACT
 
 DOCUMENTS = 12
 PASSAGES, WORDS = 6, 60  # what is extracted from: the beginnings of so many documents

@@ -18,10 +18,6 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from stratagraph import batch as batch
     from stratagraph import errors as errors
-    from stratagraph._mapping import mapper as mapper
-    from stratagraph._search_options import SearchOption as SearchOption
-    from stratagraph._search_options import check_search_options as check_search_options
-    from stratagraph._search_options import search_options as search_options
     from stratagraph.api import abuild_index as abuild_index
     from stratagraph.api import abuild_shards as abuild_shards
     from stratagraph.api import aestimate as aestimate
@@ -38,7 +34,10 @@ if TYPE_CHECKING:
     from stratagraph.importing import read_graphrag as read_graphrag
     from stratagraph.importing import read_openie as read_openie
     from stratagraph.index import Index as Index
-    from stratagraph.loaders import read_documents as read_documents
+    from stratagraph.ingest.chunk import ChunkConfig as ChunkConfig
+    from stratagraph.ingest.extraction.stage import ExtractionConfig as ExtractionConfig
+    from stratagraph.ingest.loaders import read_documents as read_documents
+    from stratagraph.mapping import mapper as mapper
     from stratagraph.methods.archrag import register_augmentation as register_augmentation
     from stratagraph.methods.archrag import register_clustering as register_clustering
     from stratagraph.methods.lshtree import LSHTreeConfig as LSHTreeConfig
@@ -49,40 +48,41 @@ if TYPE_CHECKING:
     from stratagraph.models.local import HashingEmbedder as HashingEmbedder
     from stratagraph.models.local import MiniLMEmbedder as MiniLMEmbedder
     from stratagraph.models.local import OnnxEmbedder as OnnxEmbedder
-    from stratagraph.pipeline.chunk import ChunkConfig as ChunkConfig
-    from stratagraph.pipeline.extraction.stage import ExtractionConfig as ExtractionConfig
-    from stratagraph.records import BuildReport as BuildReport
-    from stratagraph.records import Chunk as Chunk
-    from stratagraph.records import Document as Document
-    from stratagraph.records import EntityMention as EntityMention
-    from stratagraph.records import Extraction as Extraction
-    from stratagraph.records import Failure as Failure
-    from stratagraph.records import GraphEntity as GraphEntity
-    from stratagraph.records import GraphRelation as GraphRelation
-    from stratagraph.records import GraphUnit as GraphUnit
-    from stratagraph.records import Level as Level
-    from stratagraph.records import Listed as Listed
-    from stratagraph.records import Listing as Listing
-    from stratagraph.records import MethodNode as MethodNode
-    from stratagraph.records import RelationMention as RelationMention
-    from stratagraph.records import Section as Section
-    from stratagraph.records import SemanticUnit as SemanticUnit
-    from stratagraph.records import StreamedDocument as StreamedDocument
-    from stratagraph.records import Usage as Usage
-    from stratagraph.results import Answer as Answer
-    from stratagraph.results import AnswerStream as AnswerStream
-    from stratagraph.results import Citation as Citation
-    from stratagraph.results import Context as Context
-    from stratagraph.results import Guidance as Guidance
-    from stratagraph.results import GuidedStep as GuidedStep
-    from stratagraph.results import Hit as Hit
-    from stratagraph.results import Picture as Picture
-    from stratagraph.results import Retrieval as Retrieval
-    from stratagraph.results import Standalone as Standalone
+    from stratagraph.operations.search_options import SearchOption as SearchOption
+    from stratagraph.operations.search_options import check_search_options as check_search_options
+    from stratagraph.operations.search_options import search_options as search_options
+    from stratagraph.types.records import BuildReport as BuildReport
+    from stratagraph.types.records import Chunk as Chunk
+    from stratagraph.types.records import Document as Document
+    from stratagraph.types.records import EntityMention as EntityMention
+    from stratagraph.types.records import Extraction as Extraction
+    from stratagraph.types.records import Failure as Failure
+    from stratagraph.types.records import GraphEntity as GraphEntity
+    from stratagraph.types.records import GraphRelation as GraphRelation
+    from stratagraph.types.records import GraphUnit as GraphUnit
+    from stratagraph.types.records import Level as Level
+    from stratagraph.types.records import Listed as Listed
+    from stratagraph.types.records import Listing as Listing
+    from stratagraph.types.records import MethodNode as MethodNode
+    from stratagraph.types.records import RelationMention as RelationMention
+    from stratagraph.types.records import Section as Section
+    from stratagraph.types.records import SemanticUnit as SemanticUnit
+    from stratagraph.types.records import StreamedDocument as StreamedDocument
+    from stratagraph.types.records import Usage as Usage
+    from stratagraph.types.results import Answer as Answer
+    from stratagraph.types.results import AnswerStream as AnswerStream
+    from stratagraph.types.results import Citation as Citation
+    from stratagraph.types.results import Context as Context
+    from stratagraph.types.results import Guidance as Guidance
+    from stratagraph.types.results import GuidedStep as GuidedStep
+    from stratagraph.types.results import Hit as Hit
+    from stratagraph.types.results import Picture as Picture
+    from stratagraph.types.results import Retrieval as Retrieval
+    from stratagraph.types.results import Standalone as Standalone
 
 _HOMES = {
-    "stratagraph._mapping": "mapper",
-    "stratagraph._search_options": "SearchOption check_search_options search_options",
+    "stratagraph.mapping": "mapper",
+    "stratagraph.operations.search_options": "SearchOption check_search_options search_options",
     "stratagraph.api": (
         "abuild_index abuild_shards aestimate aopen_index build_index build_shards estimate open_index"
     ),
@@ -91,19 +91,19 @@ _HOMES = {
         "Imported from_graph_documents from_property_graph read_extraction read_graphrag read_openie"
     ),
     "stratagraph.index": "Index",
-    "stratagraph.loaders": "read_documents",
+    "stratagraph.ingest.loaders": "read_documents",
     "stratagraph.methods.archrag": "register_augmentation register_clustering",
     "stratagraph.methods.lshtree": "LSHTreeConfig",
     "stratagraph.models.budget": "Budget Limits Prices",
     "stratagraph.models.estimate": "Estimate",
     "stratagraph.models.local": "HashingEmbedder MiniLMEmbedder OnnxEmbedder",
-    "stratagraph.pipeline.chunk": "ChunkConfig",
-    "stratagraph.pipeline.extraction.stage": "ExtractionConfig",
-    "stratagraph.records": (
+    "stratagraph.ingest.chunk": "ChunkConfig",
+    "stratagraph.ingest.extraction.stage": "ExtractionConfig",
+    "stratagraph.types.records": (
         "BuildReport Chunk Document EntityMention Extraction Failure GraphEntity GraphRelation GraphUnit "
         "Level Listed Listing MethodNode RelationMention Section SemanticUnit StreamedDocument Usage"
     ),
-    "stratagraph.results": (
+    "stratagraph.types.results": (
         "Answer AnswerStream Citation Context Guidance GuidedStep Hit Picture Retrieval Standalone"
     ),
 }

@@ -18,8 +18,8 @@ from contextlib import AbstractContextManager, asynccontextmanager, contextmanag
 from types import FunctionType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
-from stratagraph._locks import Lock
 from stratagraph.errors import StratagraphError
+from stratagraph.system.locks import Lock
 
 T = TypeVar("T")
 R = TypeVar("R")

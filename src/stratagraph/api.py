@@ -9,27 +9,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stratagraph._asking import positive
-from stratagraph._build import REBUILD, Change, settings_of
-from stratagraph._documents import Documents, check_documents
-from stratagraph._gates import Models
 from stratagraph._sync import blocking, in_thread
-from stratagraph._vector_tables import as_table
 from stratagraph.config import Config, as_config
 from stratagraph.errors import Damaged
 from stratagraph.index import Index, method_names
+from stratagraph.ingest.extraction.stage import Given
+from stratagraph.ingest.graph.entity_resolution import Rule
 from stratagraph.models.budget import Budget, Limits, Prices
 from stratagraph.models.estimate import Estimate
 from stratagraph.models.local import default_embedder
-from stratagraph.pipeline.entity_resolution import Rule
-from stratagraph.pipeline.extraction.stage import Given
-from stratagraph.protocols import Mapper, Progress, VectorTable
+from stratagraph.operations.asking import positive
+from stratagraph.operations.documents import Documents, check_documents
+from stratagraph.operations.gates import Models
+from stratagraph.operations.update import REBUILD, Change, settings_of
+from stratagraph.operations.vector_tables import as_table
 from stratagraph.store.cached import CachedFolder
 from stratagraph.store.checksums import Check
 from stratagraph.store.folder import DEFAULT_CHECK, IndexFolder
 from stratagraph.store.remote import is_url, shown
 from stratagraph.store.shards import ShardedFolder, is_sharded
 from stratagraph.store.spread import MOST, Spread
+from stratagraph.types.protocols import Mapper, Progress, VectorTable
 
 StrPath = str | os.PathLike[str]
 

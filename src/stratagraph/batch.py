@@ -17,15 +17,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stratagraph._build import Change, Target, update
-from stratagraph._documents import Documents, check_documents
-from stratagraph._gates import Models
-from stratagraph._rounds import Begun, Inputs, forget_outcomes, remember, remembered
 from stratagraph._sync import blocking, in_thread
 from stratagraph.config import Config, as_config
 from stratagraph.errors import EmbedderMismatch, NotAnIndex, TooManyFailures
 from stratagraph.index import method_names
-from stratagraph.loaders import FileDocuments
+from stratagraph.ingest.extraction.stage import Given
+from stratagraph.ingest.loaders import FileDocuments
 from stratagraph.models.batching import (
     BatchGate,
     BatchRequest,
@@ -35,10 +32,13 @@ from stratagraph.models.batching import (
     write_requests,
 )
 from stratagraph.models.identity import embedder_name
-from stratagraph.pipeline.extraction.stage import Given
-from stratagraph.records import BuildReport, Failure, Usage
+from stratagraph.operations.documents import Documents, check_documents
+from stratagraph.operations.gates import Models
+from stratagraph.operations.rounds import Begun, Inputs, forget_outcomes, remember, remembered
+from stratagraph.operations.update import Change, Target, update
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import MARKER
+from stratagraph.types.records import BuildReport, Failure, Usage
 
 __all__ = ["Pending", "aread", "awrite", "read", "write"]
 

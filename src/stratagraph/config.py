@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from stratagraph.ingest.chunk import ChunkConfig
+from stratagraph.ingest.extraction.stage import ExtractionConfig
+from stratagraph.ingest.nearest import HnswlibConfig
 from stratagraph.methods import NAMES, get_method
 from stratagraph.models.budget import Limits
-from stratagraph.pipeline.chunk import ChunkConfig
-from stratagraph.pipeline.extraction.stage import ExtractionConfig
-from stratagraph.pipeline.nearest import HnswlibConfig
-from stratagraph.pipeline.prompts import check_template, prompt_names
-from stratagraph.pipeline.tokens import NAMES as TOKENIZERS
+from stratagraph.models.prompts import check_template, prompt_names
+from stratagraph.text.tokens import NAMES as TOKENIZERS
 
 RUNTIME = ("limits", "max_failures")
 PARTS: dict[str, type[Any]] = {"chunking": ChunkConfig, "extraction": ExtractionConfig, "limits": Limits}
@@ -35,7 +35,7 @@ class Config:
         Share of units of an operation that may fail before it raises `TooManyFailures`, between 0 and 1. Up
         to two failures raise it only if the model never answered.
     tokenizer
-        Name of the token counter; None uses the best one installed (see `pipeline.tokens`).
+        Name of the token counter; None uses the best one installed (see `text.tokens`).
     prompts
         Templates by name, such as `"lshtree/summarize"`, that replace the defaults.
     hnswlib

@@ -13,30 +13,49 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stratagraph import viz
-from stratagraph._asking import DEFAULT_K, AnswerArguments, Asking, OnRetrieved, SearchArguments, positive
-from stratagraph._browsing import MOST, TABLES, PageRequest
-from stratagraph._build import REEMBED, RESTORE, Change, settings_of
-from stratagraph._documents import Documents, file_of, matching
-from stratagraph._gates import Folder, Models, RecentVectors
-from stratagraph._inspection import inspected
-from stratagraph._origins import documents_of
-from stratagraph._reader import Answering
-from stratagraph._shards import listing
-from stratagraph._shards.listing import shards_of
-from stratagraph._shards.reader import opened_reader
-from stratagraph._shards.updating import carried_out, estimated
 from stratagraph._sync import aside, blocking, blocking_iterator
 from stratagraph.config import Config
 from stratagraph.errors import StratagraphError
 from stratagraph.export import export, to_networkx
+from stratagraph.ingest.extraction.stage import Given
 from stratagraph.methods import NAMES, WAYS, get_method, get_way
 from stratagraph.models.budget import Prices
 from stratagraph.models.estimate import Estimate
 from stratagraph.models.tracing import span
-from stratagraph.pipeline.extraction.stage import Given
-from stratagraph.pipeline.rerank import Reranker, SetReranker
-from stratagraph.question import SEARCH_ARGUMENTS, WALK, Decompose, Guided, Length, Rank, Turn, View, Where
-from stratagraph.records import (
+from stratagraph.operations.asking import (
+    DEFAULT_K,
+    AnswerArguments,
+    Asking,
+    OnRetrieved,
+    SearchArguments,
+    positive,
+)
+from stratagraph.operations.browsing import MOST, TABLES, PageRequest
+from stratagraph.operations.documents import Documents, file_of, matching
+from stratagraph.operations.gates import Folder, Models, RecentVectors
+from stratagraph.operations.inspection import inspected
+from stratagraph.operations.origins import documents_of
+from stratagraph.operations.reader import Answering
+from stratagraph.operations.shards import listing
+from stratagraph.operations.shards.listing import shards_of
+from stratagraph.operations.shards.reader import opened_reader
+from stratagraph.operations.shards.updating import carried_out, estimated
+from stratagraph.operations.update import REEMBED, RESTORE, Change, settings_of
+from stratagraph.search.rerank import Reranker, SetReranker
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.remote import is_url
+from stratagraph.types.question import (
+    SEARCH_ARGUMENTS,
+    WALK,
+    Decompose,
+    Guided,
+    Length,
+    Rank,
+    Turn,
+    View,
+    Where,
+)
+from stratagraph.types.records import (
     BuildReport,
     Chunk,
     Extraction,
@@ -48,9 +67,7 @@ from stratagraph.records import (
     Metadata,
     MethodNode,
 )
-from stratagraph.results import Answer, AnswerStream, Picture, Retrieval
-from stratagraph.store.folder import IndexFolder
-from stratagraph.store.remote import is_url
+from stratagraph.types.results import Answer, AnswerStream, Picture, Retrieval
 
 if TYPE_CHECKING:
     import networkx
@@ -399,7 +416,7 @@ class Index:
         view
             `"chunks"` searches by the walk, whatever the method.
         where
-            Metadata filter; see `pipeline.filters.compile_where`. A summary passes only if all of its
+            Metadata filter; see `search.filters.compile_where`. A summary passes only if all of its
             passages do.
         decompose
             True or `"names"`: ask the model for the names in the question (one call). `"questions"`: ask it

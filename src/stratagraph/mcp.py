@@ -37,15 +37,7 @@ try:
     from stratagraph.server.guard import Guard, Rate
     from stratagraph.server.library import Library
     from stratagraph.server.settings import Settings
-    from stratagraph.server.views import (
-        STEPS,
-        History,
-        HitView,
-        Reading,
-        Where,
-        pairs,
-        reasons,
-    )
+    from stratagraph.server.views import STEPS, History, HitView, Reading, Where, pairs, reasons
 except ImportError as error:
     raise MissingExtra("the SDK of the Model Context Protocol", "mcp") from error
 

@@ -44,8 +44,8 @@ import numpy as np
 
 import stratagraph as sg
 from stratagraph.errors import StratagraphError
+from stratagraph.ingest import nearest
 from stratagraph.kernels import chnsw, topk
-from stratagraph.pipeline import nearest
 from stratagraph.store.folder import IndexFolder
 from stratagraph.testing import FakeEmbedder
 from tests.campaigns.trials import limit_memory

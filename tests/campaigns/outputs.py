@@ -16,14 +16,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from stratagraph.errors import ParseFailed
+from stratagraph.ingest.extraction.by_model import EXTRACT
 from stratagraph.methods.archrag.compose import FILTER
 from stratagraph.methods.hirag.naming import META_TASK
 from stratagraph.methods.hirag.naming import parse_summary as hirag_summary
 from stratagraph.methods.noderag.elements import ElementsSchema
+from stratagraph.methods.reports import ReportSchema
 from stratagraph.models.structured import delimited_records, json_as, plain_text
-from stratagraph.pipeline.decompose import DECOMPOSE
-from stratagraph.pipeline.extraction.by_model import EXTRACT
-from stratagraph.pipeline.reports import ReportSchema
+from stratagraph.search.decompose import DECOMPOSE
 
 PARSERS: dict[str, Callable[[str], object]] = {
     "extract": EXTRACT.parse,

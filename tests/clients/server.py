@@ -20,8 +20,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
-from stratagraph.pipeline.tokens import choose
 from stratagraph.testing import FakeEmbedder
+from stratagraph.text.tokens import choose
 from tests.clients import batches, ollama, openai
 from tests.clients.faults import Reply, reply
 from tests.clients.writer import written

@@ -136,7 +136,7 @@ def test_what_was_paid_before_a_kill_is_told(tmp_path: Path) -> None:
 def test_an_unknown_price_is_unknown_and_no_call_costs_nothing(tmp_path: Path) -> None:
     from click.testing import CliRunner
 
-    from stratagraph.cli import main
+    from stratagraph.cli.main import main
 
     (tmp_path / "a.txt").write_text("Ada met Charles in London. They spoke of engines.\n" * 30, "utf-8")
     with ModelServer() as server:

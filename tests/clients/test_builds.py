@@ -83,7 +83,7 @@ def test_what_failed_is_named_by_its_document(tmp_path: Path) -> None:
     """On the command line, in what ends a build, and in an answer's log: nobody knows the ids of chunks."""
     from click.testing import CliRunner
 
-    from stratagraph.cli import main
+    from stratagraph.cli.main import main
 
     def refusing(prompt: str) -> str:
         return "" if "Turin" in prompt else written(prompt)

@@ -18,9 +18,9 @@ pytest.importorskip("llama_index.llms.ollama")
 
 from stratagraph import _sync
 from stratagraph.errors import CallFailed, ModelError, ParseFailed, StratagraphError
+from stratagraph.ingest.extraction.by_model import EXTRACT
 from stratagraph.models.budget import Limits
 from stratagraph.models.gate import CallItem, ModelGate
-from stratagraph.pipeline.extraction.by_model import EXTRACT
 from stratagraph.testing import MemoryCalls
 from tests.clients.clients import CLIENTS
 from tests.clients.server import ModelServer, first

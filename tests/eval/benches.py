@@ -11,8 +11,8 @@ from stratagraph.eval.datasets import Dataset, Question
 from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.models.gate import ModelGate
-from stratagraph.records import Document, EntityMention, Extraction, RelationMention
 from stratagraph.testing import FakeEmbedder, MemoryCalls
+from stratagraph.types.records import Document, EntityMention, Extraction, RelationMention
 
 Facts = Mapping[str, Sequence[tuple[str, str, str]]]
 """The triples that each document states."""

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from stratagraph.cli import command, models_options
+from stratagraph.cli.main import command, models_options
 from stratagraph.eval.command import eval_command
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from stratagraph.eval import Dataset, Question, load_dataset
 from stratagraph.eval import datasets as wording
-from stratagraph.records import Chunk, Document
+from stratagraph.types.records import Chunk, Document
 
 CORPUS = [
     {"id": "a", "title": "Ada", "text": "Ada kept the light."},

@@ -19,7 +19,7 @@ pytest.importorskip("rouge_score")
 from tests.clients.server import ModelServer
 from tests.eval.replies import replies
 
-from stratagraph.cli import command, models_options
+from stratagraph.cli.main import command, models_options
 from stratagraph.eval import evaluate, load_dataset
 from stratagraph.eval.command import eval_command
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel

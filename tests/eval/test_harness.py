@@ -25,8 +25,8 @@ from stratagraph.eval import (
 from stratagraph.eval.judging import CRITERIA
 from stratagraph.methods import WAYS
 from stratagraph.models.budget import Limits
-from stratagraph.records import Document
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
+from stratagraph.types.records import Document
 
 DOCUMENTS = (
     Document("ferry", "The ferry sails at seven from Sarn."),

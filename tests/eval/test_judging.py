@@ -17,8 +17,8 @@ from stratagraph.eval.judging import CRITERIA, cohen_kappa, head_to_head, judge_
 from stratagraph.eval.results import Indexing
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.local import HashingEmbedder
-from stratagraph.records import Usage
 from stratagraph.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
+from stratagraph.types.records import Usage
 
 ASKED = [f"q{number}" for number in range(6)]
 GOOD, BAD = ["good"] * 6, ["bad"] * 6

@@ -18,8 +18,8 @@ import pytest
 from stratagraph import HashingEmbedder
 from stratagraph.eval import AnswerConfig, Dataset, Evaluation, Question, evaluate, kept
 from stratagraph.eval.kept import Kept, digest_of_files
-from stratagraph.records import Document, EntityMention, Extraction
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
+from stratagraph.types.records import Document, EntityMention, Extraction
 
 ROWS = ["lshtree", "hipporag", "lshtree/nodes", "noderag", "kag", "walk", "hirag", "bm25", "dense"]
 DATA = Dataset(

@@ -17,7 +17,7 @@ from tests.clients.server import ModelServer, every
 from tests.clients.writer import written
 from tests.eval.replies import replies
 
-from stratagraph.cli import command, models_options
+from stratagraph.cli.main import command, models_options
 from stratagraph.eval.command import eval_command
 
 PLACES = ("Crake", "Perrow", "Tarrant", "Hathe", "Ansley", "Marl")

@@ -8,13 +8,7 @@ from typing import Any
 
 import pytest
 
-from stratagraph.eval.datasets import (
-    MISSING_GOLD,
-    REPEATED_QUESTION,
-    Dataset,
-    Question,
-    load_dataset,
-)
+from stratagraph.eval.datasets import MISSING_GOLD, REPEATED_QUESTION, Dataset, Question, load_dataset
 from stratagraph.eval.metrics import string_scores
 
 HOTPOT = {

@@ -19,9 +19,9 @@ from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.eval.measuring import Meter
 from stratagraph.eval.rankers import Workbench
 from stratagraph.models.gate import ModelGate
-from stratagraph.pipeline.tokens import choose
-from stratagraph.records import Document, EntityMention, Extraction
 from stratagraph.testing import FakeEmbedder, MemoryCalls, MemoryVectors, ScriptedChatModel
+from stratagraph.text.tokens import choose
+from stratagraph.types.records import Document, EntityMention, Extraction
 
 TEXTS = {
     "keeper": "Ada Loom\nAda Loom kept the light of Windle Hill until 1881.",

@@ -38,7 +38,7 @@ from langchain_stratagraph import (
 )
 from llama_index_stratagraph import LSHTreeIndex
 from stratagraph import demo
-from stratagraph.results import NOTHING_FOUND
+from stratagraph.types.results import NOTHING_FOUND
 from tests.integrations.corpus import QUESTION, passages
 
 RETRIEVERS = [BridgeRetriever, DualSearchRetriever, HierarchicalRetriever, PPRRetriever, TreeRetriever]

@@ -47,8 +47,8 @@ from llama_index_stratagraph import LSHTreeIndex, StrataRetriever
 from llama_index_stratagraph._models import to_chat_model, to_embedder
 from stratagraph import HashingEmbedder
 from stratagraph.errors import EmbedderError, MethodMissing, ParseFailed, SettingsConflict
-from stratagraph.results import NOTHING_FOUND
 from stratagraph.testing import ScriptedChatModel
+from stratagraph.types.results import NOTHING_FOUND
 from tests.integrations.corpus import QUESTION, passages
 
 

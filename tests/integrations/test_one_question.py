@@ -18,12 +18,12 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 import stratagraph as sg
 from langchain_stratagraph import DualSearchRetriever, HierarchicalRetriever, TreeRetriever
 from llama_index_stratagraph import ArchRAGIndex, LSHTreeIndex
-from stratagraph._gates import Models
-from stratagraph._reader import Reader
 from stratagraph.errors import BudgetExceeded
-from stratagraph.results import NOTHING_FOUND
+from stratagraph.operations.gates import Models
+from stratagraph.operations.reader import Reader
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 from stratagraph.testing.contract import documents
+from stratagraph.types.results import NOTHING_FOUND
 
 QUESTION = "Where is the ferry pier?"
 

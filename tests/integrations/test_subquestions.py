@@ -14,7 +14,7 @@ import stratagraph as sg
 from langchain_stratagraph import TreeRetriever
 from llama_index_stratagraph import LSHTreeIndex
 from stratagraph.errors import BudgetExceeded, ModelError
-from stratagraph.pipeline.decompose import MOST, STEP_CONSTANT
+from stratagraph.search.decompose import MOST, STEP_CONSTANT
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 from stratagraph.testing.contract import documents
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 import stratagraph as sg
-from stratagraph.records import Node
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import assert_sound
 from stratagraph.testing.opened import snapshot_of
+from stratagraph.types.records import Node
 
 SMALL = {"report_tokens": 10, "cluster_size": 3, "max_cluster": 5, "max_community": 6}
 

@@ -16,6 +16,7 @@ import pytest
 import stratagraph as sg
 from stratagraph import _sync
 from stratagraph.errors import ParseFailed
+from stratagraph.ingest.graph.stage import Graph
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.methods.archrag import ArchRAGConfig, ArchRAGOptions
 from stratagraph.methods.archrag.compose import FILTER, compose
@@ -23,14 +24,13 @@ from stratagraph.methods.archrag.index import CHANGES, opened
 from stratagraph.methods.archrag.levels import WarmStart
 from stratagraph.methods.archrag.ranking import Calibration, calibration_arrays, select
 from stratagraph.methods.archrag.search import Relations
+from stratagraph.methods.drift import Drift
 from stratagraph.models.gate import ModelGate
-from stratagraph.pipeline.drift import Drift
-from stratagraph.pipeline.graph import Graph
-from stratagraph.records import EntityMention, Extraction, Node, RelationMention
-from stratagraph.results import Hit, Retrieval
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, assert_sound, documents, state, written_summary
 from stratagraph.testing.opened import snapshot_of
+from stratagraph.types.records import EntityMention, Extraction, Node, RelationMention
+from stratagraph.types.results import Hit, Retrieval
 
 Pair = tuple[str, str]
 

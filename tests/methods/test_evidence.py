@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import stratagraph as sg
+from stratagraph.ingest.graph.stage import Graph
 from stratagraph.methods.groups import GroupBuilder
 from stratagraph.methods.hirag.communities import CommunityWriter
 from stratagraph.methods.noderag.attributes import statement_lists
@@ -17,11 +18,10 @@ from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.methods.noderag.heterograph import KINDS, Kind, stating_units
 from stratagraph.methods.noderag.inputs import BuildInputs
 from stratagraph.models.gate import ModelGate
-from stratagraph.pipeline.graph import Graph
-from stratagraph.records import EntityMention, Extraction, RelationMention, SemanticUnit
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import assert_equal_states, state
 from stratagraph.testing.opened import snapshot_of
+from stratagraph.types.records import EntityMention, Extraction, RelationMention, SemanticUnit
 
 Given = tuple[list[sg.Document], dict[str, Extraction]]
 TOWNS = ("Sarn", "Vell", "Orrin", "Crake", "Perrow")

@@ -12,7 +12,7 @@ import pytest
 
 import stratagraph as sg
 from stratagraph.errors import BudgetExceeded
-from stratagraph.pipeline.extraction.stage import distribute, from_json, to_json
+from stratagraph.ingest.extraction.stage import distribute, from_json, to_json
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import Caller, CountingModel, documents, state, written_summary
 from tests.store.support import traces_of

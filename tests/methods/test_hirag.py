@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import stratagraph as sg
+from stratagraph.ingest.names.spelling import telling
+from stratagraph.methods.drift import Drift
 from stratagraph.methods.hirag import HiRAGConfig
 from stratagraph.methods.hirag.clusters import Clusters, cluster
 from stratagraph.methods.hirag.naming import cluster_name, members_named
-from stratagraph.pipeline.drift import Drift
-from stratagraph.pipeline.names.spelling import telling
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, documents, state
 from stratagraph.testing.opened import snapshot_of

@@ -12,10 +12,10 @@ import pytest
 import stratagraph as sg
 from stratagraph import HashingEmbedder
 from stratagraph.errors import MissingExtra
+from stratagraph.ingest.nearest import HnswlibConfig
 from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.methods.noderag.heterograph import similar_pairs
 from stratagraph.methods.noderag.matching import semantic_links
-from stratagraph.pipeline.nearest import HnswlibConfig
 from stratagraph.testing.contract import documents
 from stratagraph.testing.opened import snapshot_of
 

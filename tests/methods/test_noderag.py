@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import stratagraph as sg
+from stratagraph.ingest.names.index import NameIndex
+from stratagraph.ingest.nearest import Nearest
 from stratagraph.methods.base import Question
 from stratagraph.methods.noderag import NodeRAGConfig, NodeRAGOptions
 from stratagraph.methods.noderag.build import TITLES
@@ -21,12 +23,10 @@ from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, EdgeList, He
 from stratagraph.methods.noderag.matching import matches, semantic_links
 from stratagraph.methods.noderag.ranking import blended, diverse
 from stratagraph.methods.noderag.search import HeterographSearcher
-from stratagraph.pipeline.names.index import NameIndex
-from stratagraph.pipeline.nearest import Nearest
-from stratagraph.question import Allowed
-from stratagraph.records import EntityMention, Extraction, RelationMention, SemanticUnit
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.opened import opened, searcher_of, snapshot_of
+from stratagraph.types.question import Allowed
+from stratagraph.types.records import EntityMention, Extraction, RelationMention, SemanticUnit
 
 PEOPLE = ("Ada", "Bela", "Cyra", "Doro", "Emil", "Fred", "Gala", "Hugo")
 PLACES = ("Star Harbour", "Old Mill", "Long Bridge", "High Tower")

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 import stratagraph as sg
+from stratagraph.methods import drift
 from stratagraph.methods.archrag.build import ADDED
-from stratagraph.pipeline import drift
 from stratagraph.testing.opened import snapshot_of
 
 building = import_module("stratagraph.methods.archrag.build")  # as an attribute it is the function

@@ -13,7 +13,7 @@ import stratagraph as sg
 from stratagraph.kernels import augment
 from stratagraph.methods import NAMES
 from stratagraph.methods.archrag.build import ADDED_ABOVE
-from stratagraph.pipeline.drift import DRIFT, STALE
+from stratagraph.methods.drift import DRIFT, STALE
 from stratagraph.store import node_records
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, documents

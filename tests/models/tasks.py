@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from stratagraph.models.gate import CallItem, ModelGate, Prompt, Task
 from stratagraph.models.structured import json_as, plain_text
-from stratagraph.records import Usage
+from stratagraph.types.records import Usage
 
 ECHO = Prompt("echo", "Say something about {{text}}.")
 TEN = "ten tokens of forty characters at most.."

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stratagraph.models.budget import Account, Budget, Limits, Prices
 from stratagraph.models.limiter import Bucket, Limiter, Slots
-from stratagraph.records import Usage
+from stratagraph.types.records import Usage
 from tests.models.tasks import Pauses
 
 

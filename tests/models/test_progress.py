@@ -7,9 +7,9 @@ import pytest
 
 from stratagraph.models.budget import Ledger
 from stratagraph.models.gate import ModelGate
-from stratagraph.progress import LineProgress, NoProgress
-from stratagraph.records import Usage
+from stratagraph.operations.progress import LineProgress, NoProgress
 from stratagraph.testing import ScriptedChatModel
+from stratagraph.types.records import Usage
 from tests.models.tasks import TEXT, items
 
 
@@ -33,7 +33,7 @@ async def test_a_pipe_gets_a_line_for_each_stage_that_had_work() -> None:
 
 def test_a_terminal_gets_one_line_that_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("stratagraph.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("stratagraph.operations.progress.time.monotonic", lambda: now[0])
     out = Terminal()
     progress = LineProgress(out)
     progress.start("extract", 4000)
@@ -56,7 +56,7 @@ def test_a_terminal_gets_one_line_that_is_written_over(monkeypatch: pytest.Monke
 
 def test_a_long_stage_is_told_of_in_a_log_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("stratagraph.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("stratagraph.operations.progress.time.monotonic", lambda: now[0])
     out = io.StringIO()
     progress = LineProgress(out)
     progress.start("extract", 7200)

@@ -11,7 +11,7 @@ import pytest
 import stratagraph as sg
 from stratagraph.errors import MissingExtra, RerankerError
 from stratagraph.models.rerankers import RERANKERS, named_reranker
-from stratagraph.pipeline.rerank import scored
+from stratagraph.search.rerank import scored
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import documents
 

@@ -21,7 +21,7 @@ TOKEN = "a token that is long enough"
 
 
 async def over_standard_input(folder: str) -> None:
-    start = "from stratagraph.cli import main; main()"
+    start = "from stratagraph.cli.main import main; main()"
     arguments = ["-c", start, "mcp", folder, "--embedder", "hashing", "--write"]
     command = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
     async with stdio_client(command) as streams, ClientSession(*streams) as session:

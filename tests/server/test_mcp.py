@@ -24,7 +24,7 @@ from stratagraph.mcp import create_server
 from tests.server.conftest import DOCUMENTS, LONG
 
 QUESTION = "Who steered the ferry from Ostra to Bremen?"
-COMMAND = [sys.executable, "-c", "from stratagraph.cli import main; main()", "mcp"]
+COMMAND = [sys.executable, "-c", "from stratagraph.cli.main import main; main()", "mcp"]
 
 
 def opened(folder: Path, **options: Any) -> Any:
@@ -243,7 +243,7 @@ async def test_an_index_that_does_not_open_is_an_error_of_each_tool(tmp_path: Pa
 
 
 def test_a_missing_package_is_an_error_through_the_protocol(folder: Path) -> None:
-    missing = "import sys; sys.modules['mcp'] = None; from stratagraph.cli import main; main()"
+    missing = "import sys; sys.modules['mcp'] = None; from stratagraph.cli.main import main; main()"
     request = '{"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": {}}\n'
     done = subprocess.run(
         [sys.executable, "-c", missing, "mcp", str(folder)], input=request, capture_output=True, text=True

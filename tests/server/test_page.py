@@ -17,7 +17,7 @@ from tests.server.conftest import EVIL
 from tests.viz.browser import Browser, Page, program, running
 
 pytest.importorskip("fastapi")
-SERVE = [sys.executable, "-c", "from stratagraph.cli import main; main()", "serve"]
+SERVE = [sys.executable, "-c", "from stratagraph.cli.main import main; main()", "serve"]
 QUESTION = "Who steered the ferry from Ostra to Bremen?"
 
 

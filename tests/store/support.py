@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from stratagraph.errors import Damaged
-from stratagraph.records import Chunk, Node, digest_blocks
 from stratagraph.store import blocks
 from stratagraph.store.arrays import open_arrays, write_arrays
 from stratagraph.store.blocks import Records, packed
@@ -18,6 +17,7 @@ from stratagraph.store.folder import IndexFolder
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
+from stratagraph.types.records import Chunk, Node, digest_blocks
 
 DIMENSION = 4
 METHOD = "lshtree"

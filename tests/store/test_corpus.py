@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stratagraph.records import Chunk
 from stratagraph.store import corpus
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.snapshot import Snapshot
+from stratagraph.types.records import Chunk
 from tests.store.support import DIMENSION, manifest
 
 Texts = dict[str, list[str]]

@@ -8,9 +8,9 @@ import pytest
 
 import stratagraph as sg
 from stratagraph.methods import NAMES
-from stratagraph.records import content_key
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, documents
+from stratagraph.types.records import content_key
 from tests.store.support import everything_in
 
 KINDS = ("graph", "entity", "attribute", "name", "text")

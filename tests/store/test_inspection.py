@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import stratagraph as sg
-from stratagraph._inspection import verify_folder
 from stratagraph.errors import Damaged, StoreError
+from stratagraph.operations.inspection import verify_folder
 from stratagraph.store.arrays import open_arrays, write_arrays
 from stratagraph.store.blocks import Records, packed
 from stratagraph.store.files import Directory

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import stratagraph as sg
-from stratagraph._inspection import verify_folder
 from stratagraph.errors import Damaged
+from stratagraph.operations.inspection import verify_folder
 from stratagraph.store import patches
 from stratagraph.store.arrays import open_arrays, write_arrays
 from stratagraph.store.files import Directory

@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 import stratagraph as sg
-from stratagraph._inspection import verify_folder
 from stratagraph.errors import Damaged
+from stratagraph.operations.inspection import verify_folder
 from stratagraph.store import part_arrays, patches, pieces
 from stratagraph.store.checksums import FileEntry
 from stratagraph.store.files import Directory

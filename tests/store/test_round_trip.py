@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from stratagraph.errors import ClosedIndex, MethodMissing
-from stratagraph.records import Chunk, Node, content_id
 from stratagraph.store.folder import IndexFolder
+from stratagraph.types.records import Chunk, Node, content_id
 from tests.store.support import DIMENSION, METHOD, chunks, contents, fill, manifest, publish, vector
 
 CORPUS = {"b": ["two", "one", "two", "two"], "a": ["first", "second \0 with a nul"], "ü/Ω 1": ["🙂 שלום"]}

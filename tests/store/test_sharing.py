@@ -11,8 +11,8 @@ import pytest
 
 import stratagraph as sg
 from stratagraph.errors import Damaged
+from stratagraph.ingest.before import alike
 from stratagraph.kernels.hamming import native_available
-from stratagraph.pipeline.before import alike
 from stratagraph.store import arrays, node_records
 from stratagraph.store import contents as stored_contents
 from stratagraph.store.files import Directory

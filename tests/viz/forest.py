@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from stratagraph.records import Chunk, GraphEntity, MethodNode
+from stratagraph.types.records import Chunk, GraphEntity, MethodNode
 
 
 class Forest:

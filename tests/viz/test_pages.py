@@ -10,7 +10,7 @@ import pytest
 
 import stratagraph as sg
 from stratagraph import viz
-from stratagraph.records import Failure, Usage
+from stratagraph.types.records import Failure, Usage
 from tests.viz.browser import Browser, Page, program, running
 from tests.viz.forest import Forest
 

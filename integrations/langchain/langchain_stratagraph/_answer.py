@@ -16,7 +16,7 @@ from langchain_stratagraph._convert import to_documents, to_history, to_retrieva
 from langchain_stratagraph._models import set_callbacks, to_chat_model, use_callbacks
 from stratagraph import Retrieval
 from stratagraph._sync import blocking, blocking_iterator
-from stratagraph.question import Length
+from stratagraph.types.question import Length
 
 RunManager = CallbackManagerForChainRun | AsyncCallbackManagerForChainRun
 Asked = str | Mapping[str, Any]

@@ -22,7 +22,7 @@ from langchain_stratagraph._pieces import joined
 from stratagraph import BuildReport, Index, search_options
 from stratagraph._sync import blocking, in_thread
 from stratagraph.errors import MethodMissing
-from stratagraph.question import SHARED_OPTIONS, WALK, Decompose, Guided, Rank, View, Where
+from stratagraph.types.question import SHARED_OPTIONS, WALK, Decompose, Guided, Rank, View, Where
 
 
 class BlankQuestion(ToolException, ValueError):

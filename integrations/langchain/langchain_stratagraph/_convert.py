@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 
 from stratagraph import Chunk, Hit, Retrieval
-from stratagraph.records import Metadata, json_native
+from stratagraph.types.records import Metadata, json_native
 
 IdKey = str | Callable[[Document], str]
 OURS = "stratagraph"

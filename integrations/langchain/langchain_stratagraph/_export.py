@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.documents import Document
 
 from stratagraph import Chunk, Extraction, Index
-from stratagraph.records import json_native
+from stratagraph.types.records import json_native
 
 _BATCH = 500
 

@@ -25,7 +25,7 @@ from langchain_stratagraph._models import use_callbacks
 from langchain_stratagraph._pieces import joined, piece_id
 from stratagraph import Chunk, Index
 from stratagraph.errors import NotAnIndex
-from stratagraph.records import json_native
+from stratagraph.types.records import json_native
 
 
 class StrataDocumentIndex(DocumentIndex):

@@ -12,7 +12,7 @@ from langchain_stratagraph._convert import to_history
 from langchain_stratagraph.tools import NOTHING, shown
 from stratagraph.errors import MissingExtra
 from stratagraph.index import Index
-from stratagraph.results import Retrieval
+from stratagraph.types.results import Retrieval
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse

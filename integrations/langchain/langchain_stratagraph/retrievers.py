@@ -31,8 +31,8 @@ from stratagraph import (
 from stratagraph._sync import blocking_constructor, in_thread
 from stratagraph.config import as_config
 from stratagraph.errors import NotAnIndex
-from stratagraph.protocols import ChatModel, Embedder
-from stratagraph.question import WALK, Length
+from stratagraph.types.protocols import ChatModel, Embedder
+from stratagraph.types.question import WALK, Length
 
 LLM = Runnable[Any, Any] | ChatModel | Mapping[str, Any] | str | None  # LangChain's models are runnables
 Embedding = Embeddings | Embedder | None

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, create_model
 from langchain_stratagraph._convert import SOURCE, to_documents
 from stratagraph.errors import StratagraphError
 from stratagraph.index import Index
-from stratagraph.results import Retrieval
+from stratagraph.types.results import Retrieval
 
 NOTHING = "Nothing was found."
 _MOST = 50

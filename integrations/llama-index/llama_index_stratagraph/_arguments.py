@@ -20,13 +20,7 @@ from llama_index.core.chat_engine import (
 from llama_index.core.query_engine import RetrieverQueryEngine
 
 from llama_index_stratagraph._models import to_chat_model, to_embedder
-from stratagraph import (
-    Chunk,
-    Index,
-    abuild_index,
-    abuild_shards,
-    aopen_index,
-)
+from stratagraph import Chunk, Index, abuild_index, abuild_shards, aopen_index
 from stratagraph._sync import blocking
 from stratagraph.config import as_config
 from stratagraph.errors import NotAnIndex

@@ -29,7 +29,7 @@ from llama_index_stratagraph.synthesizer import CoreSynthesizer
 from stratagraph import Chunk, Estimate, Index, Prices, estimate, search_options
 from stratagraph._sync import blocking_constructor, either, run_here
 from stratagraph.errors import MethodMissing
-from stratagraph.question import SHARED_OPTIONS, WALK, Length
+from stratagraph.types.question import SHARED_OPTIONS, WALK, Length
 
 _RETRIEVER = ("similarity_top_k", "view", "where", "filters", "callback_manager", "object_map", "verbose")
 _NO_LLM = "a chat engine needs an LLM: pass llm=..., or set llama_index.core.Settings.llm"

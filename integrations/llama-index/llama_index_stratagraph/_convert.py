@@ -23,8 +23,8 @@ from llama_index.core.vector_stores.types import (
 )
 
 from stratagraph import Chunk, Hit, Retrieval
-from stratagraph.question import Where
-from stratagraph.records import Metadata, json_native
+from stratagraph.types.question import Where
+from stratagraph.types.records import Metadata, json_native
 
 OURS = "stratagraph"
 SOURCE = "source"

@@ -81,7 +81,7 @@ def to_embedder(embed_model: Any) -> Any:
 
 
 class BlockingChatModel:
-    """An LLM of LlamaIndex as `stratagraph.protocols.ChatModel`; the core runs it in threads.
+    """An LLM of LlamaIndex as `stratagraph.types.protocols.ChatModel`; the core runs it in threads.
 
     With a `schema`, OpenAI's models and Ollama are asked in their own format, and the raw text is returned.
     Other function-calling models must call one tool of that schema, whose arguments are the answer. A class
@@ -325,7 +325,7 @@ def _home(kind: type, name: str) -> type:
 
 
 class BlockingEmbedder:
-    """An embedding model of LlamaIndex as `stratagraph.protocols.Embedder`; the core runs it in threads.
+    """An embedding model of LlamaIndex as `stratagraph.types.protocols.Embedder`; the core runs it in threads.
 
     Name and dimension are under the attributes of other frameworks, so that a folder recognises the same
     model.

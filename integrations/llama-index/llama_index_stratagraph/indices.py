@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llama_index_stratagraph._base import StrataIndex
 from llama_index_stratagraph._persist import register, struct_class
-from stratagraph.question import WALK
+from stratagraph.types.question import WALK
 
 
 @register

@@ -16,7 +16,7 @@ from llama_index.core.vector_stores.types import MetadataFilters
 from llama_index_stratagraph._convert import to_history, to_node, to_where
 from llama_index_stratagraph._updating import UpdatingIndex
 from stratagraph import Index, Retrieval, check_search_options
-from stratagraph.question import View, Where
+from stratagraph.types.question import View, Where
 
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 

@@ -18,8 +18,8 @@ from llama_index_stratagraph._convert import to_retrieval
 from llama_index_stratagraph._models import to_chat_model
 from llama_index_stratagraph.retriever import StrataRetriever
 from stratagraph import Hit, Retrieval
-from stratagraph.question import Length
-from stratagraph.results import NOTHING_FOUND
+from stratagraph.types.question import Length
+from stratagraph.types.results import NOTHING_FOUND
 
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from stratagraph import demo
 from stratagraph.index import Index
-from stratagraph.pipeline.headings import statements
-from stratagraph.pipeline.names.spelling import words
-from stratagraph.records import GraphEntity
-from stratagraph.results import Retrieval
+from stratagraph.ingest.headings import statements
+from stratagraph.ingest.names.spelling import words
+from stratagraph.types.records import GraphEntity
+from stratagraph.types.results import Retrieval
 
 HITS = 5
 """Hits that are looked at, of the walk as of plain vectors."""

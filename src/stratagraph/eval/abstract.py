@@ -12,16 +12,16 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from stratagraph import _sync
-from stratagraph._sentences import clip
 from stratagraph.eval.datasets import Dataset, Question
 from stratagraph.models.budget import Budget
 from stratagraph.models.gate import CallItem, ModelGate, Task
 from stratagraph.models.named import as_chat_model
+from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
-from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.pipeline.tokens import choose
-from stratagraph.protocols import CallCache
-from stratagraph.records import Chunk, Document
+from stratagraph.text.sentences import clip
+from stratagraph.text.tokens import choose
+from stratagraph.types.protocols import CallCache
+from stratagraph.types.records import Chunk, Document
 
 TYPE = "abstract"
 _EXCERPTS = 40  # documents that the model is shown

@@ -14,10 +14,10 @@ from stratagraph.eval.measuring import AnswerFailed
 from stratagraph.eval.metrics import METRICS, context_of, string_scores
 from stratagraph.eval.rankers import Workbench
 from stratagraph.models.gate import CallItem, Gate, Task
+from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import plain_text
-from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.question import Length
-from stratagraph.records import Failure, Usage
+from stratagraph.types.question import Length
+from stratagraph.types.records import Failure, Usage
 
 T = TypeVar("T")
 PROMPTS = {

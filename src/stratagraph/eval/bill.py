@@ -18,8 +18,8 @@ from stratagraph.eval.rankers import Workbench
 from stratagraph.models.budget import Prices
 from stratagraph.models.estimate import CountingGate, Estimate
 from stratagraph.models.named import as_chat_model, as_embedder
-from stratagraph.pipeline.tokens import choose
-from stratagraph.records import Usage
+from stratagraph.text.tokens import choose
+from stratagraph.types.records import Usage
 
 _WORDS = {"short": 5, "full": 300}  # of an answer that is judged
 

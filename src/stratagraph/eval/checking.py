@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import NamedTuple, get_args
 
-from stratagraph._asking import SearchArguments, check_used
-from stratagraph._search_options import check_search_options
 from stratagraph.config import Config
 from stratagraph.errors import MissingExtra
 from stratagraph.eval.baselines import BASELINES, checked
@@ -15,8 +13,10 @@ from stratagraph.eval.methods import settings_of
 from stratagraph.eval.names import BUILD, RowName
 from stratagraph.kernels.leiden_quality import Quality
 from stratagraph.methods import NAMES, WAYS
-from stratagraph.pipeline.filters import compile_where
-from stratagraph.question import SHARED_OPTIONS, WALK
+from stratagraph.operations.asking import SearchArguments, check_used
+from stratagraph.operations.search_options import check_search_options
+from stratagraph.search.filters import compile_where
+from stratagraph.types.question import SHARED_OPTIONS, WALK
 
 KNOWN = (*WAYS, *BASELINES)
 _SAID_ELSEWHERE = {

@@ -14,7 +14,7 @@ from stratagraph.eval.layout_fields import DocumentRecord, text_of, texts_of
 from stratagraph.eval.layouts import read_layout
 from stratagraph.importing import read_openie
 from stratagraph.importing.lines import json_lines
-from stratagraph.records import Chunk, Document, Extraction
+from stratagraph.types.records import Chunk, Document, Extraction
 
 StrPath = str | os.PathLike[str]
 DEMO = "demo"

@@ -15,7 +15,7 @@ from stratagraph.models.budget import Limits
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.identity import embedder_name
 from stratagraph.models.local import default_embedder
-from stratagraph.protocols import Spans, VectorJournal, Vectors
+from stratagraph.types.protocols import Spans, VectorJournal, Vectors
 
 _TIMED = 20  # questions that are embedded one by one, to see what a question takes
 _STAGE = "embed"

@@ -33,13 +33,13 @@ from stratagraph.models.budget import Budget
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.identity import is_named
 from stratagraph.models.named import as_chat_model, as_embedder
-from stratagraph.pipeline.tokens import choose
-from stratagraph.progress import LineProgress, NoProgress
-from stratagraph.protocols import CallCache, Progress
-from stratagraph.records import Chunk, Document
+from stratagraph.operations.progress import LineProgress, NoProgress
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.files import Directory
 from stratagraph.store.journal import Journal
+from stratagraph.text.tokens import choose
+from stratagraph.types.protocols import CallCache, Progress
+from stratagraph.types.records import Chunk, Document
 
 DEFAULT = (*WAYS, "dense", "bm25", "hybrid")
 """All methods and the baselines without a model, measured if nothing is named."""

@@ -15,9 +15,9 @@ from stratagraph.errors import BudgetExceeded, ModelError
 from stratagraph.eval.bootstrap import Difference, paired_difference
 from stratagraph.eval.datasets import Question
 from stratagraph.models.gate import CallItem, Gate, Task
+from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
-from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.records import Failure, Usage
+from stratagraph.types.records import Failure, Usage
 
 Verdicts = Sequence[Hashable | None]
 

@@ -23,8 +23,8 @@ from stratagraph.eval.results import Indexing, Row
 from stratagraph.eval.scoring import Cutoffs
 from stratagraph.models.identity import identity_of_model
 from stratagraph.models.stages import models_by_stage
-from stratagraph.records import Usage
 from stratagraph.store.files import Directory
+from stratagraph.types.records import Usage
 
 NATIVE = "stratagraph.kernels._native"
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from stratagraph.records import Metadata
+from stratagraph.types.records import Metadata
 
 _Asked = tuple[str, str, tuple[str, ...], tuple[str, ...], str]
 QuestionRecord = _Asked | tuple[str, str, tuple[str, ...], tuple[str, ...], str, tuple[tuple[str, ...], ...]]

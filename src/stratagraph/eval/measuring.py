@@ -12,7 +12,7 @@ from types import TracebackType
 
 from stratagraph.errors import CallFailed
 from stratagraph.models.gate import Gate
-from stratagraph.records import Usage
+from stratagraph.types.records import Usage
 
 _STATM = Path("/proc/self/statm")
 _INTERVAL = 0.01  # seconds

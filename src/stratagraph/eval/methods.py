@@ -16,8 +16,8 @@ from stratagraph.eval.rankers import Passage, Ranker, Workbench
 from stratagraph.eval.results import Indexing
 from stratagraph.index import Index
 from stratagraph.models.budget import Budget
-from stratagraph.question import WALK, Length
-from stratagraph.records import Failure, Usage
+from stratagraph.types.question import WALK, Length
+from stratagraph.types.records import Failure, Usage
 
 
 def settings_of(wanted: RowName, config: Config) -> Config:

@@ -15,10 +15,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from stratagraph._sentences import clip
 from stratagraph.errors import MissingExtra
-from stratagraph.pipeline.names.spelling import UNSPACED
-from stratagraph.protocols import CountTokens
+from stratagraph.ingest.names.spelling import UNSPACED
+from stratagraph.text.sentences import clip
+from stratagraph.types.protocols import CountTokens
 
 _PUNCTUATION = re.compile(f"[{re.escape(string.punctuation)}\u2010-\u2027\u3001-\u303f\uff01-\uff0f]")
 _ARTICLES = re.compile(r"\b(a|an|the)\b")

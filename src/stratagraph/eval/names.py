@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stratagraph.question import WALK
+from stratagraph.types.question import WALK
 
 DEFAULT_VIEW = "default"
 EVAL_VIEWS = (DEFAULT_VIEW, "chunks", "nodes")

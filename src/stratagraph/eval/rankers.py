@@ -14,10 +14,10 @@ from stratagraph.errors import ModelError
 from stratagraph.eval.datasets import Dataset
 from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.eval.shared_graph import SharedGraph, identity_of, shared_graph
+from stratagraph.ingest.chunk import split
 from stratagraph.models.gate import Gate
-from stratagraph.pipeline.chunk import split
-from stratagraph.protocols import CountTokens, Vectors
-from stratagraph.records import Chunk
+from stratagraph.types.protocols import CountTokens, Vectors
+from stratagraph.types.records import Chunk
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from stratagraph.eval.judging import Duel
 from stratagraph.eval.plot import draw
 from stratagraph.eval.results import Indexing, Row, mean
 from stratagraph.eval.scoring import Cutoffs
-from stratagraph.records import Failure, Usage
+from stratagraph.types.records import Failure, Usage
 
 NOISE = "~"
 _WORDINGS = ("accuracy", "answer_recall", "em", "f1", "bleu1", "meteor", "rouge_l")

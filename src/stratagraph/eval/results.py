@@ -10,7 +10,7 @@ import numpy as np
 
 from stratagraph.eval.bootstrap import Difference
 from stratagraph.eval.judging import Duel
-from stratagraph.records import Failure, Usage
+from stratagraph.types.records import Failure, Usage
 
 Scores = Mapping[str, tuple[float | None, ...]]
 

@@ -6,14 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from stratagraph.eval.answering import (
-    AnswerConfig,
-    Answered,
-    Answering,
-    answer_all,
-    failures_of,
-    own_answers,
-)
+from stratagraph.eval.answering import AnswerConfig, Answered, Answering, answer_all, failures_of, own_answers
 from stratagraph.eval.baselines import make
 from stratagraph.eval.baselines.shared import ASK
 from stratagraph.eval.bootstrap import Difference, paired_difference
@@ -28,8 +21,8 @@ from stratagraph.eval.results import Indexing, Row
 from stratagraph.eval.scoring import Asked, Cutoffs, ask_all
 from stratagraph.methods import WAYS
 from stratagraph.models.gate import Gate
-from stratagraph.protocols import Progress
-from stratagraph.records import Failure, Usage
+from stratagraph.types.protocols import Progress
+from stratagraph.types.records import Failure, Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from stratagraph.eval.metrics import (
     reciprocal_rank,
 )
 from stratagraph.eval.rankers import Passage, Ranker
-from stratagraph.protocols import CountTokens
-from stratagraph.records import Chunk
+from stratagraph.types.protocols import CountTokens
+from stratagraph.types.records import Chunk
 
 PACKED = 20
 """Hits that a method packs into a context, as its answers do."""

@@ -18,15 +18,15 @@ from scipy.sparse import csr_array
 from stratagraph import _sync
 from stratagraph.config import Config
 from stratagraph.eval.embedding import SharedEmbedder
+from stratagraph.ingest.carryover import lookup, text_keys
+from stratagraph.ingest.extraction.candidates import settle
+from stratagraph.ingest.extraction.stage import extract_corpus, extractions
+from stratagraph.ingest.graph.entity_resolution import default_rule
+from stratagraph.ingest.graph.merge import Merge, merge
+from stratagraph.ingest.graph.stage import build_graph, resolved
 from stratagraph.models.gate import Gate
-from stratagraph.pipeline.carryover import lookup, text_keys
-from stratagraph.pipeline.entity_resolution import default_rule
-from stratagraph.pipeline.extraction.candidates import settle
-from stratagraph.pipeline.extraction.stage import extract_corpus, extractions
-from stratagraph.pipeline.graph import build_graph, resolved
-from stratagraph.pipeline.merge import Merge, merge
-from stratagraph.protocols import Rows, Vectors
-from stratagraph.records import Built, Chunk, Extraction, Node, content_id, content_keys
+from stratagraph.types.protocols import Rows, Vectors
+from stratagraph.types.records import Built, Chunk, Extraction, Node, content_id, content_keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,7 @@ from typing import Any, Protocol
 
 from stratagraph.errors import MissingExtra
 from stratagraph.importing.own import FORMAT
-from stratagraph.records import (
-    Extraction,
-    GraphRelation,
-    GraphUnit,
-    Metadata,
-)
+from stratagraph.types.records import Extraction, GraphRelation, GraphUnit, Metadata
 from stratagraph.viz.hierarchy import Readable
 
 _DOCUMENTS = 1000

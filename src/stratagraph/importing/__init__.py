@@ -1,4 +1,4 @@
-"""Extractions made by other systems, as `stratagraph.records.Extraction`.
+"""Extractions made by other systems, as `stratagraph.types.records.Extraction`.
 
 ====================== ================================================= ===================
 function               reads                                             module

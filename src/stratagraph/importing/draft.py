@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from stratagraph.pipeline.merge import LONGEST_NAME
-from stratagraph.pipeline.names.index import canonical
-from stratagraph.records import (
+from stratagraph.ingest.graph.merge import LONGEST_NAME
+from stratagraph.ingest.names.index import canonical
+from stratagraph.types.records import (
     Chunk,
     Document,
     EntityMention,

@@ -6,14 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from stratagraph.importing.draft import Draft, Imported, clean_name, finish, key_of
-from stratagraph.importing.loose import (
-    Loose,
-    field_of,
-    mention_of,
-    properties_of,
-    relation_of,
-)
-from stratagraph.records import Chunk, EntityMention, content_id, digest_blocks, json_native
+from stratagraph.importing.loose import Loose, field_of, mention_of, properties_of, relation_of
+from stratagraph.types.records import Chunk, EntityMention, content_id, digest_blocks, json_native
 
 _UNTYPED = "Node"
 

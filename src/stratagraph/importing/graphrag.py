@@ -24,7 +24,7 @@ from stratagraph.importing.draft import (
     strength_of,
 )
 from stratagraph.importing.lines import json_lines
-from stratagraph.records import Chunk, EntityMention, RelationMention
+from stratagraph.types.records import Chunk, EntityMention, RelationMention
 
 Row = Mapping[str, Any]
 

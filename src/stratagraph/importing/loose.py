@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stratagraph.importing.draft import Draft, clean_name, is_name, key_of, statement, strength_of
-from stratagraph.records import Chunk, EntityMention, RelationMention, content_id
+from stratagraph.types.records import Chunk, EntityMention, RelationMention, content_id
 
 _DESCRIPTIONS = ("description", "entity_description", "relationship_description")
 _STRENGTHS = ("weight", "strength", "relationship_strength")

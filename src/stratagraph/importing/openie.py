@@ -11,7 +11,7 @@ from typing import Any
 
 from stratagraph.importing.draft import Draft, Imported, clean_name, finish, statement
 from stratagraph.importing.lines import json_lines, json_object
-from stratagraph.records import (
+from stratagraph.types.records import (
     Chunk,
     Document,
     EntityMention,

@@ -9,7 +9,7 @@ from typing import Any
 
 from stratagraph.importing.draft import Imported
 from stratagraph.importing.lines import json_lines
-from stratagraph.records import Chunk, EntityMention, Extraction, RelationMention, SemanticUnit
+from stratagraph.types.records import Chunk, EntityMention, Extraction, RelationMention, SemanticUnit
 
 FORMAT = 1
 """Version of the JSON lines."""

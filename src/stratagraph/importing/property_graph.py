@@ -9,14 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stratagraph.importing.draft import Draft, Imported, clean_name, finish
-from stratagraph.importing.loose import (
-    Loose,
-    field_of,
-    mention_of,
-    properties_of,
-    relation_of,
-)
-from stratagraph.records import Chunk, EntityMention, content_id, json_native
+from stratagraph.importing.loose import Loose, field_of, mention_of, properties_of, relation_of
+from stratagraph.types.records import Chunk, EntityMention, content_id, json_native
 
 _UNTYPED = "entity"
 _SOURCE_KEY = "triplet_source_id"  # the passage that a node or relation was extracted from

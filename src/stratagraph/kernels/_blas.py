@@ -14,7 +14,7 @@ from typing import Any
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
-from stratagraph._locks import Lock
+from stratagraph.system.locks import Lock
 
 
 @cache

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import depth_first_order, minimum_spanning_tree
 
-from stratagraph._locks import Lock
 from stratagraph.kernels._edges import Edges, Labels, Weights, check_size, number, parts, within_each
 from stratagraph.kernels._moving import move
+from stratagraph.system.locks import Lock
 
 _ITERATIONS = 2
 _ITERATIONS_IF_SMALL = 3

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from stratagraph.methods.base import Method, Way
 from stratagraph.methods.validation import SearchOptions
-from stratagraph.question import WALK
+from stratagraph.types.question import WALK
 
 NAMES = ("lshtree", "archrag", "noderag", "hirag")
 WAYS = (WALK, *NAMES)

@@ -11,15 +11,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from stratagraph.ingest.checks import Checks
+from stratagraph.ingest.graph.stage import Graph
+from stratagraph.ingest.nearest import HnswlibConfig, Nearest
 from stratagraph.methods.groups import GroupBuilder
-from stratagraph.pipeline.answer import Compose, compose
-from stratagraph.pipeline.checks import Checks
-from stratagraph.pipeline.graph import Graph
-from stratagraph.pipeline.nearest import HnswlibConfig, Nearest
-from stratagraph.pipeline.ranking import Origin, Ranking
-from stratagraph.protocols import Corpus, Stored, Vectors
-from stratagraph.question import Question, Sources
-from stratagraph.records import Built, Metadata
+from stratagraph.search.answer import Compose, compose
+from stratagraph.search.ranking import Origin, Ranking
+from stratagraph.types.protocols import Corpus, Stored, Vectors
+from stratagraph.types.question import Question, Sources
+from stratagraph.types.records import Built, Metadata
 
 __all__ = [
     "Build",

@@ -4,7 +4,7 @@
 2. Groups of unchanged members keep their previous nodes and are not read (`GroupBuilder.unchanged`).
 3. The others are read as drafts. A draft with the id of a previous node keeps that node's text; the other
    texts are written (`GroupBuilder.nodes`).
-4. The method embeds the new nodes (`pipeline.statements.group_vectors`).
+4. The method embeds the new nodes (`ingest.graph.statements.group_vectors`).
 5. All nodes are stored, with the arrays by which an update finds them again (`GroupBuilder.built`).
 """
 
@@ -22,18 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph._sync import while_reading
+from stratagraph.ingest.before import recognised
+from stratagraph.ingest.carryover import VECTOR_KEYS, VECTORS, CarryOver, Labels, TextsOnly
+from stratagraph.ingest.checks import Checks
+from stratagraph.ingest.graph.stage import Graph
+from stratagraph.ingest.summarize import Group, Summary, told_within
 from stratagraph.kernels.ranges import distinct
+from stratagraph.methods.kept_nodes import BY_MODEL, KeptNodes, joined, stored_vectors
+from stratagraph.methods.reading import read_lists
+from stratagraph.methods.reports import CommunityReport
 from stratagraph.models.gate import Gate
-from stratagraph.pipeline.before import recognised
-from stratagraph.pipeline.carryover import VECTOR_KEYS, VECTORS, CarryOver, Labels, TextsOnly
-from stratagraph.pipeline.checks import Checks
-from stratagraph.pipeline.graph import Graph
-from stratagraph.pipeline.kept_nodes import BY_MODEL, KeptNodes, joined, stored_vectors
-from stratagraph.pipeline.reading import read_lists
-from stratagraph.pipeline.reports import CommunityReport
-from stratagraph.pipeline.summarize import Group, Summary, told_within
-from stratagraph.protocols import Corpus, Rows, Stored, Vectors
-from stratagraph.records import Built, Metadata, Node
+from stratagraph.types.protocols import Corpus, Rows, Stored, Vectors
+from stratagraph.types.records import Built, Metadata, Node
 
 _BATCH = 1024  # groups that are read at a time
 
@@ -150,7 +150,7 @@ class GroupBuilder(Generic[C_co]):
         """The previous node of each group that has the same, unchanged members, or -1, shape (count,).
 
         `before` gives the previous node of each previous member, or -1; the others are as in
-        `pipeline.before.recognised`.
+        `ingest.before.recognised`.
         """
         if not self.arrays:
             return np.full(count, -1, np.int64)

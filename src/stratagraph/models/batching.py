@@ -25,8 +25,8 @@ from stratagraph.models.gate import ModelGate, Reply
 from stratagraph.models.pending import PendingCall
 from stratagraph.models.retry import Verdict, judge
 from stratagraph.models.task import Call, CallItem, repair_request
-from stratagraph.protocols import Vectors
-from stratagraph.records import Failure
+from stratagraph.types.protocols import Vectors
+from stratagraph.types.records import Failure
 
 ENDPOINT = "/v1/chat/completions"
 MOST_LINES = 50_000

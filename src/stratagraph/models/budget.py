@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from stratagraph._locks import Lock
-from stratagraph.protocols import SpendingJournal
-from stratagraph.records import Usage
+from stratagraph.system.locks import Lock
+from stratagraph.types.protocols import SpendingJournal
+from stratagraph.types.records import Usage
 
 Sleep = Callable[[float], Awaitable[object]]
 

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from stratagraph._locks import Lock, after_fork
+from stratagraph.system.locks import Lock, after_fork
 
 C = TypeVar("C")
 _left_to_parent: list[Any] = []  # closing a connection in the child would end the parent's

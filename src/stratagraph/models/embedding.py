@@ -17,8 +17,8 @@ from stratagraph.models.pending import PendingCall, PendingCalls, run_workers, w
 from stratagraph.models.retry import nobody_there, translate, with_retries
 from stratagraph.models.tracing import request_attributes, span
 from stratagraph.models.wrap import Embedding, offers_spans
-from stratagraph.protocols import Spans, VectorJournal, Vectors
-from stratagraph.records import content_id
+from stratagraph.types.protocols import Spans, VectorJournal, Vectors
+from stratagraph.types.records import content_id
 
 EXCERPT = 60
 Label = Callable[[int], str]

@@ -14,8 +14,8 @@ from stratagraph.models.pending import PendingCall
 from stratagraph.models.stages import stage_of
 from stratagraph.models.task import Call, answer_text
 from stratagraph.models.wrap import offers_spans
-from stratagraph.protocols import Spans, Vectors
-from stratagraph.records import Usage
+from stratagraph.types.protocols import Spans, Vectors
+from stratagraph.types.records import Usage
 
 T = TypeVar("T")
 DEFAULT_DIMENSION = 256

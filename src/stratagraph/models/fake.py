@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from stratagraph._locks import Lock
-from stratagraph.protocols import Vectors
-from stratagraph.records import content_id
+from stratagraph.system.locks import Lock
+from stratagraph.types.protocols import Vectors
+from stratagraph.types.records import content_id
 
 Answers = Callable[[str], str] | Mapping[str, str] | Sequence[str] | str
 Fault = str | Exception | None

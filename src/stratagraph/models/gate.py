@@ -16,15 +16,9 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from stratagraph._mapping import as_mapper, growing, in_order
 from stratagraph._sync import in_thread, stoppable
-from stratagraph.errors import (
-    BudgetExceeded,
-    CallFailed,
-    EmbedderError,
-    ModelError,
-    ParseFailed,
-)
+from stratagraph.errors import BudgetExceeded, CallFailed, EmbedderError, ModelError, ParseFailed
+from stratagraph.mapping import as_mapper, growing, in_order
 from stratagraph.models.budget import Account, Budget, Ledger, Limits, Scope, Sleep, cost_of
 from stratagraph.models.completion import Completion
 from stratagraph.models.embedding import Embedder, Passage
@@ -40,7 +34,7 @@ from stratagraph.models.structured import lacks_end, plain_text
 from stratagraph.models.task import Call, CallItem, Prompt, Task, repair_request
 from stratagraph.models.tracing import span, usage_attributes
 from stratagraph.models.wrap import Chat, Embedding
-from stratagraph.protocols import (
+from stratagraph.types.protocols import (
     CallCache,
     Mapper,
     Progress,
@@ -49,7 +43,7 @@ from stratagraph.protocols import (
     VectorJournal,
     Vectors,
 )
-from stratagraph.records import Failure, Usage
+from stratagraph.types.records import Failure, Usage
 
 __all__ = ["Call", "CallItem", "Gate", "ModelGate", "Prompt", "Task"]
 

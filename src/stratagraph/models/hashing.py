@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from stratagraph.protocols import Rows, Vectors
-from stratagraph.stopwords import FUNCTION
+from stratagraph.text.stopwords import FUNCTION
+from stratagraph.types.protocols import Rows, Vectors
 
 try:
     from stratagraph.kernels import _native

@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from stratagraph._locks import Lock, after_fork
 from stratagraph.errors import CallFailed, ModelError
 from stratagraph.models.budget import Limits, Sleep
+from stratagraph.system.locks import Lock, after_fork
 
 R = TypeVar("R")
 

@@ -17,7 +17,7 @@ from stratagraph.errors import MissingExtra
 from stratagraph.models.hashing import HashingEmbedder
 from stratagraph.models.minilm import int8_graph
 from stratagraph.models.onnx import Encoder, ModelFiles, Pooling
-from stratagraph.protocols import Spans
+from stratagraph.types.protocols import Spans
 
 __all__ = ["HashingEmbedder", "MiniLMEmbedder", "OnnxEmbedder", "default_embedder"]
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from stratagraph._mapping import check_sendable
+from stratagraph.mapping import check_sendable
 from stratagraph.models.hashing import HashingEmbedder
 from stratagraph.models.local import MiniLMEmbedder, OnnxEmbedder
 from stratagraph.models.wrap import offers_spans
-from stratagraph.protocols import Mapper, Spans
+from stratagraph.types.protocols import Mapper, Spans
 
 LOCAL = HashingEmbedder | MiniLMEmbedder | OnnxEmbedder
 """Embedders that come along, and cost nothing but time."""

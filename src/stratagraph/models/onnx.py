@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph._locks import Lock, after_fork
 from stratagraph.errors import EmbedderError, MissingExtra
 from stratagraph.models.minilm import products_saturate
-from stratagraph.protocols import Spans, Vectors
+from stratagraph.system.locks import Lock, after_fork
+from stratagraph.types.protocols import Spans, Vectors
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession

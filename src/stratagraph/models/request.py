@@ -33,7 +33,7 @@ from stratagraph.models.stages import stage_of
 from stratagraph.models.task import Task
 from stratagraph.models.tracing import Recorded, answer_attributes, request_attributes, span
 from stratagraph.models.wrap import Chat
-from stratagraph.records import Usage
+from stratagraph.types.records import Usage
 
 T = TypeVar("T")
 CountTokens = Callable[[str], int]

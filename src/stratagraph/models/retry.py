@@ -17,10 +17,10 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any, TypeVar
 
-from stratagraph._locks import Lock
 from stratagraph.errors import CallFailed, ModelError, StratagraphError, TooManyFailures
 from stratagraph.models.budget import Limits, Sleep
-from stratagraph.records import Failure
+from stratagraph.system.locks import Lock
+from stratagraph.types.records import Failure
 
 T = TypeVar("T")
 

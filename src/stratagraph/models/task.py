@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stratagraph.models.messages import Messages
-from stratagraph.records import content_id
+from stratagraph.types.records import content_id
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

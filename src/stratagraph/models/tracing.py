@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from stratagraph.models.completion import Completion
-from stratagraph.records import Usage
+from stratagraph.types.records import Usage
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer

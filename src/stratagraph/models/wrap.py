@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from stratagraph import _sync
-from stratagraph._locks import Lock
 from stratagraph.errors import CallFailed, ModelError
 from stratagraph.models.completion import Completion
 from stratagraph.models.identity import identity_of_model, model_name, server_address
 from stratagraph.models.limiter import Slot, Threads
 from stratagraph.models.messages import Messages
 from stratagraph.models.retry import refuses_system, refuses_temperature
-from stratagraph.protocols import Spans
+from stratagraph.system.locks import Lock
+from stratagraph.types.protocols import Spans
 
 R = TypeVar("R")
 _END = object()

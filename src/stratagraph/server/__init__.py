@@ -35,7 +35,6 @@ except ImportError as error:
     raise MissingExtra("FastAPI or uvicorn", "server") from error
 
 import stratagraph as sg
-from stratagraph.protocols import Progress
 from stratagraph.server import asking, browsing, changing
 from stratagraph.server.costs import Costs
 from stratagraph.server.guard import Guard
@@ -44,6 +43,7 @@ from stratagraph.server.library import Library
 from stratagraph.server.reading import Uploads
 from stratagraph.server.settings import Settings, checked_token, is_loopback
 from stratagraph.server.state import State
+from stratagraph.types.protocols import Progress
 
 __all__ = ["Settings", "checked_token", "create_app", "is_loopback", "run"]
 

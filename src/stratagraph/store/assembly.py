@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.protocols import Rows
-from stratagraph.records import Chunk, Metadata, content_id
 from stratagraph.store import corpus
 from stratagraph.store.blocks import Block, Records, packed, write_segments
 from stratagraph.store.checksums import FileEntry
@@ -35,6 +33,8 @@ from stratagraph.store.database import Database, batches, connect_private, marks
 from stratagraph.store.files import Directory
 from stratagraph.store.metadata import to_json
 from stratagraph.store.segments import planned
+from stratagraph.types.protocols import Rows
+from stratagraph.types.records import Chunk, Metadata, content_id
 
 _AT_ONCE = 256  # texts read at a time
 _Read = Callable[[Sequence[int]], list[tuple[Any, ...]]]

@@ -16,13 +16,13 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from stratagraph._locks import Lock, cached_property
 from stratagraph.errors import Damaged
-from stratagraph.protocols import Rows
 from stratagraph.store.arrays import write_arrays
 from stratagraph.store.checksums import FileEntry
 from stratagraph.store.files import Directory
 from stratagraph.store.segments import Plan, segment_file
+from stratagraph.system.locks import Lock, cached_property
+from stratagraph.types.protocols import Rows
 
 ARRAYS = {"blocks": np.uint8, "bounds": np.int64, "firsts": np.int64, "lengths": np.int32}
 """Arrays of a segment: compressed blocks, where each begins and its first record; of each record

@@ -10,9 +10,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from stratagraph._locks import Lock
 from stratagraph.errors import FormatMismatch, StoreError
-from stratagraph.records import content_key
 from stratagraph.store.database import (
     Database,
     batches,
@@ -30,6 +28,8 @@ from stratagraph.store.files import Directory
 from stratagraph.store.layout import CALLS
 from stratagraph.store.lock import now
 from stratagraph.store.manifest import FORMAT
+from stratagraph.system.locks import Lock
+from stratagraph.types.records import content_key
 
 APPLICATION = 0x53524743  # "SRGC" in the file's header: a cache of calls, and nothing else
 PURGE_PATIENCE = 5.0  # seconds to wait for readers in other processes before a purge is put off

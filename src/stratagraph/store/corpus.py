@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph._locks import cached_property
 from stratagraph.errors import ClosedIndex, Damaged
-from stratagraph.protocols import Rows
-from stratagraph.records import Chunk, Metadata, content_key
 from stratagraph.store.blocks import Columns, Records, Segment, encode, fields, leading
 from stratagraph.store.metadata import ADVICE, NoSuchRow, from_json
 from stratagraph.store.segments import KeyIndex, Keys
+from stratagraph.system.locks import cached_property
+from stratagraph.types.protocols import Rows
+from stratagraph.types.records import Chunk, Metadata, content_key
 
 FOLDER = "corpus"
 CHUNKS, DOCUMENTS = "chunks", "documents"

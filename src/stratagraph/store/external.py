@@ -15,15 +15,15 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph._locks import Lock, cached_property
 from stratagraph.errors import VectorStoreError, VectorStoreStale
 from stratagraph.kernels.float16 import HalfVectors
 from stratagraph.kernels.topk import TopK, top_k
-from stratagraph.protocols import Rows, Vectors
-from stratagraph.records import DOCUMENT_FIELD, KIND_FIELD
 from stratagraph.store.pool import HALVES, HASHES, Halves, Pool, PooledVectors, hashes_of, read_pairs
 from stratagraph.store.rows import BATCH, Fields, TableRows
 from stratagraph.store.segments import KeyIndex, Keys
+from stratagraph.system.locks import Lock, cached_property
+from stratagraph.types.protocols import Rows, Vectors
+from stratagraph.types.records import DOCUMENT_FIELD, KIND_FIELD
 
 HELD = 1 << 28
 """Bytes of vectors that are kept in memory once they were read."""

@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from stratagraph.errors import StoreError, VectorStoreError, VectorStoreStale
-from stratagraph.protocols import VectorTable
 from stratagraph.store.external import ExternalPool
 from stratagraph.store.journal import Journal
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.pool import Halves, PoolWriter, hashes_of
 from stratagraph.store.rows import BATCH, Fields, TableRows, mark, new_identity
 from stratagraph.store.segments import Keys, Plan
+from stratagraph.types.protocols import VectorTable
 
 _AROUND = 8  # generations before and after that are looked for, to say what a store has instead
 

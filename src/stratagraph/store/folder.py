@@ -10,9 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from stratagraph._locks import Lock
 from stratagraph.errors import ClosedIndex, Damaged, Locked, ReadOnly, StoreError, VectorStoreError
-from stratagraph.protocols import VectorTable
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import Check, as_check
 from stratagraph.store.copying import copy_index, opened_files, unclaim
@@ -27,6 +25,8 @@ from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
 from stratagraph.store.temporary import TemporaryFolder
 from stratagraph.store.verify import Inspect, verify
+from stratagraph.system.locks import Lock
+from stratagraph.types.protocols import VectorTable
 
 TEMPORARY = "stratagraph-index-"
 DEFAULT_CHECK: Check = "sampled"

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph._locks import cached_property
 from stratagraph.errors import ShardMismatch
 from stratagraph.kernels.parts import Parts
-from stratagraph.protocols import Rows
-from stratagraph.records import Chunk, Metadata
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.snapshot import Snapshot
+from stratagraph.system.locks import cached_property
+from stratagraph.types.protocols import Rows
+from stratagraph.types.records import Chunk, Metadata
 
 
 class JoinedPart:

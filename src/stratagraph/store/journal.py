@@ -18,10 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph._locks import Lock
 from stratagraph.errors import Damaged
-from stratagraph.protocols import Vectors
-from stratagraph.records import Usage
 from stratagraph.store.database import (
     Database,
     batches,
@@ -37,6 +34,9 @@ from stratagraph.store.database import (
 from stratagraph.store.files import Directory
 from stratagraph.store.layout import JOURNAL
 from stratagraph.store.lock import now
+from stratagraph.system.locks import Lock
+from stratagraph.types.protocols import Vectors
+from stratagraph.types.records import Usage
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS operation (

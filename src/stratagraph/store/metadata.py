@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from stratagraph.errors import Damaged
-from stratagraph.records import Metadata
+from stratagraph.types.records import Metadata
 
 ADVICE = ". Where no row was asked for by its number, an array is damaged: verify() says which"
 _SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)

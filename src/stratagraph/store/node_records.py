@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
-from stratagraph.protocols import Rows
-from stratagraph.records import Carried, MadeLate, Node, content_keys
 from stratagraph.store.blocks import Records, encode, fields, leading, packed, write_segments
 from stratagraph.store.checksums import FileEntry
 from stratagraph.store.files import Directory
 from stratagraph.store.metadata import ADVICE, Extra, NodeFields, NoSuchRow, from_json, to_json
 from stratagraph.store.segments import KeyIndex, Keys, planned
+from stratagraph.types.protocols import Rows
+from stratagraph.types.records import Carried, MadeLate, Node, content_keys
 
 SLOTS = "nodes.slots"
 """Array of a part: the slot of each node."""

@@ -12,14 +12,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from stratagraph._locks import cached_property
 from stratagraph.kernels.float16 import HalfVectors
-from stratagraph.protocols import Rows, Vectors
-from stratagraph.records import CarriedVectors, content_keys
 from stratagraph.store.arrays import write_arrays
 from stratagraph.store.checksums import FileEntry
 from stratagraph.store.files import Directory
 from stratagraph.store.segments import KeyIndex, Keys, Plan, planned, segment_file
+from stratagraph.system.locks import cached_property
+from stratagraph.types.protocols import Rows, Vectors
+from stratagraph.types.records import CarriedVectors, content_keys
 
 FOLDER = "vectors"
 HALVES, HASHES = "vectors", "hashes"

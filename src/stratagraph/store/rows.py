@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.protocols import Rows, Vectors, VectorTable
-from stratagraph.records import (
+from stratagraph.store.pool import Halves
+from stratagraph.store.segments import Keys
+from stratagraph.types.protocols import Rows, Vectors, VectorTable
+from stratagraph.types.records import (
     DOCUMENT_FIELD,
     INDEX_FIELD,
     KIND_FIELD,
@@ -25,8 +27,6 @@ from stratagraph.records import (
     content_key,
     content_keys,
 )
-from stratagraph.store.pool import Halves
-from stratagraph.store.segments import Keys
 
 PASSAGES = "passages"
 """Kind of the vectors of chunks."""

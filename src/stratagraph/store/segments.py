@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.protocols import Rows
+from stratagraph.types.protocols import Rows
 
 Keys = NDArray[np.uint64]
 

@@ -19,14 +19,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from stratagraph._locks import Lock
-from stratagraph.errors import (
-    ClosedIndex,
-    Damaged,
-    NotAnIndex,
-    ShardMissing,
-    StoreError,
-)
+from stratagraph.errors import ClosedIndex, Damaged, NotAnIndex, ShardMissing, StoreError
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import Check, as_check
 from stratagraph.store.files import Directory, bytes_below, make_folder
@@ -37,6 +30,7 @@ from stratagraph.store.lock import LOCK, NOTE, WriterLock
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.spread import ADD_METHOD, BUILD, COPY, Shard, Spread, begun, told
 from stratagraph.store.verify import Inspect, verify_folder
+from stratagraph.system.locks import Lock
 
 _LONGEST = 1 << 26  # bytes of the longest list that is believed
 

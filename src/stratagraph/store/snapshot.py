@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.errors import MethodMissing, VectorStoreError
-from stratagraph.protocols import Vectors, VectorTable
 from stratagraph.store.arrays import Layers
 from stratagraph.store.checksums import Check
 from stratagraph.store.contents import DOCUMENTS, VECTOR_SLOTS, Contents, OpenFile, open_contents
@@ -20,6 +19,7 @@ from stratagraph.store.node_records import SLOTS, NodeRecords
 from stratagraph.store.pool import Pool, pooled
 from stratagraph.store.rows import PASSAGES, Fields, TableRows
 from stratagraph.store.view import CorpusView, StoredPart
+from stratagraph.types.protocols import Vectors, VectorTable
 
 
 def rows_of(

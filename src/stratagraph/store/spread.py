@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from stratagraph.errors import Damaged
-from stratagraph.records import Metadata, content_key
 from stratagraph.store.manifest import FORMAT, FORMAT_KEY, json_object
+from stratagraph.types.records import Metadata, content_key
 
 MOST = 100_000
 """Shards of a folder at most."""

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph._locks import cached_property
 from stratagraph.errors import MethodMissing
-from stratagraph.protocols import Rows, Vectors, VectorTable
-from stratagraph.records import Carried, CarriedVectors, Chunk, Metadata, Node
 from stratagraph.store import node_records
 from stratagraph.store.arrays import Layers, WritableArray, check_name, open_arrays, write_arrays
 from stratagraph.store.assembly import Assembled, Scratch, WrittenRecords, assemble
@@ -51,6 +48,9 @@ from stratagraph.store.pool import PoolWriter
 from stratagraph.store.rows import PASSAGES, Fields
 from stratagraph.store.segments import segment_order
 from stratagraph.store.view import INDICES, INDPTR, CorpusView, StoredPart
+from stratagraph.system.locks import cached_property
+from stratagraph.types.protocols import Rows, Vectors, VectorTable
+from stratagraph.types.records import Carried, CarriedVectors, Chunk, Metadata, Node
 
 if TYPE_CHECKING:
     from stratagraph.store.snapshot import Snapshot

@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from stratagraph.errors import Damaged, Locked, StratagraphError
-from stratagraph.protocols import VectorTable
-from stratagraph.records import content_keys
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import problem
 from stratagraph.store.contents import Contents, infinite, meanings, opened, part_of
@@ -28,6 +26,8 @@ from stratagraph.store.manifest import Manifest
 from stratagraph.store.node_records import FOLDER, SLOTS, decoded
 from stratagraph.store.pool import FOLDER as VECTOR_FOLDER
 from stratagraph.store.snapshot import Snapshot
+from stratagraph.types.protocols import VectorTable
+from stratagraph.types.records import content_keys
 
 Inspect = Callable[[Snapshot], Iterator[str]]
 """What the store does not know: whether settings are valid, and arrays what searches can follow."""

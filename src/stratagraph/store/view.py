@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.protocols import Rows, Vectors
-from stratagraph.records import Chunk, Item, Metadata, Node
 from stratagraph.store.corpus import Digests, StoredCorpus
 from stratagraph.store.node_records import NodeRecords
+from stratagraph.types.protocols import Rows, Vectors
+from stratagraph.types.records import Chunk, Item, Metadata, Node
 
 INDPTR, INDICES = "sources.indptr", "sources.indices"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import stratagraph as sg
-from stratagraph._reader import Reader
 from stratagraph.methods import get_method
 from stratagraph.methods.base import Opened
+from stratagraph.operations.reader import Reader
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.snapshot import Snapshot
 

@@ -4,7 +4,7 @@
 function         shows                                                  module
 ================ ====================================================== ==================
 `hierarchy`      a method's levels as an icicle; a click opens a text   `hierarchy.py`
-`question`       the graph around a question: what was found, and why   `question.py`
+`question`       the graph around a question: what was found, and why   `types/question.py`
 `build_report`   tokens and seconds of a build, stage by stage          `report.py`
 ================ ====================================================== ==================
 
@@ -14,7 +14,7 @@ text of documents becomes data, never markup. Layouts are by the D3 modules in `
 
 from __future__ import annotations
 
-from stratagraph.results import Picture
+from stratagraph.types.results import Picture
 from stratagraph.viz.hierarchy import MOST_SHOWN, hierarchy
 from stratagraph.viz.question import Subgraph, question
 from stratagraph.viz.report import build_report

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-from stratagraph.question import WALK
-from stratagraph.records import Chunk, GraphEntity, MethodNode
-from stratagraph.results import Picture
+from stratagraph.types.question import WALK
+from stratagraph.types.records import Chunk, GraphEntity, MethodNode
+from stratagraph.types.results import Picture
 from stratagraph.viz.page import counted, page, shortened
 from stratagraph.viz.tree import Branch, Shown, Texts, largest_part, members_shown, tree_of
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from stratagraph.records import GraphEntity, GraphRelation
-from stratagraph.results import Hit, Picture, Retrieval
+from stratagraph.types.records import GraphEntity, GraphRelation
+from stratagraph.types.results import Hit, Picture, Retrieval
 from stratagraph.viz.page import counted, page, shortened
 
 MOST_HITS = 40

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from stratagraph.models.budget import money
-from stratagraph.records import BuildReport, Usage
-from stratagraph.results import Picture
+from stratagraph.types.records import BuildReport, Usage
+from stratagraph.types.results import Picture
 from stratagraph.viz.page import counted, page
 
 _LISTED = 50

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from stratagraph.records import MethodNode
+from stratagraph.types.records import MethodNode
 
 MOST_ROOTS = 60
 """Nodes at the top that stand side by side; more are put in groups by their kind."""

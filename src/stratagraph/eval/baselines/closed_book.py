@@ -10,10 +10,10 @@ from pydantic import BaseModel
 from stratagraph.eval.measuring import booked
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
 from stratagraph.models.gate import Gate, Task
+from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as, plain_text
-from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.question import Length
-from stratagraph.records import Usage
+from stratagraph.types.question import Length
+from stratagraph.types.records import Usage
 
 _ASKED = {
     "brief": "the shortest answer that is complete: a name, a date, a number, yes or no, or a few words",

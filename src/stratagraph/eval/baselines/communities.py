@@ -10,12 +10,12 @@ import numpy as np
 
 from stratagraph import _sync
 from stratagraph.eval.rankers import Workbench
+from stratagraph.ingest.summarize import MEMBER_TOKENS, Group
 from stratagraph.kernels.leiden import hierarchical_leiden
 from stratagraph.kernels.partition import attributed_communities, community_graph
 from stratagraph.methods.archrag.communities import PROMPT, TITLE_NAMES
-from stratagraph.pipeline.reports import write_reports
-from stratagraph.pipeline.summarize import MEMBER_TOKENS, Group
-from stratagraph.protocols import Rows, Vectors
+from stratagraph.methods.reports import write_reports
+from stratagraph.types.protocols import Rows, Vectors
 
 Kind = Literal["leiden", "attributed"]
 LARGEST = 10

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.ingest.names.index import NameIndex, canonical
+from stratagraph.ingest.names.linking import link
 from stratagraph.kernels.ppr import shallow_pagerank, transition_matrix
 from stratagraph.kernels.topk import top_k
-from stratagraph.pipeline.names.index import NameIndex, canonical
-from stratagraph.pipeline.names.linking import link
-from stratagraph.protocols import Rows
+from stratagraph.types.protocols import Rows
 
 RESTART = 0.5
 """Restart probability, HippoRAG's."""

@@ -12,17 +12,11 @@ import numpy as np
 from stratagraph.eval.baselines.options import Damping
 from stratagraph.eval.baselines.plain import Dense
 from stratagraph.eval.baselines.shared import passage_of, shared_out
-from stratagraph.eval.baselines.spreading import (
-    Namer,
-    Scores,
-    best_passages,
-    spread,
-    synonyms,
-)
+from stratagraph.eval.baselines.spreading import Namer, Scores, best_passages, spread, synonyms
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.kernels.ppr import transition_matrix
 from stratagraph.kernels.topk import top_k
-from stratagraph.protocols import Rows, Vectors
+from stratagraph.types.protocols import Rows, Vectors
 
 NAMED = 0.7
 """Minimum similarity of an entity to a name in the question, whose whole share it then gets."""

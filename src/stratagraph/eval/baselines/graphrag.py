@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import BaseModel, Field
 
-from stratagraph._sentences import clip
 from stratagraph.errors import CallFailed
 from stratagraph.eval.baselines.communities import Community, Kind, hierarchy, vectors_of
 from stratagraph.eval.baselines.options import Level
@@ -17,11 +16,12 @@ from stratagraph.eval.measuring import booked
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
 from stratagraph.kernels.topk import top_k
 from stratagraph.models.gate import CallItem, Task
+from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as, plain_text
-from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.protocols import Rows
-from stratagraph.question import Length
-from stratagraph.records import Usage
+from stratagraph.text.sentences import clip
+from stratagraph.types.protocols import Rows
+from stratagraph.types.question import Length
+from stratagraph.types.records import Usage
 
 LEVEL = 2
 """Level of the communities, from 0, the coarsest: `community_level` of the program."""

@@ -22,8 +22,8 @@ from stratagraph.eval.baselines.spreading import (
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
 from stratagraph.kernels.ppr import transition_matrix
 from stratagraph.models.gate import Task
+from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
-from stratagraph.pipeline.prompts import load_prompt
 
 
 class HippoRAG:

@@ -8,13 +8,7 @@ import numpy as np
 
 from stratagraph.eval.baselines.options import Damping, Share
 from stratagraph.eval.baselines.plain import Dense
-from stratagraph.eval.baselines.spreading import (
-    Linker,
-    Namer,
-    best_passages,
-    relative,
-    spread,
-)
+from stratagraph.eval.baselines.spreading import Linker, Namer, best_passages, relative, spread
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.kernels.ppr import transition_matrix
 from stratagraph.kernels.topk import top_k

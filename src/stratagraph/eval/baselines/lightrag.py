@@ -12,14 +12,14 @@ from pydantic import BaseModel, Field
 from stratagraph.eval.baselines.plain import Dense
 from stratagraph.eval.baselines.shared import OncePerQuestion, passage_of, shared_out
 from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.ingest.extraction.by_rules import question_entities
+from stratagraph.ingest.lexical import content_words
 from stratagraph.kernels.topk import top_k
 from stratagraph.models.gate import Task
+from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
-from stratagraph.pipeline.extraction.by_rules import question_entities
-from stratagraph.pipeline.lexical import content_words
-from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.protocols import Vectors
-from stratagraph.records import Node
+from stratagraph.types.protocols import Vectors
+from stratagraph.types.records import Node
 
 Mode = Literal["local", "global", "hybrid", "mix", "naive"]
 TOP_K = 60

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from stratagraph.errors import MissingExtra
 from stratagraph.eval.baselines.shared import OncePerQuestion
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
+from stratagraph.ingest.names.index import words
 from stratagraph.kernels.topk import top_k
 from stratagraph.models.gate import Task
+from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import plain_text
-from stratagraph.pipeline.fusion import reciprocal_ranks
-from stratagraph.pipeline.names.index import words
-from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.protocols import Rows, Vectors
+from stratagraph.search.fusion import reciprocal_ranks
+from stratagraph.types.protocols import Rows, Vectors
 
 _FUSED = 100  # places of each ranking that are fused, at least
 

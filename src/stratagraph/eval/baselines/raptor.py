@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from stratagraph import _sync
 from stratagraph.eval.baselines.options import Count
 from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.ingest.summarize import Group, summarize
 from stratagraph.kernels.topk import top_k
-from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.pipeline.summarize import Group, summarize
-from stratagraph.protocols import Rows, Vectors
+from stratagraph.models.prompts import load_prompt
+from stratagraph.types.protocols import Rows, Vectors
 
 PROMPT = load_prompt("stratagraph.eval", "summarize")
 TARGET = 10

@@ -12,7 +12,7 @@ from stratagraph import _sync
 from stratagraph.errors import CallFailed
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.models.gate import Gate, Task
-from stratagraph.records import Failure
+from stratagraph.types.records import Failure
 
 T = TypeVar("T")
 ASK = "ask "

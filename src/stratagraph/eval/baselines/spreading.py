@@ -11,12 +11,12 @@ from scipy.sparse import csr_array
 from stratagraph.eval.baselines.shared import OncePerQuestion
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.eval.shared_graph import SharedGraph
+from stratagraph.ingest.extraction.by_rules import question_entities
+from stratagraph.ingest.names.index import canonical
 from stratagraph.kernels.ppr import shallow_pagerank
 from stratagraph.kernels.topk import top_k
-from stratagraph.pipeline.decompose import DECOMPOSE
-from stratagraph.pipeline.extraction.by_rules import question_entities
-from stratagraph.pipeline.names.index import canonical
-from stratagraph.protocols import Rows, Vectors
+from stratagraph.search.decompose import DECOMPOSE
+from stratagraph.types.protocols import Rows, Vectors
 
 Scores = NDArray[np.float64]
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph._memory import release
 from stratagraph.kernels.augment import Known
 from stratagraph.kernels.hamming import native_available
 from stratagraph.methods.archrag.communities import Communities, write_communities
@@ -28,7 +27,8 @@ from stratagraph.methods.archrag.levels import (
 from stratagraph.methods.archrag.ranking import calibration_arrays
 from stratagraph.methods.base import Built, Graph, Stored
 from stratagraph.methods.groups import GroupBuilder
-from stratagraph.protocols import Rows, Vectors
+from stratagraph.system.memory import release
+from stratagraph.types.protocols import Rows, Vectors
 
 ADDED = "entities.added"
 """Name of the array of the edges of similarity between entities, which an update keeps."""
@@ -44,11 +44,11 @@ async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
 
     An update starts from the communities of a previous index with the same settings: only new entities and
     those with other neighbours may move. A level is clustered anew if too much is new, if it would hardly
-    shrink, if its partition has drifted (`pipeline.drift`), or to regroup. Edges of similarity are found
+    shrink, if its partition has drifted (`methods.drift`), or to regroup. Edges of similarity are found
     anew after more changes (`drift.ANEW_SHARE`). Reports on the same members and texts are taken over.
 
     So a hierarchy depends on its past: a document that is inserted and deleted again may leave other
-    communities than before, within the bounds of `pipeline.drift`. To regroup gives those of a new build.
+    communities than before, within the bounds of `methods.drift`. To regroup gives those of a new build.
     """
     graph, config, previous = builder.graph, builder.config, builder.previous
     recipe = Recipe(config, os.cpu_count() or 1)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from stratagraph.ingest.checks import Checks
+from stratagraph.ingest.graph.checks import check_vectors
+from stratagraph.ingest.graph.stage import Graph
 from stratagraph.methods.archrag.build import ADDED, ADDED_ABOVE
 from stratagraph.methods.archrag.index import CHANGES, INDEX
 from stratagraph.methods.archrag.ranking import SAMPLED
+from stratagraph.methods.drift import check_drift
 from stratagraph.methods.groups import check_nodes
-from stratagraph.pipeline.checks import Checks
-from stratagraph.pipeline.drift import check_drift
-from stratagraph.pipeline.graph import Graph
-from stratagraph.pipeline.graph_checks import check_vectors
 
 
 def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels import augment as augmenting
 from stratagraph.kernels.partition import Method
-from stratagraph.protocols import Rows, Vectors
+from stratagraph.types.protocols import Rows, Vectors
 
 F = TypeVar("F", bound=Callable[..., Any])
 Weights = NDArray[np.float64]

@@ -9,18 +9,18 @@ from functools import partial
 
 import numpy as np
 
+from stratagraph.ingest.carryover import VECTORS, Labels
+from stratagraph.ingest.graph.statements import group_vectors
+from stratagraph.ingest.names.spelling import telling
 from stratagraph.methods.archrag.clustering import Weights
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.archrag.levels import Level, LevelBefore, Partition, community_sources, inner_degrees
 from stratagraph.methods.groups import GroupBuilder, NodeDraft
-from stratagraph.pipeline.carryover import VECTORS, Labels
-from stratagraph.pipeline.kept_nodes import KeptNodes
-from stratagraph.pipeline.names.spelling import telling
-from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.pipeline.reports import write_reports
-from stratagraph.pipeline.statements import group_vectors
-from stratagraph.protocols import Rows, Vectors
-from stratagraph.records import Node, content_id
+from stratagraph.methods.kept_nodes import KeptNodes
+from stratagraph.methods.reports import write_reports
+from stratagraph.models.prompts import load_prompt
+from stratagraph.types.protocols import Rows, Vectors
+from stratagraph.types.records import Node, content_id
 
 PROMPT = load_prompt("stratagraph.methods.archrag", "report")
 KIND = "community"

@@ -9,18 +9,18 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
 
-from stratagraph._packing import Piece, joined
-from stratagraph._sentences import clip, whole_sentences
+from stratagraph.ingest.summarize import even_limit
 from stratagraph.methods.archrag.config import ArchRAGOptions, Merge
+from stratagraph.methods.reports import numbers_in
 from stratagraph.models.gate import CallItem, Gate, Prompt, Task
+from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as, readable
-from stratagraph.pipeline.answer import Draft
-from stratagraph.pipeline.answer import compose as compose_directly
-from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.pipeline.reports import numbers_in
-from stratagraph.pipeline.summarize import even_limit
-from stratagraph.protocols import CountTokens
-from stratagraph.results import Citation, Hit, Retrieval
+from stratagraph.search.answer import Draft
+from stratagraph.search.answer import compose as compose_directly
+from stratagraph.text.packing import Piece, joined
+from stratagraph.text.sentences import clip, whole_sentences
+from stratagraph.types.protocols import CountTokens
+from stratagraph.types.results import Citation, Hit, Retrieval
 
 FILTER_PROMPT = load_prompt("stratagraph.methods.archrag", "filter")
 MERGE_PROMPTS: Mapping[Merge, Prompt] = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from stratagraph.ingest.summarize import MEMBER_TOKENS
 from stratagraph.kernels._chnsw_layer import Kind
 from stratagraph.kernels._chnsw_options import Mode
 from stratagraph.methods.archrag.clustering import check_augmentation, check_clustering
+from stratagraph.methods.reports import ReportForm
 from stratagraph.methods.validation import SearchOptions, flag, levels, number, one_of, positive, whole
-from stratagraph.pipeline.reports import ReportForm
-from stratagraph.pipeline.summarize import MEMBER_TOKENS
 
 Merge = Literal["grounded", "paper"]
 
@@ -143,7 +143,7 @@ class ArchRAGOptions(SearchOptions):
         `direct` gives what was found to the model as it is (the paper's ablation).
     whole
         True shows the full text of communities and entities that no model wrote. False shows their
-        statements that are most similar to the question (`pipeline.excerpts`).
+        statements that are most similar to the question (`search.excerpts`).
     """
 
     levels: tuple[int, ...] | None = None

@@ -15,7 +15,7 @@ from stratagraph.kernels.float16 import pair_products
 from stratagraph.kernels.knn import nearest_of
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.base import Stored
-from stratagraph.protocols import Rows, Vectors
+from stratagraph.types.protocols import Rows, Vectors
 
 INDEX = "index."
 """Prefix of the arrays of C-HNSW, in which nodes have an order of their own."""

@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stratagraph.ingest.before import Before, mixed
+from stratagraph.ingest.carryover import Keys, Labels, needs_reclustering, previous_labels
+from stratagraph.ingest.graph.stage import Graph
 from stratagraph.kernels import augment as augmenting
 from stratagraph.kernels.augment import Known, added
 from stratagraph.kernels.partition import cluster, community_graph
 from stratagraph.kernels.ranges import by_label
 from stratagraph.methods.archrag.clustering import AUGMENTATIONS, CLUSTERINGS, Weights
 from stratagraph.methods.archrag.config import ArchRAGConfig
-from stratagraph.pipeline.before import Before, mixed
-from stratagraph.pipeline.carryover import Keys, Labels, needs_reclustering, previous_labels
-from stratagraph.pipeline.drift import Drift, communities_measured
-from stratagraph.pipeline.graph import Graph
-from stratagraph.protocols import Rows, Stored, Vectors
-from stratagraph.records import Node
+from stratagraph.methods.drift import Drift, communities_measured
+from stratagraph.types.protocols import Rows, Stored, Vectors
+from stratagraph.types.records import Node
 
 PARENTS = "entities.parents"
 """Name of the array of the row of each entity's community, or -1."""
@@ -308,7 +308,7 @@ def partition(
     """Augment and cluster a level (lines 3 to 6), or bring its previous partition up to date.
 
     If it has drifted, all nodes may move; if that is not enough, the level is clustered anew
-    (`pipeline.drift`). Known edges of similarity stay if there is a previous partition.
+    (`methods.drift`). Known edges of similarity stay if there is a previous partition.
     """
     known = None if initial is None else known
     ends, weights = recipe.augmented(level.vectors, level.ends, level.weights, known)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.topk import products
-from stratagraph.protocols import Rows, Vectors
+from stratagraph.types.protocols import Rows, Vectors
 
 Weights = NDArray[np.float64]
 SAMPLE = 128

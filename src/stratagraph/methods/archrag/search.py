@@ -8,7 +8,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph._locks import cached_property
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.topk import TopK, top_k
 from stratagraph.methods.archrag.build import layer_vectors
@@ -17,9 +16,10 @@ from stratagraph.methods.archrag.index import opened
 from stratagraph.methods.archrag.ranking import Calibration, select
 from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
 from stratagraph.methods.validation import searched_levels
-from stratagraph.pipeline.ranking import concatenate, taken
-from stratagraph.protocols import Rows, Vectors
-from stratagraph.question import Allowed
+from stratagraph.search.ranking import concatenate, taken
+from stratagraph.system.locks import cached_property
+from stratagraph.types.protocols import Rows, Vectors
+from stratagraph.types.question import Allowed
 
 FEWEST = 5
 """Results taken from each level at least, the paper's k."""

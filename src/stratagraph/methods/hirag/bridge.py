@@ -13,8 +13,8 @@ from stratagraph.kernels.paths import Adjacency, shortest_paths
 from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.topk import joined, products
 from stratagraph.methods.base import Opened
-from stratagraph.protocols import Rows, Vectors
-from stratagraph.question import Mask
+from stratagraph.types.protocols import Rows, Vectors
+from stratagraph.types.question import Mask
 
 Scores = NDArray[np.float32]
 

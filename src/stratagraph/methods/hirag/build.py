@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph._memory import release
+from stratagraph.ingest.carryover import written_by_model
+from stratagraph.ingest.nearest import Nearest
+from stratagraph.ingest.summarize import FAILED, MODEL
 from stratagraph.kernels.paths import Adjacency
 from stratagraph.methods.base import Built
 from stratagraph.methods.groups import united
@@ -21,10 +23,8 @@ from stratagraph.methods.hirag.entities import NAMES, Builder, Entities
 from stratagraph.methods.hirag.layers import Layers, build_layers
 from stratagraph.methods.hirag.naming import META_TASK
 from stratagraph.models.gate import CallItem
-from stratagraph.pipeline.carryover import written_by_model
-from stratagraph.pipeline.nearest import Nearest
-from stratagraph.pipeline.summarize import FAILED, MODEL
-from stratagraph.records import Node, content_id
+from stratagraph.system.memory import release
+from stratagraph.types.records import Node, content_id
 
 META_KIND = "meta_types"
 SAMPLE = 40

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from stratagraph.ingest.checks import Checks
+from stratagraph.ingest.graph.checks import check_vectors
+from stratagraph.ingest.graph.stage import Graph
 from stratagraph.kernels.checks import check_symmetric
+from stratagraph.methods.drift import check_drift
 from stratagraph.methods.groups import check_nodes
 from stratagraph.methods.hirag.clusters import IDS
 from stratagraph.methods.hirag.communities import INPUTS
 from stratagraph.methods.hirag.entities import NAMES
 from stratagraph.methods.hirag.summary_entities import CLUSTERS, ENTITIES, PROPOSED, SAID, STRENGTHS, WRITTEN
-from stratagraph.pipeline.checks import Checks
-from stratagraph.pipeline.drift import check_drift
-from stratagraph.pipeline.graph import Graph
-from stratagraph.pipeline.graph_checks import check_vectors
 
 _REPEATED = 64
 """Bound of edge numbers per edge: a mask over edge numbers must fit into memory."""

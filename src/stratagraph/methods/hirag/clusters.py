@@ -18,16 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stratagraph.ingest.before import list_sums, mixed
+from stratagraph.ingest.carryover import Keys, lookup, needs_reclustering
 from stratagraph.kernels._blas import one_thread
 from stratagraph.kernels.float16 import blocks
 from stratagraph.kernels.mixture import soft_clusters
 from stratagraph.kernels.ranges import distinct, order, ranges, split
+from stratagraph.methods.drift import Drift, Measures
 from stratagraph.methods.hirag.config import HiRAGConfig
-from stratagraph.pipeline.before import list_sums, mixed
-from stratagraph.pipeline.carryover import Keys, lookup, needs_reclustering
-from stratagraph.pipeline.drift import Drift, Measures
-from stratagraph.protocols import Rows, Stored, Vectors
-from stratagraph.records import content_key
+from stratagraph.types.protocols import Rows, Stored, Vectors
+from stratagraph.types.records import content_key
 
 IDS = "clusters.ids"
 """Arrays: ids of clusters as two numbers, 0 for a cluster of one member; settings that texts depend on."""
@@ -123,7 +123,7 @@ def cluster(
 ) -> Clusters:
     """The clusters of a layer whose members have these vectors.
 
-    If the updated clusters have drifted from new ones (`pipeline.drift`), they are resized to the new
+    If the updated clusters have drifted from new ones (`methods.drift`), they are resized to the new
     number of clusters; if that does not help, the new clusters are taken.
     """
     name, count = f"layer{level}", len(vectors)

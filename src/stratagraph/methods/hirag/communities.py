@@ -16,15 +16,8 @@ from functools import cache, cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels.leiden import hierarchical_leiden, leiden
-from stratagraph.kernels.ranges import by_label, distinct, split
-from stratagraph.kernels.resize import resized
-from stratagraph.methods.groups import NodeDraft, united
-from stratagraph.methods.hirag.config import HiRAGConfig
-from stratagraph.methods.hirag.entities import Builder, Entities
-from stratagraph.methods.hirag.naming import PACKAGE, members_named
-from stratagraph.pipeline.before import carried_keys
-from stratagraph.pipeline.carryover import (
+from stratagraph.ingest.before import carried_keys
+from stratagraph.ingest.carryover import (
     VECTORS,
     Keys,
     Labels,
@@ -33,14 +26,21 @@ from stratagraph.pipeline.carryover import (
     needs_reclustering,
     previous_labels,
 )
-from stratagraph.pipeline.drift import Drift, Measures, communities_measured
-from stratagraph.pipeline.kept_nodes import KeptNodes
-from stratagraph.pipeline.names.spelling import telling
-from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.pipeline.reports import write_reports
-from stratagraph.pipeline.statements import group_vectors
-from stratagraph.protocols import Rows, Vectors
-from stratagraph.records import Node, content_key
+from stratagraph.ingest.graph.statements import group_vectors
+from stratagraph.ingest.names.spelling import telling
+from stratagraph.kernels.leiden import hierarchical_leiden, leiden
+from stratagraph.kernels.ranges import by_label, distinct, split
+from stratagraph.kernels.resize import resized
+from stratagraph.methods.drift import Drift, Measures, communities_measured
+from stratagraph.methods.groups import NodeDraft, united
+from stratagraph.methods.hirag.config import HiRAGConfig
+from stratagraph.methods.hirag.entities import Builder, Entities
+from stratagraph.methods.hirag.naming import PACKAGE, members_named
+from stratagraph.methods.kept_nodes import KeptNodes
+from stratagraph.methods.reports import write_reports
+from stratagraph.models.prompts import load_prompt
+from stratagraph.types.protocols import Rows, Vectors
+from stratagraph.types.records import Node, content_key
 
 KIND = "community"
 INPUTS = "communities.inputs"

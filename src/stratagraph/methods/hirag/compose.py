@@ -6,10 +6,10 @@ from typing import Any
 
 from stratagraph.methods.hirag.naming import PACKAGE
 from stratagraph.models.gate import Gate
-from stratagraph.pipeline.answer import Draft
-from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.records import Metadata
-from stratagraph.results import Retrieval
+from stratagraph.models.prompts import load_prompt
+from stratagraph.search.answer import Draft
+from stratagraph.types.records import Metadata
+from stratagraph.types.results import Retrieval
 
 ANSWER = load_prompt(PACKAGE, "answer")
 HEADINGS = {

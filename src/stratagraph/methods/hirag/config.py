@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from stratagraph.ingest.summarize import MEMBER_TOKENS
+from stratagraph.methods.reports import ReportForm
 from stratagraph.methods.validation import SearchOptions, flag, number, one_of, positive, whole
-from stratagraph.pipeline.reports import ReportForm
-from stratagraph.pipeline.summarize import MEMBER_TOKENS
 
 Mode = Literal["hi", "local", "global", "bridge", "no_bridge"]
 Part = Literal["local", "bridge", "global"]
@@ -127,7 +127,7 @@ class HiRAGOptions(SearchOptions):
         `entities` the search starts from. Unused shares go to the other parts.
     whole
         Show the full text of communities and entities that no model wrote. By default they show the
-        statements that are most similar to the question and not in a better hit (`pipeline.excerpts`).
+        statements that are most similar to the question and not in a better hit (`search.excerpts`).
     """
 
     mode: Mode = "hi"

@@ -10,19 +10,19 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.ingest.before import carried_keys
+from stratagraph.ingest.carryover import Keys, keys_of, lookup
+from stratagraph.ingest.names.index import canonical
+from stratagraph.ingest.summarize import MODEL
 from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import ranges
 from stratagraph.methods.base import Graph, Stored
 from stratagraph.methods.groups import GroupBuilder, united
 from stratagraph.methods.hirag.config import HiRAGConfig
-from stratagraph.pipeline.before import carried_keys
-from stratagraph.pipeline.carryover import Keys, keys_of, lookup
-from stratagraph.pipeline.kept_nodes import KeptNodes
-from stratagraph.pipeline.names.index import canonical
-from stratagraph.pipeline.reading import as_they_lie
-from stratagraph.pipeline.summarize import MODEL
-from stratagraph.protocols import Rows, Vectors
-from stratagraph.records import Node
+from stratagraph.methods.kept_nodes import KeptNodes
+from stratagraph.methods.reading import as_they_lie
+from stratagraph.types.protocols import Rows, Vectors
+from stratagraph.types.records import Node
 
 NAMES = "entities.names"
 """The array of the keys of the names by which the entities of the graph are shown."""

@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.ingest.before import list_sums
+from stratagraph.ingest.carryover import Keys, derived_id
+from stratagraph.ingest.summarize import Summary as Extract
+from stratagraph.ingest.summarize import answered
 from stratagraph.kernels.mixture import sparsity
+from stratagraph.methods.drift import Drift
 from stratagraph.methods.hirag.clusters import IDS, Clusters, cluster, previous_clusters, told_clusters
 from stratagraph.methods.hirag.entities import Builder, Entities
 from stratagraph.methods.hirag.naming import (
@@ -35,12 +40,7 @@ from stratagraph.methods.hirag.summary_entities import (
     ids_of,
 )
 from stratagraph.models.gate import CallItem
-from stratagraph.pipeline.before import list_sums
-from stratagraph.pipeline.carryover import Keys, derived_id
-from stratagraph.pipeline.drift import Drift
-from stratagraph.pipeline.summarize import Summary as Extract
-from stratagraph.pipeline.summarize import answered
-from stratagraph.protocols import Rows
+from stratagraph.types.protocols import Rows
 
 LEAST_SHRINKAGE = 0.9
 """A layer that is less than a tenth smaller than the layer below it is the last."""

@@ -12,18 +12,18 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from stratagraph.errors import ParseFailed
+from stratagraph.ingest.checks import damage
+from stratagraph.ingest.extraction.parsing import flat
+from stratagraph.ingest.names.index import canonical, words
+from stratagraph.ingest.names.spelling import telling
+from stratagraph.ingest.summarize import MEMBER_TOKENS, MODEL, words_for
 from stratagraph.methods.hirag.config import META_TYPES
+from stratagraph.methods.reports import joined_members
 from stratagraph.models.gate import Task
+from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
-from stratagraph.pipeline.checks import damage
-from stratagraph.pipeline.extraction.parsing import flat
-from stratagraph.pipeline.names.index import canonical, words
-from stratagraph.pipeline.names.spelling import telling
-from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.pipeline.reports import joined_members
-from stratagraph.pipeline.summarize import MEMBER_TOKENS, MODEL, words_for
-from stratagraph.protocols import CountTokens, Vectors
-from stratagraph.records import Metadata
+from stratagraph.types.protocols import CountTokens, Vectors
+from stratagraph.types.records import Metadata
 
 PACKAGE = "stratagraph.methods.hirag"
 LONGEST_NAME = 200

@@ -13,10 +13,10 @@ from stratagraph.methods.base import Description, Opened, Origin, Question, Rank
 from stratagraph.methods.hirag.bridge import SIMILAR, Bridge, LayeredGraph
 from stratagraph.methods.hirag.config import MODES, PARTS, HiRAGOptions, Part
 from stratagraph.methods.hirag.naming import Summary
-from stratagraph.pipeline.ranking import concatenate, interleaved, taken
-from stratagraph.protocols import Rows
-from stratagraph.question import Allowed, Mask
-from stratagraph.records import Metadata, Node
+from stratagraph.search.ranking import concatenate, interleaved, taken
+from stratagraph.types.protocols import Rows
+from stratagraph.types.question import Allowed, Mask
+from stratagraph.types.records import Metadata, Node
 
 Csr = tuple[NDArray[np.int64], NDArray[np.int64]]
 

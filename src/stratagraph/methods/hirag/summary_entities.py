@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.ingest.before import mixed
+from stratagraph.ingest.carryover import VECTORS, Keys, keys_of, lookup
+from stratagraph.ingest.graph.statements import group_vectors
+from stratagraph.ingest.names.index import canonical
+from stratagraph.ingest.summarize import MODEL
 from stratagraph.kernels.ranges import distinct, ranges
 from stratagraph.methods.hirag.clusters import IDS
 from stratagraph.methods.hirag.entities import Builder, Entities, MemberRelations, SummaryEntities
 from stratagraph.methods.hirag.naming import Summary
-from stratagraph.pipeline.before import mixed
-from stratagraph.pipeline.carryover import VECTORS, Keys, keys_of, lookup
-from stratagraph.pipeline.names.index import canonical
-from stratagraph.pipeline.statements import group_vectors
-from stratagraph.pipeline.summarize import MODEL
-from stratagraph.protocols import Rows, Stored
-from stratagraph.records import Node, content_id, content_keys
+from stratagraph.types.protocols import Rows, Stored
+from stratagraph.types.records import Node, content_id, content_keys
 
 KIND = "summary_entity"
 CLUSTERS, ENTITIES, PROPOSED, WRITTEN, SAID, STRENGTHS = (

@@ -17,22 +17,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.ingest.before import carried_keys
+from stratagraph.ingest.carryover import VECTORS, Keys, Labels, derived_id
+from stratagraph.ingest.nearest import Nearest
+from stratagraph.ingest.summarize import summarize
 from stratagraph.kernels.buckets import Groups, group, place
 from stratagraph.kernels.hamming import WORD, Codes
 from stratagraph.kernels.knn import knn_graph
 from stratagraph.kernels.lsh import hash_codes, hyperplanes
 from stratagraph.kernels.ranges import split
+from stratagraph.methods.drift import DRIFT
 from stratagraph.methods.groups import GroupBuilder, NodeDraft, united
+from stratagraph.methods.kept_nodes import KeptNodes
 from stratagraph.methods.lshtree.config import LSHTreeConfig
-from stratagraph.pipeline.before import carried_keys
-from stratagraph.pipeline.carryover import VECTORS, Keys, Labels, derived_id
-from stratagraph.pipeline.drift import DRIFT
-from stratagraph.pipeline.kept_nodes import KeptNodes
-from stratagraph.pipeline.nearest import Nearest
-from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.pipeline.summarize import summarize
-from stratagraph.protocols import Rows, Vectors
-from stratagraph.records import Built, Node, content_id
+from stratagraph.models.prompts import load_prompt
+from stratagraph.types.protocols import Rows, Vectors
+from stratagraph.types.records import Built, Node, content_id
 
 TIES, CHUNK_TIES, CODES = "ties", "chunks.ties", "codes"
 """Arrays: what orders nodes of equal codes, and chunks; the representative code of each node's group."""

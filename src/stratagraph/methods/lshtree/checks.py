@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from stratagraph.ingest.checks import Checks
+from stratagraph.ingest.graph.stage import Graph
+from stratagraph.methods.drift import DRIFT
 from stratagraph.methods.groups import check_nodes
 from stratagraph.methods.lshtree.build import CHUNK_TIES, CODES, TIES
-from stratagraph.pipeline.checks import Checks
-from stratagraph.pipeline.drift import DRIFT
-from stratagraph.pipeline.graph import Graph
 
 
 def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> None:

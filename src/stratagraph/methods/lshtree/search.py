@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
 from stratagraph.methods.lshtree.config import LSHTreeOptions
 from stratagraph.methods.validation import searched_levels
-from stratagraph.pipeline.ranking import interleaved, merged
+from stratagraph.search.ranking import interleaved, merged
 
 
 class TreeSearcher:

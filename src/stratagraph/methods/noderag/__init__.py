@@ -4,7 +4,7 @@
 paper                           here
 ==============================  =============================================================
 2.1 heterograph                 `heterograph`: types, numbering, edges by kind, Table 4
-2.2 graph decomposition         `pipeline.extraction.stage`, `pipeline.graph`; `heterograph.decomposition`
+2.2 graph decomposition         `ingest.extraction.stage`, `ingest.graph.stage`; `heterograph.decomposition`
 2.3 important entities, Alg. 1  `attributes.important_entities`, `kernels.centrality`
 2.3 attributes                  `attributes`
 2.3 communities                 `communities`, `kernels.leiden`
@@ -28,8 +28,8 @@ from stratagraph.methods.noderag.build import build
 from stratagraph.methods.noderag.checks import check_arrays
 from stratagraph.methods.noderag.config import NodeRAGConfig, NodeRAGOptions
 from stratagraph.methods.noderag.search import HeterographSearcher
-from stratagraph.pipeline.answer import compose
-from stratagraph.pipeline.prompts import load_prompt
+from stratagraph.models.prompts import load_prompt
+from stratagraph.search.answer import compose
 
 METHOD = Method(
     "noderag",

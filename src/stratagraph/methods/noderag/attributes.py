@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.ingest.carryover import Keys
+from stratagraph.ingest.summarize import Group, Summary, fitted, summarize, words_for
 from stratagraph.kernels.centrality import Centrality, centrality
 from stratagraph.methods.base import Stored
 from stratagraph.methods.groups import NodeDraft
 from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.methods.noderag.inputs import Builder, BuildInputs
 from stratagraph.models.gate import CallItem
-from stratagraph.pipeline.carryover import Keys
-from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.pipeline.summarize import Group, Summary, fitted, summarize, words_for
-from stratagraph.protocols import Rows
-from stratagraph.records import content_id
+from stratagraph.models.prompts import load_prompt
+from stratagraph.types.protocols import Rows
+from stratagraph.types.records import content_id
 
 SLACK = 0.5
 """An important entity stays important while it reaches this share of a threshold.
@@ -52,7 +52,7 @@ def important_entities(
         The previous index: its sample is kept, and so are its important entities, with some `SLACK`.
     measure
         Whether centrality is measured, by one pass over the graph per source. Without it the previous
-        important entities stay (`pipeline.drift.Drift.due`).
+        important entities stay (`methods.drift.Drift.due`).
     """
     entities = inputs.graph.entities
     before, sources = np.zeros(entities, np.bool_), np.zeros(0, np.int64)

@@ -11,10 +11,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph._memory import release
+from stratagraph.ingest.carryover import VECTORS, CarryOver
+from stratagraph.ingest.graph.statements import group_vectors
+from stratagraph.ingest.names.index import NameIndex
+from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import split
 from stratagraph.methods.base import Built, Graph, Stored
+from stratagraph.methods.kept_nodes import KeptNodes, stored_vectors
 from stratagraph.methods.noderag.attributes import (
     SOURCES,
     Important,
@@ -39,13 +43,9 @@ from stratagraph.methods.noderag.heterograph import (
 from stratagraph.methods.noderag.inputs import BORDERS, MEMBERS, Builder, BuildInputs
 from stratagraph.methods.noderag.matching import CELLS, Moved, entry_cells, entry_links, matches
 from stratagraph.methods.noderag.unchanged import ELEMENT_LABELS, Unchanged
-from stratagraph.pipeline.carryover import VECTORS, CarryOver
-from stratagraph.pipeline.kept_nodes import KeptNodes, stored_vectors
-from stratagraph.pipeline.names.index import NameIndex
-from stratagraph.pipeline.nearest import Nearest
-from stratagraph.pipeline.statements import group_vectors
-from stratagraph.protocols import Rows, Vectors
-from stratagraph.records import Node
+from stratagraph.system.memory import release
+from stratagraph.types.protocols import Rows, Vectors
+from stratagraph.types.records import Node
 
 ENTRY_VECTORS = "entries.vectors"
 """The array of the vectors of S, A and H."""
@@ -59,7 +59,7 @@ async def build(builder: Builder) -> Built:
     """Build the heterograph over a corpus and its graph.
 
     Attributes and high-level elements whose inputs did not change are taken over. Important entities are kept
-    until enough has changed (`pipeline.drift`); to regroup, they and the communities are found anew.
+    until enough has changed (`methods.drift`); to regroup, they and the communities are found anew.
     """
     graph, gate, previous, grouped = builder.graph, builder.gate, builder.previous, builder.grouped
     with gate.stage("important entities"):

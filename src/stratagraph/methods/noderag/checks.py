@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from stratagraph.ingest.checks import Checks
+from stratagraph.ingest.graph.stage import Graph
 from stratagraph.kernels.checks import check_range
+from stratagraph.methods.drift import check_drift
 from stratagraph.methods.groups import check_nodes
 from stratagraph.methods.noderag.attributes import SOURCES
 from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, Kind, Layout
 from stratagraph.methods.noderag.inputs import BORDERS, MEMBERS
 from stratagraph.methods.noderag.matching import CELLS
 from stratagraph.methods.noderag.unchanged import ELEMENT_LABELS
-from stratagraph.pipeline.checks import Checks
-from stratagraph.pipeline.drift import check_drift
-from stratagraph.pipeline.graph import Graph
 
 
 def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> None:

@@ -10,15 +10,15 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.ingest.carryover import Labels, needs_reclustering, previous_labels
+from stratagraph.ingest.names.spelling import telling
 from stratagraph.kernels.leiden import leiden
+from stratagraph.methods.drift import Drift, communities_measured
 from stratagraph.methods.groups import united
+from stratagraph.methods.kept_nodes import KeptNodes
 from stratagraph.methods.noderag.inputs import Builder, BuildInputs
-from stratagraph.pipeline.carryover import Labels, needs_reclustering, previous_labels
-from stratagraph.pipeline.drift import Drift, communities_measured
-from stratagraph.pipeline.kept_nodes import KeptNodes
-from stratagraph.pipeline.names.spelling import telling
-from stratagraph.protocols import Rows
-from stratagraph.records import Node, content_id
+from stratagraph.types.protocols import Rows
+from stratagraph.types.records import Node, content_id
 
 PARTITION = "communities"
 """The name of the partition whose drift is counted."""
@@ -29,7 +29,7 @@ def detect_communities(builder: Builder, ends: Rows, origin: Rows, drift: Drift)
     """The community of each entity, relation, unit and attribute, shape (nodes,).
 
     Nodes of the previous index stay in their communities, and new ones join the community where they gain
-    most modularity. If the communities have drifted, all nodes may move (`pipeline.drift`); if too much is
+    most modularity. If the communities have drifted, all nodes may move (`methods.drift`); if too much is
     new, all are partitioned anew. `ends` are the edges, shape (edges, 2), and `origin` the previous row of
     each node, or -1.
     """

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from stratagraph.ingest.nearest import HnswlibConfig
+from stratagraph.ingest.summarize import MEMBER_TOKENS
 from stratagraph.methods.validation import SearchOptions, flag, number, one_of, positive, whole
-from stratagraph.pipeline.nearest import HnswlibConfig
-from stratagraph.pipeline.summarize import MEMBER_TOKENS
 
 TYPES = "TNRSAHO"
 """The seven node types (paper 001, 2.1): text, entity, relationship, semantic unit, attribute, high-level

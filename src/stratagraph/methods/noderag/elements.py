@@ -7,14 +7,8 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
 
-from stratagraph.methods.noderag.communities import Community
-from stratagraph.methods.noderag.config import NodeRAGConfig
-from stratagraph.methods.noderag.inputs import Builder
-from stratagraph.models.gate import CallItem, Gate, Task
-from stratagraph.models.structured import json_as, readable
-from stratagraph.pipeline.carryover import CarryOver
-from stratagraph.pipeline.prompts import load_prompt
-from stratagraph.pipeline.summarize import (
+from stratagraph.ingest.carryover import CarryOver
+from stratagraph.ingest.summarize import (
     MODEL,
     Summary,
     answered,
@@ -25,7 +19,13 @@ from stratagraph.pipeline.summarize import (
     told_within,
     words_for,
 )
-from stratagraph.records import Node, content_id
+from stratagraph.methods.noderag.communities import Community
+from stratagraph.methods.noderag.config import NodeRAGConfig
+from stratagraph.methods.noderag.inputs import Builder
+from stratagraph.models.gate import CallItem, Gate, Task
+from stratagraph.models.prompts import load_prompt
+from stratagraph.models.structured import json_as, readable
+from stratagraph.types.records import Node, content_id
 
 PROMPT = load_prompt("stratagraph.methods.noderag", "elements")
 STAGE = "high-level elements"

@@ -19,7 +19,7 @@ from stratagraph.kernels.ppr import row_stochastic
 from stratagraph.kernels.ranges import ranges
 from stratagraph.methods.base import Graph, Origin
 from stratagraph.methods.noderag.config import TYPES
-from stratagraph.protocols import Rows
+from stratagraph.types.protocols import Rows
 
 Arrays = Mapping[str, NDArray[Any]]
 _NO_EDGES: Rows = np.zeros((0, 2), np.int64)

@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
+from stratagraph.ingest.carryover import Keys
 from stratagraph.methods.base import Graph
 from stratagraph.methods.groups import GroupBuilder, united
 from stratagraph.methods.noderag.config import NodeRAGConfig
-from stratagraph.pipeline.carryover import Keys
-from stratagraph.protocols import Rows
+from stratagraph.types.protocols import Rows
 
 Builder = GroupBuilder[NodeRAGConfig]
 BORDERS, MEMBERS = "attributes.indptr", "attributes.indices"

@@ -19,7 +19,7 @@ from stratagraph.kernels.spherical_kmeans import assigned, spherical_kmeans
 from stratagraph.methods.base import Graph, Stored
 from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.methods.noderag.heterograph import Layout, similar_pairs
-from stratagraph.protocols import Rows, Vectors
+from stratagraph.types.protocols import Rows, Vectors
 
 CELLS = "matching.cells"
 """The array of the clusters of S, A and H within which they are matched, or -1."""

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from stratagraph.kernels.ranges import ranges
 from stratagraph.methods.base import Opened
 from stratagraph.methods.noderag.heterograph import Layout
-from stratagraph.protocols import Rows, Vectors
+from stratagraph.types.protocols import Rows, Vectors
 
 SIMILARITY = 0.5
 """Part of a score that is similarity."""

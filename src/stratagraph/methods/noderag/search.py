@@ -10,20 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.ingest.extraction.by_rules import question_entities
+from stratagraph.ingest.names.index import NameIndex
+from stratagraph.ingest.names.linking import linked_once
 from stratagraph.kernels.ppr import shallow_pagerank
 from stratagraph.kernels.topk import joined
 from stratagraph.methods.base import Description, Opened, Question, Ranking
 from stratagraph.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGOptions
 from stratagraph.methods.noderag.heterograph import Heterograph, Layout
 from stratagraph.methods.noderag.ranking import SHARES, Similarity, Support, best, blended, diverse, received
-from stratagraph.pipeline.extraction.by_rules import question_entities
-from stratagraph.pipeline.names.index import NameIndex
-from stratagraph.pipeline.names.linking import linked_once
-from stratagraph.pipeline.ranking import concatenate, first
-from stratagraph.pipeline.walk import NEAR_SHARE
-from stratagraph.protocols import Rows
-from stratagraph.question import Allowed, Mask
-from stratagraph.records import Metadata
+from stratagraph.search.ranking import concatenate, first
+from stratagraph.search.walk import NEAR_SHARE
+from stratagraph.types.protocols import Rows
+from stratagraph.types.question import Allowed, Mask
+from stratagraph.types.records import Metadata
 
 _Mass = NDArray[np.float32]
 

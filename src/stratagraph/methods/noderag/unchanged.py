@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.ingest.before import Before, list_sums, recognised, recognised_lists
+from stratagraph.ingest.carryover import Labels
 from stratagraph.kernels.ranges import ranges
 from stratagraph.methods.noderag.heterograph import Layout
 from stratagraph.methods.noderag.inputs import BORDERS, MEMBERS, BuildInputs
-from stratagraph.pipeline.before import Before, list_sums, recognised, recognised_lists
-from stratagraph.pipeline.carryover import Labels
-from stratagraph.protocols import Rows
+from stratagraph.types.protocols import Rows
 
 ELEMENT_LABELS = "elements.labels"
 """The array of the community of each high-level element."""

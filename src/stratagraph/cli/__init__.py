@@ -1,0 +1,9 @@
+"""What the commands of `stratagraph.cli.main` are made of.
+
+loading     what the values of options name: models, settings, search options
+options     options that several commands have
+output      JSON or lines; errors
+lines       results for people
+exporting   the command `export`
+serving     the commands `serve` and `mcp`
+"""

@@ -1,0 +1,226 @@
+"""Results as lines for people."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+import stratagraph as sg
+from stratagraph.demo.comparison import HITS, Shown, Told, Way
+from stratagraph.models.budget import money
+from stratagraph.search.evidence import telling
+from stratagraph.types.question import WALK
+
+_SHOWN = 300  # characters of a hit's text
+_NAMES = 5
+_WIDTH = 80
+_QUOTED = 220  # characters of a sentence that the demo shows
+
+
+def demo_lines(told: Told, path: Path | None) -> Iterator[str]:
+    """The demo: for each question who found what, and the way that led there; then what to type next."""
+    yield from _wrapped(
+        f"{told.documents} letters, minutes and newspaper pieces of islands that do not exist, indexed for "
+        f"the walk in {told.walk:.0f} s. Three questions, chosen because similar vectors alone miss a "
+        f"document that the answer needs. For each: how many of these documents are among the first {HITS} "
+        "hits, what leads from one to the next, and the answer, which comes with the corpus.",
+        "",
+    )
+    for number, each in enumerate(told.questions, 1):
+        yield ""
+        yield from _wrapped(f"{number}. {each.question.question}", "   ", bold=True)
+        yield f"   {'plain vectors':16}{_count(each.plain, each)}"
+        yield f"   {'the walk':16}{_count(each.walked, each)}"
+        yield from _way_lines(each)
+    yield ""
+    won = sum(each.won for each in told.questions)
+    yield f"In {won} of {len(told.questions)}, the walk found what plain vectors missed."
+    yield ""
+    yield from _wrapped(
+        f"Four methods were added to the same index in {told.methods:.0f} s. Each returns nodes of its own "
+        f"among the passages. The first ones for: {told.asked}",
+        "",
+    )
+    for own in told.own:
+        text = own.text if len(own.text) <= _QUOTED else f"{own.text[:_QUOTED]}..."
+        of = "1 document" if own.documents == 1 else f"{own.documents} documents"
+        yield from _wrapped(f"{own.method}, {own.kind} of {of}: {text}", "   ")
+    yield ""
+    yield click.style("Now with a folder of yours:", bold=True)
+    yield "   stratagraph build my-folder --out idx"
+    yield '   stratagraph query idx "your question"'
+    yield "   pip install 'stratagraph[server]'"
+    yield f"   stratagraph serve {path or 'idx'} --open"
+
+
+def _count(found: int, each: Shown) -> str:
+    mark = click.style("found", fg="green") if found == len(each.needed) else click.style("missed", fg="red")
+    return f"{found} of {len(each.needed)}  {mark}"
+
+
+def _way_lines(each: Shown) -> Iterator[str]:
+    """The way to the answer, document by document, and the answer."""
+    if each.way is None:
+        return
+    way = each.way
+    if len(way.steps) == 1:
+        yield from _wrapped(f"The question names {way.name}, and so does", "   ")
+    for step in way.steps:
+        if step is not way.steps[0]:
+            yield from _wrapped(f"names {way.name}, and so does", "   ")
+        yield from _wrapped(f"{step.title}{' (missed by plain vectors)' if step.missed else ''}:", "   ")
+        for sentence in step.sentences:
+            yield from _wrapped(f'"{_around(sentence, way)}"', "      ")
+    yield f"   {click.style(f'Answer: {way.answer}', bold=True)}"
+
+
+def _wrapped(text: str, indent: str, *, bold: bool = False) -> Iterator[str]:
+    first = "" if bold else indent
+    for line in textwrap.wrap(text, _WIDTH, initial_indent=first, subsequent_indent=indent):
+        yield click.style(line, bold=True) if bold else line
+
+
+def _around(sentence: str, way: Way) -> str:
+    """As much of a long sentence as three lines hold, with the answer in it, or else the name."""
+    if len(sentence) <= _QUOTED:
+        return sentence
+    shown = way.answer if way.answer in sentence else way.name
+    at = sentence.find(shown)
+    start = 0
+    if at + len(shown) > _QUOTED - 20:
+        start = sentence.find(" ", min(at - 20, len(sentence) - _QUOTED)) + 1
+    part = sentence[start:]
+    if len(part) > _QUOTED:
+        part = part[:_QUOTED].rpartition(" ")[0] + " ..."
+    return f"{'... ' if start else ''}{part}"
+
+
+def report_lines(report: sg.BuildReport, path: str) -> Iterator[str]:
+    """What an update did, what it cost, and what did not go smoothly."""
+    usage = report.usage
+    nodes = ", ".join(
+        f"{name}: {_counted(count, 'node')}" if count or name == "graph" else f"{name}: too little to group"
+        for name, count in report.nodes.items()
+    )
+    held = f"{_counted(report.documents, 'document')}, {_counted(report.chunks, 'chunk')}"
+    yield f"{report.operation}: {held}; {nodes}"
+    yield (
+        f"model calls: {usage.calls} ({usage.cached_calls} cached), "
+        f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, {usage.seconds:.1f} s"
+    )
+    if usage.calls:
+        yield f"cost: {money(report.cost)}"
+    for label in ("added", "updated", "deleted", "unchanged", "skipped"):
+        names = getattr(report, label)
+        if names and (label != "added" or len(names) < report.documents):  # all of a new index
+            more = ", ..." if len(names) > _NAMES else ""
+            yield f"{label}: {len(names)} ({', '.join(names[:_NAMES])}{more})"
+    notes, others = report.shown_notes()
+    for note, count in notes.items():
+        yield f"note: {note}: {count}"
+    if others:
+        yield f"note: {others} other notes; --json lists all"
+    for failure in report.failures[:_NAMES]:
+        yield f"failed: {failure.stage}: {failure.about}: {failure.reason}"
+    if len(report.failures) > _NAMES:
+        yield f"failed: {len(report.failures) - _NAMES} more; --json lists all"
+    yield f"index: {path} (generation {report.generation})"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def document_lines(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A line for each document."""
+    for each in documents:
+        source = "" if each["source"] in (None, each["id"]) else f"from {each['source']}"
+        told = [each["id"], source, each["title"] or "", _counted(each["chunks"], "chunk")]
+        yield "  ".join(" ".join(str(part).split()) for part in told if part)
+
+
+def answer_lines(answer: sg.Answer, listed: int | None, methods: Sequence[str]) -> Iterator[str]:
+    """How hits were found, the first hits, those cited, the answer, and the documents behind its citations.
+
+    `listed`: how many hits come first; all if not given. `methods`: those of the index.
+    """
+    found = answer.retrieval
+    cited = {citation.number for citation in answer.citations}
+    ranks = [rank for rank in range(1, len(found) + 1) if listed is None or rank <= listed or rank in cited]
+    yield from hit_lines(found, methods, ranks)
+    if more := len(found) - len(ranks):
+        yield f"    ({more} more hits were searched for the answer; -k N lists N)"
+    label = "answer (extractive: sentences of the sources)" if answer.extractive else "answer"
+    yield f"   {label}: {answer.text}"
+    for citation in answer.citations:
+        yield f"   [{citation.number}] {', '.join(citation.documents[:6])}{_place(citation.metadata)}"
+    if answer.usage.calls:
+        used = f"{answer.usage.input_tokens:,} tokens in, {answer.usage.output_tokens:,} out"
+        yield f"   model calls: {answer.usage.calls}, {used}, cost: {money(answer.cost)}"
+
+
+def _place(metadata: Mapping[str, Any]) -> str:
+    """Where in its document a passage is, as far as its metadata tells."""
+    told = [f"{name} {metadata[name]}" for name in ("page", "slide", "sheet") if name in metadata]
+    headings = metadata.get("headings")
+    if isinstance(headings, list):
+        told.append(" > ".join(map(str, headings)))
+    return f", {', '.join(told)}" if told else ""
+
+
+def hit_lines(
+    found: sg.Retrieval, methods: Sequence[str], ranks: Sequence[int] | None = None
+) -> Iterator[str]:
+    """How hits were found, and two lines for each, or for those at some ranks, from 1."""
+    yield _way_line(found, methods)
+    if found.guidance is not None:
+        yield _guidance_line(found.guidance)
+    for rank in ranks or range(1, len(found) + 1):
+        hit = found.hits[rank - 1]
+        names = ", ".join(hit.documents[:3]) + (", ..." if len(hit.documents) > 3 else "")
+        yield f"{rank:2}. {hit.score:.3f} {hit.kind} (level {hit.level}) from {names}{_step(hit.metadata)}"
+        yield f"    {telling(found.query, hit.text, _SHOWN)}"
+
+
+def _step(metadata: Mapping[str, Any]) -> str:
+    """Which step of which path a hit is, as far as its metadata tells."""
+    path, step = metadata.get("path"), metadata.get("step")
+    return f", step {step} of {' → '.join(path)}" if isinstance(path, list) and step else ""
+
+
+def _guidance_line(guidance: sg.Guidance) -> str:
+    """What the model decided about a search."""
+    queries = [query for step in guidance.steps for query in step.queries]
+    told = {
+        "choice": f"guided: the first {guidance.chosen} were chosen as needed together",
+        "overview": "guided: the question and its queries in turn",
+        "none": "guided: no choice, the hits are those of the question",
+    }[guidance.kind]
+    searched = f"; searched for {'; '.join(repr(query) for query in queries)}" if queries else ""
+    return told + searched + (f" ({guidance.failed})" if guidance.failed else "")
+
+
+def _way_line(found: sg.Retrieval, methods: Sequence[str]) -> str:
+    """The way of searching, and how to see what it leaves out."""
+    if found.method == WALK:
+        others = f" (for nodes of a method: --method {', '.join(methods)})" if methods else ""
+        return f"passages by the walk{others}"
+    if any("view" in each for each in found.trace):
+        return f"nodes of {found.method} among passages (passages alone: --view chunks; none: --no-fill)"
+    return f"{found.method}'s own ranking (passages alone: --view chunks)"
+
+
+def tree_lines(value: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """A nested mapping, indented, without what is None or an empty mapping."""
+    for key, item in value.items():
+        if item is None or item == {}:
+            continue
+        if isinstance(item, Mapping):
+            yield f"{indent}{key}:"
+            yield from tree_lines(item, indent + "  ")
+        else:
+            yield f"{indent}{key}: {item}"

@@ -1,0 +1,205 @@
+"""What all commands share: results as JSON or lines, errors as one line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any
+
+import click
+
+import stratagraph as sg
+from stratagraph.cli.loading import WrongOption, load_config, load_model
+from stratagraph.errors import StratagraphError
+from stratagraph.ingest.loaders import FileDocuments
+
+_SQLITE_SUFFIXES = ("", "-wal", "-shm", "-journal")
+EXPECTED = (StratagraphError, ValueError, TypeError, KeyError, OSError, ImportError)
+
+
+def _json_default(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: getattr(value, field.name)
+            for field in dataclasses.fields(value)
+            if not callable(getattr(value, field.name))
+        }
+    if isinstance(value, Mapping):
+        return dict(value)
+    return str(value)
+
+
+SKIPPED = 3
+"""Exit code if files could not be read, or rows of an evaluation were left out."""
+BROKEN_PIPE = 141
+"""Exit code if nobody reads the output any more, as of programs that SIGPIPE ends."""
+_CONTROLS = re.compile(r"(?!\x1b\[(?:[01]|3[12])m)[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""Control characters, but for the styles of the commands' own output."""
+
+
+def _echo(text: str, *, err: bool = False) -> None:
+    """Print with control characters escaped, as in JSON, since texts and names could command the terminal."""
+    click.echo(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text), err=err)
+
+
+class Output:
+    """Prints results: JSON for machines, or lines for people.
+
+    `skip` and `warn` collect what `read_documents` reports; `close` prints it, and the JSON has it.
+    Commands that can be resumed set `resumes`. `own_files` are files of the command, which are no input.
+    `documents` is what was read last; `include` and `exclude` are the globs of the command.
+    """
+
+    def __init__(
+        self, as_json: bool, *, strict: bool = False, include: Sequence[str] = (), exclude: Sequence[str] = ()
+    ) -> None:
+        self.as_json = as_json
+        self.resumes = False
+        self.own_files: list[str] = []
+        self.documents: FileDocuments | None = None
+        self.include, self.exclude = include, exclude
+        self._strict = strict
+        self._heard: dict[str, dict[str, str]] = {"skipped_files": {}, "warnings": {}}
+        self._left_out: dict[str, str] = {}
+
+    def skip(self, name: str, reason: str) -> None:
+        """Record a file that was left out."""
+        self._heard["skipped_files"][name] = reason
+        if self._strict and self._failed(name):
+            raise ValueError(f"{name}: {reason}; --strict reads all or nothing")
+
+    def _failed(self, name: str) -> bool:
+        return self.documents is None or name not in self.documents.left_out
+
+    def warn(self, name: str, reason: str) -> None:
+        """Record a file that was read although something is wrong with it."""
+        self._heard["warnings"][name] = reason
+
+    def leave_out(self, what: str, reason: str) -> None:
+        """Record something that the result lacks."""
+        self._left_out[what] = reason
+
+    def close(self) -> None:
+        """Print what was skipped or left out; the exit code is 3 if something could not be read."""
+        for kind, word in (("warnings", "read with faults"), ("skipped_files", "skipped")):
+            heard = self._heard[kind]
+            if heard:
+                _echo(f"{word}: {len(heard)} file{'s' if len(heard) > 1 else ''}", err=True)
+            for name, reason in heard.items():
+                _echo(f"  {name}: {reason}", err=True)
+        for what, reason in self._left_out.items():
+            _echo(f"left out: {what}: {reason}", err=True)
+        if self._left_out or any(map(self._failed, self._heard["skipped_files"])):
+            sys.exit(SKIPPED)
+
+    def show(self, value: object, lines: Callable[[], Iterator[str]], *, with_files: bool = False) -> None:
+        """Print a result as JSON or lines; `with_files` adds skipped files to the JSON."""
+        try:
+            if not self.as_json:
+                for line in lines():
+                    _echo(line)
+                return
+            text = json.dumps(value, default=_json_default, ensure_ascii=False)
+            if with_files:
+                text = json.dumps(json.loads(text) | self._heard, ensure_ascii=False)
+            _echo(text)
+        except BrokenPipeError:  # the reader, such as `head`, has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is flushed at the exit
+            sys.exit(BROKEN_PIPE)
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Add `--json` and `--debug`, load the values of shared options, and print errors as one line."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
+    @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+    @wraps(function)
+    def wrapped(*args: Any, as_json: bool, debug: bool, **kwargs: Any) -> None:
+        files = {name: kwargs.pop(name) for name in ("strict", "include", "exclude") if name in kwargs}
+        output = Output(as_json, **files)
+        try:
+            function(*args, output=output, **_loaded(kwargs, output))
+            output.close()
+        except KeyboardInterrupt:
+            _echo("interrupted; the same command resumes" if output.resumes else "interrupted", err=True)
+            sys.exit(130)
+        except EXPECTED as error:
+            if debug:
+                raise
+            _fail(error, as_json)
+
+    return wrapped
+
+
+def _loaded(given: dict[str, Any], output: Output) -> dict[str, Any]:
+    """Replace options that belong together by what they mean: see `cli.options`."""
+    for kind in ("llm", "embedder"):
+        if isinstance(given.get(kind), str):
+            given[kind] = load_model(kind, given[kind])
+    if (cache := given.get("cache")) is not None:
+        output.own_files += [cache + suffix for suffix in _SQLITE_SUFFIXES]
+    if "max_calls" in given:
+        calls, tokens = given.pop("max_calls"), given.pop("max_tokens")
+        budget = None if calls is None and tokens is None else sg.Budget(calls=calls, tokens=tokens)
+        given["models"] = {
+            "llm": given.pop("llm"),
+            "embedder": given.pop("embedder"),
+            "budget": budget,
+            "cache": given.pop("cache"),
+        }
+    if "chunk_size" in given:
+        sizes = given.pop("chunk_size"), given.pop("chunk_overlap"), given.pop("concurrency")
+        config = given.pop("config")
+        given["settings"] = load_config(config, *sizes)
+        output.own_files += [] if config is None else [config]
+    if "openie" in given:
+        file = given.pop("openie")
+        given["imported"] = None if file is None else sg.read_openie(file)
+        output.own_files += [] if file is None else [file]
+    if "workers" in given:
+        name, workers = given["mapper"], given.pop("workers")
+        if name is None and workers is not None:
+            raise WrongOption("--workers goes with --mapper, as in --mapper processes --workers 4")
+        given["mapper"] = None if name is None else sg.mapper(name, workers)
+    return given
+
+
+_COMMANDS = (
+    (r", or in Python [^;]*", ""),
+    (r"\b(llm|embedder)=\.\.\.", r"--\1 NAME"),
+    (r"\bcache=\.\.\.", "--cache FILE"),
+    (r"\b(missing_ok|prune|rebuild)=True", lambda found: f"--{found[1].replace('_', '-')}"),
+    (r"\bBudget\((\w+)=\.\.\.\)", r"--max-\1"),
+    (r"\bLimits\((\w+)=\.\.\.\)", r'--config FILE with {"limits": {"\1": ...}}'),
+    (r"\bopen_index\(\.\.\., spacy='?([^')]*)'?\)", r"--spacy \1"),
+    (r"\bindex\.add_method\('(\w+)'\)", r"stratagraph build INPUTS -o INDEX --method \1"),
+    (r"\bindex\.(\w+)\([^)]*\)", r"stratagraph \1"),
+    (r"""\b(decompose|method|rank|view)=["'](\w+)["']""", r"--\1 \2"),
+    (r"\bfill=False\b", "--no-fill"),
+    (r"\bguided_steps is for guided=True\b", "--guided-steps is for --guided"),
+    (r"\bleave guided out\b", "give --no-guided instead"),
+    (r"\ba search has no argument ('\w+'): it takes .* and with (\w+) ", r"there is no --option \1: \2 has "),
+    (r"\bthat was the path of build_index", "that `stratagraph build` wrote"),
+    (r"\bbuild_index\b", "stratagraph build"),
+)
+"""What errors say in Python, and in commands."""
+
+
+def _in_commands(message: str) -> str:
+    for python, words in _COMMANDS:
+        message = re.sub(python, words, message)
+    return " ".join(message.split())
+
+
+def _fail(error: BaseException, as_json: bool) -> None:
+    message = _in_commands(str(error.args[0] if isinstance(error, KeyError) and error.args else error))
+    kind = type(error).__name__
+    if as_json:
+        _echo(json.dumps({"error": kind, "message": message}, ensure_ascii=False))
+    _echo(f"{kind}: {message}", err=True)
+    sys.exit(2 if isinstance(error, WrongOption) else 1)

@@ -1,0 +1,150 @@
+"""`stratagraph serve | mcp`: an index as a web page and API, or as tools of an agent."""
+
+from __future__ import annotations
+
+import json
+import sys
+import webbrowser
+from typing import Any
+
+import click
+
+import stratagraph as sg
+from stratagraph.cli.options import cache_dir_option, index_argument, open_options
+from stratagraph.cli.output import Output, command
+
+_MIB = 2**20
+
+access_options = [
+    click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
+    click.option(
+        "--token", envvar="STRATAGRAPH_TOKEN", help="Token that clients must send; generated if needed."
+    ),
+    click.option("--allow-host", "hosts", multiple=True, help="Allowed Host header; may be repeated."),
+    click.option(
+        "--allow-origin", "origins", multiple=True, help="Allowed origin of web pages; may be repeated."
+    ),
+]
+
+
+@click.command()
+@index_argument
+@click.option(
+    "--port",
+    default=8765,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port; 0 chooses a free one.",
+)
+@click.option("--read-only", is_flag=True, help="Forbid adding and deleting documents.")
+@click.option(
+    "--max-upload",
+    default=64,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Maximum size of a document, in MiB.",
+)
+@click.option("--rate", default=100.0, show_default=True, help="Requests per second and client.")
+@click.option("--answers", default=60.0, show_default=True, help="Answers per minute and client.")
+@click.option("--open/--no-open", "browse", default=False, help="Open the page in a browser.")
+@open_options
+@cache_dir_option
+@command
+def serve(
+    index: str,
+    host: str,
+    port: int,
+    token: str | None,
+    hosts: tuple[str, ...],
+    origins: tuple[str, ...],
+    read_only: bool,
+    max_upload: int,
+    rate: float,
+    answers: float,
+    browse: bool,
+    models: dict[str, Any],
+    cache_dir: str | None,
+    output: Output,
+) -> None:
+    """Serve INDEX as a web page and a REST API: ask, browse, add and delete documents.
+
+    It listens on this machine only, unless --host is given; then every request needs a token.
+    """
+    from stratagraph import server
+
+    settings = server.Settings(
+        server.checked_token(host, token), hosts, origins, read_only, max_upload * _MIB, rate, answers
+    )
+    app = server.create_app(
+        index,
+        lambda progress: sg.open_index(index, **models, progress=progress, cache_dir=cache_dir),
+        settings,
+    )
+
+    def started(address: str) -> None:
+        shown = address if settings.token is None else f"{address}#token={settings.token}"
+        addresses = {"url": shown, "api": f"{address}api/openapi.json"}
+        output.show(addresses, lambda: iter([f"page: {shown}", f"API:  {addresses['api']}", "Ctrl-C stops."]))
+        if browse:
+            webbrowser.open(shown)
+
+    server.run(app, host, port, started=started)
+
+
+@click.command()
+@index_argument
+@click.option("--write", is_flag=True, help="Also give tools that add and delete documents.")
+@click.option("--http", is_flag=True, help="Use HTTP at the path /mcp instead of standard input and output.")
+@click.option(
+    "--port",
+    default=8766,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port; 0 chooses a free one.",
+)
+@open_options
+@command
+def mcp(
+    index: str,
+    write: bool,
+    http: bool,
+    host: str,
+    port: int,
+    token: str | None,
+    hosts: tuple[str, ...],
+    origins: tuple[str, ...],
+    models: dict[str, Any],
+    output: Output,
+) -> None:
+    """Serve INDEX to agents as tools (Model Context Protocol): search, answer, read, list, explain."""
+    try:
+        from stratagraph import mcp as tools
+    except sg.errors.MissingExtra as error:
+        if not http:
+            _answer_by_hand(str(error))
+        raise
+    from stratagraph import server
+
+    made = tools.create_server(index, lambda: sg.open_index(index, **models), write=write)
+    if not http:
+        made.run("stdio")
+        return
+    settings = server.Settings(server.checked_token(host, token), hosts, origins)
+
+    def started(address: str) -> None:
+        addresses = {"url": f"{address}mcp", "token": settings.token}
+        lines = [f"MCP: {addresses['url']}"] + ([f"token: {settings.token}"] if settings.token else [])
+        output.show(addresses, lambda: iter([*lines, "Ctrl-C stops."]))
+
+    server.run(tools.http_app(made, settings), host, port, started=started)
+
+
+def _answer_by_hand(message: str) -> None:
+    """Answer an agent's first request with an error, in JSON-RPC, where the protocol's package is missing."""
+    request = json.loads(sys.stdin.readline() or "{}")
+    error = {"code": -32603, "message": message}
+    click.echo(json.dumps({"jsonrpc": "2.0", "id": request.get("id"), "error": error}))
+
+
+for option in reversed(access_options):
+    serve, mcp = option(serve), option(mcp)

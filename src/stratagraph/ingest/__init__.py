@@ -1,0 +1,1 @@
+"""From files to the graph: documents, chunks, extraction, names, graph."""

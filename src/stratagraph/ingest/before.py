@@ -1,0 +1,206 @@
+"""Which rows of a graph are as they were in the previous generation, found by arrays, without reading nodes.
+
+Methods ask here which of their groups consist of unchanged rows alone (`recognised`). Such groups keep their
+nodes, texts and vectors, and their members are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.ingest.carryover import VECTORS, Keys, Labels
+from stratagraph.kernels.ranges import ranges
+from stratagraph.types.protocols import Rows, Stored, Vectors
+
+_STEP, _FIRST, _SECOND = (
+    np.uint64(each) for each in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
+
+
+class Before:
+    """The previous graph, by the rows of the present one.
+
+    Parameters
+    ----------
+    previous, stored
+        The previous graph, and the present one. The attribute `stored` is the previous one.
+    chunks
+        The previous row of each chunk, or -1.
+    carried
+        The previous row of each node that was taken over with its sources, or -1 for those made again.
+    """
+
+    def __init__(self, previous: Stored, stored: Stored, chunks: Rows, carried: Rows) -> None:
+        self.stored = previous
+        self.chunks = chunks
+        self._now = stored
+        self._carried = carried
+        self._made = np.flatnonzero(carried < 0)
+
+    @property
+    def size(self) -> int:
+        """How many rows the previous graph has."""
+        return len(self.stored.arrays["sources.indptr"]) - 1
+
+    @cached_property
+    def origin(self) -> Rows:
+        """The previous row of the node with the same id, or -1, shape (rows,)."""
+        found = self._carried.copy()
+        found[self._made] = self.stored.find(self._now.keys(self._made))
+        return found
+
+    @cached_property
+    def now(self) -> Rows:
+        """The present row of each previous node, or -1, shape (size,)."""
+        found = np.full(self.size, -1, np.int64)
+        found[self.origin[self.origin >= 0]] = np.flatnonzero(self.origin >= 0)
+        return found
+
+    @cached_property
+    def same(self) -> NDArray[np.bool_]:
+        """Whether a node existed with the same content and sources, shape (rows,)."""
+        found = self._carried >= 0
+        rows = self._made[(self.origin >= 0)[self._made] & ~self.rewritten[self._made]]
+        now = _sums_of_sources(self._now, rows, lambda chunks: mixed(self.chunks[chunks]))  # -1 of a new one
+        found[rows] = now == _sums_of_sources(self.stored, self.origin[rows], mixed)
+        return found
+
+    @cached_property
+    def rewritten(self) -> NDArray[np.bool_]:
+        """Whether a node existed with other content, shape (rows,)."""
+        found = np.zeros(len(self.origin), np.bool_)
+        rows = self._made[self.origin[self._made] >= 0]
+        found[rows] = self._now.marks(rows) != self.stored.marks(self.origin[rows])
+        return found
+
+    @cached_property
+    def alike(self) -> NDArray[np.bool_]:
+        """Whether the vector of an entity is that of the previous node with its id, shape (entities,)."""
+        now, before = self._now.arrays[VECTORS], self.stored.arrays.get(VECTORS)
+        found = self.origin[: len(now)] >= 0
+        if before is None:
+            return np.zeros(len(now), np.bool_)
+        rows = np.flatnonzero(found)
+        found[rows] = alike(now, rows, before, self.origin[rows])
+        return found
+
+    @cached_property
+    def _chunks_now(self) -> Rows:
+        """The present row of each previous chunk up to the last that is left, or -1."""
+        now = np.full(int(self.chunks.max(initial=-1)) + 1, -1, np.int64)
+        now[self.chunks[self.chunks >= 0]] = np.flatnonzero(self.chunks >= 0)
+        return now
+
+    def sources(self, stored: Stored, rows: Rows) -> tuple[Rows, Rows]:
+        """The chunks of unchanged previous nodes, as borders and present rows."""
+        indptr, indices = stored.arrays["sources.indptr"], stored.arrays["sources.indices"]
+        sizes = indptr[rows + 1] - indptr[rows]
+        found = self._chunks_now[indices[ranges(indptr[rows], sizes)]]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), found
+
+
+def alike(now: Vectors, rows: Rows, before: Vectors, places: Rows) -> NDArray[np.bool_]:
+    """Whether vectors at some rows equal those at some places of a previous array.
+
+    Arrays of a folder compare slots; others are compared value by value.
+    """
+    told = getattr(now, "alike", None)
+    if told is not None:
+        return np.asarray(told(rows, before, places))
+    same: NDArray[np.bool_] = (np.asarray(now)[rows] == np.asarray(before)[places]).all(axis=1)
+    return same
+
+
+def _sums_of_sources(stored: Stored, rows: Rows, of_chunk: Callable[[Rows], Keys]) -> Keys:
+    """The sum of what `of_chunk` gives for the chunks of each node."""
+    indptr, indices = stored.arrays["sources.indptr"], stored.arrays["sources.indices"]
+    sizes = indptr[rows + 1] - indptr[rows]
+    values = of_chunk(indices[ranges(indptr[rows], sizes)])
+    return list_sums(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), values)
+
+
+def carried_keys(known: Keys, origin: Rows, made: Callable[[list[int]], Keys]) -> Keys:
+    """Keys of rows: `known[origin]` where `origin` is a previous row, `made(rows)` where it is -1."""
+    found = np.zeros(len(origin), np.uint64)
+    kept = origin >= 0
+    found[kept] = known[origin[kept]]
+    new = np.flatnonzero(~kept)
+    found[new] = made(new.tolist())
+    return found
+
+
+def mixed(numbers: NDArray[np.integer]) -> Keys:
+    """64 bits for each number, whose sums identify sets (the finaliser of splitmix64)."""
+    found = (numbers.astype(np.uint64) + np.uint64(2)) * _STEP  # not 0 of -1
+    found = (found ^ (found >> np.uint64(30))) * _FIRST
+    found = (found ^ (found >> np.uint64(27))) * _SECOND
+    return found ^ (found >> np.uint64(31))
+
+
+def list_sums(indptr: Rows, values: Keys) -> Keys:
+    """The sum of the values of each list, where list i is `values[indptr[i]:indptr[i + 1]]`."""
+    totals = np.zeros(len(values) + 1, np.uint64)
+    np.cumsum(values, out=totals[1:])
+    return totals[indptr[1:]] - totals[indptr[:-1]]
+
+
+def label_sums(labels: Labels, values: Keys, count: int) -> Keys:
+    """The sum of the values under each label from 0 to `count - 1`; label -1 is left out."""
+    found = np.zeros(count, np.uint64)
+    known = labels >= 0
+    np.add.at(found, labels[known], values[known])
+    return found
+
+
+def recognised(labels: Labels, origin: Rows, same: NDArray[np.bool_], before: Labels, count: int) -> Rows:
+    """The previous group with the same, unchanged members as each group, or -1, shape (count,).
+
+    Parameters
+    ----------
+    labels
+        The group of each member, from 0 to `count - 1`, or -1, shape (members,); no group is empty.
+    origin, same
+        The previous row of each member, or -1, and whether the member is unchanged.
+    before
+        The previous group of each previous row, or -1.
+    """
+    found, whole = np.full(count, -1, np.int64), np.ones(count, np.bool_)
+    whole[labels[(labels >= 0) & ~same]] = False
+    kept = same & (labels >= 0)
+    rows = origin[kept]
+    found[labels[kept]] = before[rows]
+    whole &= found >= 0
+    sums = label_sums(labels[kept], mixed(rows), count)
+    were = label_sums(before, mixed(np.arange(len(before))), int(before.max(initial=-1)) + 1)
+    whole[whole] = sums[whole] == were[found[whole]]
+    return np.where(whole, found, -1)
+
+
+def recognised_lists(
+    lists: tuple[Rows, Rows],
+    origin: Rows,
+    same: NDArray[np.bool_],
+    candidates: Rows,
+    before: tuple[Rows, NDArray[np.integer]],
+) -> Rows:
+    """The previous list with the same, unchanged members as each list, or -1, shape (lists,).
+
+    Parameters
+    ----------
+    lists, before
+        Members of each list, as borders and rows: present rows, and previous ones.
+    origin, same
+        The previous row of each row, or -1, and whether it is unchanged.
+    candidates
+        The only previous list that each may equal, or -1.
+    """
+    indptr, indices = lists
+    changed = list_sums(indptr, (~same[indices]).astype(np.uint64)) > 0
+    sums, were = list_sums(indptr, mixed(origin[indices])), list_sums(before[0], mixed(before[1]))
+    whole = (candidates >= 0) & ~changed
+    whole[whole] = sums[whole] == were[candidates[whole]]
+    return np.where(whole, candidates, -1)

@@ -1,0 +1,372 @@
+"""What a chat model says of chunks: semantic units, entities and relations.
+
+One answer serves the text decomposition of NodeRAG (2.2) and the extraction of ArchRAG and HiRAG. It is asked
+for in one of three forms: the full one (`parsing`) or a short one (`short_forms`). Elements are read one by
+one; what cannot be kept is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+
+from stratagraph.ingest.extraction import by_rules
+from stratagraph.ingest.extraction.ontology import Ontology
+from stratagraph.ingest.extraction.parsing import (
+    ExtractionAnswer,
+    ExtractionSchema,
+    TypedExtractionSchema,
+    parse_extraction,
+)
+from stratagraph.ingest.extraction.short_forms import (
+    EXPECTED_TYPE,
+    FactsSchema,
+    NamesSchema,
+    Passage,
+    TypedFactsSchema,
+    TypedNamesSchema,
+    cut,
+    expected_facts,
+    expected_names,
+    numbered,
+    parse_facts,
+    parse_named_sentences,
+)
+from stratagraph.ingest.graph.merge import canonical_name
+from stratagraph.ingest.names.index import canonical, words
+from stratagraph.models.gate import CallItem, Gate, Task
+from stratagraph.models.prompts import load_prompt
+from stratagraph.types.records import Chunk, EntityMention, Extraction, RelationMention, SemanticUnit
+
+MOST_ENTITIES = 200
+"""Entities taken from one chunk; a model that lists more repeats itself."""
+
+_EXPECTED = 1_300  # tokens that a budget reserves for the first extractions, of passages of 220 tokens
+
+EXTRACT = Task(
+    name="extract",
+    prompt=load_prompt("stratagraph.ingest", "extract"),
+    parse=parse_extraction,
+    schema=ExtractionSchema,
+    expected_output_tokens=_EXPECTED,
+    placeholder=lambda values: _placeholder(values["passage"], values["relation_types"]),
+)
+GLEAN = Task(
+    name="glean",
+    prompt=load_prompt("stratagraph.ingest", "glean"),
+    parse=parse_extraction,
+    schema=ExtractionSchema,
+    expected_output_tokens=200,
+    placeholder=lambda values: ExtractionAnswer(),
+)
+FACTS = Task(
+    name="extract",
+    prompt=load_prompt("stratagraph.ingest", "facts"),
+    parse=parse_facts,
+    schema=FactsSchema,
+    expected_output_tokens=500,
+    placeholder=lambda values: expected_facts(values["passage"], values["relation_types"]),
+)
+SENTENCES = Task(
+    name="extract",
+    prompt=load_prompt("stratagraph.ingest", "sentences"),
+    parse=parse_named_sentences,
+    schema=NamesSchema,
+    expected_output_tokens=1_000,
+    placeholder=lambda values: expected_names(values["sentences"], values["relation_types"]),
+)
+# The same, with types of relations.
+_TYPED_EXTRACT, _TYPED_GLEAN = (
+    replace(task, schema=TypedExtractionSchema, parse=partial(parse_extraction, typed=True))
+    for task in (EXTRACT, GLEAN)
+)
+_TYPED_FACTS = replace(FACTS, schema=TypedFactsSchema, parse=partial(parse_facts, typed=True))
+_TYPED_SENTENCES = replace(
+    SENTENCES, schema=TypedNamesSchema, parse=partial(parse_named_sentences, typed=True)
+)
+FORMS = ("sentences", "facts", "full")
+TOGETHER = 8
+"""Passages of one call in the form `sentences`, if they are short,"""
+TOGETHER_TOKENS = 1_200
+"""and their tokens."""
+
+
+async def ask(
+    chunks: Sequence[Chunk], gate: Gate, *, form: str, ontology: Ontology, gleaning: int = 0
+) -> list[list[ExtractionAnswer]]:
+    """The answers of the model for chunks: none if it failed.
+
+    In the full form each of `gleaning` rounds adds an answer.
+    """
+    if form == "sentences":
+        return [[] if each is None else [each] for each in await _named(chunks, gate, ontology)]
+    types = ontology.values(form)
+    items = [CallItem({"passage": each.text, **types}, each.id, [each.id]) for each in chunks]
+    full, facts = (_TYPED_EXTRACT, _TYPED_FACTS) if ontology.relations else (EXTRACT, FACTS)
+    found = await gate.map(facts if form == "facts" else full, items)
+    answers = [[] if answer is None else [answer] for answer in found]
+    for done in range(gleaning):
+        await _glean(_TYPED_GLEAN if ontology.relations else GLEAN, items, answers, gate, done)
+    return answers
+
+
+async def _named(
+    chunks: Sequence[Chunk], gate: Gate, ontology: Ontology
+) -> Sequence[ExtractionAnswer | None]:
+    """The names of all sentences. A call has several passages; one without an answer is asked again alone."""
+    passages = [Passage(each.id, each.document_id, cut(each.text)) for each in chunks]
+    found = [None if each.sentences else ExtractionAnswer() for each in passages]
+    task, types = _TYPED_SENTENCES if ontology.relations else SENTENCES, ontology.values("sentences")
+
+    async def ask_of(groups: Sequence[Sequence[int]], *, final: bool) -> None:
+        items = []
+        for group in groups:
+            own = [passages[at] for at in group]
+            ids = [each.id for each in own]
+            values = {"sentences": numbered(own), **types}
+            items.append(CallItem(values, ", ".join(ids), ids, len(ids)))
+        answers = await gate.map(task, items, final=final)
+        for group, answer in zip(groups, answers, strict=True):
+            if answer is not None:
+                read = answer.of_passages([passages[at] for at in group])
+                for at, one in zip(group, read, strict=True):
+                    found[at] = one or (ExtractionAnswer() if final else None)
+
+    sizes = [gate.count_tokens(each.text) for each in chunks]
+    groups = _together([at for at, each in enumerate(passages) if each.sentences], sizes)
+    shared = [group for group in groups if len(group) > 1]
+    await ask_of(shared, final=False)
+    await ask_of([group for group in groups if len(group) == 1], final=True)
+    gate.require_answers()
+    await ask_of([[at] for group in shared for at in group if found[at] is None], final=True)
+    return found
+
+
+def _together(places: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
+    groups: list[list[int]] = []
+    tokens = 0
+    for at in places:
+        tokens += sizes[at]
+        if not groups or len(groups[-1]) == TOGETHER or tokens > TOGETHER_TOKENS:
+            groups.append([])
+            tokens = sizes[at]
+        groups[-1].append(at)
+    return groups
+
+
+async def _glean(
+    task: Task[ExtractionAnswer],
+    items: Sequence[CallItem],
+    answers: list[list[ExtractionAnswer]],
+    gate: Gate,
+    done: int,
+) -> None:
+    """Ask once more what was missed, for the chunks whose rounds so far succeeded."""
+    asked = [place for place, given in enumerate(answers) if len(given) == done + 1]
+    again = [
+        CallItem(
+            {**items[place].values, "known": _known_names(answers[place])},
+            items[place].item,
+            items[place].sources,
+        )
+        for place in asked
+    ]
+    gleaned = await gate.map(task, again)
+    for place, more in zip(asked, gleaned, strict=True):
+        if more is not None:
+            answers[place].append(more)
+
+
+def _known_names(answers: Sequence[ExtractionAnswer]) -> str:
+    names = dict.fromkeys(entity.name for answer in answers for entity in answer.entities)
+    return "\n".join(f"- {name}" for name in names) or "(none)"
+
+
+_ENTITY_WORDS, _RELATION_WORDS = 22, 17  # as gpt-4o wrote on average in 252 answers (28 and 24 tokens)
+
+
+def _placeholder(passage: str, relation_types: str) -> ExtractionAnswer:
+    """What an estimate expects a model to say: the names and dates of the rules, and as many relations.
+
+    In 400 passages of MuSiQue these are 11.0 names a passage, 3,406 different ones; gpt-3.5 found 8.7 and
+    2,725, or 12.9 and 4,304 with all ends of its relations.
+    """
+    found = by_rules.extract(passage)
+    names = [each.name for each in found.entities]
+    others = [each for each in by_rules.question_entities(passage) if each not in set(names)]
+    entities = tuple(EntityMention(each, "concept", _around(each, passage)) for each in (*names, *others))
+    beside = [(unit, [each for each in others if each in unit.text]) for unit in found.units]
+    units = tuple(SemanticUnit(unit.text, (*unit.entities, *more)) for unit, more in beside)
+    related = [
+        RelationMention(unit.entities[0], each, unit.text)
+        for unit, more in beside
+        for each in more
+        if unit.entities
+    ] + sorted(found.relations, key=lambda each: -each.strength)
+    relations = (  # a model describes a relation in words of its own, not as a part of a unit
+        replace(
+            each,
+            description=f"{each.target}: {_cut(each.description, _RELATION_WORDS)}",
+            type=EXPECTED_TYPE if relation_types else "",
+        )
+        for each in related
+    )
+    return ExtractionAnswer(units, entities, tuple(islice(relations, len(entities))))
+
+
+def _around(name: str, passage: str) -> str:
+    """The words with which a passage speaks of a name."""
+    at = max(0, passage.find(name))
+    return _cut(passage[passage.rfind(".", 0, at) + 1 :], _ENTITY_WORDS)
+
+
+def _cut(text: str, words: int) -> str:
+    return " ".join(text.split(maxsplit=words)[:words])
+
+
+def to_extraction(answers: Sequence[ExtractionAnswer], notes: Counter[str]) -> Extraction:
+    """One chunk's answers (the first and any gleaned ones) as a consistent extraction.
+
+    Every name that a relation or a unit uses becomes an entity of the chunk (NodeRAG's reconstruction of
+    relations, without another call). `notes` counts what was added and what was dropped.
+    """
+    for answer in answers:
+        for kind, count in answer.unread.items():
+            notes[f"{kind} that could not be read dropped"] += count
+    found = _Chunk(notes)
+    found.add_entities(entity for answer in answers for entity in answer.entities)
+    relations = [relation for answer in answers for relation in answer.relations]
+    for relation in relations:
+        if _is_whole(relation):
+            found.add_relation(relation)
+    for relation in relations:  # the other ones, now that all entities are known
+        if not _is_whole(relation):
+            found.mend(relation)
+    for answer in answers:
+        for unit in answer.units:
+            found.add_unit(unit)
+    return Extraction(
+        tuple(dict.fromkeys(found.units)),
+        tuple(found.entities.values()),
+        tuple(dict.fromkeys(found.relations)),
+    )
+
+
+def _is_whole(relation: RelationMention) -> bool:
+    """Whether a relation joins two different names."""
+    ends = (relation.source, relation.target)
+    return all(map(canonical_name, ends)) and len(set(map(canonical, ends))) == 2
+
+
+def _names_in(text: str, name: str) -> bool:
+    """Whether a text has the words of a name next to each other."""
+    text_words, name_words = words(text), words(name)
+    size = len(name_words)
+    return size > 0 and any(
+        text_words[at : at + size] == name_words for at in range(len(text_words) - size + 1)
+    )
+
+
+class _Chunk:
+    """One chunk's extraction while it is put together; `notes` counts what is added or dropped."""
+
+    def __init__(self, notes: Counter[str]) -> None:
+        self.entities: dict[str, EntityMention] = {}
+        self.relations: list[RelationMention] = []
+        self.units: list[SemanticUnit] = []
+        self._notes = notes
+
+    def add_entities(self, entities: Iterable[EntityMention]) -> None:
+        """Keep each entity under its canonical name; descriptions of the same name are joined."""
+        beyond: set[str] = set()
+        for entity in entities:
+            key = canonical(entity.name)
+            known = self.entities.get(key)
+            if not canonical_name(entity.name):
+                self._notes["names that are no names dropped"] += 1
+            elif known is not None:
+                self.entities[key] = _joined(known, entity)
+            elif len(self.entities) < MOST_ENTITIES:
+                self.entities[key] = entity
+            else:
+                beyond.add(key)
+        if beyond:
+            self._notes["entities beyond the limit of a chunk dropped"] += len(beyond)
+
+    def add_relation(self, relation: RelationMention) -> None:
+        if self._ensure((relation.source, relation.target), "relation ends added as entities"):
+            self.relations.append(relation)
+        else:
+            self._notes["relations of entities beyond the limit of a chunk dropped"] += 1
+
+    def mend(self, relation: RelationMention) -> None:
+        """Complete a relation with one end from its description, or turn it into a unit about that end."""
+        source, target, text = relation.source, relation.target, relation.description
+        name = next(filter(canonical_name, (source, target)), None)
+        if name is None or not text:
+            self._notes["relations without two names dropped"] += 1
+            return
+        other = None if canonical_name(source) and canonical_name(target) else self._other(name, text)
+        if other is not None:
+            self._notes["relation ends found in the description"] += 1
+            ends = (name, other) if canonical_name(source) else (other, name)
+            self.add_relation(RelationMention(*ends, text, relation.strength, relation.type))
+            return
+        if not _names_in(text, name):
+            text = f"{name} {text}" if canonical_name(source) else f"{text} {name}"
+        self._notes["relations without two names kept as units"] += 1
+        self.add_unit(SemanticUnit(text, (name,)))
+
+    def _other(self, name: str, text: str) -> str | None:
+        """The one other entity that a text names; a name within a longer one does not count."""
+        named = [each.name for each in self.entities.values() if _names_in(text, each.name)]
+        longest = [
+            each
+            for each in named
+            if not any(_names_in(other, each) and other != each for other in (*named, name))
+        ]
+        others = [each for each in longest if canonical(each) != canonical(name)]
+        return others[0] if len(others) == 1 else None
+
+    def add_unit(self, unit: SemanticUnit) -> None:
+        if not unit.text:
+            self._notes["units without text dropped"] += 1
+            return
+        kept: dict[str, None] = {}
+        for name in (part for each in unit.entities for part in self._parts(each)):
+            if not canonical_name(name):
+                self._notes["names of units that are no names dropped"] += 1
+            elif self._ensure((name,), "entities of units added"):
+                kept[name] = None
+            else:
+                self._notes["names of units beyond the limit of a chunk dropped"] += 1
+        self.units.append(SemanticUnit(unit.text, tuple(kept)))
+
+    def _parts(self, name: str) -> list[str]:
+        """`Ada, Bo` is two names if both are known and the whole is not."""
+        parts = [part.strip() for part in re.split("[,;]", name)]
+        known = all(canonical(part) in self.entities for part in parts)
+        return parts if known and canonical(name) not in self.entities else [name]
+
+    def _ensure(self, names: Iterable[str], note: str) -> bool:
+        """Make all names entities, if the limit permits; whether they are."""
+        missing = {key: name for name in names if (key := canonical(name)) not in self.entities}
+        if len(self.entities) + len(missing) > MOST_ENTITIES:
+            return not missing
+        if missing:
+            self._notes[note] += len(missing)
+        self.entities.update({key: EntityMention(name) for key, name in missing.items()})
+        return True
+
+
+def _joined(known: EntityMention, entity: EntityMention) -> EntityMention:
+    """An entity with the descriptions of both mentions, unless one repeats the other."""
+    text = known.description
+    repeats = re.search(rf"(?<!\w){re.escape(entity.description)}(?!\w)", text) is not None
+    if entity.description and not repeats:
+        text = f"{text} {entity.description}".strip()
+    return EntityMention(known.name, known.type or entity.type, text)

@@ -1,0 +1,216 @@
+"""Extraction without a model: names, co-occurrences and units of a passage by rules.
+
+`extract` is a pure function of one chunk, so that inserting a document gives what a rebuild would. It reads
+the title, the names of each sentence (`mentions`, `uncased`), subjects that a sentence only refers to,
+relations, semantic units and acronyms (`units`), and lower-case phrases (`candidates`).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection
+from operator import itemgetter
+
+from stratagraph.ingest.extraction.candidates import noun_phrases
+from stratagraph.ingest.extraction.markup import prose
+from stratagraph.ingest.extraction.mentions import DATE, DOUBTFUL, QUANTITY, Mention, mentions
+from stratagraph.ingest.extraction.uncased import Uncased, has_uncased, occurrences, uncased
+from stratagraph.ingest.extraction.units import Named, Sentence, acronyms, relations, statement, units
+from stratagraph.ingest.headings import is_byline
+from stratagraph.text.sentences import markup_free, sentences, title_line
+from stratagraph.text.stopwords import ENGLISH, stop_words
+from stratagraph.types.records import EntityMention, Extraction, RelationMention
+
+LONGEST_NAME = 120  # characters; what is longer is no name
+QUALIFIER = re.compile(r"(?<=\w) \([^()]*\)\Z")  # "Forbidden Ground (2013 film)"
+# A sentence that goes on about its predecessor's subject, or about "the journal" that the passage is on.
+_ANAPHOR = re.compile(r"(?:He|She|It|They|His|Her|Its|Their)\b|(?:The|This) (?P<noun>[a-z]{3,})\b")
+
+
+class _Names:
+    """The names of a chunk, each in the spelling met first; capitals and an article make no difference."""
+
+    def __init__(self) -> None:
+        self.doubtful: dict[str, bool] = {}
+        self._spelling: dict[str, str] = {}
+        self._full: dict[str, str] = {}
+
+    def add(self, name: str, *, doubtful: bool = False) -> str:
+        """The spelling of the name that is kept; one mention beyond doubt is enough."""
+        known = name
+        if name not in self.doubtful:
+            key = name.lower()
+            if key[:4] == "the ":
+                key = key[4:]
+            known = self._spelling.setdefault(key, name)
+            if known is name and " " in key and " of " not in key:
+                last = key[key.rindex(" ") + 1 :]
+                self._full[last] = "" if last in self._full else name
+        self.doubtful[known] = doubtful and self.doubtful.get(known, True)
+        return known
+
+    def mentioned(self, name: str, *, doubtful: bool) -> str:
+        """As `add`; but a word stands for the one longer name before it that ends with it ("Hayek")."""
+        full = "" if " " in name else self._full.get(name.lower(), "")
+        known = self.add(name, doubtful=doubtful)
+        return full or known
+
+
+def extract(text: str, *, title: str = "") -> Extraction:
+    """What one chunk says, by rules.
+
+    Parameters
+    ----------
+    text
+        The chunk, in any language. Its first line is taken for the document's title if it looks like one.
+    title
+        The title, where it is known; it is an entity of the chunk then whether the text has it or not.
+
+    Returns
+    -------
+    Entities in the order of the text, the title first; one that a sentence begins with has that sentence as
+    its description. Dates and quantities are in the units and are no entities. Relations join names of one
+    sentence, with the sentence as description and a strength in (0, 1] that falls with the distance. Doubtful
+    entities and terms are candidates, which the corpus decides on.
+    """
+    text = _composed(text)
+    said = prose(text)
+    title, begin = _titled(said, title)
+    names = _Names()
+    topic = _title_names(title, said[begin:], names, heading=text[:1] == "#")
+    stops, foreign = _read(said)
+    parsed: list[Sentence] = []
+    for start, end in sentences(text[begin:] if begin else text):
+        start, end = start + begin, end + begin
+        found = mentions(said, start, end, stops)
+        if topic and topic in text:
+            found = _with_topic(said, start, end, topic, found)
+        if foreign and foreign.names:
+            found = sorted([*found, *occurrences(said, start, end, foreign.names)], key=itemgetter(1))
+        parsed.append(Sentence(start, end, _named(found, names)))
+    _imply(text, topic, parsed)
+
+    related: list[RelationMention] = []
+    for sentence in parsed:
+        relations(text, sentence, related)
+    for short, full, stated in dict.fromkeys(acronyms(said)):
+        related.append(RelationMention(names.add(full), names.add(short), stated))
+    described = {
+        each.named[0][0]: statement(text, each.start, each.end)
+        for each in reversed(parsed)
+        if each.named and not is_byline(text, each.start, each.end)
+    }
+    return Extraction(
+        units=tuple(units(text, parsed)),
+        entities=tuple(
+            [
+                EntityMention(name, "", described.get(name, ""), doubtful)
+                for name, doubtful in names.doubtful.items()
+            ]
+        ),
+        relations=tuple(related),
+        terms=tuple(noun_phrases(said, stops) | (foreign.terms if foreign else {})),
+    )
+
+
+def question_entities(question: str) -> tuple[str, ...]:
+    """The names, titles, dates and quantities in a question, in order; question words are none."""
+    return _mentioned(question, without=())
+
+
+def proper_names(text: str) -> tuple[str, ...]:
+    """As `question_entities`, without dates and quantities."""
+    return _mentioned(text, without=(DATE, QUANTITY))
+
+
+def _mentioned(text: str, without: Collection[str]) -> tuple[str, ...]:
+    text = _composed(text)
+    stops, foreign = _read(text)
+    names = _Names()
+    for start, end in sentences(text):
+        for name, _, _, kind in mentions(text, start, end, stops):
+            if kind not in without:
+                names.add(name)
+    for name in [*foreign.names, *foreign.terms] if foreign else ():  # a question is too short to repeat
+        names.add(name)
+    return tuple(name for name in names.doubtful if len(name) <= LONGEST_NAME)
+
+
+def _composed(text: str) -> str:
+    """With letters and accents in one character (NFC), which the patterns count on."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def _read(text: str) -> tuple[frozenset[str], Uncased | None]:
+    """The words of grammar for a text, and its names in scripts without capitals."""
+    return stop_words(text), uncased(text) if has_uncased(text) else None
+
+
+def _titled(text: str, title: str) -> tuple[str, int]:
+    if title:
+        line, newline, rest = text.partition("\n")
+        same = newline and rest.strip() and markup_free(line) == title.strip()
+        return title.strip(), len(line) + 1 if same else 0
+    return title_line(text)
+
+
+def _title_names(title: str, body: str, names: _Names, *, heading: bool) -> str:
+    """Add the title to the names, with and without its qualifier, and the names that it holds.
+
+    A title is a name if it consists of one, without words of grammar, or if the body has it. What has
+    capitals only in a title is doubtful. Returns the name of the passage's subject, empty if the title is
+    none.
+    """
+    title = " ".join(title.split())
+    if not title or len(title) > LONGEST_NAME:
+        return ""
+    topic = QUALIFIER.sub("", title)
+    parts = mentions(title, 0, len(title), frozenset())
+    stated = topic.lower().removeprefix("the ").split()  # "The Span Opened", "News from Perrow"
+    says = not ENGLISH.isdisjoint(stated) or stated[-1].endswith("ed")
+    whole = len(parts) == 1 and topic.endswith(parts[0][0]) and not says
+    listed = heading and says and len(stated) == 1  # "### Fixed"
+    doubtful = listed or (not whole and topic.lower() not in body.lower())
+    names.add(topic, doubtful=doubtful)
+    names.add(title, doubtful=doubtful)
+    for name, _, _, kind in parts:
+        if kind not in (DATE, QUANTITY):
+            names.add(name, doubtful=True)
+    return "" if doubtful else topic
+
+
+def _with_topic(text: str, start: int, end: int, topic: str, found: list[Mention]) -> list[Mention]:
+    """The mentions with the title as one name where the sentence has it, unless as part of a longer name."""
+    at = text.find(topic, start, end)
+    if at < 0:
+        return found
+    last = at + len(topic)
+    apart = [mention for mention in found if mention[2] <= at or mention[1] >= last]
+    inside = [mention for mention in found if mention[1] >= at and mention[2] <= last]
+    if len(apart) + len(inside) < len(found) or text[last : last + 1].isalnum():
+        return found
+    return sorted([*apart, (topic, at, last, "")], key=itemgetter(1))
+
+
+def _named(found: list[Mention], names: _Names) -> list[Named]:
+    named: dict[str, Named] = {}
+    for name, start, end, kind in found:
+        if len(name) <= LONGEST_NAME and kind not in (DATE, QUANTITY):
+            known = names.mentioned(name, doubtful=kind == DOUBTFUL)
+            if known not in named:
+                named[known] = (known, start, end)
+    return list(named.values())
+
+
+def _imply(text: str, topic: str, parsed: list[Sentence]) -> None:
+    """Give sentences that begin with "He" or "The journal" the name of their subject."""
+    subject = topic
+    for at, (start, _, named) in enumerate(parsed):
+        anaphor = _ANAPHOR.match(text, start)
+        if anaphor and subject and all(name != subject for name, _, _ in named):
+            noun = anaphor["noun"]
+            if not noun or (at and topic and f" {noun}" in text[parsed[0].start : parsed[0].end]):
+                named.insert(0, (subject, start, start))
+        if not topic and named:
+            subject = named[0][0]

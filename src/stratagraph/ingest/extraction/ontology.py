@@ -1,0 +1,198 @@
+"""The types of entities and relations that a user gives: checked, shown to a model, found in its answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from stratagraph.types.records import Extraction
+
+TYPES = ("person", "organization", "place", "event", "work", "product", "concept", "date")
+MOST_TYPES = 200
+LONGEST_TYPE = 60
+LONGEST_DESCRIPTION = 1_000
+"""Characters; all types with their descriptions stand in every prompt of an extraction."""
+_SHOWN = 40  # characters of a type that a note names
+_FULL = """\
+The "type" of a relation is one of the types below, such that "source, type, target" is true in this order; it
+is "" if none fits. A pair of which two types are true has a relation for each.
+
+Types of relations:
+
+{types}
+
+"""
+_SHORT = """\
+There is a third list, "relations": what a passage says of two of the listed things, if it is of a type below.
+An entry has {parts}the source and the target, with "|" between
+them, such that "source, type, target" is true in this order. Their names are those of the other lists.
+The same relation is listed once in a passage, one of no type below not at all. If "sold to" were a type
+below, the answer of the example would also have "relations":["{number}sold to|Runa Vik|Holm company"].
+
+Types of relations:
+
+{types}
+
+"""
+_FORMS = {
+    "sentences": (
+        "the number of the sentence that states it, the type, ",
+        "2|",
+        ',"relations":["1|...|...|..."]',
+    ),
+    "facts": ("the type, ", "", ',"relations":["...|...|..."]'),
+}
+_SEPARATORS = re.compile(r"[\W_]+")
+# Where the head of a phrase ends, as in "ship of war" or "company (railway)".
+_HEAD = re.compile(r"\s*[(,/;:]|\s+(?:of|for|in|at|from)\s", re.IGNORECASE)
+
+
+def checked_types(given: Any, setting: str) -> Mapping[str, str] | tuple[str, ...]:
+    """Types as they were given, stripped: a mapping from names to descriptions, or names alone.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are no names and descriptions, or more or longer than a prompt should hold; the message has
+        the values.
+    """
+    described = isinstance(given, Mapping)
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise TypeError(
+            f"{setting} must be a list of names, as in ['person', 'place'], or map names to descriptions, "
+            f"as in {{'person': 'a human being'}}, not {_cut(given)}"
+        )
+    pairs = list(given.items()) if isinstance(given, Mapping) else [(name, "") for name in given]
+    if len(pairs) > MOST_TYPES:
+        raise ValueError(
+            f"{setting} has {len(pairs):,} types, and may have {MOST_TYPES}: each prompt has all"
+        )
+    found: dict[str, str] = {}
+    seen: dict[str, str] = {}
+    for name, description in pairs:
+        if not isinstance(name, str) or not isinstance(description, str):
+            strange, what = (name, "name") if not isinstance(name, str) else (description, "description")
+            raise TypeError(f"{setting}: each {what} must be a text, not {_cut(strange)}")
+        plain = name.strip()
+        if not _words(plain):
+            raise ValueError(f"{setting}: {name!r} is no name: it has neither letter nor digit")
+        if len(plain) > LONGEST_TYPE or any(each in "|:," or not each.isprintable() for each in plain):
+            raise ValueError(
+                f"{setting}: {_cut(name)} cannot be a name: names have at most {LONGEST_TYPE} characters, "
+                "none of them '|', ':', ',' or a line break"
+            )
+        if len(description) > LONGEST_DESCRIPTION:
+            raise ValueError(
+                f"{setting}: the description of {plain!r} has {len(description):,} characters, and may have "
+                f"{LONGEST_DESCRIPTION:,}"
+            )
+        if (other := seen.setdefault(_words(plain), plain)) != plain or plain in found:
+            raise ValueError(f"{setting}: {other!r} and {plain!r} are the same type twice; keep one of them")
+        found[plain] = " ".join(description.split())
+    return found if described else tuple(found)
+
+
+def _cut(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 80 else f"{shown[:80]}..."
+
+
+def _words(text: str) -> str:
+    """A type without capitals and punctuation, its words in the singular."""
+    return " ".join(map(_singular, _SEPARATORS.sub(" ", text.casefold()).split()))
+
+
+def _singular(word: str) -> str:
+    if len(word) > 4 and word.endswith("ies"):
+        return f"{word[:-3]}y"
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us")) else word
+
+
+@dataclass(frozen=True)
+class Ontology:
+    """Types of entities and of relations with their descriptions, which may be empty.
+
+    With the types of entities that we offer by default, a model's own types are left as they are.
+    """
+
+    entities: Mapping[str, str]
+    relations: Mapping[str, str]
+    _entities: Mapping[str, str] = field(init=False, repr=False)
+    _relations: Mapping[str, str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        own = {} if tuple(self.entities) == TYPES else self.entities
+        object.__setattr__(self, "_entities", {_words(name): name for name in own})
+        object.__setattr__(self, "_relations", {_words(name): name for name in self.relations})
+
+    @classmethod
+    def of(cls, entities: Iterable[str], relations: Iterable[str]) -> Ontology:
+        """Of what `checked_types` returned."""
+        return cls(
+            *(
+                dict(each) if isinstance(each, Mapping) else dict.fromkeys(each, "")
+                for each in (entities, relations)
+            )
+        )
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What an extraction depends on."""
+        told = [list(self.entities.items()), list(self.relations.items())]
+        described = self.relations or any(self.entities.values())
+        return (*self.entities, *([json.dumps(told)] if described else []))
+
+    def values(self, form: str) -> dict[str, str]:
+        """Values for the prompt of a form; without types of relations it says nothing of them."""
+        asked = {name: told for name, told in self.entities.items() if form == "full" or name != "date"}
+        shown = ", ".join(f"{name} ({told})" if told else name for name, told in asked.items())
+        rules = answer = ""
+        if self.relations:
+            types = "\n".join(
+                f"  - {name}: {told}" if told else f"  - {name}" for name, told in self.relations.items()
+            )
+            if form == "full":
+                rules, answer = _FULL.format(types=types), ', "type": "..."'
+            else:
+                parts, number, answer = _FORMS[form]
+                rules = _SHORT.format(parts=parts, number=number, types=types)
+        return {"types": shown, "relation_types": rules, "relation_form": answer}
+
+    def applied(self, extraction: Extraction, notes: Counter[str]) -> Extraction:
+        """An extraction whose types are the given ones as far as they can be told; `notes` counts the others.
+
+        An entity of another type keeps it, a relation of another type has none.
+        """
+        entities = []
+        for entity in extraction.entities:
+            kind = self.entity_type(entity.type)
+            if kind is None:
+                notes[f"entities of the type {entity.type[:_SHOWN]!r}, which entity_types lacks"] += 1
+            entities.append(entity if kind is None else replace(entity, type=kind))
+        relations = []
+        for relation in extraction.relations:
+            kind = self._relations.get(_words(relation.type), "")
+            if relation.type and not kind and self.relations:
+                told = f"relations of the type {relation.type[:_SHOWN]!r}, which relation_types lacks"
+                notes[f"{told}, kept without a type"] += 1
+            relations.append(replace(relation, type=kind))
+        return replace(extraction, entities=tuple(entities), relations=tuple(dict.fromkeys(relations)))
+
+    def entity_type(self, kind: str) -> str | None:
+        """The given type that a type of an answer stands for; None if there is none.
+
+        Case and plural do not matter, and of a phrase its head counts: "shipping companies" are of the type
+        "company", an "event planner" is no event.
+        """
+        if not kind or not self._entities or kind == "date":  # dates are told by our own rule
+            return kind
+        for told in (kind, _HEAD.split(kind, maxsplit=1)[0]):
+            words = _words(told).split()
+            for start in range(len(words)):
+                if (found := self._entities.get(" ".join(words[start:]))) is not None:
+                    return found
+        return None

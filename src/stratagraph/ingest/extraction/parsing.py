@@ -1,0 +1,288 @@
+"""Reading the units, entities and relations that a model wrote.
+
+Each element is read for itself, in several forms; unreadable ones are counted. An answer fails only if it is
+no JSON of a usable shape, or if less than half of it can be read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from stratagraph.errors import ParseFailed
+from stratagraph.ingest.names.spelling import iso_date
+from stratagraph.models.structured import delimited_records, read_json
+from stratagraph.types.records import EntityMention, RelationMention, SemanticUnit
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_LISTS = {
+    "units": ("units", "unit", "semanticunits", "facts"),
+    "entities": ("entities", "entity", "names", "nodes"),
+    "relations": ("relations", "relation", "relationships", "triples", "edges"),
+}
+_NAME = ("name", "entity_name", "entity")
+_TEXT = ("text", "unit", "sentence", "fact", "description")
+_ENDS = (
+    ("source", "target"),
+    ("subject", "object"),
+    ("head", "tail"),
+    ("from", "to"),
+    ("entity1", "entity2"),
+    ("source_entity", "target_entity"),
+)
+_LABEL = ("description", "predicate", "relation", "relationship", "label", "type")
+
+T = TypeVar("T")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Unit(_Strict):
+    text: str = Field(description="One event or fact, as a sentence that can be understood alone")
+    entities: list[str] = Field(description="Names of all entities in it")
+
+
+class _Entity(_Strict):
+    name: str = Field(description="The fullest form in the passage; of a date its numbers, as in 2024-09")
+    type: str
+    description: str = Field(description="What the passage says of it")
+
+
+class _Relation(_Strict):
+    source: str = Field(description="Name of an entity: the one that does, has or is something")
+    target: str = Field(description="Name of an entity: the one that it is done to")
+    description: str = Field(description="A full sentence with both names, from source to target")
+    strength: float = Field(description="1 to 10")
+
+
+class _TypedRelation(_Relation):
+    type: str = Field(description="One of the types of relations, or empty")
+
+
+class ExtractionSchema(_Strict):
+    """The JSON that a model is asked for."""
+
+    units: list[_Unit]
+    entities: list[_Entity]
+    relations: list[_Relation]
+
+
+class TypedExtractionSchema(_Strict):
+    """The JSON with types of relations."""
+
+    units: list[_Unit]
+    entities: list[_Entity]
+    relations: list[_TypedRelation]
+
+
+@dataclass(frozen=True)
+class ExtractionAnswer:
+    """The elements that could be read: names may be blank, ends missing.
+
+    `unread` counts the other elements, by the list they stood in.
+    """
+
+    units: tuple[SemanticUnit, ...] = ()
+    entities: tuple[EntityMention, ...] = ()
+    relations: tuple[RelationMention, ...] = ()
+    unread: Mapping[str, int] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer as `ExtractionSchema` asks for it."""
+        return {
+            "units": [{"text": each.text, "entities": list(each.entities)} for each in self.units],
+            "entities": [
+                {"name": each.name, "type": each.type, "description": each.description}
+                for each in self.entities
+            ],
+            "relations": [
+                {
+                    "source": each.source,
+                    "target": each.target,
+                    "description": each.description,
+                    "strength": each.strength,
+                    **({"type": each.type} if each.type else {}),
+                }
+                for each in self.relations
+            ],
+        }
+
+
+def read_name(value: Any) -> str | None:
+    """The name that a value stands for: a string, a number, or an object with a name; else None.
+
+    Dates become ISO dates (`iso_date`), so that those of passages and questions are equal.
+    """
+    if isinstance(value, dict):
+        value = _first(value, _NAME)
+    if isinstance(value, str):
+        return iso_date(value) or value.strip()
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _first(value: Mapping[str, Any], keys: Iterable[str]) -> Any:
+    """The first value that is neither None nor empty."""
+    return next((value[key] for key in keys if value.get(key) not in (None, "")), None)
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return ", ".join(filter(None, map(_as_text, value)))
+    return "" if value is None else str(value).strip()
+
+
+def _read_entity(value: Any) -> EntityMention | None:
+    name = read_name(value)
+    if name is None:
+        # An empty name is no name, which is counted as such; without one it is no entity.
+        return EntityMention("") if isinstance(value, dict) and "" in map(value.get, _NAME) else None
+    if not isinstance(value, dict):
+        return EntityMention(name)
+    return EntityMention(name, _as_text(value.get("type")), _as_text(value.get("description")))
+
+
+def _read_relation(value: Any) -> RelationMention | None:
+    """A triple, alone or with a strength, or an object; an end that is missing is blank."""
+    if isinstance(value, list) and len(value) in (3, 4):
+        (source, label, target), strength = value[:3], value[3:]
+    elif isinstance(value, dict):
+        ends = max(_ENDS, key=lambda keys: sum(value.get(key) not in (None, "") for key in keys))
+        source, target = map(value.get, ends)
+        label, strength = _first(value, _LABEL), [_first(value, ("strength", "weight"))]
+    else:
+        return None
+    if any(isinstance(end, list) for end in (source, target)):
+        return None  # which of several is meant is not known
+    names = [read_name(end) or "" for end in (source, target)]
+    if not any(names):
+        return None
+    number = _NUMBER.search(str(strength[0] if strength else None))
+    weight = min(max(float(number.group()), 0.1), 10.0) if number else 1.0
+    return RelationMention(names[0], names[1], _as_text(label), weight)
+
+
+def _read_typed_relation(value: Any) -> RelationMention | None:
+    relation = _read_relation(value)
+    if relation is None or not isinstance(value, dict):
+        return relation
+    return replace(relation, type=_as_text(value.get("type")))
+
+
+def _read_unit(value: Any) -> SemanticUnit | None:
+    """A sentence, an object, or a list of a sentence and names. What is no name becomes blank."""
+    names: Any = []
+    if isinstance(value, list) and value:
+        value, *names = value
+    elif isinstance(value, dict):
+        names = _first(value, _LISTS["entities"])
+        value = next((value[key] for key in _TEXT if key in value), None)
+    if not isinstance(value, str):
+        return None
+    return SemanticUnit(value.strip(), tuple(read_name(name) or "" for name in flat(names)))
+
+
+def flat(value: Any) -> list[Any]:
+    """The members of a list and of the lists in it; another value is one member, None is no member."""
+    if isinstance(value, list | tuple):
+        return [member for each in value for member in (flat(each) if isinstance(each, list) else [each])]
+    return [] if value is None else [value]
+
+
+def _read_answer(
+    value: Any,
+    repaired: bool = False,
+    *,
+    relation: Callable[[Any], RelationMention | None] = _read_relation,
+) -> ExtractionAnswer | None:
+    """An answer from a JSON value, or None if it has another shape."""
+    given = _sections(value)
+    if given is None:
+        return None
+    unread: Counter[str] = Counter()
+    answer = ExtractionAnswer(
+        _each("units", given, _read_unit, unread),
+        _each("entities", given, _read_entity, unread),
+        _each("relations", given, relation, unread),
+        unread,
+    )
+    count = sum(map(len, given.values()))
+    if 2 * unread.total() > count:
+        which = ", ".join(f"{number} of {len(given[kind])} {kind}" for kind, number in unread.items())
+        raise ParseFailed(f"the JSON does not fit: {which} cannot be read; give each as an object as asked")
+    return answer
+
+
+def _each(
+    kind: str, given: Mapping[str, list[Any]], read: Callable[[Any], T | None], unread: Counter[str]
+) -> tuple[T, ...]:
+    found = [made for value in given.get(kind, ()) if (made := read(value)) is not None]
+    if missing := len(given.get(kind, ())) - len(found):
+        unread[kind] += missing
+    return tuple(found)
+
+
+def _sections(value: Any) -> dict[str, list[Any]] | None:
+    """The elements of an answer by kind: from an object with lists, one around it, or a list."""
+    if isinstance(value, dict):
+        found: dict[str, list[Any]] = {}
+        for key, each in value.items():
+            plain = "".join(filter(str.isalnum, str(key).casefold()))
+            kind = next((kind for kind, keys in _LISTS.items() if plain in keys), None)
+            if kind is not None and each is not None:
+                found.setdefault(kind, []).extend(each if isinstance(each, list) else [each])
+        if not found and len(value) == 1:
+            inner = next(iter(value.values()))
+            return _sections(inner) if isinstance(inner, dict) else None
+        return found or None
+    if not isinstance(value, list) or not any(isinstance(each, str | dict) for each in value):
+        return None
+    others = [each for each in value if isinstance(each, dict) and not isinstance(_first(each, _NAME), str)]
+    wholes = [_sections(each) for each in others]  # objects with a name are entities
+    if not any(wholes):
+        return {"entities": value}
+    merged: dict[str, list[Any]] = {}
+    for whole in filter(None, wholes):
+        for kind, elements in whole.items():
+            merged.setdefault(kind, []).extend(elements)
+    return merged
+
+
+def parse_extraction(answer: str, *, typed: bool = False) -> ExtractionAnswer:
+    """The answer as JSON, or as delimited records; with `typed`, relations of JSON have types.
+
+    Raises
+    ------
+    ParseFailed
+        If it is neither, or if less than half of its elements can be read; the reason is that of the JSON.
+    """
+    if "<|>" in answer:
+        try:
+            return _from_records(delimited_records(answer))
+        except ParseFailed:
+            pass  # "<|>" inside JSON
+    return read_json(answer, partial(_read_answer, relation=_read_typed_relation) if typed else _read_answer)
+
+
+def _from_records(records: Iterable[tuple[str, ...]]) -> ExtractionAnswer:
+    entities, relations = [], []
+    for kind, *fields in records:
+        if kind == "entity" and fields:
+            entities.append(dict(zip(("name", "type", "description"), fields, strict=False)))
+        elif kind.startswith("relation") and len(fields) > 1:
+            # Between description and strength older prompts have keywords, which nobody asked for here.
+            kept = [*fields[:3], fields[-1]] if len(fields) > 3 else fields
+            relations.append(dict(zip(("source", "target", "description", "strength"), kept, strict=False)))
+    found = _read_answer({"entities": entities, "relations": relations}) if entities or relations else None
+    if found is None:
+        raise ParseFailed("no entity or relation among the records")
+    return found

@@ -1,0 +1,487 @@
+"""Extraction as a stage: once per chunk, by the model or without one, kept for every method.
+
+The result is one node per chunk, whose text is the extraction as JSON. It is stored like a method's index,
+so that an update takes it over and a deleted chunk takes its extraction along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from stratagraph.errors import Damaged, StoreError
+from stratagraph.ingest.carryover import Kept
+from stratagraph.ingest.extraction import by_spacy, unread
+from stratagraph.ingest.extraction.by_model import FORMS, ask, to_extraction
+from stratagraph.ingest.extraction.by_rules import extract
+from stratagraph.ingest.extraction.ontology import TYPES, Ontology, checked_types
+from stratagraph.ingest.names.index import words
+from stratagraph.models.gate import Gate
+from stratagraph.text.sentences import clip
+from stratagraph.types.protocols import Corpus, Stored
+from stratagraph.types.records import (
+    Built,
+    Carried,
+    Chunk,
+    EntityMention,
+    Extraction,
+    Node,
+    RelationMention,
+    SemanticUnit,
+    content_id,
+)
+
+NAME = "extraction"
+PASSAGE_TOKENS = 6000
+"""What an extraction prompt takes of one chunk; a caller's chunk may have any length."""
+GIVEN = "given"
+LOCAL = "without a model: "
+LOCAL_VERSION = "3"
+"""Raised with each change of the rules, so that an update extracts again what other rules extracted."""
+NOTHING = "chunks in which nothing was found"
+MOST_GLEANING = 20
+"""Each round is a call per chunk, and the settings may come from a stranger's folder."""
+_BATCH = 1024
+_AT_ONCE = 64  # passages: some 20 ms of work
+_Passage = tuple[str, str]
+"""A text and its title."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionConfig:
+    """How entities and relations are found.
+
+    Parameters
+    ----------
+    mode
+        `auto` uses the model if there is one and a method needs it. `llm` and `nlp` force that way.
+    form
+        What the model is asked for. `sentences`: the names that each sentence speaks of; the sentences are
+        kept as they are, and several short chunks share a call. `facts`: facts in the model's own words, with
+        the names in them marked. `full`: facts, and descriptions of entities and relations, as in the papers;
+        it takes several times as many output tokens.
+    entity_types
+        Types that the model is offered: names, or a mapping of names to descriptions. It may use others. An
+        entity of another type gets the given type that it stands for in another case or number or as a longer
+        phrase ("shipping company"); if there is none, it keeps its own, which the report counts.
+    relation_types
+        Types of relations that the model names, as for `entity_types`; none by default. They take more output
+        tokens. A relation of no such type stays without one.
+    gleaning
+        Further rounds per chunk in which the model is asked what was missed, in the full form.
+    description_tokens
+        A merged description longer than this is condensed. In the short forms it consists of sentences of the
+        passages, and a model condenses it if it is four times as long.
+    resolve
+        Whether variants of a name become one entity, and namesakes several: as a model judges where one
+        extracts, else by titles of documents and descriptions (see `ingest.graph.same_things`).
+    spacy
+        Name or folder of an installed spaCy pipeline that finds names and sentences where no model does
+        (`[nlp]` extra); None takes regular expressions. Extractions by another pipeline are made again; a new
+        version under the same name is not noticed.
+    """
+
+    mode: Literal["auto", "llm", "nlp"] = "auto"
+    form: Literal["sentences", "facts", "full"] = "sentences"
+    entity_types: Mapping[str, str] | Sequence[str] = TYPES
+    relation_types: Mapping[str, str] | Sequence[str] = ()
+    gleaning: int = 0
+    description_tokens: int = 300
+    resolve: bool = False
+    spacy: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("entity_types", "relation_types"):
+            object.__setattr__(self, name, checked_types(getattr(self, name), name))
+        if not self.entity_types:
+            raise ValueError("entity_types must have at least one type; leave it out to get the default ones")
+        for name in ("gleaning", "description_tokens"):
+            if not isinstance(getattr(self, name), int):
+                raise TypeError(f"{name} must be a whole number, not {getattr(self, name)!r}")
+        if not isinstance(self.resolve, bool):
+            raise TypeError(f"resolve must be True or False, not {self.resolve!r}")
+        if self.spacy is not None and (not isinstance(self.spacy, str) or not self.spacy):
+            raise TypeError(f"spacy must be the name or folder of a pipeline, not {self.spacy!r}")
+        if self.mode not in ("auto", "llm", "nlp"):
+            raise ValueError(f"mode must be 'auto', 'llm' or 'nlp', not {self.mode!r}")
+        if self.form not in FORMS:
+            raise ValueError(f"form must be 'sentences', 'facts' or 'full', not {self.form!r}")
+        if self.gleaning and self.form != "full":
+            raise ValueError(
+                f"gleaning asks for what the full form missed, and the form is {self.form!r}: "
+                "set form='full', or gleaning=0"
+            )
+        if not 0 <= self.gleaning <= MOST_GLEANING:
+            raise ValueError(f"gleaning must be from 0 to {MOST_GLEANING}, not {self.gleaning}")
+        if self.description_tokens < 20:
+            raise ValueError(f"description_tokens must be at least 20, not {self.description_tokens}")
+        if self.relation_types and self.mode == "nlp":
+            raise ValueError(
+                "relation_types are named by a model, and mode 'nlp' asks none: leave out one of them"
+            )
+
+    @property
+    def prompt(self) -> str:
+        """The name of the prompt that asks for extractions."""
+        return f"pipeline/{'extract' if self.form == 'full' else self.form}"
+
+
+Given = Mapping[str, Extraction]
+"""Extractions that exist already, by the id of a passage (the caller's `Chunk.ref`, or ours) or document."""
+
+
+async def extract_corpus(
+    corpus: Corpus,
+    gate: Gate,
+    *,
+    config: ExtractionConfig,
+    previous: Stored | None,
+    use_llm: bool,
+    kept: Kept | None = None,
+    given: Given | None = None,
+    may_load: bool = True,
+) -> Built:
+    """The extraction of every chunk: taken over from `previous`, given, or made now.
+
+    Most extractions of `kept` chunks are taken over unread (`unread`). `may_load` says whether the caller
+    named the spaCy pipeline in `config`: one that only a folder names is not loaded, since it may run code
+    of its own. A chunk for which the model fails is extracted without it, is marked so, and is tried again
+    by the next update; the failure is in the gate's list.
+    """
+    notes: Counter[str] = Counter()
+    placed = _placed(corpus, given, notes) if given else {}
+    wanted = (_maker(config, config.gleaning), GIVEN)
+    recipe = content_id(LOCAL_VERSION, config.spacy or "")
+    makers = wanted if use_llm else None
+    rows = unread.unread(corpus.size, previous, kept, placed, makers=makers, recipe=recipe)
+    todo: list[int] = np.flatnonzero(rows < 0).tolist()
+    stage = _Stage(corpus, todo, gate, config, previous, use_llm, placed, may_load)
+    with gate.stage("extract", corpus.size):
+        nodes = await (stage.by_model() if use_llm else stage.locally())
+    found = unread.all_makers(rows, nodes, previous)
+    by_model = unread.of_makers(found, wanted)
+    noted = unread.all_notes(rows, nodes, previous)
+    notes.update(noted)
+    if use_llm:
+        notes["chunks extracted without the model"] = int(np.count_nonzero(~by_model))
+    elif config.relation_types:
+        notes["chunks whose relations have no types: no model extracts"] = corpus.size
+    places = np.arange(corpus.size + 1)
+    return Built(
+        Carried(rows, nodes, places, places[:-1]) if len(todo) < corpus.size else nodes,
+        unread.arrays(found, recipe, noted),
+        notes={key: count for key, count in sorted(notes.items()) if count},
+        complete=bool(by_model.all()),
+    )
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """Extracts from the chunks at some rows of a corpus, window by window."""
+
+    corpus: Corpus
+    rows: Sequence[int]
+    gate: Gate
+    config: ExtractionConfig
+    previous: Stored | None
+    use_llm: bool
+    given: Mapping[int, Extraction]
+    may_load: bool
+
+    async def by_model(self) -> list[Node]:
+        """The node of each chunk, by the model where there is none yet."""
+        nodes: list[Node] = []
+        for rows, chunks in self._windows():
+            made = self._there(rows, chunks)
+            todo = [(row, chunk) for row, chunk in zip(rows, chunks, strict=True) if row not in made]
+            if todo:  # a missing pipeline is an error before any model call
+                await asyncio.to_thread(self._check_pipeline)
+            made |= await _by_model(todo, self.gate, self.config)
+            nodes += [made[row] for row in rows]
+        return nodes
+
+    async def locally(self) -> list[Node]:
+        """The node of each chunk, without a model where there is none yet, in one pass over all windows."""
+        made: dict[int, Node] = {}
+        missing: list[tuple[int, str, str]] = []
+
+        def passages() -> Iterator[_Passage]:
+            for rows, chunks in self._windows():
+                made.update(self._there(rows, chunks))
+                for row, chunk in zip(rows, chunks, strict=True):
+                    if row not in made:
+                        if not missing:
+                            self._check_pipeline()
+                        missing.append((row, chunk.id, _local_maker(chunk, self.config)))
+                        yield chunk.text, _title(chunk)
+
+        found = await _told(passages(), self.gate, self.config)
+        for (row, identity, maker), text in zip(missing, found, strict=True):
+            made[row] = _node(row, identity, text, maker)
+        return [made[row] for row in self.rows]
+
+    def _windows(self) -> Iterator[tuple[Sequence[int], list[Chunk]]]:
+        for start in range(0, len(self.rows), _BATCH):
+            rows = self.rows[start : start + _BATCH]
+            yield rows, self.corpus.chunks(rows)
+
+    def _there(self, rows: Sequence[int], chunks: Sequence[Chunk]) -> dict[int, Node]:
+        made = _known(self.previous, rows, chunks, self.config, self.use_llm)
+        for row, chunk in zip(rows, chunks, strict=True):
+            if row in self.given:
+                made[row] = _node(row, chunk.id, to_json(self.given[row]), GIVEN)
+        return made
+
+    def _check_pipeline(self) -> None:
+        if self.config.spacy is None:
+            return
+        if not self.may_load:
+            raise StoreError(
+                f"the settings of the folder name the spaCy pipeline {self.config.spacy!r}, and loading it "
+                "may run code of its own. If you trust it, open the index with "
+                f"open_index(..., spacy={self.config.spacy!r}) and insert again"
+            )
+        by_spacy.load(self.config.spacy)
+
+
+def _placed(corpus: Corpus, given: Given, notes: Counter[str]) -> dict[int, Extraction]:
+    """The given extractions by row: a passage's own, or its part of its document's."""
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            "extraction must map ids of documents or refs of chunks to Extractions, and this is a "
+            f"{type(given).__name__}; of what an importer returns, give `.extractions`"
+        )
+    for key, value in given.items():
+        if not isinstance(value, Extraction):
+            raise TypeError(f"the extraction given for {key!r} is {type(value).__name__}, not Extraction")
+    placed: dict[int, Extraction] = {}
+    documents: dict[str, list[int]] = {}
+    used: set[str] = set()
+    for start in range(0, corpus.size, _BATCH):
+        rows = range(start, min(start + _BATCH, corpus.size))
+        for row, chunk in zip(rows, corpus.chunks(rows), strict=True):
+            if own := next((own for own in (chunk.ref, chunk.id) if own and own in given), ""):
+                placed[row] = given[own]
+                used.add(own)
+            elif chunk.document_id in given:
+                documents.setdefault(chunk.document_id, []).append(row)
+    for document_id, places in documents.items():
+        used.add(document_id)
+        placed |= dict(zip(places, distribute(given[document_id], corpus.texts(places)), strict=True))
+    notes["given extractions that match no passage"] = len(set(given) - used)
+    return placed
+
+
+def _maker(config: ExtractionConfig, gleaned: int) -> str:
+    """What a model's extraction depends on beside its chunk; one by another maker is made again."""
+    return content_id("llm", config.form, str(gleaned), *_ontology(config).identity)
+
+
+def _ontology(config: ExtractionConfig) -> Ontology:
+    return Ontology.of(config.entity_types, config.relation_types)
+
+
+def _local_maker(chunk: Chunk, config: ExtractionConfig) -> str:
+    """What an extraction without a model depends on beside the chunk's text."""
+    pipeline = (config.spacy,) if config.spacy else ()
+    return LOCAL + content_id(LOCAL_VERSION, _title(chunk), *pipeline)
+
+
+def _known(
+    previous: Stored | None,
+    rows: Sequence[int],
+    chunks: Sequence[Chunk],
+    config: ExtractionConfig,
+    use_llm: bool,
+) -> dict[int, Node]:
+    """The previous nodes that may be kept, with the row of today.
+
+    With a model, those that it made or the caller gave. Without one, those that any model made, and those
+    that would be made the same now.
+    """
+    if previous is None:
+        return {}
+    before = previous.rows([chunk.id for chunk in chunks])
+    nodes = dict(zip(before, previous.nodes(list(before.values())), strict=True))
+    makers = (_maker(config, config.gleaning), GIVEN)
+    kept = {}
+    for row, chunk in zip(rows, chunks, strict=True):
+        node = nodes.get(chunk.id)
+        if node is None:
+            continue
+        made_by = node.extra["maker"]
+        local = made_by.startswith(LOCAL)
+        if made_by in makers if use_llm else not local or made_by == _local_maker(chunk, config):
+            kept[row] = Node(chunk.id, node.kind, 0, node.text, [row], node.extra)
+    return kept
+
+
+def _node(row: int, identity: str, text: str, maker: str, notes: Mapping[str, int] | None = None) -> Node:
+    counted = dict(notes or {})
+    if text == _EMPTY:
+        counted[NOTHING] = 1
+    extra = {"maker": maker, "notes": counted} if counted else {"maker": maker}
+    return Node(identity, "extraction", 0, text, [row], extra)
+
+
+def _title(chunk: Chunk) -> str:
+    title = chunk.metadata.get("title")
+    return title if isinstance(title, str) else ""
+
+
+async def _told(passages: Iterable[_Passage], gate: Gate, config: ExtractionConfig) -> list[str]:
+    return await gate.compute(partial(_extracted, pipeline=config.spacy), passages, batch=_AT_ONCE)
+
+
+def _extracted(passages: list[_Passage], *, pipeline: str | None) -> list[str]:
+    if pipeline is not None:
+        return [to_json(found) for found in by_spacy.extract_all(passages, pipeline)]
+    return [to_json(extract(text, title=title)) for text, title in passages]
+
+
+async def _by_model(
+    todo: Sequence[tuple[int, Chunk]], gate: Gate, config: ExtractionConfig
+) -> dict[int, Node]:
+    shown = [replace(chunk, text=clip(chunk.text, PASSAGE_TOKENS, gate.count_tokens)) for _, chunk in todo]
+    ontology = _ontology(config)
+    answers = await ask(shown, gate, form=config.form, ontology=ontology, gleaning=config.gleaning)
+    failed = [chunk for (_, chunk), given in zip(todo, answers, strict=True) if not given]
+    local = iter(await _told([(chunk.text, _title(chunk)) for chunk in failed], gate, config))
+    made = {}
+    for (row, chunk), read, given in zip(todo, shown, answers, strict=True):
+        notes: Counter[str] = Counter()
+        if len(read.text) < len(chunk.text):
+            notes["chunks too long for a prompt, read in part"] += 1
+        if given:
+            maker = _maker(config, len(given) - 1)
+            found = ontology.applied(to_extraction(given, notes), notes)
+            made[row] = _node(row, chunk.id, to_json(found), maker, notes)
+        else:
+            made[row] = _node(row, chunk.id, next(local), _local_maker(chunk, config), notes)
+    return made
+
+
+def distribute(whole: Extraction, texts: Sequence[str]) -> list[Extraction]:
+    """A document's extraction, shared among its passages by the names in their texts, word by word.
+
+    A relation or unit goes to the passages that have most of its names. What no passage names goes to the
+    first.
+    """
+    if len(texts) == 1:
+        return [whole]
+    folded_texts = [f" {' '.join(words(text))} " for text in texts]
+    entities: list[list[EntityMention]] = [[] for _ in texts]
+    relations: list[list[RelationMention]] = [[] for _ in texts]
+    units: list[list[SemanticUnit]] = [[] for _ in texts]
+    for entity in whole.entities:
+        for place in _places([entity.name], folded_texts):
+            entities[place].append(entity)
+    for relation in whole.relations:
+        for place in _places([relation.source, relation.target], folded_texts):
+            relations[place].append(relation)
+    for unit in whole.units:
+        for place in _places(unit.entities, folded_texts):
+            units[place].append(unit)
+    parts = zip(units, entities, relations, strict=True)
+    return [Extraction(tuple(u), tuple(e), tuple(r)) for u, e, r in parts]
+
+
+def _places(names: Sequence[str], folded_texts: Sequence[str]) -> list[int]:
+    """The passages that have most of some names; the first if none has any."""
+    folded = [f" {' '.join(words(name))} " for name in names]
+    counts = [sum(name in text for name in folded) for text in folded_texts]
+    most = max(counts)
+    return [place for place, count in enumerate(counts) if count == most] if most else [0]
+
+
+def to_json(extraction: Extraction) -> str:
+    """An extraction as compact JSON."""
+    return json.dumps(
+        {
+            "units": [[unit.text, *unit.entities] for unit in extraction.units],
+            "entities": [
+                [entity.name, entity.type, entity.description, *([True] if entity.doubtful else [])]
+                for entity in extraction.entities
+            ],
+            "relations": [
+                [
+                    each.source,
+                    each.target,
+                    each.description,
+                    each.strength,
+                    *([each.type] if each.type else []),
+                ]
+                for each in extraction.relations
+            ],
+            "terms": list(extraction.terms),
+        },
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
+
+
+_EMPTY = to_json(Extraction())
+
+
+def from_json(text: str) -> Extraction:
+    """The extraction that `to_json` wrote; a description that equals a unit shares its string."""
+    value = json.loads(text)
+    # `TypeError` if anything is of another type than it was written as.
+    named = (each[:3] for each in (*value["entities"], *value["relations"]))
+    types = chain(*(each[4:] for each in value["relations"]))
+    "".join(chain(*value["units"], *named, types, value["terms"]))
+    sum(chain(*(each[3:4] for each in value["relations"])))
+    units = [SemanticUnit(unit, tuple(names)) for unit, *names in value["units"]]
+    of_unit = {unit.text: unit.text for unit in units}.get
+    return Extraction(
+        units=tuple(units),
+        entities=tuple(
+            EntityMention(name, kind, of_unit(told, told), *doubtful)
+            for name, kind, told, *doubtful in value["entities"]
+        ),
+        relations=tuple(
+            RelationMention(source, target, of_unit(told, told), *more)
+            for source, target, told, *more in value["relations"]
+        ),
+        terms=tuple(value["terms"]),
+    )
+
+
+class Said(NamedTuple):
+    """The texts of one extraction's semantic units, and the names of its entities."""
+
+    statements: list[str]
+    names: list[str]
+
+
+def said_by(node: Node) -> Said:
+    """What one stored extraction says."""
+    extraction = extraction_of(node)
+    return Said([unit.text for unit in extraction.units], [entity.name for entity in extraction.entities])
+
+
+def extractions(stored: Stored, size: int) -> Iterator[tuple[int, Extraction]]:
+    """All stored extractions with their chunk rows, a batch at a time."""
+    for start in range(0, size, _BATCH):
+        rows = range(start, min(start + _BATCH, size))
+        for row, node in zip(rows, stored.nodes(rows), strict=True):
+            yield row, extraction_of(node)
+
+
+def extraction_of(node: Node) -> Extraction:
+    """The extraction of a stored node; `Damaged` if it cannot be read."""
+    try:
+        return from_json(node.text)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise Damaged(
+            f"the extraction of chunk {node.id!r} (row {list(node.sources)}) is damaged: "
+            f"{error!r}. Restore the folder from a copy, or build again"
+        ) from error

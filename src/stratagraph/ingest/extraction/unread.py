@@ -1,0 +1,134 @@
+"""Extractions that an update takes over without reading them.
+
+A chunk's extraction is taken over if the chunk is known, its document was not given again (its title may have
+changed), and its maker would make the same today. An array holds the makers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.ingest.carryover import Kept
+from stratagraph.ingest.checks import Checks, damage
+from stratagraph.types.protocols import Rows, Stored
+from stratagraph.types.records import Node, content_key
+
+MAKERS, RECIPE, NOTES = "makers", "recipe", "notes"
+"""Arrays: 64 bits for who made each extraction, 64 for how they are made without a model, and what was noted
+of all chunks, as JSON."""
+
+
+def maker_key(maker: str) -> int:
+    """The key of what made an extraction."""
+    return content_key("maker", maker)
+
+
+def unread(
+    size: int,
+    previous: Stored | None,
+    kept: Kept | None,
+    given: Collection[int],
+    *,
+    makers: Sequence[str] | None,
+    recipe: str,
+) -> Rows:
+    """The previous row of each chunk whose extraction is taken over, or -1, shape (size,).
+
+    Parameters
+    ----------
+    kept
+        The chunks that the previous corpus had.
+    given
+        Rows whose extraction the caller gives.
+    makers
+        With a model, the makers whose extractions are good enough. None admits those of any model, and those
+        of rules with this `recipe`.
+    """
+    found = np.full(size, -1, np.int64)
+    if previous is None or kept is None or MAKERS not in previous.arrays:
+        return found
+    found[kept.now] = kept.before
+    found[kept.arrived] = -1
+    found[list(given)] = -1
+    rows = found >= 0
+    before = _makers(previous)[found[rows]]
+    if makers is not None:
+        found[rows] = np.where(np.isin(before, _keys(makers)), found[rows], -1)
+    elif int(previous.arrays[RECIPE][0]) != maker_key(recipe):
+        found[:] = -1
+    return found
+
+
+def of_makers(makers: NDArray[np.uint64], wanted: Iterable[str]) -> NDArray[np.bool_]:
+    """Which extractions are by some makers."""
+    return np.isin(makers, _keys(wanted))
+
+
+def all_makers(rows: Rows, fresh: Sequence[Node], previous: Stored | None) -> NDArray[np.uint64]:
+    """The makers of all extractions: of previous `rows`, and of fresh nodes where the row is -1."""
+    found = np.zeros(len(rows), np.uint64)
+    found[rows < 0] = _keys(node.extra["maker"] for node in fresh)
+    if previous is not None and (rows >= 0).any():
+        found[rows >= 0] = _makers(previous)[rows[rows >= 0]]
+    return found
+
+
+def all_notes(rows: Rows, fresh: Sequence[Node], previous: Stored | None) -> Counter[str]:
+    """The counts of all chunks; of the previous extractions only deleted ones are read."""
+    found = _noted(fresh)
+    if previous is not None and (rows >= 0).any():
+        found += _read(previous)
+        gone = np.setdiff1d(np.arange(len(_makers(previous))), rows)
+        found -= _noted(previous.nodes(gone.tolist()))
+    return found
+
+
+def arrays(makers: NDArray[np.uint64], recipe: str, notes: Counter[str]) -> dict[str, NDArray[Any]]:
+    """The arrays for the next update."""
+    text = json.dumps(dict(sorted(notes.items())), ensure_ascii=False)
+    return {
+        MAKERS: makers,
+        RECIPE: np.array([maker_key(recipe)], np.uint64),
+        NOTES: np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8),
+    }
+
+
+def check(stored: Stored) -> None:
+    """Raise `Damaged` unless these arrays fit the extractions."""
+    with damage("extraction"):
+        checks = Checks(stored.arrays)
+        if checks.has(MAKERS):
+            checks.of(MAKERS, np.uint64, (len(stored.arrays["sources.indptr"]) - 1,))
+            checks.of(RECIPE, np.uint64, (1,))
+            checks.of(NOTES, np.uint8, (None,))
+            _read(stored)
+
+
+def _makers(stored: Stored) -> NDArray[np.uint64]:
+    return np.asarray(stored.arrays[MAKERS])
+
+
+def _keys(makers: Iterable[str]) -> NDArray[np.uint64]:
+    each = cache(maker_key)  # they are few
+    return np.fromiter(map(each, makers), np.uint64)
+
+
+def _noted(nodes: Iterable[Node]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for node in nodes:
+        found.update(node.extra.get("notes", {}))
+    return found
+
+
+def _read(stored: Stored) -> Counter[str]:
+    found = json.loads(stored.arrays[NOTES].tobytes().decode("utf-8", "surrogatepass"))
+    if not isinstance(found, dict) or not all(isinstance(count, int) for count in found.values()):
+        raise ValueError(f"array '{NOTES}' holds {str(found)[:60]}, and no counts")
+    return Counter(found)

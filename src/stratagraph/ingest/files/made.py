@@ -1,0 +1,101 @@
+"""What a reader returns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stratagraph.types.records import Section
+
+INSTALL = "reading it needs pip install 'stratagraph[files]'"
+LARGEST = 2**29
+"""Bytes that an archive may unpack to, and characters that a file may hold."""
+MARKUP = 2**27
+"""Bytes of XML that an archive may unpack to; parsers need several times as much memory."""
+ENTRY = 2**26
+"""Bytes that one file in an archive may have, where it is read whole."""
+ENTRIES = 10_000
+"""Files that an archive may hold."""
+PAGES = 20_000
+"""Pages that a PDF may have."""
+CELLS = 5_000_000
+"""Cells of a workbook: rows x columns, the empty ones between others included."""
+COLUMNS = 20_000
+"""Columns of a CSV table."""
+LINE = 8 * 2**20
+"""Characters that a line of CSV or JSON may have."""
+TAGS = 500_000
+"""Tags that an HTML page may have."""
+DEPTH = 500
+"""Elements of HTML that may lie inside one another."""
+SECONDS = 300
+"""CPU seconds that the text of one file may take."""
+
+
+class Unreadable(Exception):
+    """A file that is left out; the message is the reason."""
+
+
+class Binary(Unreadable):
+    """A file that holds no text, and need not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A file's text, its metadata, and its sections."""
+
+    text: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+    sections: tuple[Section, ...] = ()
+
+
+class Writer:
+    """Joins blocks with a blank line between them, and notes where sections begin."""
+
+    def __init__(self) -> None:
+        self._blocks: list[str] = []
+        self._length = 0
+        self._sections: list[Section] = []
+        self._began = time.thread_time()
+
+    def section(self, metadata: Mapping[str, Any]) -> None:
+        """Begin a section with this metadata."""
+        self._check_time()
+        if self._sections and self._sections[-1].start == self._length:
+            self._sections.pop()
+        self._sections.append(Section(self._length, dict(metadata)))
+
+    def add(self, block: str) -> None:
+        """Add a block of text, unless it is blank."""
+        self._check_time()
+        if not block.strip():
+            return
+        if self._length > LARGEST:
+            raise Unreadable(f"more than {LARGEST:,} characters")
+        self._blocks.append(block.strip("\n") + "\n\n")
+        self._length += len(self._blocks[-1])
+
+    def _check_time(self) -> None:
+        if time.thread_time() - self._began > SECONDS:
+            raise Unreadable(f"reading took more than {SECONDS} s of CPU")
+
+    def made(self, metadata: Mapping[str, Any]) -> Made:
+        """The file's text with its sections and this metadata."""
+        known = {key: value for key, value in metadata.items() if value not in (None, "", [])}
+        return Made("".join(self._blocks).rstrip("\n"), known, tuple(self._sections))
+
+
+class Headings:
+    """The headings above a place, by level."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[int, str]] = []
+
+    def enter(self, level: int, title: str) -> dict[str, Any]:
+        """Metadata of the section that a heading begins."""
+        while self._open and self._open[-1][0] >= level:
+            self._open.pop()
+        self._open.append((level, " ".join(title.split())))
+        return {"headings": [title for _, title in self._open]}

@@ -1,0 +1,74 @@
+"""The arrays of the graph and of the corpus, checked once when they are opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.ingest.checks import Checks, damage
+from stratagraph.ingest.graph import merge_state
+from stratagraph.ingest.lexical import MARKED
+from stratagraph.kernels.checks import check_ascending, check_layout, check_range
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int) -> None:
+    """Check that the graph's arrays fit each other and a corpus; names are checked by `NameIndex`.
+
+    Raises
+    ------
+    Damaged
+        If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
+    """
+    with damage("graph"):
+        checks = Checks(arrays)
+        counts = checks.rows("counts", 2**31, (3,))
+        entities, relations, units = counts.tolist()
+        checks.csr("sources", chunks, entities + relations + units, ascending=True)
+        checks.rows("relations.ends", entities, (relations, 2))
+        checks.numbers("relations.weights", np.float32, (relations,), least=0.0)
+        checks.of("relations.described", np.bool_, (relations,))
+        checks.csr("units", entities, units)
+        checks.walk(chunks + entities)
+        _check_words(checks, chunks)
+        if any(name.startswith(merge_state.PREFIX) for name in arrays):  # absent if updates merge all anew
+            merge_state.check(checks, entities, relations, chunks)
+        if "vectors" in arrays:
+            checks.of("vectors", np.float32, (entities, dimension))
+        if "units.vectors" in arrays:
+            checks.of("units.vectors", np.float32, (units, dimension))
+            checks.of("units.keys", np.uint64, (units,))
+        if "mentions.codes" in arrays:
+            checks.of("mentions.codes", np.uint8, (entities, -(-dimension // 8)))
+            checks.of("mentions.keys", np.uint64, (entities,))
+
+
+def check_vectors(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise `Damaged` if the graph lacks the vectors of its entities, which some methods need."""
+    with damage("graph"):
+        Checks(arrays).any("vectors")
+
+
+def _check_words(checks: Checks, chunks: int) -> None:
+    checks.of("lexical.language", np.uint8, (None,))
+    checks.numbers("lexical.norms", np.float32, (chunks,), least=0.0)
+    checks.of("lexical.lengths", np.uint32, (chunks,))
+    checks.of("lexical.markers", np.int64, (len(MARKED),))
+    keys = checks.of("lexical.keys", np.uint64, (None,))
+    check_ascending(keys, "lexical.keys", strictly=True)
+    rows = checks.rows("lexical.rows", chunks, (None,), dtype=np.int32)
+    checks.rows("lexical.counts", 256, rows.shape, dtype=np.uint8, start=1)
+    checks.borders("lexical.starts", len(rows), len(keys))
+
+
+def check_corpus(vectors: NDArray[Any], documents: NDArray[Any], chunks: int, count: int) -> None:
+    """Raise `Damaged` unless the arrays are those of so many chunks of `count` documents.
+
+    `vectors` are those of the chunks, and `documents` the place of each chunk's document.
+    """
+    with damage("corpus"):
+        check_layout(vectors, "vectors", np.float32, (chunks, None))
+        check_layout(documents, "chunk_documents", np.int32, (chunks,))
+        check_range(documents, "chunk_documents", count)

@@ -1,0 +1,286 @@
+"""Descriptions of merged entities and relations, condensed where they are long; nodes of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stratagraph.ingest.extraction.stage import ExtractionConfig
+from stratagraph.ingest.graph.merge import Entity, Merged, Relation, Unit
+from stratagraph.ingest.summarize import MEMBER_TOKENS, extractive_summaries, first_words, fitted, words_for
+from stratagraph.models.gate import CallItem, Gate, Task
+from stratagraph.models.prompts import load_prompt
+from stratagraph.models.structured import plain_text
+from stratagraph.types.protocols import Corpus, Rows, Stored
+from stratagraph.types.records import MadeLate, Node, content_id
+
+PROMPT = load_prompt("stratagraph.ingest", "describe")
+MOST_UNITS = 200
+"""Units that stand in for the description of an entity that has none."""
+LONG_SENTENCES = 4
+"""Times `description_tokens` from which a model condenses sentences of passages, which describe nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A description; a condensed one has the digest of its fragments and tells who condensed it.
+
+    `enough` says that a model wrote a condensed one, or need not.
+    """
+
+    text: str
+    digest: str = ""
+    by_model: bool = False
+    failed: bool = False
+    enough: bool = False
+
+    def extra(self) -> dict[str, Any]:
+        """What a node keeps of it beside the text."""
+        if not self.digest:
+            return {}
+        return {"digest": self.digest, "by_model": self.by_model, "failed": self.failed}
+
+
+class Said(NamedTuple):
+    """What chunks say of an entity or a relation: the id of its node, its name, the texts, and the chunks."""
+
+    id: str
+    name: str
+    fragments: Sequence[str]
+    chunks: Sequence[int]
+
+
+class Describer:
+    """Condenses what is said of entities and relations where it is long.
+
+    `by_model` tells whether the model condenses entities, and whether it condenses relations. In the short
+    forms of extraction an entity has sentences of passages; the best of them describe it, unless there are
+    very many (`LONG_SENTENCES`). To let a model rewrite all that are long would take .6 output tokens for
+    each token of the demo corpus.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        gate: Gate,
+        config: ExtractionConfig,
+        previous: Stored | None,
+        by_model: tuple[bool, bool],
+    ) -> None:
+        self._corpus = corpus
+        self._gate = gate
+        self._limit = config.description_tokens
+        self._model_limit = self._limit * (1 if config.form == "full" else LONG_SENTENCES)
+        self._previous = previous
+        self._by_model = by_model
+
+    async def entities(
+        self, entities: Sequence[Entity], fragments: Mapping[str, Sequence[str]]
+    ) -> dict[str, Description]:
+        """A description of every entity, by canonical name, from its fragments."""
+        joined = {key: " ".join(texts) for key, texts in fragments.items()}
+        long = {key for key, text in joined.items() if self._is_long(text, self._limit)}
+        said = [
+            Said(each.key, each.name, fragments[each.key], each.chunks)
+            for each in entities
+            if each.key in long
+        ]
+        short = {key: Description(text) for key, text in joined.items() if key not in long}
+        return short | await self._condensed(said, self._by_model[0])
+
+    async def relations(
+        self, relations: Sequence[Relation], names: Callable[[str], str]
+    ) -> dict[str, Description]:
+        """Condensed descriptions of the relations with long ones, by id; `names` gives shown names."""
+        said = []
+        for each in relations:
+            if self._is_long(" ".join((*each.fragments, *each.opposite)), self._limit):
+                source, target = names(each.source), names(each.target)
+                turned = [f"{target} - {source}: {text}" for text in each.opposite]
+                fragments = [*each.fragments, *turned]
+                said.append(Said(relation_id(each), f"{source} - {target}", fragments, each.chunks))
+        return await self._condensed(said, self._by_model[1])
+
+    def _is_long(self, text: str, limit: int) -> bool:
+        """Whether a text has more tokens than a limit; a text never has more tokens than bytes."""
+        return len(text.encode()) > limit and self._gate.count_tokens(text) > limit
+
+    async def _condensed(self, said: Sequence[Said], by_model: bool) -> dict[str, Description]:
+        digests = {each.id: content_id(str(self._limit), *each.fragments) for each in said}
+        very_long = {each.id for each in said if self._is_long(" ".join(each.fragments), self._model_limit)}
+        asked = very_long if by_model else set()
+        kept = self._taken_over(digests, asked, very_long)
+        todo = [each for each in said if each.id not in kept]
+        to_ask = [each for each in todo if each.id in asked]
+        answers: dict[str, str] = {}
+        if to_ask:
+            task: Task[str] = Task(
+                name="describe",
+                prompt=PROMPT,
+                parse=plain_text,
+                expected_output_tokens=self._limit // 2,
+                placeholder=lambda values: first_words(values["statements"], int(values["words"])),
+            )
+            with self._gate.stage("describe", len(to_ask)):
+                written = await self._gate.map(task, list(map(self._item, to_ask)))
+            answers = {each.id: text for each, text in zip(to_ask, written, strict=True) if text}
+        unanswered = [each.fragments for each in todo if each.id not in answers]
+        extracts = iter(await extractive_summaries(unanswered, self._limit, self._gate))
+        return kept | {
+            each.id: Description(
+                answers.get(each.id) or next(extracts),
+                digests[each.id],
+                by_model=each.id in answers,
+                failed=each.id in asked and each.id not in answers,
+                enough=each.id in answers or each.id not in very_long,
+            )
+            for each in todo
+        }
+
+    def _taken_over(
+        self, digests: Mapping[str, str], asked: Collection[str], very_long: Collection[str]
+    ) -> dict[str, Description]:
+        """What the previous generation condensed from the same fragments, at least as well as now."""
+        if self._previous is None or not digests:
+            return {}
+        rows = self._previous.rows(list(digests))
+        kept = {}
+        for node in self._previous.nodes(list(rows.values())):
+            same = node.extra.get("digest") == digests[node.id]
+            was_by_model = bool(node.extra.get("by_model"))
+            if same and was_by_model >= (node.id in asked):
+                kept[node.id] = Description(
+                    node.extra["description"],
+                    digests[node.id],
+                    was_by_model,
+                    enough=was_by_model or node.id not in very_long,
+                )
+        return kept
+
+    def _item(self, said: Said) -> CallItem:
+        shown = fitted(said.fragments, MEMBER_TOKENS, self._gate.count_tokens)
+        values = {
+            "name": said.name,
+            "statements": "\n".join(f"- {text}" for text in shown),
+            "words": str(words_for(self._limit * 2 // 3, len(shown))),
+        }
+        return CallItem(values, said.name, self._corpus.ids(said.chunks))
+
+
+def fragments_of(merged: Merged) -> dict[str, tuple[str, ...]]:
+    """What describes each entity: its descriptions, or the units that name it where it has none."""
+    units: dict[str, list[str]] = {entity.key: [] for entity in merged.entities if not entity.fragments}
+    for unit in merged.units:
+        for key in unit.entities:
+            if key in units and len(units[key]) < MOST_UNITS:
+                units[key].append(unit.text)
+    return {entity.key: entity.fragments or tuple(units[entity.key]) for entity in merged.entities}
+
+
+class MergedNodes(MadeLate):
+    """The nodes of a merged graph: entities, then relations, then units.
+
+    `descriptions` are of all entities by canonical name, `condensed` of relations with long ones by id.
+    """
+
+    def __init__(
+        self,
+        merged: Merged,
+        rows: Mapping[str, int],
+        descriptions: Mapping[str, Description],
+        condensed: Mapping[str, Description],
+    ) -> None:
+        self._merged = merged
+        self._rows = rows
+        self._descriptions = descriptions
+        self._condensed = condensed
+        self._starts = (len(merged.entities), len(merged.entities) + len(merged.relations))
+
+    def __len__(self) -> int:
+        return self._starts[1] + len(self._merged.units)
+
+    def made(self, row: int) -> Node:
+        """See `records.MadeLate`."""
+        merged, (relations, units) = self._merged, self._starts
+        if row < relations:
+            entity = merged.entities[row]
+            return entity_node(entity, self._descriptions[entity.key])
+        if row < units:
+            relation = merged.relations[row - relations]
+            ends = (relation.source, relation.target)
+            names = {key: merged.entities[self._rows[key]].name for key in ends}
+            return relation_node(relation, names, self._condensed.get(relation_id(relation)))
+        return unit_node(merged.units[row - units])
+
+    def ids(self) -> Iterator[str]:
+        """See `records.MadeLate`."""
+        yield from (entity.key for entity in self._merged.entities)
+        yield from map(relation_id, self._merged.relations)
+        yield from map(unit_id, self._merged.units)
+
+    def sources(self) -> tuple[Rows, Rows]:
+        """The chunk rows of node i are `indices[indptr[i]:indptr[i + 1]]`."""
+        counts = (len(each.chunks) for each in self._all())
+        indptr = np.zeros(len(self) + 1, np.int64)
+        np.cumsum(np.fromiter(counts, np.int64, len(self)), out=indptr[1:])
+        rows = chain.from_iterable(each.chunks for each in self._all())
+        return indptr, np.fromiter(rows, np.int64, int(indptr[-1]))
+
+    def _all(self) -> Iterator[Entity | Relation | Unit]:
+        yield from self._merged.entities
+        yield from self._merged.relations
+        yield from self._merged.units
+
+
+def entity_text(entity: Entity, description: Description) -> str:
+    """The text that is shown and embedded for an entity."""
+    return f"{entity.name}: {description.text}" if description.text else entity.name
+
+
+def relation_id(relation: Relation) -> str:
+    """The id of a relation's node."""
+    return content_id("relation", *sorted((relation.source, relation.target)))
+
+
+def unit_id(unit: Unit) -> str:
+    """The id of a unit's node."""
+    return content_id("unit", unit.text, *unit.entities)
+
+
+def entity_node(entity: Entity, description: Description) -> Node:
+    """The node of an entity."""
+    extra = {
+        "name": entity.name,
+        "type": entity.type,
+        "description": description.text,
+        **description.extra(),
+    }
+    return Node(entity.key, "entity", 0, entity_text(entity, description), entity.chunks, extra)
+
+
+def relation_node(relation: Relation, names: Mapping[str, str], condensed: Description | None) -> Node:
+    """The node of a relation; `names` are the shown names of its ends, by canonical name.
+
+    The text has the descriptions of both directions, or the `condensed` description of both.
+    """
+    source, target = names[relation.source], names[relation.target]
+    extra = {"source": source, "target": target, "weight": relation.weight}
+    types = {"types": list(relation.types), "opposite_types": list(relation.opposite_types)}
+    extra |= {key: value for key, value in types.items() if value}
+    described, opposite = " ".join(relation.fragments), " ".join(relation.opposite)
+    if condensed is not None:
+        extra |= {"description": condensed.text, **condensed.extra()}
+        described, opposite = condensed.text, ""
+    text = f"{source} - {target}: {described}" if described else f"{source} - {target}"
+    if opposite:
+        text += f"\n{target} - {source}: {opposite}"
+    return Node(relation_id(relation), "relation", 0, text, relation.chunks, extra)
+
+
+def unit_node(unit: Unit) -> Node:
+    """The node of a semantic unit."""
+    return Node(unit_id(unit), "unit", 0, unit.text, unit.chunks)

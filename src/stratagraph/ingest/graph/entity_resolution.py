@@ -1,0 +1,300 @@
+"""Entity resolution: which names mean the same thing. Optional, by two kinds of evidence, and reversible.
+
+Two entities are candidates if their names are alike: one ends with the other ("Scrooge"), has initials for
+its words, is its acronym, has something in brackets more, or differs by one letter inside a word. By the
+default rule they are merged only if their descriptions are alike too, compared without the sentences that
+name both. The chunks' own fragments are not touched: with resolution off, the next update has the entities
+apart again.
+
+Sentences that seem to say that two names are one thing's ("Bombay, later called Mumbai") are candidates for
+a model only (`same_things`): of 76 in MuSiQue's passages, 17 say something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from stratagraph.ingest.graph.merge import Entity, Unit
+from stratagraph.ingest.names.index import canonical, words
+from stratagraph.models.gate import Gate
+from stratagraph.text.stopwords import FUNCTION
+
+LIKENESS = 0.7
+"""Least cosine similarity of two descriptions of the same thing."""
+MOST_FRAGMENTS = 5
+"""Fragments of an entity that are compared, the first ones of its own."""
+_BRACKET = re.compile(r"\s*\([^()]*\)$")
+# Between two names of one thing, as in "Bombay has been called Mumbai" and "IBM, known as Big Blue".
+_CALLED = re.compile(
+    r"[\"\u201d]?,?\s\(?"
+    r"(?:(?:who|which|has|had|is|was|been|were|or|also|formerly|originally|previously|later|now|better|commonly"
+    r"|popularly|sometimes|often|simply) ){0,6}(?:(?:known|renamed|called|named|nicknamed)(?: as)?"
+    r"|changed (?:his|her|its) name to|took the name(?: of)?|formerly|n[\u00e9e]e|alias|a\.?k\.?a\.?|now)"
+    r"[\s(]+(?:the )?[\"\u201c]?",
+    re.IGNORECASE,
+)
+_CROWD = 50
+_SHORTEST_MISSPELT = 5  # letters; in shorter words another letter makes another word,
+_SHORTEST_ALONE = 7  # and where the word is the whole name, there is nothing else that is alike
+_ROMAN = re.compile(r"[ivx]|[ivxlcdm]{2,}")
+# "North Korea" and "Korea", or "Mrs Smith" and "Smith", are different things however similar their texts are.
+_TELL_APART = frozenset(
+    word
+    for words_ in (
+        "north south east west northern southern eastern western northeast northwest southeast southwest",
+        "northeastern northwestern southeastern southwestern central upper lower inner outer new old great",
+        "greater little middle proto mrs miss lady saint st anti non pre post ex junior jr senior sr",
+    )
+    for word in words_.split()
+)
+# After one of these words an alias is a place or a subject: "Battle of Gettysburg", "Live in Paris".
+_LINKS = frozenset(
+    ("of", "in", "on", "at", "for", "and", "or", "to", "from", "by", "with", "about", "near", "versus", "vs")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Two entities that may be one. `evidence` is `words`, `acronym`, `spelling` or `told`."""
+
+    alias: str
+    kept: str
+    evidence: str
+    similarity: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.alias!r} is {self.kept!r} ({self.evidence}, similarity {self.similarity:.2f})"
+
+
+Rule = Callable[[Candidate], bool]
+
+
+def default_rule(candidate: Candidate) -> bool:
+    """Merge if the descriptions are alike."""
+    return candidate.similarity >= LIKENESS
+
+
+async def resolve(
+    entities: Sequence[Entity],
+    pairs: Iterable[Candidate],
+    gate: Gate,
+    *,
+    describe: Callable[[Entity], Sequence[str]] = lambda entity: entity.fragments,
+    rule: Rule = default_rule,
+) -> list[Candidate]:
+    """The pairs to merge, with the reasons; pass their `aliases` to `Merge.rename`.
+
+    Parameters
+    ----------
+    entities
+        The entities of the graph.
+    pairs
+        The pairs to decide over (`candidates`).
+    gate
+        Embeds the descriptions of candidates.
+    describe
+        The statements about an entity (a string is one statement). Statements that two entities share are
+        left out of the comparison. An entity without other statements is not merged, except for an acronym
+        that is used where the long name is, because the shared statement explains it.
+    rule
+        Decides over a candidate whose similarity is filled in.
+    """
+    by_key = {entity.key: entity for entity in entities}
+    texts: dict[tuple[str, str], tuple[str, str]] = {}
+    compared = []
+    for pair in pairs:
+        one, two = by_key[pair.alias], by_key[pair.kept]
+        if one.type and two.type and one.type.casefold() != two.type.casefold():
+            continue
+        explained = pair.evidence == "acronym" and _explained(one, two)
+        apart = _apart(_statements(describe(one)), _statements(describe(two)), pair.evidence, explained)
+        if apart:
+            texts[pair.alias, pair.kept] = apart
+            compared.append(pair)
+    if not compared:
+        return []
+    distinct = sorted({text for both in texts.values() for text in both})
+    with gate.stage("resolve", len(distinct)):
+        vectors = await gate.embed("resolve", distinct)
+    row = {text: number for number, text in enumerate(distinct)}
+    judged = []
+    for pair in compared:
+        first, second = texts[pair.alias, pair.kept]
+        judged.append(replace(pair, similarity=float(vectors[row[first]] @ vectors[row[second]])))
+    best: dict[str, Candidate] = {}  # the most similar entity of each alias, so that it is merged into one
+    for candidate in filter(rule, judged):
+        known = best.get(candidate.alias)
+        if known is None or (candidate.similarity, known.kept) > (known.similarity, candidate.kept):
+            best[candidate.alias] = candidate
+    return [best[alias] for alias in sorted(best)]
+
+
+def aliases(merged: Iterable[Candidate]) -> Mapping[str, str]:
+    """The canonical name that each merged canonical name goes into."""
+    return {candidate.alias: candidate.kept for candidate in merged}
+
+
+def _statements(described: Sequence[str]) -> dict[str, str]:
+    """Statements by their text without case and white space."""
+    each = (described,) if isinstance(described, str) else described
+    return {key: text for text in each if (key := " ".join(text.casefold().split()))}
+
+
+def _explained(acronym: Entity, entity: Entity) -> bool:
+    return 2 * len(set(acronym.chunks) & set(entity.chunks)) > len(acronym.chunks)
+
+
+def _apart(
+    one: Mapping[str, str], two: Mapping[str, str], evidence: str, explained: bool
+) -> tuple[str, str] | None:
+    """The two texts to compare, without shared statements; None if there is nothing to compare."""
+    shared = one.keys() & two.keys()
+    if shared and evidence != "acronym":
+        return None
+    first, second = (_joined(all_, shared) for all_ in (one, two))
+    if shared and explained and not (first and second):
+        first, second = _joined(one), _joined(two)
+    return (first, second) if first and second else None
+
+
+def _joined(statements: Mapping[str, str], without: Collection[str] = ()) -> str:
+    return " ".join([text for key, text in statements.items() if key not in without][:MOST_FRAGMENTS])
+
+
+def candidates(entities: Sequence[Entity], units: Iterable[Unit] | None = None) -> list[Candidate]:
+    """Pairs of entities that may be one, each once, sorted; the shorter name is the alias.
+
+    Only names that share a word (or all initials) are compared, and only words that at most 50 names have.
+    With `units` they are pairs for a model: also those of which a sentence says that they are one (English),
+    and those of a name that is part of several names, which else is nobody's alias.
+    """
+    split = {entity.key: tuple(words(entity.key)) for entity in entities}
+    spread = Counter(part for parts in split.values() for part in set(parts))
+    found: dict[tuple[str, str], str] = {}
+    for group in _blocks(split):
+        for place, one in enumerate(group):
+            for two in group[place + 1 :]:
+                alias, kept = sorted((one, two), key=lambda key: (len(split[key]), len(key), key))
+                evidence = _evidence(split[alias], split[kept], spread)
+                if evidence:
+                    found[alias, kept] = evidence
+    for entity in entities:
+        bare = canonical(_BRACKET.sub("", entity.name))
+        if bare != entity.key and bare in split:
+            found[bare, entity.key] = "words"
+    names = {entity.key: entity.name for entity in entities}
+    for one, two in _told(units or (), names):
+        alias, kept = sorted((one, two), key=lambda key: (len(split[key]), len(key), key))
+        found[alias, kept] = "told"
+    fits = Counter(alias for (alias, _), evidence in found.items() if evidence == "words")
+    return [
+        Candidate(alias, kept, evidence)
+        for (alias, kept), evidence in sorted(found.items())
+        if units is not None or evidence != "words" or fits[alias] == 1
+    ]
+
+
+def _told(units: Iterable[Unit], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The pairs of names that stand on both sides of words such as "known as" in a sentence."""
+    for unit in units:
+        for cue in _CALLED.finditer(unit.text) if len(unit.entities) > 1 else ():
+            left = [key for key in unit.entities if unit.text.endswith(names[key], 0, cue.start())]
+            right = [key for key in unit.entities if unit.text.startswith(names[key], cue.end())]
+            if left and right and (one := max(left, key=len)) != (two := max(right, key=len)):
+                yield one, two
+
+
+def _blocks(split: Mapping[str, tuple[str, ...]]) -> Iterator[list[str]]:
+    """Groups of names to compare, by word and by initials."""
+    by_word: defaultdict[str, set[str]] = defaultdict(set)
+    for key, parts in split.items():
+        for part in parts:
+            by_word[part].add(key)
+            if len(part) >= 4:
+                by_word[f"{part[:3]}..."].add(key)
+        if len(parts) > 1:
+            for initials in _initials(parts):
+                by_word[initials].add(key)
+    for group in by_word.values():
+        if 1 < len(group) <= _CROWD:
+            yield sorted(group)
+
+
+def _evidence(short: tuple[str, ...], long: tuple[str, ...], spread: Mapping[str, int]) -> str:
+    """Why two names may mean the same thing, or ""; `spread` tells in how many names each word is."""
+    if len(short) == 1 and len(long) > 1 and short[0].isalpha() and short[0] in _initials(long):
+        return "acronym"
+    if _telling(short) != _telling(long):
+        return ""
+    if _shortened(short, long):
+        return "words"
+    return "spelling" if _misspelt(short, long, spread) else ""
+
+
+def _initials(name: Sequence[str]) -> set[str]:
+    """The initials of a name's words, with and without those of grammar."""
+    return {"".join(part[0] for part in name), "".join(part[0] for part in name if part not in FUNCTION)}
+
+
+def _telling(name: Sequence[str]) -> list[str]:
+    """The words that tell similar names apart: numbers, numerals (not in first place), directions."""
+    return sorted(
+        part
+        for place, part in enumerate(name)
+        if part in _TELL_APART
+        or any(character.isdigit() for character in part)
+        or (place and _ROMAN.fullmatch(part))
+    )
+
+
+def _shortened(short: Sequence[str], long: Sequence[str]) -> bool:
+    """Whether one name is the end of the other, or has initials where the other has words."""
+    if not any(len(part) > 2 and part.isalpha() for part in short):
+        return False
+    extra = len(long) - len(short)
+    if extra and tuple(long[extra:]) == tuple(short):
+        return not _LINKS & set(long[:extra])
+    if not extra:
+        return (
+            short[-1] == long[-1]
+            and short != long
+            and all(
+                a == b or (min(len(a), len(b)) == 1 and a[0] == b[0])
+                for a, b in zip(short, long, strict=True)
+            )
+        )
+    inner = [part for part in long[1:-1] if len(part) > 1]
+    return len(short) > 1 and [long[0], *inner, long[-1]] == list(short)
+
+
+def _misspelt(short: Sequence[str], long: Sequence[str], spread: Mapping[str, int]) -> bool:
+    """Whether one word is spelt in two ways: a letter inside it is changed, missing, doubled or swapped.
+
+    Ends of words carry gender, number and origin (Mario, Maria; Beatle, Beatles). Two words that both occur
+    in further names are two words (Karen, Karin).
+    """
+    if len(short) != len(long):
+        return False
+    differing = [(a, b) for a, b in zip(short, long, strict=True) if a != b]
+    if len(differing) != 1:
+        return False
+    one, two = differing[0]
+    if spread[one] > 1 and spread[two] > 1:
+        return False
+    less, more = sorted((one, two), key=len)
+    if len(short) == 1 and len(less) < _SHORTEST_ALONE:
+        return False
+    if less[0] != more[0] or less[-1] != more[-1] or len(more) - len(less) > 1:
+        return False
+    start = next((i for i, (a, b) in enumerate(zip(less, more, strict=False)) if a != b), len(less))
+    if len(less) < len(more):
+        return less[start:] == more[start + 1 :]
+    if len(less) < _SHORTEST_MISSPELT:
+        return False
+    swapped = (
+        less[start : start + 2] == more[start : start + 2][::-1] and less[start + 2 :] == more[start + 2 :]
+    )
+    return swapped or less[start + 1 :] == more[start + 1 :]

@@ -1,0 +1,312 @@
+"""The arrays that let the next merger of extractions cost only what changed.
+
+Arrays of the graph with the prefix `merge.`: postings of names before candidates are settled, with whether a
+chunk leaves no doubt (`names`); of candidate terms (`terms`); of words in lower case, with how many two-word
+terms begin with them (`lower`). Pairs of keys of a part and of a term in writing without capitals (`wider`).
+Names in full with a form of address, as JSON (`addressed`). Of each entity its counted spellings and types,
+as JSON (`spellings`), and whether its description is condensed (`condensed`). Of each chunk of each entity,
+whether it describes it (`describing`). And counts (`notes`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.ingest.checks import Checks
+from stratagraph.ingest.extraction.candidates import is_thing, parts_of, short_of
+from stratagraph.ingest.extraction.uncased import has_uncased
+from stratagraph.ingest.graph.merge import EntityFragments, Merge
+from stratagraph.kernels.checks import check_ascending
+from stratagraph.kernels.postings import Keys, Postings
+from stratagraph.kernels.ranges import ranges
+from stratagraph.types.protocols import Rows
+from stratagraph.types.records import Extraction, content_keys
+
+PREFIX = "merge."
+CONDENSED = f"{PREFIX}condensed"
+"""Of each entity, then of each relation, whether its description is condensed: 0 not, 1 as it should be, 2
+without the model that should do it."""
+DESCRIBING = f"{PREFIX}describing"
+"""Of each chunk of each entity, in the order of `sources.indices`, whether it describes it, as bits."""
+WIDER = f"{PREFIX}wider.parts", f"{PREFIX}wider.terms"
+ADDRESSED = f"{PREFIX}addressed"
+_TABLES = ("names", "terms", "lower")
+_FIELDS = ("keys", "starts", "rows", "values")
+Arrays = dict[str, NDArray[Any]]
+
+
+class Wider(NamedTuple):
+    """Terms in writing without capitals by their parts, which may be terms of other chunks.
+
+    `parts` and `terms` hold the keys of a part and of a term, ascending, shape (pairs,).
+    """
+
+    parts: Keys
+    terms: Keys
+
+    @classmethod
+    def of(cls, terms: Iterable[str]) -> Wider:
+        """Of some terms."""
+        found = [term for term in terms if has_uncased(term) and is_thing(term)]
+        pairs = [(part, term) for term in found for part in parts_of(term) if part]
+        return cls._ordered(
+            content_keys([part for part, _ in pairs]), content_keys([term for _, term in pairs])
+        )
+
+    @classmethod
+    def _ordered(cls, parts: Keys, terms: Keys) -> Wider:
+        order = np.lexsort((terms, parts))
+        parts, terms = parts[order], terms[order]
+        fresh = np.ones(len(parts), np.bool_)
+        fresh[1:] = (parts[1:] != parts[:-1]) | (terms[1:] != terms[:-1])
+        return cls(parts[fresh], terms[fresh])
+
+    def holding(self, part: Keys) -> Keys:
+        """The keys of the terms that contain a part (an array of one key)."""
+        left, right = (int(np.searchsorted(self.parts, part, side)[0]) for side in ("left", "right"))
+        return self.terms[left:right]
+
+    def updated(self, fresh: Wider, there: Postings) -> Wider:
+        """With those of `fresh`, as far as the terms are `there`."""
+        parts = np.concatenate([self.parts, fresh.parts])
+        terms = np.concatenate([self.terms, fresh.terms])
+        kept = there.places(terms) >= 0
+        return self._ordered(parts[kept], terms[kept])
+
+
+class Tables(NamedTuple):
+    """The postings of names, terms and words in lower case; and the names in full under a form of address."""
+
+    names: Postings
+    terms: Postings
+    lower: Postings
+    addressed: tuple[str, ...]
+    wider: Wider
+
+    @classmethod
+    def of(cls, collected: Merge) -> Tables:
+        """From extractions that were collected and not yet settled."""
+        found = collected.entities.items()
+        told = ((key, each.chunks, each.certain) for key, each in found)
+        names = ((key, row, row in certain) for key, rows, certain in told for row in rows)
+        terms = ((term, row, 1) for term, rows in collected.terms.items() for row in rows)
+        return cls(
+            _postings(names),
+            _postings(terms),
+            _lower(collected.terms),
+            tuple(sorted(filter(short_of, collected.entities))),
+            Wider.of(collected.terms),
+        )
+
+    @classmethod
+    def read(cls, arrays: Mapping[str, NDArray[Any]]) -> Tables | None:
+        """As they are stored; None in a graph that updates merge anew."""
+        if ADDRESSED not in arrays:
+            return None
+        names, terms, lower = (
+            Postings(*(arrays[f"{PREFIX}{table}.{each}"] for each in _FIELDS)) for table in _TABLES
+        )
+        wider = Wider(*(arrays[name] for name in WIDER))
+        return cls(names, terms, lower, tuple(read_names(arrays)), wider)
+
+    @property
+    def postings(self) -> tuple[Postings, Postings, Postings]:
+        """Those of names, terms and words in lower case."""
+        return self.names, self.terms, self.lower
+
+    def updated(self, rows: Rows, fresh: Tables, size: int) -> Tables:
+        """See `Postings.updated`."""
+        names, terms, lower = (
+            one.updated(rows, new, size) for one, new in zip(self.postings, fresh.postings, strict=True)
+        )
+        addressed = sorted({*self.addressed, *fresh.addressed})
+        used = names.places(content_keys(addressed)) >= 0
+        addressed = [name for name, at in zip(addressed, used, strict=True) if at]
+        return Tables(names, terms, lower, tuple(addressed), self.wider.updated(fresh.wider, terms))
+
+    def arrays(self) -> Arrays:
+        """What is stored."""
+        kinds = (np.uint64, np.int64, np.int32, np.uint16)
+        found = {
+            f"{PREFIX}{table}.{each}": np.asarray(getattr(postings, each)).astype(kind)
+            for table, postings in zip(_TABLES, self.postings, strict=True)
+            for each, kind in zip(_FIELDS, kinds, strict=True)
+        }
+        return (
+            found | dict(zip(WIDER, self.wider, strict=True)) | {ADDRESSED: _json_array(list(self.addressed))}
+        )
+
+
+def first_of_two(term: str) -> str:
+    """The first word of a term of two words, else ""."""
+    first, _, second = term.partition(" ")
+    return first if second and " " not in second else ""
+
+
+def _postings(found: Iterable[tuple[str, int, int]]) -> Postings:
+    numbers: dict[str, int] = {}
+    flat = ((numbers.setdefault(key, len(numbers)), row, value) for key, row, value in found)
+    table = np.fromiter(chain.from_iterable(flat), np.int64).reshape(-1, 3)
+    keys = content_keys(list(numbers))[table[:, 0]]
+    return Postings.of(keys, table[:, 1], table[:, 2])
+
+
+def _lower(terms: Mapping[str, Collection[int]]) -> Postings:
+    """How many terms of two words begin with a word, by their chunks."""
+    numbers: dict[str, int] = {}
+    firsts = (
+        (numbers.setdefault(word, len(numbers)), rows)
+        for term, rows in terms.items()
+        if (word := first_of_two(term))
+    )
+    flat = ((number, row) for number, rows in firsts for row in rows)
+    table = np.fromiter(chain.from_iterable(flat), np.int64).reshape(-1, 2)
+    span = int(table[:, 1].max(initial=0)) + 1
+    pairs, times = np.unique(table[:, 0] * span + table[:, 1], return_counts=True)
+    return Postings.of(content_keys(list(numbers))[pairs // span], pairs % span, times)
+
+
+def closed(extraction: Extraction) -> bool:
+    """Whether the parts of each term are terms of the chunk too, as with the rules (`Side.chosen`)."""
+    terms = frozenset(extraction.terms)
+    return all(
+        has_uncased(term)
+        or term.count(" ") == 1
+        or (" " in term and all(part in terms for part in parts_of(term)))
+        for term in terms
+    )
+
+
+def spellings(entities: Sequence[EntityFragments]) -> Arrays:
+    """The spellings and types of entities, as they are stored."""
+    return ragged([spelt(each) for each in entities])
+
+
+def spelt(entity: EntityFragments) -> bytes:
+    """The spellings and types of an entity, and whether it has descriptions, as JSON."""
+    counted = [sorted(entity.names.items()), sorted(entity.types.items()), bool(entity.texts)]
+    return json.dumps(counted, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def describing(entities: Iterable[EntityFragments]) -> Arrays:
+    """The array that tells which of their chunks describe entities."""
+    found = []
+    for each in entities:
+        texts = {chunk for chunk, _ in each.texts}
+        found += [chunk in texts for chunk in sorted(each.chunks)]
+    return {DESCRIBING: np.packbits(np.array(found, np.bool_))}
+
+
+def read_describing(arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.bool_]:
+    """Whether each of the first `count` chunks of entities describes its entity."""
+    return np.unpackbits(arrays[DESCRIBING], count=count).astype(np.bool_)
+
+
+def ragged(values: Sequence[bytes]) -> Arrays:
+    """The arrays of bytes of any length."""
+    starts = np.cumsum([0, *map(len, values)], dtype=np.int64)
+    return {
+        f"{PREFIX}spellings.starts": starts,
+        f"{PREFIX}spellings.bytes": np.frombuffer(b"".join(values), np.uint8),
+    }
+
+
+class Spellings:
+    """The stored spellings, by the rows of entities."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._starts = arrays[f"{PREFIX}spellings.starts"]
+        self._bytes = arrays[f"{PREFIX}spellings.bytes"]
+
+    def read(self, row: int) -> tuple[Counter[str], Counter[str], bool]:
+        """The counted spellings and types of an entity, and whether it has descriptions."""
+        raw = self._bytes[int(self._starts[row]) : int(self._starts[row + 1])].tobytes()
+        names, types, described = json.loads(raw.decode("utf-8", "surrogatepass"))
+        for name, count in (*names, *types):
+            if not isinstance(name, str) or not isinstance(count, int):
+                raise ValueError(f"array '{PREFIX}spellings.bytes' counts {name!r} as {count!r}")
+        return Counter(dict(names)), Counter(dict(types)), bool(described)
+
+    def spliced(self, before: Rows, fresh: Sequence[bytes]) -> Arrays:
+        """The spellings of the rows in `before`, with `fresh` ones in turn where it is -1."""
+        new = before < 0
+        sizes = np.zeros(len(before), np.int64)
+        old = before[~new]
+        sizes[~new] = np.diff(self._starts)[old]
+        sizes[new] = [len(each) for each in fresh]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        found = np.zeros(int(starts[-1]), np.uint8)
+        found[ranges(starts[:-1][~new], sizes[~new])] = self._bytes[
+            ranges(self._starts[:-1][old], sizes[~new])
+        ]
+        found[ranges(starts[:-1][new], sizes[new])] = np.frombuffer(b"".join(fresh), np.uint8)
+        return {f"{PREFIX}spellings.starts": starts.astype(np.int64), f"{PREFIX}spellings.bytes": found}
+
+
+def notes_array(notes: Mapping[str, int]) -> Arrays:
+    """The array of counts."""
+    return {f"{PREFIX}notes": _json_array({key: count for key, count in sorted(notes.items()) if count})}
+
+
+def read_notes(arrays: Mapping[str, NDArray[Any]]) -> Counter[str]:
+    """The stored counts."""
+    found = _read_json(arrays, f"{PREFIX}notes")
+    if not isinstance(found, dict) or not all(isinstance(count, int) for count in found.values()):
+        raise ValueError(f"array '{PREFIX}notes' holds {str(found)[:60]}, and no counts")
+    return Counter(found)
+
+
+def read_names(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+    """The stored full names with forms of address."""
+    found = _read_json(arrays, ADDRESSED)
+    if not isinstance(found, list) or not all(isinstance(name, str) and short_of(name) for name in found):
+        raise ValueError(f"array '{ADDRESSED}' holds {str(found)[:60]}, and no names under forms of address")
+    return found
+
+
+def _json_array(value: Any) -> NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"), np.uint8)
+
+
+def _read_json(arrays: Mapping[str, NDArray[Any]], name: str) -> Any:
+    return json.loads(arrays[name].tobytes().decode("utf-8", "surrogatepass"))
+
+
+def check(checks: Checks, entities: int, relations: int, chunks: int) -> None:
+    """Raise `ValueError` unless the arrays for updates fit each other and the graph."""
+    for table in _TABLES:
+        keys = checks.of(f"{PREFIX}{table}.keys", np.uint64, (None,))
+        check_ascending(keys, f"{PREFIX}{table}.keys", strictly=True)
+        rows = checks.rows(f"{PREFIX}{table}.rows", chunks, (None,), dtype=np.int32)
+        checks.of(f"{PREFIX}{table}.values", np.uint16, rows.shape)
+        checks.borders(f"{PREFIX}{table}.starts", len(rows), len(keys))
+    spelt = checks.of(f"{PREFIX}spellings.bytes", np.uint8, (None,))
+    checks.borders(f"{PREFIX}spellings.starts", len(spelt), entities)
+    checks.of(f"{PREFIX}notes", np.uint8, (None,))
+    checks.of(ADDRESSED, np.uint8, (None,))
+    checks.of(CONDENSED, np.uint8, (entities + relations,))
+    parts = checks.of(WIDER[0], np.uint64, (None,))
+    check_ascending(parts, WIDER[0])
+    checks.of(WIDER[1], np.uint64, parts.shape)
+    behind = int(checks.any("sources.indptr")[entities])
+    checks.of(DESCRIBING, np.uint8, (-(-behind // 8),))
+
+
+def collect(extractions: Mapping[int, Extraction]) -> Merge:
+    """The extractions of some chunks, by their rows, before anything is settled."""
+    found = Merge()
+    for row, each in sorted(extractions.items()):
+        found.add(row, each)
+    return found
+
+
+def key_of(name: str) -> Keys:
+    """The key of a name, term or word, as an array of one."""
+    return content_keys([name])

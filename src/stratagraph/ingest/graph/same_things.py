@@ -1,0 +1,399 @@
+"""Variants and namesakes: one thing under several names, and several things under one.
+
+Names are collected by their spelling. What documents say under a name is divided into entries: documents that
+also name something else in common speak of the same thing. Entries are compared where their names are alike
+(`entity_resolution`), where a sentence says that two names are one thing's, or where documents seem to mean
+different things by one name: their titles say so ("Mercury (planet)"), or their types differ. A model tells
+which are the same, many groups in one call. Without one only titles tell namesakes apart.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from stratagraph.ingest.graph.entity_resolution import Candidate
+from stratagraph.ingest.graph.merge import canonical_name
+from stratagraph.models.gate import CallItem, Gate, Task
+from stratagraph.models.prompts import load_prompt
+from stratagraph.models.structured import read_json
+from stratagraph.text.sentences import title_line
+from stratagraph.types.protocols import Corpus
+from stratagraph.types.records import Extraction
+
+MOST_ENTRIES = 12
+"""Entries of a group that are compared, those of most documents."""
+TOGETHER = 40
+"""Entries of one call."""
+MOST_CALLS = 25
+"""Calls of a build; groups beyond, those of the fewest documents, are not asked about."""
+_STATEMENTS, _LONGEST = 2, 240  # statements of an entry, and characters of one, or of a title
+_BATCH = 1024  # documents whose titles are read at a time
+_BRACKET = re.compile(r"(?P<name>[^()\[\],]+?)\s*(?:\((?P<kind>[^()]+)\)|,\s*(?P<place>[^,()]+))\s*")
+
+
+class SameSchema(BaseModel):
+    """The JSON that is asked for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    things: list[str] = Field(description="The numbers of the entries of one thing: 2|3")
+
+
+TASK = Task(
+    name="same_things",
+    prompt=load_prompt("stratagraph.ingest", "same_things"),
+    parse=lambda answer: read_json(answer, _read),
+    schema=SameSchema,
+    expected_output_tokens=TOGETHER * 3,
+    placeholder=lambda values: _Same([re.findall(r"(?m)^\d+(?= )", values["entries"])]),
+)
+
+
+@dataclass(frozen=True)
+class _Same:
+    """The things of an answer, each as numbers of entries; `unread` counts what is no number."""
+
+    things: Sequence[Sequence[str | int]]
+    unread: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {"things": ["|".join(map(str, each)) for each in self.things]}
+
+
+def _read(value: Any, repaired: bool) -> _Same | None:
+    given = value.get("things") if isinstance(value, dict) else value
+    if not isinstance(given, list):
+        return None
+    things, unread = [], 0
+    for each in given:
+        parts = each if isinstance(each, list) else str(each).split("|")
+        numbers = [int(text) for part in parts if (text := str(part).strip()).isdecimal() and len(text) < 7]
+        unread += len(parts) - len(numbers)
+        things.append(numbers)
+    return _Same(things, unread)
+
+
+@dataclass(slots=True)
+class Entry:
+    """What some documents say under one name."""
+
+    key: str
+    documents: list[int]
+    chunks: list[int] = field(default_factory=list)
+    types: Counter[str] = field(default_factory=Counter)
+    company: Counter[str] = field(default_factory=Counter)
+    statements: list[str] = field(default_factory=list)
+
+    def add(self, other: Entry) -> None:
+        """Take what another entry of the name says."""
+        self.documents += other.documents
+        self.chunks += other.chunks
+        self.types += other.types
+        self.company += other.company
+        self.statements += other.statements
+
+
+class Identity(NamedTuple):
+    """What to collect under another name: `apart` by chunk and canonical name, and `aliases` everywhere."""
+
+    apart: Mapping[int, Mapping[str, str]]
+    aliases: Mapping[str, str]
+    judged: frozenset[tuple[str, str]]
+    notes: Mapping[str, int]
+
+
+class Identities:
+    """Tells the entries of a corpus apart; `read` reads its extractions."""
+
+    def __init__(
+        self, corpus: Corpus, read: Callable[[], Iterable[tuple[int, Extraction]]], names: Mapping[str, str]
+    ) -> None:
+        self._documents = corpus.chunk_documents()
+        self._read = read
+        self._names = names
+        self._titles = _titles(corpus, self._documents)
+        self._senses = self._named_by_titles()
+
+    def by_titles(self) -> Identity:
+        """Namesakes that titles of two documents or more tell apart."""
+        several = {key for key, senses in self._senses.items() if len(set(senses.values())) > 1}
+        apart: defaultdict[int, dict[str, str]] = defaultdict(dict)
+        notes = {}
+        spread, every = self._spread() if several else Counter[str](), len(self._titles)
+        for key, entries in self._entries(several).items():
+            senses = self._senses[key]
+            owners = {name: Counter[str]() for name in senses.values()}
+            for entry in entries:
+                if entry.documents[0] in senses:
+                    owners[senses[entry.documents[0]]] += entry.company
+            for entry in entries:
+                name = senses.get(entry.documents[0]) or _nearest(entry, owners, spread, every)
+                for chunk in entry.chunks if name else ():
+                    apart[chunk][key] = name
+            notes[f"told apart: {', '.join(map(repr, owners))}"] = 1
+        return Identity(apart, {}, frozenset(), notes)
+
+    async def by_model(self, pairs: Sequence[Candidate], gate: Gate) -> Identity:
+        """Variants among pairs of names, and namesakes, as a model tells them."""
+        doubtful = set(self._senses) | self._of_several_types()
+        keys = doubtful | {key for pair in pairs for key in (pair.alias, pair.kept)}
+        entries = {
+            key: _bundled(found, self._senses.get(key, {})) for key, found in self._entries(keys).items()
+        }
+        groups = [_most_spread(group, entries) for group in _groups(keys, pairs)]
+        groups = sorted((each for each in groups if len(each) > 1), key=_weight)
+        calls = list(_calls(groups))
+        found = await gate.map(TASK, [self._item(each) for each in calls[:MOST_CALLS]], required=False)
+        notes = Counter({"groups of names not asked about": sum(map(len, calls[MOST_CALLS:]))})
+        things: list[tuple[Sequence[Entry], list[list[Entry]]]] = []
+        for call, answer in zip(calls, found, strict=False):
+            if answer is None:
+                notes["groups of names about which the model failed"] += len(call)
+            else:
+                things += _told(call, answer, notes)
+        return self._applied(things, notes)
+
+    def _named_by_titles(self) -> dict[str, dict[int, str]]:
+        """The longer names that titles give, as "Mercury (planet)" for "Mercury", by key and document."""
+        senses: defaultdict[str, dict[int, str]] = defaultdict(dict)
+        for document, title in self._titles.items():
+            if (found := _BRACKET.fullmatch(title)) and (key := canonical_name(found["name"])) in self._names:
+                senses[key][document] = f"{found['name']} ({found['kind'] or found['place']})"
+        return senses
+
+    def _of_several_types(self) -> set[str]:
+        """The names whose documents give them different types."""
+        types: defaultdict[str, dict[int, set[str]]] = defaultdict(dict)
+        for chunk, extraction in self._read():
+            document = int(self._documents[chunk])
+            for each in extraction.entities:
+                if each.type and each.type != "date":
+                    types[canonical_name(each.name)].setdefault(document, set()).add(each.type.casefold())
+        return {
+            key
+            for key, found in types.items()
+            if key in self._names and len(found) > 1 and not set.intersection(*found.values())
+        }
+
+    def _spread(self) -> Counter[str]:
+        """In how many documents each name is."""
+        seen = {
+            (int(self._documents[chunk]), canonical_name(each.name))
+            for chunk, extraction in self._read()
+            for each in extraction.entities
+        }
+        return Counter(key for _, key in seen)
+
+    def _entries(self, keys: set[str]) -> dict[str, list[Entry]]:
+        """What each document says under these names."""
+        found: dict[tuple[str, int], Entry] = {}
+        for chunk, extraction in self._read() if keys else ():
+            document = int(self._documents[chunk])
+            types: defaultdict[str, Counter[str]] = defaultdict(Counter)
+            for each in extraction.entities:
+                types[canonical_name(each.name)][each.type] += bool(each.type)
+            for unit in extraction.units:
+                for name in unit.entities:
+                    types[canonical_name(name)]
+            named = keys & types.keys()
+            for key in named:
+                entry = found.setdefault((key, document), Entry(key, [document]))
+                entry.chunks.append(chunk)
+                entry.types += types[key]
+                entry.company.update(
+                    other
+                    for other, kinds in types.items()
+                    if other not in (key, "") and "date" not in kinds and not other[0].isdigit()
+                )
+            for text, names in _statements(extraction):
+                for key in named.intersection(map(canonical_name, names)):
+                    statements = found[key, document].statements
+                    if len(statements) < _STATEMENTS and text not in statements:
+                        statements.append(text)
+        by_key: dict[str, list[Entry]] = {key: [] for key in sorted(keys)}
+        for (key, _), entry in sorted(found.items(), key=lambda item: item[0]):
+            by_key[key].append(entry)
+        return by_key
+
+    def _item(self, call: Sequence[Sequence[Entry]]) -> CallItem:
+        lines, number = [], 0
+        for at, group in enumerate(call, 1):
+            lines.append(f"Group {at}")
+            for entry in group:
+                number += 1
+                kind = f" ({kinds[0][0]})" if (kinds := entry.types.most_common(1)) else ""
+                title = self._titles[entry.documents[0]]
+                place = f', in "{" ".join(title.split())}"' if title else ""
+                said = " ".join(" ".join(text.split())[:_LONGEST] for text in entry.statements[:_STATEMENTS])
+                lines.append(f"{number} {self._names[entry.key]}{kind}{place}: {said}")
+        names = dict.fromkeys(self._names[entry.key] for group in call for entry in group)
+        return CallItem({"entries": "\n".join(lines)}, f"the names {', '.join(names)}"[:_LONGEST])
+
+    def _applied(
+        self, groups: Iterable[tuple[Sequence[Entry], list[list[Entry]]]], notes: Counter[str]
+    ) -> Identity:
+        apart: defaultdict[int, dict[str, str]] = defaultdict(dict)
+        renamed: dict[str, str] = {}
+        judged: set[tuple[str, str]] = set()
+        for group, things in groups:
+            in_things = Counter(key for thing in things for key in {entry.key for entry in thing})
+            told = sorted({entry.key for entry in group})
+            judged.update((one, two) for one in told for two in told if one != two)
+            for thing in things:
+                keys = []
+                for key in sorted({entry.key for entry in thing}):
+                    if in_things[key] == 1:
+                        keys.append(key)
+                        continue
+                    name = self._told_apart(key, thing, [each for each in things if each is not thing])
+                    keys.append(canonical_name(name))
+                    notes[f"told apart: {name!r}"] += 1
+                    for entry in thing:
+                        for chunk in entry.chunks if entry.key == key else ():
+                            apart[chunk][key] = name
+                kept = min(keys, key=lambda key: (-len(key), key))
+                for key in keys:
+                    if key != kept:
+                        renamed[key] = kept
+                        notes[f"resolved: {key!r} is {kept!r} (by the model)"] += 1
+        return Identity(apart, renamed, frozenset(judged), +notes)
+
+    def _told_apart(self, key: str, thing: Sequence[Entry], others: Sequence[Sequence[Entry]]) -> str:
+        """A name with what tells a thing from its namesakes in brackets."""
+        own = [entry for entry in thing if entry.key == key]
+        rest = [entry for each in others for entry in each if entry.key == key]
+        for document in (document for entry in own for document in entry.documents):
+            if name := self._senses.get(key, {}).get(document):
+                return name
+        kinds = Counter(kind for entry in own for kind in entry.types.elements())
+        company = Counter(name for entry in own for name in entry.company.elements())
+        for each in rest:
+            kinds = Counter({kind: n for kind, n in kinds.items() if kind not in each.types})
+            company = Counter({name: n for name, n in company.items() if name not in each.company})
+        best = [kind for kind, _ in kinds.most_common(1)] or [
+            self._names.get(name, name)
+            for name in sorted(company, key=lambda name: (-company[name], name))[:1]
+        ]
+        told = best[0] if best else self._titles[own[0].documents[0]] or str(own[0].documents[0])
+        return f"{self._names[key]} ({told})"
+
+
+def collected_as(extraction: Extraction, names: Mapping[str, str]) -> Extraction:
+    """An extraction in which some names, by canonical name, are others."""
+
+    def other(name: str) -> str:
+        return names.get(canonical_name(name), name)
+
+    return Extraction(
+        units=tuple(replace(unit, entities=tuple(map(other, unit.entities))) for unit in extraction.units),
+        entities=tuple(replace(each, name=other(each.name)) for each in extraction.entities),
+        relations=tuple(
+            replace(each, source=other(each.source), target=other(each.target))
+            for each in extraction.relations
+        ),
+        terms=extraction.terms,
+    )
+
+
+def _titles(corpus: Corpus, documents: NDArray[np.int32]) -> dict[int, str]:
+    """The title of each document: that of its metadata, else its first line if it looks like one."""
+    numbers, rows = np.unique(documents, return_index=True)
+    titles: dict[int, str] = {}
+    for start in range(0, len(rows), _BATCH):
+        part = slice(start, start + _BATCH)
+        for number, chunk in zip(numbers[part].tolist(), corpus.chunks(rows[part].tolist()), strict=True):
+            titles[number] = str(chunk.metadata.get("title") or title_line(chunk.text)[0])[:_LONGEST]
+    return titles
+
+
+def _statements(extraction: Extraction) -> Iterator[tuple[str, Sequence[str]]]:
+    """What an extraction says, and the names that it is about: descriptions of entities, then units."""
+    for each in extraction.entities:
+        if each.description:
+            yield each.description, (each.name,)
+    for unit in extraction.units:
+        yield unit.text, unit.entities
+
+
+def _nearest(entry: Entry, owners: Mapping[str, Counter[str]], spread: Counter[str], every: int) -> str:
+    """The namesake in whose documents most of what an entry also names occurs; "" if that tells nothing."""
+    weight = {name: math.log(1 + every / spread[name]) for name in entry.company if spread[name]}
+    scores = {name: sum(weight[key] for key in weight.keys() & own) for name, own in owners.items()}
+    best, *rest = sorted(scores.values(), reverse=True)
+    return max(scores, key=lambda name: scores[name]) if best > max(rest, default=0.0) else ""
+
+
+def _bundled(entries: Sequence[Entry], senses: Mapping[int, str]) -> list[Entry]:
+    """Entries of one name, those joined that also name something else in common, but no two senses."""
+    bundles: list[tuple[str, Entry]] = []
+    for entry in sorted(entries, key=lambda each: each.documents[0] not in senses):
+        sense, new = senses.get(entry.documents[0], ""), Entry(entry.key, [])
+        new.add(entry)
+        rest = []
+        for other, bundle in bundles:
+            if (sense and other and sense != other) or bundle.company.keys().isdisjoint(entry.company):
+                rest.append((other, bundle))
+            else:
+                sense = sense or other
+                new.add(bundle)
+        bundles = [*rest, (sense, new)]
+    found = [bundle for _, bundle in bundles]
+    return sorted(found, key=lambda each: (-len(each.documents), min(each.documents)))
+
+
+def _groups(keys: Set[str], pairs: Iterable[Candidate]) -> list[list[str]]:
+    """Names that pairs connect."""
+    group = {key: [key] for key in sorted(keys)}
+    for pair in pairs:
+        one, two = group[pair.alias], group[pair.kept]
+        if one is not two:
+            one += two
+            group.update(dict.fromkeys(two, one))
+    return list({id(each): each for each in group.values()}.values())
+
+
+def _most_spread(keys: Sequence[str], entries: Mapping[str, Sequence[Entry]]) -> list[Entry]:
+    every = [entry for key in keys for entry in entries[key]]
+    return sorted(every, key=lambda each: (-len(each.documents), each.key, each.documents))[:MOST_ENTRIES]
+
+
+def _weight(group: Sequence[Entry]) -> tuple[int, str]:
+    return -sum(len(entry.documents) for entry in group), group[0].key
+
+
+def _calls(groups: Iterable[list[Entry]]) -> Iterator[list[list[Entry]]]:
+    call: list[list[Entry]] = []
+    for group in groups:
+        if call and sum(map(len, call)) + len(group) > TOGETHER:
+            yield call
+            call = []
+        call.append(group)
+    if call:
+        yield call
+
+
+def _told(
+    call: Sequence[Sequence[Entry]], answer: _Same, notes: Counter[str]
+) -> Iterator[tuple[Sequence[Entry], list[list[Entry]]]]:
+    """The things of each group; numbers that are unknown, given twice or of another group are counted."""
+    place = [(at, entry) for at, group in enumerate(call) for entry in group]
+    things: list[list[list[Entry]]] = [[] for _ in call]
+    unread, used = answer.unread, set[int]()
+    for numbers in answer.things:
+        own = [int(number) for number in numbers if 0 < int(number) <= len(place)]
+        kept = [n for n in dict.fromkeys(own) if n not in used and place[n - 1][0] == place[own[0] - 1][0]]
+        unread += len(numbers) - len(kept)
+        used.update(kept)
+        if kept:
+            things[place[kept[0] - 1][0]].append([place[n - 1][1] for n in kept])
+    notes["numbers of unknown entries"] += unread
+    return zip(call, things, strict=True)

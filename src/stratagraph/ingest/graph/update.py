@@ -1,0 +1,354 @@
+"""Updates the graph of a corpus of which some chunks changed; the result equals that of `build_graph`.
+
+What the change touches (`merge_change`) is merged, described and embedded again. All other rows move: their
+arrays are remapped, and their nodes and vectors are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.ingest.carryover import Kept
+from stratagraph.ingest.graph.merge import (
+    Entity,
+    EntityFragments,
+    Merge,
+    Relation,
+    RelationFragments,
+    finished_entity,
+    finished_relation,
+    mention,
+    shown,
+)
+from stratagraph.ingest.graph.merge import Unit as MergedUnit
+from stratagraph.ingest.graph.merge_change import Change, Pair, Side, Unit, is_large
+from stratagraph.ingest.graph.merge_state import Spellings, Tables, collect, read_describing, read_notes
+from stratagraph.kernels.ranges import ranges
+from stratagraph.types.protocols import Corpus, Rows, Stored
+from stratagraph.types.records import content_id
+
+T = TypeVar("T", str, tuple[str, tuple[int, ...]])
+
+MOST_READ = 2000
+"""Chunks that are read for the relations and descriptions that are touched; with more, and more than half of
+all, all is merged anew."""
+
+
+class Moved(NamedTuple):
+    """Where the rows of a sorted table moved.
+
+    Attributes
+    ----------
+    origin
+        The previous row of each unchanged row, or -1, shape (rows now,).
+    now
+        The present row of each previous row, or -1, shape (rows before,).
+    fresh
+        The present rows of what was merged again, ascending.
+    """
+
+    origin: Rows
+    now: Rows
+    fresh: Rows
+
+    @classmethod
+    def of(cls, count: int, gone: Collection[int], again: Collection[int], places: Sequence[int]) -> Moved:
+        """The moves of `count` rows, of which some are gone and some were merged `again`.
+
+        `places` are those of new rows among the remaining ones, ascending.
+        """
+        alive = np.ones(count, np.bool_)
+        alive[list(gone)] = False
+        table = np.insert(np.flatnonzero(alive), np.asarray(places, np.int64), -1)
+        now = np.full(count, -1, np.int64)
+        now[table[table >= 0]] = np.flatnonzero(table >= 0)
+        table[now[list(again)]] = -1
+        return cls(table, now, np.flatnonzero(table < 0))
+
+    def spliced(self, before: NDArray[Any], fresh: NDArray[Any]) -> NDArray[Any]:
+        """An array by rows: the previous one, with `fresh` rows where something was merged again."""
+        found = np.zeros((len(self.origin), *fresh.shape[1:]), fresh.dtype)
+        stayed = self.origin >= 0
+        found[stayed] = before[self.origin[stayed]]
+        found[self.fresh] = fresh
+        return found
+
+    def spliced_lists(
+        self, indptr: Rows, indices: NDArray[np.integer], rows: Rows, fresh: Sequence[Sequence[int]]
+    ) -> tuple[Rows, Rows]:
+        """The same of lists of rows of another table, of which `rows` holds the present rows."""
+        stayed, sizes = self.origin >= 0, np.zeros(len(self.origin), np.int64)
+        old = self.origin[stayed]
+        sizes[stayed] = np.diff(indptr)[old]
+        sizes[self.fresh] = [len(each) for each in fresh]
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        found = np.zeros(int(starts[-1]), np.int64)
+        taken = indices[ranges(np.asarray(indptr[:-1])[old], sizes[stayed])]
+        found[ranges(starts[:-1][stayed], sizes[stayed])] = rows[taken]
+        flat = np.fromiter((row for each in fresh for row in each), np.int64, int(sizes[self.fresh].sum()))
+        found[ranges(starts[:-1][self.fresh], sizes[self.fresh])] = flat
+        return starts, found
+
+
+@dataclass(frozen=True)
+class Touched:
+    """What was merged again, in the order of its rows, and where all rows moved.
+
+    Attributes
+    ----------
+    entities, spelt, relations, units
+        The present ones; `spelt` are the entities with their spellings.
+    moved
+        Of entities, relations and units.
+    rows
+        The present row of each previous chunk, or -1.
+    key_rows
+        The present rows of entities, by canonical names: the touched ones, and those related to them.
+    notes, tables
+        Counts, and the tables for the next update.
+    """
+
+    entities: Sequence[Entity]
+    spelt: Sequence[EntityFragments]
+    relations: Sequence[Relation]
+    units: Sequence[MergedUnit]
+    moved: tuple[Moved, Moved, Moved]
+    rows: Rows
+    key_rows: Mapping[str, int]
+    notes: Mapping[str, int]
+    tables: Tables
+
+
+def touched(corpus: Corpus, extracted: Stored, previous: Stored, kept: Kept) -> Touched | None:
+    """What a change touches, merged again; None if everything is better merged anew."""
+    tables = Tables.read(previous.arrays)
+    if tables is None or kept.extracted is None or (np.diff(kept.before) <= 0).any():
+        return None
+    rows, gone, came = _changed(corpus.size, extracted, kept)
+    if is_large(len(gone) + len(came), corpus.size):
+        return None
+    fresh = Tables.of(collect(Side(tables, extracted, corpus.size).read(came)))
+    before = Side(tables, kept.extracted, len(rows))
+    now = Side(tables.updated(rows, fresh, corpus.size), extracted, corpus.size)
+    change = Change.of(before, now, gone, came, rows)
+    return None if change is None else _Update(previous, change, rows).run(read_notes(previous.arrays))
+
+
+def _changed(size: int, extracted: Stored, kept: Kept) -> tuple[Rows, list[int], list[int]]:
+    """The present rows of unchanged chunks, and the rows of the others before and now."""
+    before = kept.extracted
+    assert before is not None
+    same = extracted.marks(kept.now) == before.marks(kept.before)
+    rows = np.full(len(before.arrays["sources.indptr"]) - 1, -1, np.int64)
+    rows[kept.before[same]] = kept.now[same]
+    came = np.ones(size, np.bool_)
+    came[kept.now[same]] = False
+    return rows, np.flatnonzero(rows < 0).tolist(), np.flatnonzero(came).tolist()
+
+
+class _Update:
+    """Works out what is touched."""
+
+    def __init__(self, previous: Stored, change: Change, rows: Rows) -> None:
+        self._previous = previous
+        self._change = change
+        self._chunks = rows
+        self._rows = rows.copy()  # of chunks whose share stays
+        self._rows[list(change.gone)] = -1
+        arrays = previous.arrays
+        self._sources = arrays["sources.indptr"], arrays["sources.indices"]
+        self._counts = [int(count) for count in arrays["counts"]]
+        self._describing = read_describing(arrays, int(self._sources[0][self._counts[0]]))
+        self._spellings = Spellings(arrays)
+
+    def run(self, notes: Mapping[str, int]) -> Touched | None:
+        """The whole update; None where the extractions do not fit the previous graph."""
+        change = self._change
+        names = self._prior(change.entities, 0)
+        counted = {key: self._spellings.read(row) for key, row in names.items()}
+        spelt = {key: change.entity(key, counted.get(key)) for key in change.entities}
+        for key, each in spelt.items():
+            each.mentions += [mention(chunk, certain=False) for chunk in self._stayed(names.get(key))]
+        alive = [key for key in change.entities if spelt[key].chunks]
+        described = [key for key in alive if spelt[key].texts or counted.get(key, ((), (), False))[2]]
+        renamed = [
+            key
+            for key in alive
+            if key in names and shown(key, counted[key][0]) != shown(key, spelt[key].names)
+        ]
+        pairs = {pair: self._of_pair(pair) for pair in self._pairs(names, renamed)}
+        wanted = {row for _, rows in pairs.values() for row in rows}
+        for key in described:
+            wanted |= self._stayed(names.get(key), self._describing)
+        if len(wanted) > max(MOST_READ, change.now.chunks // 2):
+            return None
+        whole = change.whole(wanted, set(described), pairs)
+        for key in described:
+            spelt[key].texts = whole.entities.get(key, EntityFragments()).texts
+        if any(
+            whole.relations.get(pair, RelationFragments()).chunks != rows for pair, (_, rows) in pairs.items()
+        ):
+            return None
+        entities = self._entities(alive, names)
+        return self._laid_out(entities, names, spelt, pairs, whole, notes)
+
+    def _prior(self, ids: Sequence[str], first: int) -> dict[str, int]:
+        """The previous rows of entities, or of relations or units by the row that comes `first`."""
+        return {identity: row - first for identity, row in self._previous.rows(ids).items()}
+
+    def _stayed(self, row: int | None, only: NDArray[np.bool_] | None = None) -> set[int]:
+        """The present rows of a previous node's unchanged chunks; `only` selects among all sources."""
+        if row is None:
+            return set()
+        indptr, indices = self._sources
+        own = slice(int(indptr[row]), int(indptr[row + 1]))
+        rows = self._rows[indices[own] if only is None else indices[own][only[own]]]
+        return set(rows[rows >= 0].tolist())
+
+    def _pairs(self, names: Mapping[str, int], renamed: Sequence[str]) -> list[Pair]:
+        """The touched relations, and those of entities whose shown name changed."""
+        found = set(self._change.pairs)
+        if renamed:
+            ends = self._previous.arrays["relations.ends"]
+            near = np.isin(ends, [names[key] for key in renamed]).any(axis=1)
+            ids = self._previous.ids(np.sort(ends[near], axis=1).ravel().tolist())
+            found |= set(zip(ids[::2], ids[1::2], strict=True))
+        return sorted(found)
+
+    def _of_pair(self, pair: Pair) -> tuple[int | None, set[int]]:
+        """The previous row of a relation, and its present chunks."""
+        entities = self._counts[0]
+        row = self._prior([content_id("relation", *pair)], entities).get(content_id("relation", *pair))
+        rows = self._stayed(None if row is None else entities + row)
+        if pair in self._change.added.relations:
+            rows |= self._change.added.relations[pair].chunks
+        return row, rows
+
+    def _entities(self, alive: Sequence[str], names: Mapping[str, int]) -> Moved:
+        there = set(alive)
+        gone = [row for key, row in names.items() if key not in there]
+        stay = np.delete(np.arange(self._counts[0]), gone)
+        new = [key for key in alive if key not in names]
+        places = _places(len(stay), new, lambda at: self._previous.ids(stay[at].tolist()))
+        return Moved.of(self._counts[0], gone, [names[key] for key in alive if key in names], places)
+
+    def _laid_out(
+        self,
+        entities: Moved,
+        names: Mapping[str, int],
+        spelt: Mapping[str, EntityFragments],
+        pairs: Mapping[Pair, tuple[int | None, set[int]]],
+        whole: Merge,
+        notes: Mapping[str, int],
+    ) -> Touched:
+        alive = [key for key in self._change.entities if spelt[key].chunks]
+        key_rows = dict(zip(alive, entities.fresh.tolist(), strict=True))
+        units = self._units()
+        others = {key for pair in pairs for key in pair} | {key for unit in units for key in unit[1]}
+        prior = self._prior(sorted(others - key_rows.keys()), 0)
+        key_rows |= {key: int(entities.now[row]) for key, row in prior.items()}
+        relations = self._relations(entities, pairs, key_rows)
+        laid_units = self._laid_out_units(entities, units, key_rows)
+        order = sorted(
+            (pair for pair, (_, rows) in pairs.items() if rows), key=lambda p: _rows_of(p, key_rows)
+        )
+        return Touched(
+            [finished_entity(key, spelt[key]) for key in alive],
+            [spelt[key] for key in alive],
+            [finished_relation(pair, whole.relations[pair]) for pair in order],
+            [MergedUnit(*unit, tuple(sorted(rows))) for unit, (_, rows) in sorted(units.items()) if rows],
+            (entities, relations, laid_units),
+            self._chunks,
+            key_rows,
+            _sum(notes, self._change.notes),
+            self._change.now.tables,
+        )
+
+    def _relations(
+        self,
+        entities: Moved,
+        pairs: Mapping[Pair, tuple[int | None, set[int]]],
+        key_rows: Mapping[str, int],
+    ) -> Moved:
+        count, width = self._counts[1], len(entities.origin)
+        gone = [row for row, rows in pairs.values() if row is not None and not rows]
+        again = [row for row, rows in pairs.values() if row is not None and rows]
+        ends = np.delete(np.sort(self._previous.arrays["relations.ends"], axis=1), gone, axis=0)
+        stay = entities.now[ends[:, 0]] * width + entities.now[ends[:, 1]]
+        new = sorted(
+            low * width + high
+            for low, high in (
+                _rows_of(pair, key_rows) for pair, (row, rows) in pairs.items() if row is None and rows
+            )
+        )
+        return Moved.of(count, gone, again, np.searchsorted(stay, np.array(new, np.int64)).tolist())
+
+    def _units(self) -> dict[Unit, tuple[int | None, set[int]]]:
+        """The touched units, with their previous rows and present chunks."""
+        change, first = self._change, self._counts[0] + self._counts[1]
+        ids = {unit: content_id("unit", unit[0], *unit[1]) for unit in change.units}
+        prior = self._prior(list(ids.values()), first)
+        found = {}
+        for unit, identity in ids.items():
+            row = prior.get(identity)
+            rows = self._stayed(None if row is None else first + row)
+            found[unit] = (row, rows | set(change.added.units.get(unit, ())))
+        return found
+
+    def _laid_out_units(
+        self,
+        entities: Moved,
+        units: Mapping[Unit, tuple[int | None, set[int]]],
+        key_rows: Mapping[str, int],
+    ) -> Moved:
+        count, first = self._counts[2], self._counts[0] + self._counts[1]
+        gone = [row for row, rows in units.values() if row is not None and not rows]
+        stay = np.delete(np.arange(count), gone)
+        indptr, indices = (self._previous.arrays[f"units.{each}"] for each in ("indptr", "indices"))
+
+        def keys(at: Rows) -> list[tuple[str, tuple[int, ...]]]:
+            rows = stay[at].tolist()
+            named = (entities.now[indices[int(indptr[row]) : int(indptr[row + 1])]] for row in rows)
+            texts = self._previous.texts([first + row for row in rows])
+            return [(text, tuple(each.tolist())) for text, each in zip(texts, named, strict=True)]
+
+        new = [
+            (text, tuple(key_rows[name] for name in named))
+            for (text, named), (row, rows) in sorted(units.items())
+            if row is None and rows
+        ]
+        places = _places(len(stay), new, keys)
+        again = [row for row, rows in units.values() if row is not None and rows]
+        return Moved.of(count, gone, again, places)
+
+
+def _places(count: int, values: Sequence[T], read: Callable[[Rows], Sequence[T]]) -> list[int]:
+    """The places of values among `count` sorted things, by simultaneous bisections.
+
+    Each round reads the things to compare at once, and each of them once.
+    """
+    low, high = np.zeros(len(values), np.int64), np.full(len(values), count, np.int64)
+    while len(going := np.flatnonzero(low < high)):
+        looked, which = np.unique((low[going] + high[going]) // 2, return_inverse=True)
+        seen = read(looked)
+        for at, place in zip(going.tolist(), which.tolist(), strict=True):
+            if seen[place] < values[at]:
+                low[at] = looked[place] + 1
+            else:
+                high[at] = looked[place]
+    return low.tolist()
+
+
+def _rows_of(pair: Pair, key_rows: Mapping[str, int]) -> tuple[int, int]:
+    first, second = sorted(key_rows[key] for key in pair)
+    return first, second
+
+
+def _sum(notes: Mapping[str, int], change: Mapping[str, int]) -> dict[str, int]:
+    found = {key: notes.get(key, 0) + change.get(key, 0) for key in sorted({*notes, *change})}
+    return {key: count for key, count in found.items() if count}

@@ -1,0 +1,191 @@
+"""Which entities a question is about: names in it, told from words that only happen to be names.
+
+A corpus may have an entity "president" or "first". In "Who was the first president of Kenya?" a walk that
+starts there goes astray. A match counts as named if it has a content word of something that the extractor
+takes for a name in the question (a capitalised span, a quoted title, a date).
+
+A name in the question that no entity has may be part of a longer one ("Philbrook Museum") or misspelt
+("Brittish"), and a question in lower case names nothing. Entities that may be meant are candidates, with
+weights.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.ingest.extraction.by_rules import question_entities
+from stratagraph.ingest.extraction.mentions import CAPITALS
+from stratagraph.ingest.names.index import NameIndex, NameMatches, Rows, words
+from stratagraph.ingest.names.spelling import iso_date
+from stratagraph.text.stopwords import ENGLISH
+from stratagraph.types.question import Question
+
+CANDIDATES = 3
+"""Candidates for a misspelt name at most."""
+NAMESAKES = 12
+"""Entities that may share a part of their names ("Kennedy"); a part of more names ("John") tells nothing."""
+LIKENESS = 0.6
+"""Least score of `NameIndex.fuzzy`; above one half, so that one of two common words is not enough."""
+SHARPNESS = 10
+"""Power of their likeness by which candidates share their name's weight."""
+ALONE = 0.1
+"""Weight of a single word that a question contains ("president") if it names nothing; longer names have 1."""
+
+_NO_ROWS: Rows = np.empty(0, np.int64)
+_CAPITAL = re.compile(rf"[ -][{CAPITALS}]")
+
+_Mask = NDArray[np.bool_]
+
+
+class Linked(NamedTuple):
+    """Rows of names, ascending: named by a question, only contained in it, or near.
+
+    Near names have weights in (0, 1]. They are the candidates for names that no entity has, which share 1
+    per name, or else, where the question names nothing, the contained ones.
+    """
+
+    named: Rows
+    contained: Rows
+    near: Rows
+    weights: NDArray[np.float64]
+
+
+def link(
+    question: str,
+    index: NameIndex,
+    entities: Sequence[str] | None = None,
+    *,
+    frequency: Rows | None = None,
+) -> Linked:
+    """Find the names of an index in a question.
+
+    A name inside a longer one that is there too ("York" in "New York City") is left out. A name that no
+    entity has stands for longer names, else for names spelt alike; the only longer one ("Geoffrey Hinton"
+    for "Hinton") counts as named.
+
+    Parameters
+    ----------
+    question
+        In any language.
+    index
+        The names of all entities.
+    entities
+        The names in the question, if known better than by the extractor; they need not stand in it literally.
+    frequency
+        In how many chunks each entity is, shape (n,); namesakes share their name's weight by it.
+    """
+    tokens = words(question)
+    found = index.find(question)
+    outer = _outermost(found, len(tokens))
+    names = question_entities(question) if entities is None else entities
+    places = {name: _place(tokens, words(name)) for name in names}
+    about = np.zeros(len(tokens) + 1, np.int64)
+    for place in places.values():
+        about[1:] |= place
+    about = np.cumsum(about)
+    about_them = about[found.starts + found.sizes] > about[found.starts]
+    stretches = zip(found.starts, found.sizes, strict=True)
+    alone = [_stands_alone(tokens[start : start + size], question) for start, size in stretches]
+    named = outer & (about_them | np.array(alone, np.bool_))
+    met = _covered(found, named, len(tokens))
+    known, missed = [found.rows[named]], []
+    for name, place in places.items():
+        date = iso_date(name)
+        exact = _exact(date or name, index) if date or not place.any() else _NO_ROWS
+        known.append(exact)
+        if not exact.size and ((place & ~met).any() or not place.any()):
+            missed.append(name)
+    sole, near, weights = _candidates(missed, index, frequency)
+    known.append(sole)
+    near, weights = near[~np.isin(near, sole)], weights[~np.isin(near, sole)]
+    rows = np.unique(np.concatenate(known))
+    contained, first = np.unique(found.rows[outer & ~named], return_index=True)
+    if not rows.size and not near.size:
+        near, weights = contained, np.where(found.sizes[outer & ~named][first] > 1, 1.0, ALONE)
+    return Linked(rows, contained, near, weights)
+
+
+def linked_once(question: Question, index: NameIndex, frequency: Rows) -> Linked:
+    """As `link`, once for a question."""
+    return question.once(
+        index, "linked", lambda: link(question.text, index, question.entities, frequency=frequency)
+    )
+
+
+def _stands_alone(span: Sequence[str], question: str) -> bool:
+    """Whether words of grammar are a name ("The Who") and not the beginning of one ("The Who Sell Out")."""
+    if not ENGLISH.issuperset(span):
+        return False
+    pattern = r"\W+".join(map(re.escape, span))
+    met = list(re.finditer(rf"\b{pattern}\b", question, re.IGNORECASE))
+    capital = [match for match in met if match[0][0].isupper()]
+    return not met or any(not _CAPITAL.match(question, match.end()) for match in capital)
+
+
+def _outermost(found: NameMatches, count: int) -> _Mask:
+    """Which occurrences are not covered by longer ones."""
+    covered = np.zeros(count, np.bool_)
+    kept = np.zeros(found.rows.size, np.bool_)
+    for size in np.unique(found.sizes)[::-1]:
+        same = np.flatnonzero(found.sizes == size)
+        places = [slice(start, start + size) for start in found.starts[same]]
+        kept[same] = [not covered[place].all() for place in places]
+        for place in places:
+            covered[place] = True
+    return kept
+
+
+def _covered(found: NameMatches, chosen: _Mask, count: int) -> _Mask:
+    covered = np.zeros(count, np.bool_)
+    for start, size in zip(found.starts[chosen], found.sizes[chosen], strict=True):
+        covered[start : start + size] = True
+    return covered
+
+
+def _place(tokens: list[str], part: list[str]) -> _Mask:
+    """Which words of the question are the content words of a name in it."""
+    place = np.zeros(len(tokens), np.bool_)
+    content = [word not in ENGLISH for word in part]
+    for start in range(len(tokens) - len(part) + 1):
+        if tokens[start : start + len(part)] == part:
+            place[start : start + len(part)] = content
+    return place
+
+
+def _exact(name: str, index: NameIndex) -> Rows:
+    """The entities of a name that does not stand in the question literally."""
+    found = index.find(name)
+    rows: Rows = found.rows[found.sizes == len(words(name))]
+    return rows
+
+
+def _candidates(
+    missed: Sequence[str], index: NameIndex, frequency: Rows | None
+) -> tuple[Rows, Rows, NDArray[np.float64]]:
+    """For names that no entity has: the only longer names, then candidates, ascending, with weights."""
+    weights: dict[int, float] = {}
+    sole: list[int] = []
+    for name in missed:
+        if ENGLISH.issuperset(words(name)):
+            continue
+        rows = index.match(name, NAMESAKES + 1)
+        if rows.size == 1:
+            sole += rows.tolist()
+            continue
+        scores = (
+            np.ones(rows.size) if frequency is None else np.maximum(frequency[rows], 1).astype(np.float64)
+        )
+        if not rows.size:
+            rows, likeness = index.fuzzy(name, CANDIDATES)
+            alike = likeness >= LIKENESS
+            rows, scores = rows[alike], likeness[alike].astype(np.float64) ** SHARPNESS
+        if 0 < rows.size <= NAMESAKES:
+            for row, share in zip(rows.tolist(), (scores / scores.sum()).tolist(), strict=True):
+                weights[row] = max(share, weights.get(row, 0.0))
+    near = np.array(sorted(weights), np.int64)
+    return np.array(sole, np.int64), near, np.array([weights[row] for row in near.tolist()], np.float64)

@@ -1,0 +1,330 @@
+"""Summaries of groups of texts: by the model where there is one, else from the texts' own sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.ingest.headings import is_byline, statements
+from stratagraph.models.gate import CallItem, Gate, Prompt, Task
+from stratagraph.models.hashing import DIMENSION, HashingEmbedder
+from stratagraph.models.structured import plain_text
+from stratagraph.models.task import block
+from stratagraph.text.sentences import clip, sentences, whole_sentences, without_names
+from stratagraph.types.protocols import CountTokens, Rows, Vectors
+
+T = TypeVar("T")
+MODEL, EXTRACTIVE, FAILED = "model", "extractive", "failed"
+"""Who made a text, as it is kept in `extra["by"]`: `FAILED` is extractive too, since the model failed."""
+
+MEMBER_TOKENS = 8000
+"""Bound on what the members of one group may take of a prompt, shared among them."""
+WORDS_EACH = 8
+"""Words that a summary may take for each text that it is made of, if that is more than it may take anyway."""
+REPEAT = 0.75
+"""Cosine similarity from which a sentence is held to repeat one that was chosen."""
+_BEFORE_ADDED = re.compile(r"\s+(?=\[[^\[\]\n]+:\] )")  # as `text.sentences.with_added` begins a sentence
+_CANDIDATES = 400
+_UNIT = 400  # characters of a unit, which may be a few short sentences
+_LONG = 2000  # characters of a text of which no more than its share is split
+_FEW = 4  # sentences: a group of so many texts that each has fewer splits no more than these, unremembered
+_REMEMBERED = 1 << 14  # texts, and sentences
+_MEMORY = "sentences"
+_AT_ONCE = 32  # groups: some 10 ms of work
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What one summary is made of.
+
+    `item` names it. `sources` are ids of the chunks below it, `members` the ids of the members that each text
+    is about. `ranked` are the texts in the order in which a prompt shows them, if that is another.
+    """
+
+    item: str
+    texts: Sequence[str]
+    sources: Sequence[str]
+    members: Sequence[Sequence[str]] = ()
+    ranked: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary and who made it: `MODEL`, `EXTRACTIVE`, or `FAILED` if the model should have and failed."""
+
+    text: str
+    by: str
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """What a node keeps of it beside the text."""
+        return {"by": self.by}
+
+
+def summary_task(prompt: Prompt, max_tokens: int) -> Task[str]:
+    """The model call that writes one summary of about `max_tokens`."""
+    return Task(
+        name=prompt.name,
+        prompt=prompt,
+        parse=plain_text,
+        expected_output_tokens=max_tokens,
+        placeholder=lambda values: first_words(values["passages"], int(values["words"])) or "summary",
+    )
+
+
+def first_words(text: str, most: int) -> str:
+    """The first words of a text: what an estimate takes a model to answer."""
+    return " ".join(text.split()[:most])
+
+
+def words_for(max_tokens: int, texts: int) -> int:
+    """Words that a prompt grants for what is written from some texts, and aims at `max_tokens`."""
+    return max(10, max_tokens * 3 // 4, WORDS_EACH * texts)
+
+
+def bounded(answer: str, words: int, count_tokens: CountTokens) -> str:
+    """A model's answer without the sentences that are more than twice as long as asked for."""
+    most = 8 * words // 3  # a word is some 4/3 of a token
+    return whole_sentences(answer, most, count_tokens) or clip(answer, most, count_tokens)
+
+
+def fitted(texts: Sequence[str], tokens: int, count_tokens: CountTokens) -> list[str]:
+    """Texts cut to fit a number of tokens together: long texts share what short ones leave over.
+
+    A text is cut where a sentence ends, and left out if not even its first sentence fits. If no text is left,
+    the first one is cut at a word.
+    """
+    costs = [count_tokens(text) for text in texts]
+    limit = even_limit(costs, tokens)
+    found = [
+        text if cost <= limit else whole_sentences(text, limit, count_tokens)
+        for text, cost in zip(texts, costs, strict=True)
+    ]
+    if texts and not any(found):
+        found[0] = clip(texts[0], max(tokens, 0), count_tokens)
+    return [text for text in found if text]
+
+
+def even_limit(costs: Sequence[int], total: int) -> int:
+    """The largest bound on each cost with which all costs together are at most `total`."""
+    left, limit = max(total, 0), 0
+    for place, cost in enumerate(sorted(costs)):
+        limit = left // (len(costs) - place)
+        if cost > limit:
+            return limit
+        left -= cost
+    return max(costs, default=0)
+
+
+def told_once(texts: Sequence[str]) -> list[str]:
+    """What each text of a node says that no earlier one said; empty if that is nothing.
+
+    An entity's text is a name and statements, "Ada: She sold the mill.", a relation's two names and
+    statements. In the short forms of extraction the statements are sentences of passages, and each stands
+    with all that it names: of a community's texts more than half is said before. Names that were added to a
+    sentence are left out where they are the text's own.
+    """
+    said: set[str] = set()
+    found = []
+    for text in texts:
+        parts = _labelled(text)
+        new = [(label, statement) for label, statement in parts if statement not in said]
+        said.update(statement for _, statement in parts)
+        label = parts[0][0] if new and not new[0][0] else ""
+        shown = text if len(new) == len(parts) else label + " ".join(own + told for own, told in new)
+        name = text.partition(": ")[0]
+        found.append(without_names(shown, {name, *name.split(" - ")}))
+    return found
+
+
+def told_within(texts: Sequence[str], tokens: int, count_tokens: CountTokens) -> str:
+    """All that some texts say, each statement once, on lines; empty if that is more than some tokens.
+
+    A model's summary of so little would not be shorter.
+    """
+    told = "\n".join(filter(None, told_once(texts)))
+    return told if count_tokens(told) <= tokens else ""
+
+
+def _labelled(text: str) -> list[tuple[str, str]]:
+    """The statements of a node's text, each with the label that stands before it, "Ada: ", or none."""
+    name = text.partition(": ")[0]
+    labels = [f"{name}: ", f"{' - '.join(reversed(name.split(' - ')))}: "]  # of a relation's other direction
+    found = []
+    for line in text.splitlines():
+        for start, end in sentences(line):
+            label = next((each for each in labels if line.startswith(each, start, end)), "")
+            first, *rest = _BEFORE_ADDED.split(line[start + len(label) : end])
+            found += [(label, first), *(("", statement) for statement in rest)]
+    return found
+
+
+async def summarize(
+    groups: Sequence[Group],
+    gate: Gate,
+    *,
+    prompt: Prompt,
+    max_tokens: int,
+    item: Callable[[Group], CallItem] | None = None,
+) -> list[Summary]:
+    """One summary per group, in order.
+
+    Extractive without a model (`extractive_summary`), and where the model fails; the failure is in the gate's
+    list. `item` gives what the prompt needs, if that is other than `passages` and `words`.
+    """
+    items = map(item or partial(_item, max_tokens=max_tokens, count_tokens=gate.count_tokens), groups)
+    texts = [group.texts for group in groups]
+    answers = await answered(summary_task(prompt, max_tokens), items, texts, max_tokens, gate)
+    return [
+        Summary(answer.text or group.item, answer.by)
+        if isinstance(answer, Summary)
+        else Summary(bounded(answer, words_for(max_tokens, len(group.texts)), gate.count_tokens), MODEL)
+        for group, answer in zip(groups, answers, strict=True)
+    ]
+
+
+async def answered(
+    task: Task[T], items: Iterable[CallItem], texts: Sequence[Sequence[str]], max_tokens: int, gate: Gate
+) -> list[T | Summary]:
+    """The model's answer to each item; where there is no model, or it fails, a summary of the item's texts.
+
+    Failures are in the gate's list. Without a model, `items` are not iterated over.
+    """
+    answers: list[T | None] = [None] * len(texts)
+    if gate.has_llm and texts:
+        answers = await gate.map(task, list(items))
+    by = FAILED if gate.has_llm else EXTRACTIVE
+    without = [own for own, answer in zip(texts, answers, strict=True) if answer is None]
+    extracts = iter(await extractive_summaries(without, max_tokens, gate))
+    return [Summary(next(extracts), by) if answer is None else answer for answer in answers]
+
+
+async def extractive_summaries(groups: Iterable[Sequence[str]], max_tokens: int, gate: Gate) -> list[str]:
+    """`extractive_summary` of each group of texts, in order, by the gate's workers."""
+    memory = gate.memory.setdefault(_MEMORY, SentenceMemory())
+    function = partial(_summaries, max_tokens=max_tokens, count_tokens=gate.count_tokens, memory=memory)
+    return await gate.compute(function, map(list, groups), batch=_AT_ONCE)
+
+
+class SentenceMemory:
+    """Remembers the sentences of texts and their vectors, because an entity's texts are in many groups.
+
+    It belongs to one index, which drops it when it deletes something. Workers in other processes get none.
+    """
+
+    def __init__(self) -> None:
+        self._embedder = HashingEmbedder()
+        self.split = lru_cache(_REMEMBERED)(_split)
+        self._row = lru_cache(_REMEMBERED)(self._embedder.row)
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        return _no_memory, ()
+
+    def vectors(self, sentences: Sequence[str]) -> tuple[Rows, Rows, Vectors]:
+        """Unit vectors, as `HashingEmbedder.sparse` gives them."""
+        return self._embedder.sparse(sentences, self._row)
+
+
+def _no_memory() -> None:
+    """What a memory is elsewhere."""
+
+
+def _summaries(
+    groups: list[list[str]], *, max_tokens: int, count_tokens: CountTokens, memory: SentenceMemory | None
+) -> list[str]:
+    memory = memory or SentenceMemory()
+    return [extractive_summary(texts, max_tokens, count_tokens, memory) for texts in groups]
+
+
+def _item(group: Group, max_tokens: int, count_tokens: CountTokens) -> CallItem:
+    shown = fitted(group.texts, MEMBER_TOKENS, count_tokens)
+    passages = "\n\n".join(block("passage", text) for text in shown)
+    values = {"passages": passages, "words": str(words_for(max_tokens, len(shown)))}
+    return CallItem(values=values, item=group.item, sources=group.sources)
+
+
+def extractive_summary(
+    texts: Sequence[str], max_tokens: int, count_tokens: CountTokens, memory: SentenceMemory | None = None
+) -> str:
+    """The most central sentences of some texts, in their order, without repeats, within `max_tokens`.
+
+    Centrality is the cosine of a sentence's vector with the sum of all (degree centrality of LexRank without
+    its n x n matrix). Vectors are of hashed words, since the index's embedder may be paid for. A sentence
+    whose similarity to a chosen one reaches `REPEAT` is left out. If no sentence fits, the most central one
+    is cut.
+    """
+    memory = memory or SentenceMemory()
+    candidates = _sentences(texts, memory)
+    if not candidates:
+        return ""
+    vectors = _Sentences.of(candidates, memory)
+    centrality = vectors.products(vectors.sum())
+    alike = np.zeros(len(candidates))  # to the most similar of the chosen
+    chosen: list[int] = []
+    spent = 0
+    for index in np.argsort(-centrality, kind="stable").tolist():
+        if alike[index] >= REPEAT:
+            continue
+        cost = count_tokens(candidates[index]) + 1
+        if spent + cost > max_tokens:
+            continue
+        chosen.append(index)
+        spent += cost
+        alike = np.maximum(alike, vectors.products(vectors.dense(index)))
+    if not chosen:
+        return clip(candidates[int(np.argmax(centrality))], max_tokens, count_tokens)
+    return "\n".join(candidates[index] for index in sorted(chosen))
+
+
+def _sentences(texts: Sequence[str], memory: SentenceMemory) -> list[str]:
+    """Distinct sentences in order, no titles or bylines; of long groups an even share of each text."""
+    told = [text for text in texts if not (text.endswith(".") and is_byline(text, 0, len(text)))] or texts
+    share = max(1, _CANDIDATES // max(1, len(told)))
+    found = chain.from_iterable(
+        _split(text, share) if len(text) > _LONG or share < _FEW else memory.split(text)[:share]
+        for text in told
+    )
+    return list(dict.fromkeys(found))
+
+
+def _split(text: str, most: int | None = None) -> tuple[str, ...]:
+    """The sentences of a text; those of one unit with names added to it stay together, for they need them."""
+    if len(text) <= _UNIT and text[:1] == "[" and len(_BEFORE_ADDED.split(f" {text}")) == 2:
+        return (" ".join(text.split()),)
+    found = (" ".join(text[start:end].split()) for start, end in statements(text, most=most))
+    return tuple(filter(None, found))
+
+
+class _Sentences(NamedTuple):
+    """Sparse unit vectors of sentences: row, place and value of non-zero elements; starts of rows."""
+
+    starts: Rows
+    rows: Rows
+    places: Rows
+    values: Vectors
+
+    @classmethod
+    def of(cls, sentences: Sequence[str], memory: SentenceMemory) -> _Sentences:
+        starts, places, values = memory.vectors(sentences)
+        return cls(starts, np.repeat(np.arange(len(sentences)), np.diff(starts)), places, values)
+
+    def sum(self) -> NDArray[np.float64]:
+        """The sum of all vectors, shape (dimension,)."""
+        return np.bincount(self.places, self.values, DIMENSION).astype(np.float64, copy=False)
+
+    def dense(self, row: int) -> NDArray[np.float64]:
+        """The vector of one sentence, shape (dimension,)."""
+        own = slice(self.starts[row], self.starts[row + 1])
+        return np.bincount(self.places[own], self.values[own], DIMENSION).astype(np.float64, copy=False)
+
+    def products(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The inner product of each with a vector, shape (sentences,)."""
+        found = np.bincount(self.rows, self.values * vector[self.places], len(self.starts) - 1)
+        return found.astype(np.float64, copy=False)

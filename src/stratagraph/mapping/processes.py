@@ -1,0 +1,366 @@
+"""Pure functions in other processes: sending functions and batches, and loky's processes on this machine.
+
+A worker loads a function, and the model it holds, once. Loky's processes are never forked, do not import the
+caller's script, and pickle what is defined in it by value.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import functools
+import hashlib
+import os
+import pickle
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, InvalidStateError
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from cachetools import LRUCache
+
+from stratagraph.errors import MapperError
+from stratagraph.system.locks import Lock, after_fork
+
+if TYPE_CHECKING:
+    from loky import ProcessPoolExecutor
+
+R = TypeVar("R")
+T = TypeVar("T")
+DEATHS = 4
+"""Workers that may die over one batch."""
+IDLE = 60.0
+"""Seconds without work after which a worker ends."""
+_INLINE = 64 * 2**10  # bytes up to which a function travels with its batch
+_HELD = 4
+"""Functions that a worker keeps loaded: those of one stage, and its model."""
+_DEEP = 6
+_ORPHAN_LOOKS = 0.5  # seconds
+
+
+class Packed(NamedTuple):
+    """A function as bytes, with a hash by which a worker knows it again."""
+
+    key: str
+    payload: bytes
+
+
+class Packer:
+    """Pickles functions, and remembers the last few."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._packed: LRUCache[int, tuple[object, Packed]] = LRUCache(_HELD)
+
+    def function(self, function: Callable[..., Any]) -> Packed:
+        """A function as bytes; `MapperError` names what in it cannot be pickled."""
+        with self._lock:
+            held = self._packed.get(id(function))
+            if held is not None:
+                return held[1]
+        payload = _dumped(function)
+        packed = Packed(hashlib.blake2b(payload, digest_size=16).hexdigest(), payload)
+        with self._lock:
+            self._packed[id(function)] = function, packed  # held, so that its id stays its own
+        return packed
+
+
+def _dumped(value: object) -> bytes:
+    import cloudpickle
+
+    try:
+        dumped: bytes = cloudpickle.dumps(value)
+    except Exception as error:
+        where, what = _culprit(value)
+        raise MapperError(
+            f"{where} cannot be sent to other processes: {_kind(what)} cannot "
+            f"be pickled ({error}). Leave it out in __getstate__ and make it again when it is first used, or "
+            "keep the object here: mapper(..., embed=False) for an embedder, mapper='threads' for all else"
+        ) from error
+    return dumped
+
+
+def _culprit(value: object) -> tuple[str, object]:
+    """The path to the innermost part of an object that cannot be pickled, and that part."""
+    name, found = _name(value), value
+    for _ in range(_DEEP):
+        bad = next(((key, part) for key, part in _parts(found) if not _picklable(part)), None)
+        if bad is None:
+            break
+        key, found = bad
+        name = _name(found) if key.startswith("(") else f"{name}.{key}"
+    return name, found
+
+
+def _kind(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _name(value: object) -> str:
+    return f"{type(value).__qualname__} {getattr(value, 'name', '')!r}".removesuffix(" ''")
+
+
+def _parts(value: object) -> list[tuple[str, object]]:
+    if isinstance(value, functools.partial):
+        return [("(argument)", part) for part in (*value.args, *value.keywords.values(), value.func)]
+    if isinstance(value, list | tuple):
+        return [("(item)", part) for part in value]
+    if isinstance(value, Mapping):
+        return [(str(key), part) for key, part in value.items()]
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    held = [(name, getattr(value, name)) for name in slots if hasattr(value, name)]
+    return [*getattr(value, "__dict__", {}).items(), *held]
+
+
+def _picklable(value: object) -> bool:
+    import cloudpickle
+
+    try:
+        cloudpickle.dumps(value)
+    except Exception:
+        return False
+    return True
+
+
+# What runs in workers.
+
+
+class Refused(NamedTuple):
+    """An error of the function, or its text if the error cannot be pickled."""
+
+    error: bytes | None
+    text: str
+
+
+_loaded: LRUCache[str, Callable[..., Any]] = LRUCache(_HELD)
+
+
+def work(key: str, payload: Callable[[], bytes], batch: bytes) -> bytes | Refused:
+    """Process a batch here. `payload` returns the function's bytes if it is not loaded."""
+    try:
+        function = _loaded.get(key)
+        if function is None:
+            function = _loaded[key] = pickle.loads(payload())
+        return pickle.dumps(function(pickle.loads(batch)), protocol=pickle.HIGHEST_PROTOCOL)
+    except BaseException as error:  # one that ends a worker would be taken for its death
+        return refused(error)
+
+
+def refused(error: BaseException) -> Refused:
+    """An error in a form that can be sent. Tried here, since unpickling it would break the receiver."""
+    text = f"{_kind(error)}: {error}"
+    try:
+        dumped = pickle.dumps(error)
+        pickle.loads(dumped)
+    except Exception:
+        return Refused(None, text)
+    return Refused(dumped if isinstance(error, Exception) else None, text)
+
+
+def opened(result: bytes | Refused) -> Any:
+    """What a worker found; its error is raised."""
+    if not isinstance(result, Refused):
+        return pickle.loads(result)
+    if result.error is None:
+        raise MapperError(f"a worker failed with {result.text}")
+    error = pickle.loads(result.error)
+    error.add_note("in a worker of the mapper")
+    raise error
+
+
+def end_with_parent() -> None:
+    """End this process when its parent is gone: it may hold a lock."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_ORPHAN_LOOKS)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="stratagraph-parent", daemon=True).start()
+
+
+class Outcome(Future[Any]):
+    """The result of a batch. It can be cancelled until a worker begins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.withdraw: Callable[[], bool] = bool
+        """Takes the batch back from the workers; False if it is too late."""
+
+    def cancel(self) -> bool:
+        """As `Future.cancel`."""
+        return self.withdraw() and super().cancel()
+
+
+class Job:
+    """A batch under way: its function, its result, and how many workers died over it."""
+
+    def __init__(self, function: Packed, batch: bytes, model: bool) -> None:
+        self.function = function
+        self.batch = batch
+        self.model = model
+        self.deaths = 0
+        self.outcome = Outcome()
+
+    def finish(self, result: bytes | Refused) -> None:
+        """Tell who waits what a worker found."""
+        try:
+            value = opened(result)
+        except Exception as error:
+            self.fail(error)
+        else:
+            self._settle(lambda: self.outcome.set_result(value))
+
+    def fail(self, error: BaseException) -> None:
+        """Tell who waits of an error."""
+        self._settle(lambda: self.outcome.set_exception(error))
+
+    def _settle(self, tell: Callable[[], None]) -> None:
+        try:
+            tell()
+        except InvalidStateError:  # cancelled meanwhile: nobody waits any more
+            return
+
+
+class ApartMapper(abc.ABC):
+    """A mapper whose workers are other processes."""
+
+    apart = True
+    shared_files: bool = True
+
+    def __init__(self, workers: int, embed: bool | None) -> None:
+        self.workers = workers
+        self.embed = embed
+        self._lock = Lock()
+        self._packer = Packer()
+        after_fork(self._forget)
+
+    def __enter__(self) -> ApartMapper:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def prepare(self, function: Callable[..., Any]) -> None:
+        """Pickle a function before it is submitted; `MapperError` if that fails."""
+        self._packer.function(function)
+
+    def submit(self, function: Callable[[T], R], batch: T, *, model: bool = False) -> Future[R]:
+        """Begin `function(batch)`; see `protocols.Mapper`."""
+        job = Job(self._packer.function(function), _dumped(batch), model)
+        self._send(job)
+        return job.outcome
+
+    def _bury(self, job: Job, why: str) -> bool:
+        """Count a dead worker; True if the batch must be sent again."""
+        job.deaths += 1
+        if job.outcome.done():
+            return False
+        if job.deaths < DEATHS:
+            return True
+        job.fail(
+            MapperError(
+                f"{job.deaths} workers died one after the other over the same batch ({why}). If the system "
+                "ended them for want of memory, use fewer workers; the same command resumes a build in a "
+                "folder"
+            )
+        )
+        return False
+
+    @abc.abstractmethod
+    def _send(self, job: Job) -> None:
+        """Have a worker do it."""
+
+    @abc.abstractmethod
+    def _forget(self) -> None:
+        """Drop the parent's workers in a forked child."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Let the workers go."""
+
+
+class ProcessMapper(ApartMapper):
+    """Worker processes, started with the first batch."""
+
+    def __init__(self, workers: int | None = None, embed: bool | None = None) -> None:
+        super().__init__(workers or os.cpu_count() or 1, embed)
+        self._pool: ProcessPoolExecutor | None = None
+        self._folder: Path | None = None
+
+    def __repr__(self) -> str:
+        return f"mapper('processes', {self.workers})"
+
+    def close(self) -> None:
+        """End the processes, whatever they do."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+            folder, self._folder = self._folder, None
+        if pool is not None:
+            pool.shutdown(wait=True, kill_workers=True)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
+    def _forget(self) -> None:
+        self._pool = self._folder = None
+
+    def _send(self, job: Job) -> None:
+        with self._lock:
+            pool = self._running()
+            where = self._placed(job.function)
+            future: Future[bytes | Refused] = pool.submit(_at_work, job.function.key, where, job.batch)
+        job.outcome.withdraw = future.cancel
+        future.add_done_callback(lambda done: self._ended(job, done, pool))
+
+    def _ended(self, job: Job, done: Future[bytes | Refused], pool: ProcessPoolExecutor) -> None:
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is None:
+            job.finish(done.result())
+        elif not isinstance(error, BrokenProcessPool):
+            job.fail(error)
+        else:
+            with self._lock:  # all of its batches come here; the first lets go of it
+                if self._pool is pool:
+                    self._pool = None
+            if self._bury(job, " ".join(str(error).split())):
+                self._send(job)
+
+    def _running(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            from loky import ProcessPoolExecutor
+
+            self._pool = ProcessPoolExecutor(
+                self.workers, timeout=IDLE, initializer=end_with_parent if os.name == "posix" else None
+            )
+        return self._pool
+
+    def _placed(self, function: Packed) -> bytes | str:
+        """The function's bytes, or the path of a file with them if they are many."""
+        if len(function.payload) <= _INLINE:
+            return function.payload
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="stratagraph-mapper-"))
+        file = self._folder / function.key
+        if not file.exists():
+            file.write_bytes(function.payload)
+        return str(file)
+
+
+def _at_work(key: str, where: bytes | str, batch: bytes) -> bytes | Refused:
+    """Done in a worker."""
+    try:
+        return work(key, lambda: where if isinstance(where, bytes) else Path(where).read_bytes(), batch)
+    except BaseException as error:
+        return refused(error)

@@ -1,0 +1,175 @@
+"""How far a partition that updates carry on may be from one made anew: one rule for all methods.
+
+An update leaves communities and clusters as they are and places new members among them, so partitions drift.
+
+1. Changes are counted (`Drift`). When more than `COMPARE_SHARE` of the members changed since the last
+   comparison, the number of parts and their quality are compared with those of the last partition made anew,
+   per member. That takes a pass over the edges or vectors.
+2. A partition has drifted if its quality is lower by more than `MOST_DRIFT`, or if its number of parts
+   differs by more than that (and by more than one).
+3. If it has, or if more than `ANEW_SHARE` of the members changed since all partitions were made anew, one is
+   made anew to compare with, at the cost of a build's clustering.
+4. Of several ways to update, which change more the later they come, the first is taken whose result has not
+   drifted from that, else the partition made anew.
+
+After a comparison every partition is thus as near to one made anew as `MOST_DRIFT` says. Partitions made anew
+differ from each other by chance: levels of 50 to 90 communities by up to 12 %. `cookbook/benchmarks/drift.py`
+shows both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.ingest.checks import Checks
+from stratagraph.kernels.leiden import modularity
+from stratagraph.kernels.ranges import distinct
+from stratagraph.types.protocols import Rows
+
+T = TypeVar("T")
+Measures = NDArray[np.float64]
+"""The number of parts and their quality, of one or several partitions, shape (partitions, 2)."""
+COMPARE_SHARE = 0.02
+"""A partition is compared when more than this share of its members changed since the last time."""
+ANEW_SHARE = 0.1
+"""A partition is made anew for the comparison when more than this share changed since the last one was."""
+MOST_DRIFT = 0.05
+"""The largest relative difference. Partitions of one graph that differ by the seed alone have up to 6 % more
+or fewer communities (HiRAG, 150 to 800 passages of musique_train100)."""
+DRIFT, STALE = "drift", "drift.stale"
+"""Arrays that count the changes since the last comparison, and since all partitions were made anew."""
+_MADE = "drift.made."
+"""Prefix of the arrays of parts per member and quality of the partitions made anew last."""
+
+
+class Drift:
+    """Counts the changed members of a method's partitions.
+
+    `changed` of the `members` changed since the last comparison, and `stale` since all partitions were made
+    anew; `made` holds parts per member and quality of the partitions made anew last, by name.
+    """
+
+    def __init__(
+        self, members: int, changed: int = 0, stale: int = 0, made: Mapping[str, Measures] | None = None
+    ) -> None:
+        self.members = members
+        self.changed = changed
+        self._stale = stale
+        self._before = made or {}
+        self._made: dict[str, Measures] = {}
+
+    @classmethod
+    def since(cls, arrays: Mapping[str, NDArray[Any]], members: int, changed: int) -> Drift:
+        """With what the previous index counted."""
+        before, stale = (int(arrays[name][0]) for name in (DRIFT, STALE))
+        made = {name.removeprefix(_MADE): arrays[name] for name in arrays if name.startswith(_MADE)}
+        return cls(members, before + changed, stale + changed, made)
+
+    @classmethod
+    def between(cls, arrays: Mapping[str, NDArray[Any]], before: int, origin: Rows) -> Drift:
+        """With what the previous index counted, and the members that came or went since.
+
+        `before` is how many there were, and `origin` the previous row of each member, or -1.
+        """
+        stayed = int(np.count_nonzero(origin >= 0))
+        return cls.since(arrays, len(origin), len(origin) + before - 2 * stayed)
+
+    @property
+    def due(self) -> bool:
+        """Whether enough changed for a comparison (`COMPARE_SHARE`)."""
+        return self.changed > COMPARE_SHARE * self.members
+
+    @property
+    def lapsed(self) -> bool:
+        """Whether enough changed to make partitions anew for the comparison (`ANEW_SHARE`)."""
+        return self.due and self._stale > ANEW_SHARE * self.members
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays for the next update; a comparison resets its count."""
+        counts = {DRIFT: 0 if self.due else self.changed, STALE: 0 if self.lapsed else self._stale}
+        return {name: np.array([count], np.int64) for name, count in counts.items()} | {
+            _MADE + name: made for name, made in self._made.items()
+        }
+
+    def anew(self, name: str, members: int, make: Callable[[], T], measure: Callable[[T], Measures]) -> T:
+        """A partition of this many members, made anew; its measures are recorded under the name."""
+        found = make()
+        self._made[name] = measure(found) / [max(members, 1), 1]
+        return found
+
+    def settled(
+        self,
+        name: str,
+        members: int,
+        ways: Sequence[Callable[[], T]],
+        make: Callable[[], T],
+        measure: Callable[[T], Measures],
+    ) -> T:
+        """The first result that has not drifted, else the partition made anew.
+
+        Parameters
+        ----------
+        name, members
+            Identifies the partition, and the number of its members.
+        ways
+            Ways to update the previous partition, those that change least first. If no comparison is due, the
+            first is taken. If there is none, the partition is made anew.
+        make
+            Makes the partition to compare with; called only if necessary.
+        measure
+            Measures of a partition.
+        """
+        if not ways:
+            return self.anew(name, members, make, measure)
+        found = ways[0]()
+        known = self._before.get(name)
+        if known is not None:
+            self._made[name] = known
+        if not self.due:
+            return found
+        own = measure(found)
+        if not self.lapsed and known is not None and not drifted(own, known * [max(members, 1), 1]):
+            return found
+        best = self.anew(name, members, make, measure)
+        wanted = self._made[name] * [max(members, 1), 1]
+        if not drifted(own, wanted):
+            return found
+        others = (way() for way in ways[1:])
+        return next((other for other in others if not drifted(measure(other), wanted)), best)
+
+
+def drifted(found: Measures, wanted: Measures) -> bool:
+    """Whether any partition has drifted from the wanted one, or their number differs."""
+    if found.shape != wanted.shape:
+        return True
+    pairs = zip(found.tolist(), wanted.tolist(), strict=True)
+    return any(other_size(own[0], best[0]) or worse(own[1], best[1]) for own, best in pairs)
+
+
+def other_size(count: float, wanted: float) -> bool:
+    """Whether there are more or fewer communities than wanted, by more than one and `MOST_DRIFT`."""
+    return abs(count - wanted) > max(1, MOST_DRIFT * wanted)
+
+
+def worse(quality: float, wanted: float) -> bool:
+    """Whether a quality is below the wanted one by more than `MOST_DRIFT` of it."""
+    return wanted > 0 and quality < (1 - MOST_DRIFT) * wanted
+
+
+def communities_measured(
+    ends: NDArray[np.integer], weights: NDArray[np.floating] | None, labels: NDArray[np.integer]
+) -> Measures:
+    """Measures of communities (labels of nodes) by modularity over the graph of `ends` and `weights`."""
+    return np.array([[len(distinct(labels)), modularity(ends, weights, labels)]], np.float64)
+
+
+def check_drift(checks: Checks) -> None:
+    """Check the arrays of `Drift`; `ValueError` names the wrong one."""
+    for name in (DRIFT, STALE):
+        checks.rows(name, 2**62, (1,))
+    for name in checks.names(_MADE):
+        checks.numbers(name, np.float64, (None, 2))

@@ -1,0 +1,232 @@
+"""Reports on communities: a title and a summary for each group of texts, or also findings.
+
+By the model where there is one, with the prompt of HiRAG or ArchRAG; else of the texts' own sentences.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from stratagraph.ingest.summarize import (
+    MEMBER_TOKENS,
+    MODEL,
+    Group,
+    Summary,
+    answered,
+    bounded,
+    first_words,
+    told_once,
+    words_for,
+)
+from stratagraph.models.gate import CallItem, Gate, Prompt, Task
+from stratagraph.models.prompts import load_prompt
+from stratagraph.models.structured import json_as
+from stratagraph.models.task import block
+from stratagraph.text.sentences import clip, whole_sentences
+from stratagraph.types.protocols import CountTokens
+
+ReportForm = Literal["short", "findings"]
+"""`short`: a title and a summary. `findings`: also five to ten findings with the members that state them."""
+FINDINGS = load_prompt("stratagraph.methods", "findings")
+MOST_FINDINGS = 10
+FINDING_WORDS = 50
+"""Words that a finding may take."""
+_LONGEST_TITLE = 200
+_WHOLE = re.compile(r"\d{1,6}")
+_OPEN, _CLOSE = "<member>\n", "\n</member>"
+
+
+def numbers_in(given: object) -> list[int]:
+    """Whole numbers as models write them: `2`, `"2, 5"`, `["[2]"]`."""
+    return [int(number) for number in _WHOLE.findall(str(given))]
+
+
+class ReportSchema(BaseModel):
+    """What the model is asked for."""
+
+    model_config = ConfigDict(str_strip_whitespace=True)
+
+    title: str = Field(min_length=1, description="A short name for the group, with its most telling names")
+    summary: str = Field(min_length=1, description="What the members say, in plain sentences")
+
+
+class FindingSchema(BaseModel):
+    """A finding, and the numbers of the members that support it."""
+
+    model_config = ConfigDict(str_strip_whitespace=True)
+
+    text: str = Field(default="", description="One finding, in one or two sentences")
+    members: list[int] = Field(default_factory=list, description="Numbers of the members that say it")
+
+    @field_validator("members", mode="before")
+    @classmethod
+    def _numbers(cls, given: Any) -> Any:
+        return numbers_in(given)
+
+
+class FindingsSchema(ReportSchema):
+    """What the model is asked for in the longer form."""
+
+    findings: list[FindingSchema] = Field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class CommunityReport:
+    """The report on a community. `by` is its writer: `MODEL`, `EXTRACTIVE` or `FAILED` of `summarize`.
+
+    `findings` are pairs of a text and the ids of the members that support it.
+    """
+
+    title: str
+    summary: str
+    by: str
+    findings: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What is embedded, shown and cited: `title: summary`, and a line for each finding."""
+        head = f"{self.title}: {self.summary}" if self.summary else self.title
+        return "\n".join([head, *(text for text, _ in self.findings)])
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """What a node keeps of it beside the text."""
+        found: dict[str, Any] = {"title": self.title, "by": self.by}
+        if self.findings:
+            found["findings"] = [{"text": text, "members": list(ids)} for text, ids in self.findings]
+        return found
+
+
+async def write_reports(
+    groups: Sequence[Group],
+    gate: Gate,
+    *,
+    prompt: Prompt,
+    max_tokens: int,
+    form: ReportForm = "short",
+    context_tokens: int = MEMBER_TOKENS,
+) -> list[CommunityReport]:
+    """One report per group, in order.
+
+    Parameters
+    ----------
+    groups
+        `item` is what a report is called where no model names it: the names of the most connected members.
+        `texts` are the members' texts, most connected first; what does not fit the prompt any more is left
+        out from the end.
+    gate
+        Without a model each report is extractive: the most central sentences (`extractive_summary`). So is
+        that of a group for which the model fails; the failure is in the gate's list.
+    prompt
+        Of a short report. It is given `members`, the texts one after the other, each in a `<member>` element,
+        and `words`, the length that a summary aims at. It asks for JSON of `ReportSchema`.
+    max_tokens
+        Length of a summary that is aimed at; groups of many texts get more (`words_for`), and what is more
+        than twice too long is cut.
+    form
+        See `ReportForm`.
+    context_tokens
+        Tokens of the texts of one group that a prompt shows, at most.
+    """
+    long = form == "findings"
+    task: Task[Any] = findings_task(max_tokens) if long else report_task(prompt, max_tokens)
+    items = _items(groups, max_tokens, context_tokens, gate, numbered=long) if gate.has_llm else []
+    answers = await answered(task, items, [group.texts for group in groups], max_tokens, gate)
+    words = [int(item.values["words"]) for item in items] or [0] * len(groups)
+    return [
+        CommunityReport(group.item, answer.text, answer.by)
+        if isinstance(answer, Summary)
+        else _written(answer, group, most, gate)
+        for group, answer, most in zip(groups, answers, words, strict=True)
+    ]
+
+
+def report_task(prompt: Prompt, max_tokens: int) -> Task[ReportSchema]:
+    """The model call that writes one report with a summary of about `max_tokens`."""
+    return Task(
+        name=prompt.name,
+        prompt=prompt,
+        parse=json_as(ReportSchema),
+        placeholder=_placeholder,
+        schema=ReportSchema,
+        expected_output_tokens=max_tokens + 30,
+    )
+
+
+def findings_task(max_tokens: int) -> Task[FindingsSchema]:
+    """The model call that writes one report with findings."""
+    return Task(
+        name=FINDINGS.name,
+        prompt=FINDINGS,
+        parse=json_as(FindingsSchema),
+        placeholder=_long_placeholder,
+        schema=FindingsSchema,
+        expected_output_tokens=max_tokens + 30 + MOST_FINDINGS * FINDING_WORDS,
+    )
+
+
+def _written(answer: ReportSchema, group: Group, words: int, gate: Gate) -> CommunityReport:
+    findings = []
+    for each in answer.findings[:MOST_FINDINGS] if isinstance(answer, FindingsSchema) else ():
+        named = [number - 1 for number in each.members if 0 < number <= len(group.texts)]
+        ids = tuple(dict.fromkeys(chain.from_iterable(group.members[place] for place in named)))
+        if each.text:
+            findings.append((bounded(each.text, FINDING_WORDS, gate.count_tokens), ids))
+    summary = bounded(answer.summary, words, gate.count_tokens)
+    return CommunityReport(answer.title[:_LONGEST_TITLE], summary, MODEL, tuple(findings))
+
+
+def joined_members(
+    texts: Sequence[str], max_tokens: int, count_tokens: CountTokens, *, numbered: bool = False
+) -> tuple[str, int]:
+    """Texts as `<member>` elements, in order, until the tokens are spent, and how many there are.
+
+    What an earlier text says is not repeated (`told_once`), and a text that says nothing else is left out. A
+    text takes at most a quarter of the tokens. It is cut where a sentence ends, and left out if not even its
+    first sentence fits; if no text is left, the first one is cut at a word. With `numbered`, each begins with
+    its number among all texts, from 1, and one that says nothing else is its name.
+    """
+    parts: list[str] = []
+    left, most = max_tokens, max(1, max_tokens // 4)
+    for number, (text, new) in enumerate(zip(texts, told_once(texts), strict=True), 1):
+        if left < 1:
+            break
+        if numbered and not new:
+            new = text.partition(": ")[0]
+        shown = whole_sentences(new, min(left, most), count_tokens)
+        if shown:
+            parts.append(block("member", f"[{number}] {shown}" if numbered else shown))
+            left -= count_tokens(parts[-1])
+    if not parts and texts:
+        parts.append(block("member", clip(texts[0], most, count_tokens)))
+    return "\n".join(parts), len(parts)
+
+
+def _items(
+    groups: Sequence[Group], max_tokens: int, context_tokens: int, gate: Gate, *, numbered: bool
+) -> list[CallItem]:
+    items = []
+    for group in groups:
+        members, shown = joined_members(group.texts, context_tokens, gate.count_tokens, numbered=numbered)
+        words = str(words_for(max_tokens, 0 if numbered else shown))  # findings have room of their own
+        items.append(CallItem({"members": members, "words": words}, group.item, group.sources))
+    return items
+
+
+def _placeholder(values: Mapping[str, str]) -> ReportSchema:
+    """What an estimate takes a model to say: as many words of the members as were asked for."""
+    text = values["members"].replace(_OPEN, "").replace(_CLOSE, "")
+    title, summary = first_words(text, 6), first_words(text, int(values["words"]))
+    return ReportSchema(title=title or "title", summary=summary or "summary")
+
+
+def _long_placeholder(values: Mapping[str, str]) -> FindingsSchema:
+    short = _placeholder(values)
+    finding = FindingSchema(text=first_words(short.summary, FINDING_WORDS // 2), members=[1, 2])
+    return FindingsSchema(title=short.title, summary=short.summary, findings=[finding] * 7)

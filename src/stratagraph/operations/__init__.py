@@ -1,0 +1,1 @@
+"""What an index does, each through one gate: update, ask, list, inspect."""

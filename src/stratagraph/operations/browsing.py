@@ -1,0 +1,264 @@
+"""Pages of what an index holds, by table: documents, passages, entities, or a method's nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from cachetools import LRUCache
+from numpy.typing import NDArray
+
+from stratagraph.ingest.graph.stage import NAME as GRAPH
+from stratagraph.ingest.graph.stage import Graph
+from stratagraph.operations.listing import MEMBERS
+from stratagraph.store.snapshot import Snapshot
+from stratagraph.store.view import StoredPart
+from stratagraph.system.locks import Lock, cached_property
+from stratagraph.types.protocols import Rows
+from stratagraph.types.records import Chunk, Level, Listed, Listing, Metadata, Node
+from stratagraph.viz.page import shortened
+
+DOCUMENTS, PASSAGES, ENTITIES = "documents", "passages", "entities"
+TABLES = (DOCUMENTS, PASSAGES, ENTITIES)
+MOST = 500
+"""Things on a page at most."""
+_TITLE = 90  # characters
+_NAMED = 5  # documents and passages that a thing names
+_BATCH = 4096  # texts held while looking for words
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """The arguments of `Index.browse`, with a table."""
+
+    table: str
+    level: int | None
+    kind: str | None
+    within: str | None
+    text: str
+    around: str | None
+    offset: int
+    limit: int
+
+
+class Browser:
+    """Lists one generation. Safe to use from several threads."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self._outlines: dict[str, _Outline] = {}
+        self._found: LRUCache[tuple[str, str], Rows] = LRUCache(32)  # so that next pages search no texts
+        self._lock = Lock()
+
+    @cached_property
+    def _graph(self) -> Graph:
+        return Graph(self.snapshot.part(GRAPH))
+
+    def levels(self, method: str) -> tuple[Level, ...]:
+        """See `Index.levels`."""
+        outline = self._outline(method)
+        counts = Counter(zip(outline.levels.tolist(), outline.kinds.tolist(), strict=True))
+        return tuple(
+            Level(level, outline.names[kind], count)
+            for (level, kind), count in sorted(counts.items(), key=lambda item: (-item[0][0], item[0][1]))
+        )
+
+    def page(self, asked: PageRequest) -> Listing:
+        """See `Index.browse`."""
+        offset = asked.offset
+        if asked.within is not None and asked.table not in TABLES:
+            things = self._members(asked.table, asked.within)
+        else:
+            things = [(asked.table, row) for row in self._rows(asked).tolist()]
+        if asked.text.strip():
+            tables = {table for table, _ in things}
+            admitted = {table: set(self._with_words(table, asked.text).tolist()) for table in tables}
+            things = [(table, row) for table, row in things if row in admitted[table]]
+        if asked.around is not None:
+            row = self.snapshot.row_of([asked.around]).get(asked.around)
+            if row is None or (PASSAGES, row) not in things:
+                raise KeyError(f"there is no passage {asked.around!r} in this list")
+            offset = max(0, things.index((PASSAGES, row)) - asked.limit // 2)
+        chosen = things[offset : offset + asked.limit]
+        return Listing(tuple(self._listed(chosen)), len(things), offset)
+
+    def _rows(self, asked: PageRequest) -> Rows:
+        if asked.table == DOCUMENTS:
+            return np.arange(self.snapshot.document_count)
+        if asked.table == PASSAGES:
+            return self._passages(asked.within)
+        if asked.table == ENTITIES:
+            frequency = np.diff(self._graph.sources[0][: self._graph.entities + 1])
+            return np.lexsort((np.arange(len(frequency)), -frequency))
+        return self._outline(asked.table).ordered(asked.level, asked.kind)
+
+    def _passages(self, document: str | None) -> Rows:
+        """All passages, or those of a document, in order."""
+        if document is None:
+            return np.arange(self.snapshot.size)
+        documents = self.snapshot.chunk_documents()
+        number = self.snapshot.document_number(document)
+        if number is None:
+            raise KeyError(f"there is no document {document!r} in the index")
+        return np.arange(*np.searchsorted(documents, [number, number + 1]))
+
+    def _outline(self, method: str) -> _Outline:
+        with self._lock:
+            if method not in self._outlines:
+                self._outlines[method] = _Outline(self.snapshot.part(method))
+            return self._outlines[method]
+
+    def _members(self, method: str, identity: str) -> list[tuple[str, int]]:
+        """Members of a node as (table, row): nodes of its method, nodes of the graph, passages."""
+        part = self.snapshot.part(method)
+        row = part.rows([identity]).get(identity)
+        if row is None:
+            raise KeyError(f"{method} has no node {identity!r}")
+        (node,) = part.nodes([row])
+        if "children.indptr" in part.arrays:
+            indptr, indices = part.arrays["children.indptr"], part.arrays["children.indices"]
+            table = PASSAGES if node.level == 1 else method
+            return [(table, member) for member in indices[indptr[row] : indptr[row + 1]].tolist()]
+        ids = [str(each) for each in node.extra.get(MEMBERS, ())]
+        tables = (
+            (method, part.rows(ids)),
+            (GRAPH, self._graph.stored.rows(ids)),
+            (PASSAGES, self.snapshot.row_of(ids)),
+        )
+        found = (next(((name, rows[each]) for name, rows in tables if each in rows), None) for each in ids)
+        return [each for each in found if each is not None]
+
+    def _with_words(self, table: str, text: str) -> Rows:
+        """Rows whose text contains all these words or beginnings of words, ignoring case."""
+        key = table, text.casefold()
+        with self._lock:
+            if key in self._found:
+                return self._found[key]
+        found = self._searched(table, key[1].split())
+        with self._lock:
+            self._found[key] = found
+        return found
+
+    def _searched(self, table: str, words: Sequence[str]) -> Rows:
+        read, size = self._texts(table)
+        found: list[int] = []
+        for first in range(0, size, _BATCH):
+            texts = read(range(first, min(first + _BATCH, size)))
+            folded = (text.casefold() for text in texts)
+            found += [at for at, each in enumerate(folded, first) if all(word in each for word in words)]
+        return np.array(found, dtype=np.int64)
+
+    def _texts(self, table: str) -> tuple[Callable[[Sequence[int]], list[str]], int]:
+        if table == DOCUMENTS:
+            return self._documents_as_text, self.snapshot.document_count
+        if table == PASSAGES:
+            return self.snapshot.texts, self.snapshot.size
+        if table == ENTITIES:
+            return self._entity_names, self._graph.entities
+        part = self.snapshot.part(table)
+        return part.texts, part.size
+
+    def _entity_names(self, rows: Sequence[int]) -> list[str]:
+        """An entity's text is its name, and after a colon its description."""
+        return [text.partition(": ")[0] for text in self._graph.stored.texts(rows)]
+
+    def _documents_as_text(self, numbers: Sequence[int]) -> list[str]:
+        """Ids with the texts in the metadata."""
+        ids = self.snapshot.document_ids(numbers)
+        known = self.snapshot.document_metadata(ids)
+        return [
+            " ".join([each, *(value for value in known[each].values() if isinstance(value, str))])
+            for each in ids
+        ]
+
+    def _listed(self, things: Sequence[tuple[str, int]]) -> list[Listed]:
+        made: dict[tuple[str, int], Listed] = {}
+        for table in dict.fromkeys(name for name, _ in things):
+            rows = [row for name, row in things if name == table]
+            made.update(zip([(table, row) for row in rows], self._described(table, rows), strict=True))
+        return [made[thing] for thing in things]
+
+    def _described(self, table: str, rows: list[int]) -> list[Listed]:
+        if table == DOCUMENTS:
+            return self._listed_documents(rows)
+        if table == PASSAGES:
+            return [_passage(chunk) for chunk in self.snapshot.chunks(rows)]
+        part = self.snapshot.part(GRAPH if table == ENTITIES else table)
+        return [self._node(part, row, node) for row, node in zip(rows, part.nodes(rows), strict=True)]
+
+    def _listed_documents(self, numbers: list[int]) -> list[Listed]:
+        ids = self.snapshot.document_ids(numbers)
+        known = self.snapshot.document_metadata(ids)
+        borders = np.array([numbers, [number + 1 for number in numbers]])
+        low, high = np.searchsorted(self.snapshot.chunk_documents(), borders)
+        return [
+            Listed(each, "document", 0, _title(known[each], each), "", count, count, (each,), (), known[each])
+            for each, count in zip(ids, (high - low).tolist(), strict=True)
+        ]
+
+    def _node(self, part: Any, row: int, node: Node) -> Listed:
+        few = list(node.sources[:_NAMED])
+        documents = np.unique(self.snapshot.chunk_documents()[few]).tolist()
+        if "children.indptr" in part.arrays:
+            members = int(np.diff(part.arrays["children.indptr"][row : row + 2])[0])
+        else:
+            members = len(node.extra.get(MEMBERS, ()))
+        return Listed(
+            node.id,
+            node.kind,
+            node.level,
+            _title(node.extra, node.text),
+            node.text,
+            members,
+            len(node.sources),
+            tuple(self.snapshot.document_ids(documents)),
+            tuple(self.snapshot.ids(few)),
+            {key: value for key, value in node.extra.items() if key != MEMBERS},
+        )
+
+
+class _Outline:
+    """Level and kind of each node of a part; `names[kinds[row]]` is the kind's name."""
+
+    def __init__(self, part: StoredPart) -> None:
+        kinds = part.levels(range(part.size))
+        self.levels: NDArray[np.int64] = np.array([level for _, level in kinds], dtype=np.int64)
+        self.names: list[str] = sorted({kind for kind, _ in kinds})
+        places = {name: place for place, name in enumerate(self.names)}
+        self.kinds: NDArray[np.int64] = np.array([places[kind] for kind, _ in kinds], dtype=np.int64)
+        self._weights = np.diff(part.arrays["sources.indptr"])
+
+    def ordered(self, level: int | None, kind: str | None) -> Rows:
+        """Rows of a level and kind (None: all), top level first, then most sources first."""
+        chosen = np.ones(len(self.levels), dtype=bool)
+        if level is not None:
+            chosen &= self.levels == level
+        if kind is not None:
+            chosen &= self.kinds == (self.names.index(kind) if kind in self.names else -1)
+        rows = np.flatnonzero(chosen)
+        return rows[np.lexsort((rows, -self._weights[rows], -self.levels[rows]))]
+
+
+def _passage(chunk: Chunk) -> Listed:
+    return Listed(
+        chunk.id,
+        "passage",
+        0,
+        shortened(chunk.text, _TITLE),
+        chunk.text,
+        0,
+        1,
+        (chunk.document_id,),
+        (chunk.id,),
+        chunk.metadata,
+    )
+
+
+def _title(metadata: Metadata, text: str) -> str:
+    """The title or name in the metadata, else the beginning of the text."""
+    named = (metadata.get(key) for key in ("title", "name"))
+    found = next((each for each in named if isinstance(each, str) and each.strip()), text)
+    return shortened(found, _TITLE)

@@ -1,0 +1,79 @@
+"""Checks of a generation's arrays before a search or update follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.errors import Damaged, StratagraphError
+from stratagraph.ingest.carryover import VECTOR_KEYS, VECTORS
+from stratagraph.ingest.checks import Checks, damage
+from stratagraph.ingest.extraction import unread
+from stratagraph.ingest.extraction.stage import NAME as EXTRACTION
+from stratagraph.ingest.graph.checks import check_arrays, check_corpus
+from stratagraph.ingest.graph.stage import NAME as GRAPH
+from stratagraph.ingest.graph.stage import Graph
+from stratagraph.ingest.graph.statements import NAME_CODES, NAME_KEYS, UNIT_KEYS, UNIT_VECTORS
+from stratagraph.methods import get_method
+from stratagraph.store.contents import infinite
+from stratagraph.store.snapshot import Snapshot
+
+UNNAMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What kernels and methods raise over numbers that cannot be."""
+
+
+def checked_graph(snapshot: Snapshot) -> Graph:
+    """The graph of a generation; `Damaged` if its arrays or the corpus's do not fit."""
+    part = snapshot.part(GRAPH)
+    check_corpus(snapshot.vectors, snapshot.chunk_documents(), snapshot.size, snapshot.document_count)
+    check_arrays(part.arrays, *snapshot.vectors.shape)
+    return Graph(part)
+
+
+def check_method(snapshot: Snapshot, graph: Graph, method: str) -> None:
+    """Raise `Damaged` if a method's arrays do not fit each other and the graph."""
+    with damage(method):
+        get_method(method).check(Checks(snapshot.part(method).arrays), graph, *snapshot.vectors.shape)
+
+
+def check_all(snapshot: Snapshot) -> None:
+    """Raise `Damaged` if the corpus, the graph or a method is not fit to be updated."""
+    graph = checked_graph(snapshot)
+    for method in snapshot.manifest.methods:
+        check_method(snapshot, graph, method)
+    if EXTRACTION in snapshot.manifest.parts:
+        unread.check(snapshot.part(EXTRACTION))
+    for name in snapshot.manifest.parts:
+        with damage(name):
+            _check_keys(snapshot.part(name).arrays)
+
+
+def _check_keys(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Check the keys by which vectors and codes of names are found."""
+    for keys, vectors in ((VECTOR_KEYS, VECTORS), (UNIT_KEYS, UNIT_VECTORS)):
+        if keys in arrays:
+            (count,) = Checks(arrays).of(keys, np.uint64, (None,)).shape
+            shape = Checks(arrays).any(vectors).shape
+            if shape[:1] < (count,):
+                raise ValueError(f"array '{keys}' has {count} keys of '{vectors}' with shape {shape}")
+    if NAME_KEYS in arrays:
+        (count,) = Checks(arrays).of(NAME_KEYS, np.uint64, (None,)).shape
+        Checks(arrays).of(NAME_CODES, np.uint8, (count, None))
+
+
+def blamed(snapshot: Snapshot, error: Exception) -> Damaged | None:
+    """The damaged vectors behind an unnamed error, if any; all vectors are read only then."""
+    found = None if isinstance(error, StratagraphError) else next(unlike_vectors(snapshot), None)
+    return None if found is None else Damaged(f"{found}. Restore the folder from a copy, or build again")
+
+
+def unlike_vectors(snapshot: Snapshot) -> Iterator[str]:
+    """Arrays with values that no unit vector has, one line each; reads all vectors."""
+    parts = {name: snapshot.part(name).arrays for name in snapshot.manifest.parts}
+    for name, arrays in [("corpus", {"vectors": snapshot.vectors}), *parts.items()]:
+        for array in infinite(arrays):
+            what = f"array '{array}' holds values that no unit vector has"
+            yield f"part '{name}' of the index is damaged: {what}"

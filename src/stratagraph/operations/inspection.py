@@ -1,0 +1,83 @@
+"""The full check of an index folder: files, settings, arrays and nodes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stratagraph.config import Config
+from stratagraph.errors import StratagraphError
+from stratagraph.ingest.extraction.stage import NAME as EXTRACTION
+from stratagraph.ingest.graph.stage import NAME as GRAPH
+from stratagraph.operations import listing as _listing
+from stratagraph.operations.checks import checked_graph
+from stratagraph.operations.reader import Reader
+from stratagraph.operations.search_options import check_search_options
+from stratagraph.operations.update import settings_of
+from stratagraph.store import verify
+from stratagraph.store.node_records import FOLDER as NODES
+from stratagraph.store.shards import is_sharded, verify_shards
+from stratagraph.store.snapshot import Snapshot
+from stratagraph.types.question import WALK, Question
+
+_LONGEST = 200  # characters of a question that is asked to see whether one can be
+
+
+def verify_folder(path: Path) -> list[str]:
+    """The problems of an index or of shards, one line each, also if it cannot be opened.
+
+    Raises `NotAnIndex` if the folder holds no finished index.
+    """
+    if is_sharded(path):
+        return verify_shards(path, inspected)
+    return verify.verify_folder(path, inspected)
+
+
+def inspected(snapshot: Snapshot) -> Iterator[str]:
+    """The problems of a generation whose files are intact: settings, arrays, nodes, searches."""
+    yield from _tried("manifest.json", lambda: settings_of(snapshot.manifest, Config()))
+    yield from _tried(f"{NODES}/{EXTRACTION}", partial(_read, _listing.extractions, snapshot))
+    unsound = list(_tried(_part(GRAPH), lambda: checked_graph(snapshot)))
+    yield from unsound
+    if unsound:
+        return  # whatever follows stands on the graph
+    for listing in (_listing.entities, _listing.relations, _listing.units):
+        yield from _tried(f"{NODES}/{GRAPH}", partial(_read, listing, snapshot))
+    reader = Reader(snapshot)
+    yield from _tried(_part(GRAPH), partial(_asked, reader, WALK))
+    for method in reader.methods:
+        unsound = list(_tried(_part(method), partial(_asked, reader, method)))
+        yield from unsound or _tried(
+            f"{NODES}/{method}", partial(_read, _listing.method_nodes, snapshot, method)
+        )
+
+
+def _part(name: str) -> str:
+    return f"part '{name}'"
+
+
+def _tried(file: str, work: Callable[[], Any]) -> Iterator[str]:
+    try:
+        work()
+    except StratagraphError as error:
+        yield str(error) if file in str(error) else f"{file}: {error}"
+    except Exception as error:  # damage that no check knows of
+        yield f"{file}: {type(error).__name__}: {error}"
+
+
+def _read(listing: Callable[..., Iterator[Any]], *arguments: Any) -> None:
+    deque(listing(*arguments), maxlen=0)
+
+
+def _asked(reader: Reader, method: str) -> None:
+    """Search for the first chunk, which opens all that a search opens."""
+    corpus = reader.snapshot
+    text = corpus.texts([0])[0][:_LONGEST] if corpus.size else "nothing"
+    vector = np.array(corpus.vectors[0]) if corpus.size else np.ones(corpus.manifest.dimension, np.float32)
+    options = check_search_options(method, {})
+    reader.search(Question(text, vector, 1, method, options, fill=method == WALK))

@@ -1,0 +1,122 @@
+"""Nodes and graph of a generation, listed in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.ingest.extraction.stage import NAME as EXTRACTION
+from stratagraph.ingest.extraction.stage import extractions as stored_extractions
+from stratagraph.ingest.graph.stage import NAME as GRAPH
+from stratagraph.ingest.graph.stage import Graph
+from stratagraph.operations.origins import Origin, RecentOrigins
+from stratagraph.store.snapshot import Snapshot
+from stratagraph.types.protocols import Stored
+from stratagraph.types.records import Extraction, GraphEntity, GraphRelation, GraphUnit, MethodNode, Node
+
+BATCH = 512
+MEMBERS = "members"
+"""Key of `Node.extra` under which a method keeps the ids of what a node was made of."""
+
+
+def entities(snapshot: Snapshot, ids: Iterable[str] | None = None) -> Iterator[GraphEntity]:
+    """Entities by name; with `ids`, those that exist."""
+    graph = Graph(snapshot.part(GRAPH))
+    if ids is None:
+        return entities_at(snapshot, range(graph.entities))
+    found = graph.stored.rows(list(ids)).values()
+    return entities_at(snapshot, sorted(row for row in found if row < graph.entities))
+
+
+def entities_at(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[GraphEntity]:
+    """The entities at these rows of the graph."""
+    for _, nodes, origins in _batches(snapshot, snapshot.part(GRAPH), rows):
+        for node, origin in zip(nodes, origins, strict=True):
+            name, kind, description = (node.extra[key] for key in ("name", "type", "description"))
+            yield GraphEntity(node.id, name, kind, description, *origin)
+
+
+def relations(snapshot: Snapshot, rows: Iterable[int] | None = None) -> Iterator[GraphRelation]:
+    """The relations at these rows (from the first relation), or all."""
+    graph = Graph(snapshot.part(GRAPH))
+    chosen = range(graph.relations) if rows is None else rows
+    places = [graph.entities + row for row in chosen]
+    for batch, nodes, origins in _batches(snapshot, graph.stored, places):
+        ends = graph.ends[[row - graph.entities for row in batch]]
+        names = _ids(graph.stored, ends.ravel())
+        for node, source, target, origin in zip(nodes, names[::2], names[1::2], origins, strict=True):
+            own = (tuple(node.extra.get(key, ())) for key in ("types", "opposite_types"))
+            yield GraphRelation(node.id, source, target, node.text, node.extra["weight"], *origin, *own)
+
+
+def units(snapshot: Snapshot) -> Iterator[GraphUnit]:
+    graph = Graph(snapshot.part(GRAPH))
+    first = graph.entities + graph.relations
+    indptr, indices = graph.unit_entities
+    for batch, nodes, origins in _batches(snapshot, graph.stored, range(first, first + graph.units)):
+        start, end = batch[0] - first, batch[-1] - first + 1
+        named = _ids(graph.stored, indices[indptr[start] : indptr[end]])
+        borders = (indptr[start : end + 1] - indptr[start]).tolist()
+        for node, (low, high), origin in zip(nodes, pairwise(borders), origins, strict=True):
+            yield GraphUnit(node.id, node.text, tuple(named[low:high]), *origin)
+
+
+def extractions(snapshot: Snapshot) -> Iterator[tuple[str, Extraction]]:
+    """Chunk ids with their extractions, in corpus order."""
+    ids = snapshot.ids(range(snapshot.size))
+    for row, extraction in stored_extractions(snapshot.part(EXTRACTION), snapshot.size):
+        yield ids[row], extraction
+
+
+def method_nodes(snapshot: Snapshot, method: str) -> Iterator[MethodNode]:
+    stored = snapshot.part(method)
+    for batch, nodes, origins in _batches(snapshot, stored, range(stored.size)):
+        members = _members(snapshot, stored, batch, nodes)
+        for node, own, origin in zip(nodes, members, origins, strict=True):
+            metadata = {key: value for key, value in node.extra.items() if key != MEMBERS}
+            yield MethodNode(node.id, node.kind, node.level, node.text, own, *origin, metadata)
+
+
+def _batches(
+    snapshot: Snapshot, stored: Stored, rows: Sequence[int]
+) -> Iterator[tuple[Sequence[int], list[Node], list[Origin]]]:
+    """Rows, their nodes and the nodes' origins, some hundred at a time."""
+    origins = RecentOrigins(snapshot)
+    for first in range(0, len(rows), BATCH):
+        batch = rows[first : first + BATCH]
+        nodes = stored.nodes(batch)
+        yield batch, nodes, origins.of([np.asarray(node.sources, np.int64) for node in nodes])
+
+
+def _ids(stored: Stored, rows: NDArray[np.integer]) -> list[str]:
+    """Ids of nodes at rows that may repeat."""
+    present, places = np.unique(rows, return_inverse=True)
+    names = stored.ids(present.tolist())
+    return [names[i] for i in places.tolist()]
+
+
+def _members(
+    snapshot: Snapshot, stored: Stored, rows: Sequence[int], nodes: Sequence[Node]
+) -> list[tuple[str, ...]]:
+    """Members as named by the nodes, or by a tree's arrays: chunks for level 1, else nodes."""
+    if "children.indptr" not in stored.arrays:
+        return [tuple(node.extra.get(MEMBERS, ())) for node in nodes]
+    indptr, indices = stored.arrays["children.indptr"], stored.arrays["children.indices"]
+    lists = [indices[indptr[row] : indptr[row + 1]] for row in rows]
+    lowest = [node.level == 1 for node in nodes]
+    low = _distinct(own for own, is_low in zip(lists, lowest, strict=True) if is_low)
+    high = _distinct(own for own, is_low in zip(lists, lowest, strict=True) if not is_low)
+    chunk_ids = dict(zip(low, snapshot.ids(low), strict=True))
+    node_ids = dict(zip(high, stored.ids(high), strict=True))
+    return [
+        tuple((chunk_ids if is_low else node_ids)[row] for row in own.tolist())
+        for own, is_low in zip(lists, lowest, strict=True)
+    ]
+
+
+def _distinct(lists: Iterable[NDArray[np.integer]]) -> list[int]:
+    found: list[int] = np.unique(np.concatenate([np.zeros(0, np.int64), *lists])).tolist()
+    return found

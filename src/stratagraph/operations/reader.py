@@ -1,0 +1,390 @@
+"""One generation, opened for questions: searchers over mapped arrays; texts are read for the hits only.
+
+Filters, the walk from seeds to passages, and filling up short rankings are shared by all methods.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from datetime import date, time
+from decimal import Decimal
+
+import numpy as np
+from cachetools import LRUCache
+
+from stratagraph.errors import Damaged, MethodMissing
+from stratagraph.ingest.checks import Checks, damage
+from stratagraph.ingest.graph.stage import Graph
+from stratagraph.ingest.nearest import HnswlibConfig, Nearest
+from stratagraph.kernels.topk import TopK
+from stratagraph.methods import NAMES, get_method, get_way
+from stratagraph.methods.base import Description, Opened, Origin, Ranking, Searcher
+from stratagraph.methods.drift import DRIFT
+from stratagraph.operations.checks import UNNAMED, blamed, check_method, checked_graph
+from stratagraph.operations.hits import HitMaker, ItemReader, RankedItems, SnapshotItems, grouped, silent
+from stratagraph.search.evidence import Background
+from stratagraph.search.excerpts import Excerpts
+from stratagraph.search.filters import compile_where
+from stratagraph.search.ranking import concatenate, first, interleaved, labelled, taken
+from stratagraph.search.walk import SIMILAR_PASSAGES, PassageWalk, Provenance, Similar
+from stratagraph.store.joined import JoinedSnapshot
+from stratagraph.store.snapshot import Snapshot
+from stratagraph.system.locks import Lock, cached_property
+from stratagraph.types.protocols import Vectors
+from stratagraph.types.question import WALK, Allowed, Mask, Question, Sources, Where
+from stratagraph.types.records import Chunk, Item, Metadata
+from stratagraph.types.results import Hit
+
+PASSAGES = "chunks"
+"""Name under which the arrays of `Nearest` over the corpus' vectors are kept."""
+MORE = 3
+"""Nodes for each result that are looked at, for some repeat others or say nothing."""
+SAMPLE = 2048
+"""Passages of which the similarities to general questions are taken."""
+
+
+class Answering(ABC):
+    """Searches a snapshot, or those of shards. Safe to use from several threads."""
+
+    def __init__(self, snapshot: Snapshot | JoinedSnapshot) -> None:
+        self.snapshot = snapshot
+        self._searchers: dict[str, Searcher] = {}
+        self.background: Background | None = None
+        self._lock = Lock()
+
+    @property
+    @abstractmethod
+    def _nearest(self) -> Similar:
+        """Finds passages by similarity."""
+
+    @property
+    @abstractmethod
+    def _walk(self) -> PassageWalk:
+        """Ranks passages."""
+
+    @abstractmethod
+    def _item_reader(self, question: Question) -> ItemReader:
+        """Reads the items of the question's rankings."""
+
+    @abstractmethod
+    def _opened_searcher(self, name: str) -> Searcher:
+        """A new searcher of a method."""
+
+    @abstractmethod
+    def _allowed_by(self, question: Question) -> Allowed | None:
+        """What the question's filter admits."""
+
+    @abstractmethod
+    def allowed_parts(self, question: Question) -> Sequence[Allowed] | None:
+        """What the question's filter admits of each index behind it; None: everything."""
+
+    @abstractmethod
+    def _blamed(self, error: Exception) -> Damaged | None:
+        """The damage behind an error that has no name."""
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Names of the methods in this generation, the default first."""
+        return tuple(self.snapshot.manifest.methods)
+
+    def method_name(self, name: str | None) -> str:
+        """The method meant by `name`, by default the first, or the walk where there is none.
+
+        `MethodMissing` if the folder lacks it.
+        """
+        if name is None:
+            return next(iter(self.methods), WALK)
+        get_way(name)
+        if name not in (*self.methods, WALK):
+            held = ", ".join(self.methods) or "no method"
+            raise MethodMissing(
+                f"index {str(self.snapshot.path)!r} holds {held}, not {name}; "
+                f"add it with index.add_method({name!r})"
+            )
+        return name
+
+    def built_method(self, name: str | None) -> str:
+        """The method meant by `name`, by default the first; `MethodMissing` if the folder lacks it."""
+        found = self.method_name(name)
+        if found == WALK:
+            raise MethodMissing(
+                f"index {str(self.snapshot.path)!r} has no method whose nodes could be shown or grouped; add "
+                f"one of {', '.join(NAMES)}, as with index.add_method('hirag')"
+            )
+        return found
+
+    def search(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
+        """Hits and traces, best first.
+
+        Hits that repeat another are merged into it (`operations.hits.grouped`), nodes that say nothing beside the
+        passages are left out (`operations.hits.silent`), and further results take their places.
+        """
+        try:
+            return self._searched(question)
+        except UNNAMED as error:
+            if found := self._blamed(error):
+                raise found from error
+            raise
+
+    def _searched(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
+        question = replace(question, allowed=self._allowed_by(question))
+        reader = self._item_reader(question)
+        if question.method == WALK:
+            return self._hits.all_of(reader.read(self._passages(question)))
+        if not question.fill:
+            return self._hits.all_of(reader.read(self._searcher(question.method).nodes(question)))
+        return self._mixed(question, reader)
+
+    def _mixed(self, question: Question, reader: ItemReader) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
+        """The method's own nodes, among which the walk's passages have a share."""
+        k, passages, share = question.k, concatenate([]), 0.0
+        if question.mixed:
+            written, extractive = get_method(question.method).passages
+            share = written if self._written(question.method) else extractive
+            passages = labelled(self._passages(question), "passages")
+        shown = min(len(passages), math.floor(share * (k + 1)))  # as `interleaved` takes them
+        best, rest = first(passages, shown), taken(passages, np.arange(shown, len(passages)))
+        wanted = max(1, k - shown)
+        for nodes in self._own(question, wanted):
+            found = reader.read(concatenate([best, nodes]))
+            groups = grouped(found.items, found.redundant | silent(found.items))
+            if len(groups) >= k:
+                break
+        else:
+            groups = grouped(found.items, self._dropped(found))
+        if len(groups) < k:
+            filling = reader.read(rest)
+            groups += [[len(found) + place] for place in range(len(filling))]
+            ranking = concatenate([found.ranking, filling.ranking])
+            found = RankedItems(ranking, [*found.items, *filling.items])
+        if question.mixed:
+            order = interleaved([best, first(nodes, wanted), rest], [share, 1 - share, 0], k)
+            groups = _placed(groups, found.items, (order.origin == Origin.CHUNK).tolist())
+        return self._hits.of_groups(found, groups, k)
+
+    def _own(self, question: Question, wanted: int) -> Iterator[Ranking]:
+        """The method's own nodes: some more than are wanted, for some repeat others; then all; then many."""
+        search = self._searcher(question.method).nodes
+        for k in (question.k, MORE * question.k):
+            found = search(replace(question, k=k))
+            if question.mixed:
+                found = labelled(found, question.method)
+                if k == question.k and MORE * wanted < len(found):
+                    yield first(found, MORE * wanted)
+            yield found
+            if len(found) < k:
+                break
+
+    def _dropped(self, found: RankedItems) -> frozenset[int]:
+        """The places of nodes that add nothing, but for the best if those are all of the method's."""
+        own = [place for place, item in enumerate(found.items) if item.kind != "chunk"]
+        dropped = found.redundant | silent(found.items)
+        return dropped - {own[0]} if dropped.issuperset(own) and own else dropped
+
+    def _written(self, method: str) -> bool:
+        """Whether a model wrote nodes of a method."""
+        return any(name.startswith(f"{method}/") for name in self.snapshot.manifest.prompts)
+
+    def _passages(self, question: Question) -> Ranking:
+        """The walk's passages; ranked once, though nodes are searched again where they repeat others."""
+
+        def find() -> Ranking:
+            return self._walk.rank(
+                question.text,
+                question.vector,
+                question.k,
+                allowed=None if question.allowed is None else question.allowed.chunks,
+                entities=question.entities,
+                similar=self._similar(question, max(SIMILAR_PASSAGES, question.k)),
+                linked=self._walk.linked(question) if question.rank == "walk" else None,
+                rank=question.rank,
+            ).found
+
+        return question.once(self, f"passages {question.k} {question.rank}", find)
+
+    def _similar(self, question: Question, k: int) -> TopK:
+        """The `k` most similar admitted passages; found once, for the walk and for shards."""
+        size = max(SIMILAR_PASSAGES, k)
+        allowed = None if question.allowed is None else question.allowed.chunks
+        rows, similarity = question.once(
+            self, f"similar {size}", lambda: self._nearest.search(question.vector, size, allowed)
+        )
+        return rows[:k], similarity[:k]
+
+    def measure_background(self, vectors: Vectors) -> Background:
+        """How similar this generation is to general questions; `vectors` has shape (questions, dimension)."""
+        rows = np.unique(np.linspace(0, self.snapshot.size - 1, SAMPLE).astype(np.int64))
+        similarities = self.snapshot.vectors[rows] @ vectors.T
+        best = [float(self._nearest.search(vector, 1)[1][0]) for vector in vectors]
+        self.background = Background(float(np.median(best)), float(similarities.std(axis=0).mean()))
+        return self.background
+
+    def likeness(self, question: str, vector: Vectors, sources: Sequence[str]) -> tuple[float, float] | None:
+        """The best similarity of a question to these chunks, and the mass of its names.
+
+        None if no chunk is in this generation.
+        """
+        rows = np.array(sorted(self.snapshot.row_of(sources).values()), np.int64)
+        if not len(rows):
+            return None
+        return float((self.snapshot.vectors[rows] @ vector).max()), self._walk.named(question)
+
+    def knows(self, name: str) -> bool:
+        """Whether the graph has an entity of this name, or one that is spelt alike."""
+        return self._walk.named(name) > 0
+
+    def describe(self, method: str) -> Description:
+        """Counts of a method's index."""
+        return self._searcher(method).describe()
+
+    def chunks_of(self, ids: Collection[str] | None) -> dict[str, list[Chunk]]:
+        """Chunks by document, in order."""
+        rows = np.arange(self.snapshot.size)
+        if ids is not None:
+            names = self.snapshot.document_ids(range(self.snapshot.document_count))
+            numbers = [number for number, name in enumerate(names) if name in ids]
+            rows = np.flatnonzero(np.isin(self.snapshot.chunk_documents(), numbers))
+        grouped: dict[str, list[Chunk]] = {}
+        for chunk in self.snapshot.chunks(rows.tolist()):
+            grouped.setdefault(chunk.document_id, []).append(chunk)
+        return grouped
+
+    def find_chunks(self, ids: Sequence[str]) -> list[Chunk]:
+        """Chunks by `ref` or id, in corpus order."""
+        by_ref = [row for rows in self.snapshot.refs(ids).values() for row in rows]
+        return self.snapshot.chunks(sorted({*by_ref, *self.snapshot.row_of(ids).values()}))
+
+    @cached_property
+    def _hits(self) -> HitMaker:
+        return HitMaker(self.snapshot)
+
+    def _searcher(self, name: str) -> Searcher:
+        with self._lock:
+            if name not in self._searchers:
+                self._searchers[name] = self._opened_searcher(name)
+            return self._searchers[name]
+
+
+def _placed(groups: Sequence[list[int]], items: Sequence[Item], passages: Sequence[bool]) -> list[list[int]]:
+    """Groups in places for passages and for nodes; where one kind runs out, the other follows."""
+    found: list[list[int]] = []
+    left: dict[bool, list[list[int]]] = {True: [], False: []}
+    for group in groups:
+        left[items[group[0]].kind == "chunk"].append(group)
+    for passage in passages:
+        turn = left[passage] or left[not passage]
+        found += [turn.pop(0)] if turn else []
+    return found
+
+
+class Reader(Answering):
+    """Searches one generation."""
+
+    snapshot: Snapshot
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
+        self._allowed: LRUCache[tuple[str, str], Allowed] = LRUCache(64)
+        self._metadata: list[Metadata] | None = None
+
+    def _blamed(self, error: Exception) -> Damaged | None:
+        return blamed(self.snapshot, error)
+
+    @cached_property
+    def _graph(self) -> Graph:
+        return checked_graph(self.snapshot)
+
+    @cached_property
+    def _nearest(self) -> Nearest:
+        """Over the corpus' vectors."""
+        arrays = self._graph.stored.arrays
+        with damage("corpus"):
+            Checks(arrays).nearest(PASSAGES, *self.snapshot.vectors.shape)
+        return Nearest(self.snapshot.vectors, arrays, PASSAGES, self._hnswlib)
+
+    @cached_property
+    def _hnswlib(self) -> HnswlibConfig | None:
+        return HnswlibConfig.of(self.snapshot.manifest.config.get("hnswlib"))
+
+    @cached_property
+    def _walk(self) -> PassageWalk:
+        return PassageWalk(self.snapshot, Provenance(self._graph, self.snapshot.size), self._nearest)
+
+    @cached_property
+    def _excerpts(self) -> Excerpts:
+        return Excerpts(self._graph, self.snapshot.vectors, self._nearest)
+
+    def _item_reader(self, question: Question) -> SnapshotItems:
+        return SnapshotItems(self.snapshot, self._excerpts, question)
+
+    def describe(self, method: str) -> Description:
+        """Counts of a method's index, and of members changed since its groups were computed."""
+        found = self._searcher(method).describe()
+        arrays = self.snapshot.part(method).arrays
+        if DRIFT not in arrays:
+            return found
+        return replace(found, details={**found.details, "changed": int(arrays[DRIFT][0])})
+
+    def opened(self, method: str) -> Opened:
+        """The checked input of a method's searcher; `Damaged` names an array that does not fit."""
+        check_method(self.snapshot, self._graph, method)
+        part = self.snapshot.part(method)
+        return Opened(self.snapshot, self._graph, self._nearest, part, self._hnswlib)
+
+    def _opened_searcher(self, name: str) -> Searcher:
+        return get_method(name).open(self.opened(name))
+
+    def _allowed_by(self, question: Question) -> Allowed | None:
+        """What the question's filter admits; remembered for filters that are values."""
+        where = question.where
+        if where is None:
+            return None
+        if callable(where):
+            return self._evaluated(where, question.method)
+        try:
+            key = question.method, json.dumps(where, sort_keys=True, default=_dated)
+        except (TypeError, ValueError):  # an array's own text, for one, leaves out most of it
+            return self._evaluated(where, question.method)
+        with self._lock:
+            allowed = self._allowed.get(key)
+        if allowed is None:
+            allowed = self._evaluated(where, question.method)
+            with self._lock:
+                self._allowed[key] = allowed
+        return allowed
+
+    def allowed_parts(self, question: Question) -> Sequence[Allowed] | None:
+        """What the question's filter admits, as the only part."""
+        allowed = self._allowed_by(question)
+        return None if allowed is None else [allowed]
+
+    def _evaluated(self, where: Where, method: str) -> Allowed:
+        sources: Sources = np.zeros(1, np.int64), np.zeros(0, np.int64)
+        if method != WALK:
+            own = self.snapshot.part(method).arrays
+            sources = own["sources.indptr"], own["sources.indices"]
+        return Allowed(self._admitted(where), self._graph.sources, sources)
+
+    def _admitted(self, where: Where) -> Mask:
+        """Ask a filter once for each distinct metadata; chunks share that of their document."""
+        admits = compile_where(where)
+        metadata = self._chunk_metadata()
+        verdicts = {identity: admits(each) for identity, each in {id(m): m for m in metadata}.items()}
+        return np.fromiter((verdicts[id(each)] for each in metadata), np.bool_, len(metadata))
+
+    def _chunk_metadata(self) -> list[Metadata]:
+        with self._lock:
+            if self._metadata is None:
+                self._metadata = self.snapshot.chunk_metadata()
+            return self._metadata
+
+
+def _dated(value: object) -> str:
+    """A JSON stand-in for values whose `repr` tells all of them."""
+    if isinstance(value, date | time | Decimal):
+        return repr(value)
+    raise TypeError(f"{type(value).__name__} is not told by its text")

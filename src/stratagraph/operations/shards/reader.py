@@ -1,0 +1,255 @@
+"""Questions over several shards.
+
+Passages are ranked as in one index, with frequencies over all shards (`search.joined`). Methods search each
+shard, and their results are merged: cosines (`Method.cosines`) as they are, other scores relative to the
+shard's best, times the similarity of its most similar passage relative to that of all shards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stratagraph.errors import Damaged
+from stratagraph.ingest.graph.stage import NAME as GRAPH
+from stratagraph.methods import get_method
+from stratagraph.methods.base import Description, Origin, Question, Ranking, Searcher
+from stratagraph.operations.checks import blamed
+from stratagraph.operations.hits import ItemReader, RankedItems
+from stratagraph.operations.reader import Answering, Reader
+from stratagraph.search.joined import JoinedGround, JoinedNearest, admitted
+from stratagraph.search.ranking import concatenate, taken
+from stratagraph.search.walk import PassageWalk
+from stratagraph.store.joined import JoinedSnapshot
+from stratagraph.store.snapshot import Snapshot
+from stratagraph.system.locks import cached_property
+from stratagraph.types.protocols import Rows
+from stratagraph.types.question import WALK, Allowed
+from stratagraph.types.records import Item, Metadata
+
+
+class JoinedAllowed(Allowed):
+    """What a filter admits of each shard; `chunks` joins them in the order of the shards."""
+
+    def __init__(self, parts: Sequence[Allowed]) -> None:
+        self.parts = parts
+        self.chunks = np.concatenate([part.chunks for part in parts])
+
+
+class JoinedReader(Answering):
+    """Searches the shards of a snapshot."""
+
+    snapshot: JoinedSnapshot
+
+    def __init__(self, snapshot: JoinedSnapshot) -> None:
+        super().__init__(snapshot)
+        self.parts = [Reader(part) for part in snapshot.parts]
+
+    @cached_property
+    def _nearest(self) -> JoinedNearest:
+        return JoinedNearest([part._nearest for part in self.parts], self.snapshot.rows_of)
+
+    @cached_property
+    def _ground(self) -> JoinedGround:
+        return JoinedGround([part._graph for part in self.parts], self.snapshot.rows_of)
+
+    @cached_property
+    def _walk(self) -> PassageWalk:
+        return PassageWalk(self.snapshot, self._ground, self._nearest)
+
+    def _item_reader(self, question: Question) -> JoinedItems:
+        return JoinedItems(self, question)
+
+    def _opened_searcher(self, name: str) -> Searcher:
+        return FanOut(self, name)
+
+    def _allowed_by(self, question: Question) -> JoinedAllowed | None:
+        found = [part._allowed_by(question) for part in self.parts]
+        kept = [each for each in found if each is not None]
+        return JoinedAllowed(kept) if kept else None
+
+    def allowed_parts(self, question: Question) -> Sequence[Allowed] | None:
+        """What the question's filter admits of each shard."""
+        allowed = self._allowed_by(question)
+        return None if allowed is None else allowed.parts
+
+    def _blamed(self, error: Exception) -> Damaged | None:
+        for name, part in zip(self.snapshot.names, self.snapshot.parts, strict=True):
+            if found := blamed(part, error):
+                return Damaged(f"{name}: {found}")
+        return None
+
+
+class JoinedItems:
+    """Reads items of a ranking over all shards; redundant places are found within a shard."""
+
+    def __init__(self, reader: JoinedReader, question: Question) -> None:
+        self._reader = reader
+        self._question = question
+        self._parts: dict[int, ItemReader] = {}
+        snapshot = reader.snapshot
+        self._rows_of = {Origin.CHUNK: snapshot.rows_of, Origin.GRAPH: snapshot.part(GRAPH).rows_of}
+        if question.method != WALK:
+            self._rows_of[Origin.NODE] = snapshot.part(question.method).rows_of
+
+    def read(self, ranking: Ranking) -> RankedItems:
+        """See `operations.hits.ItemReader`."""
+        owners, rows = np.zeros(len(ranking), np.int64), np.zeros(len(ranking), np.int64)
+        for origin, rows_of in self._rows_of.items():
+            at = np.flatnonzero(ranking.origin == origin)
+            for part, places, own in rows_of.split(ranking.rows[at]):
+                owners[at[places]], rows[at[places]] = part, own
+        items: dict[int, Item] = {}
+        redundant: set[int] = set()
+        numbered = replace(ranking, rows=rows)
+        for part in np.unique(owners).tolist():
+            places = np.flatnonzero(owners == part)
+            read = self._of(part).read(taken(numbered, places))
+            start = self._reader.snapshot.rows_of.starts[part]
+            for place, item in zip(places.tolist(), read.items, strict=True):
+                items[place] = replace(item, sources=item.sources + start)
+            redundant.update(places[list(read.redundant)].tolist())
+        return RankedItems(ranking, [items[place] for place in range(len(ranking))], frozenset(redundant))
+
+    def _of(self, part: int) -> ItemReader:
+        if part not in self._parts:
+            self._parts[part] = self._reader.parts[part]._item_reader(self._question)
+        return self._parts[part]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A shard to search, its question, and the weight of its results.
+
+    `near`: it holds one of the passages most similar to the question.
+    """
+
+    part: int
+    question: Question
+    strength: float
+    near: bool
+
+
+class FanOut:
+    """One method over all shards, as a `methods.base.Searcher`."""
+
+    def __init__(self, reader: JoinedReader, method: str) -> None:
+        self._reader = reader
+        self._method = get_method(method)
+        snapshot = reader.snapshot
+        tables = {Origin.NODE: method, Origin.GRAPH: GRAPH}
+        self._rows_of = {origin: snapshot.part(name).rows_of for origin, name in tables.items()}
+        self._rows_of[Origin.CHUNK] = snapshot.rows_of
+
+    def nodes(self, question: Question) -> Ranking:
+        """The best results of the shards by comparable scores.
+
+        Shards are searched from the strongest, until the rest cannot change the result: relative scores are
+        at most the shard's strength. Shards without one of the `k` most similar passages are searched only if
+        the others find too little.
+        """
+        each_level = None if question.fill else getattr(question.options, "k_per_level", None)
+        found: list[Ranking] = []
+        for asked in self._asked(question):
+            if each_level is None and self._suffice(found, question.k, asked):
+                break
+            found.append(self._numbered(asked, self._searcher(asked.part).nodes(asked.question)))
+        merged = concatenate(found)
+        order = np.argsort(-merged.scores, kind="stable")
+        if each_level is None:
+            return taken(merged, order[: question.k])
+        return taken(merged, self._levelled(merged, order, each_level))
+
+    def _suffice(self, found: Sequence[Ranking], k: int, asked: _Asked) -> bool:
+        """Whether the next shard cannot add to the results."""
+        if sum(map(len, found)) < k:
+            return False
+        if not asked.near or self._method.cosines:
+            return not asked.near
+        scores = np.concatenate([each.scores for each in found])
+        return bool(np.partition(scores, -k)[-k] >= np.float32(asked.strength))
+
+    def describe(self) -> Description:
+        """The sums over the shards."""
+        parts = [part.describe(self._method.name) for part in self._reader.parts]
+        nodes: Counter[str] = Counter()
+        for each in parts:
+            nodes.update(each.nodes)
+        levels: Counter[str] = Counter()
+        for each in parts:
+            levels.update(each.details.get("levels", {}))
+        details: Metadata = {"levels": dict(levels)} if levels else {}
+        changed = [each.details["changed"] for each in parts if "changed" in each.details]
+        return Description(dict(nodes), {**details, "changed": sum(changed)} if changed else details)
+
+    def _searcher(self, part: int) -> Searcher:
+        return self._reader.parts[part]._searcher(self._method.name)
+
+    def _asked(self, question: Question) -> Iterator[_Asked]:
+        """The shards of which the filter admits anything, those with the most similar passages first."""
+        allowed, rows_of = question.allowed, self._reader.snapshot.rows_of
+        assert allowed is None or isinstance(allowed, JoinedAllowed)
+        rows, similarity = self._reader._similar(question, question.k)
+        strengths: dict[int, float] = {}
+        for part, places, _ in rows_of.split(rows):
+            strengths[part] = max(float(similarity[places].max()), 0.0)
+        most = max(strengths.values(), default=0.0) or 1.0
+        near = sorted(strengths, key=strengths.__getitem__, reverse=True)
+        rest = [part for part, mask in admitted(rows_of, None if allowed is None else allowed.chunks)]
+        least = min(strengths.values(), default=0.0)
+        absent = question
+        for part in dict.fromkeys([*near, *rest]):
+            options = self._present(part, question.options)
+            if options is not None:
+                own = None if allowed is None else allowed.parts[part]
+                absent = replace(question, allowed=own, options=options)
+                yield _Asked(part, absent, strengths.get(part, least) / most, part in strengths)
+        if absent is question and rest:  # no shard has these levels: one of them says which there are
+            own = None if allowed is None else allowed.parts[rest[0]]
+            yield _Asked(rest[0], replace(question, allowed=own), 0.0, near=True)
+
+    def _present(self, part: int, options: Any) -> Any:
+        """The options with the levels that a shard has; None if it has none of them."""
+        wanted = getattr(options, "levels", None)
+        if wanted is None:
+            return options
+        held = self._searcher(part).describe().details.get("levels", {})
+        levels = tuple(level for level in wanted if str(level) in held)
+        return replace(options, levels=levels) if levels else None
+
+    def _numbered(self, asked: _Asked, ranking: Ranking) -> Ranking:
+        """A shard's ranking with joined row numbers and comparable scores."""
+        rows = ranking.rows.copy()
+        for origin, rows_of in self._rows_of.items():
+            rows[ranking.origin == origin] += rows_of.starts[asked.part]
+        scores, top = ranking.scores, float(ranking.scores.max(initial=0.0))
+        if not self._method.cosines:
+            relative = np.where(scores > 0, scores / (top or 1.0), scores) * asked.strength
+            scores = relative.astype(np.float32)
+        return Ranking(rows, scores, ranking.origin, ranking.trace)
+
+    def _levelled(self, merged: Ranking, order: Rows, most: int) -> Rows:
+        """The best `most` of each level, and all relations, which belong to the entities they join."""
+        told: list[tuple[str, int]] = [("chunk", 0)] * len(merged)
+        for origin, name in ((Origin.NODE, self._method.name), (Origin.GRAPH, GRAPH)):
+            places = np.flatnonzero(merged.origin == origin)
+            levels = self._reader.snapshot.part(name).levels(merged.rows[places].tolist())
+            for place, level in zip(places.tolist(), levels, strict=True):
+                told[place] = level
+        taken_of: Counter[int] = Counter()
+        kept = []
+        for place in order.tolist():
+            kind, level = told[place]
+            if kind == "relation" or taken_of[level] < most:
+                taken_of[level] += kind != "relation"
+                kept.append(place)
+        return np.array(kept, np.int64)
+
+
+def opened_reader(snapshot: Snapshot | JoinedSnapshot) -> Answering:
+    """The reader of a generation, or of all shards."""
+    return JoinedReader(snapshot) if isinstance(snapshot, JoinedSnapshot) else Reader(snapshot)

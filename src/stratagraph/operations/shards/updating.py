@@ -1,0 +1,365 @@
+"""Carries out a change in a folder, or in the shards that it concerns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from stratagraph._sync import in_thread, stoppable
+from stratagraph.errors import MapperError, NotAnIndex
+from stratagraph.ingest.graph.entity_resolution import Rule
+from stratagraph.mapping import in_order
+from stratagraph.models.budget import Account, Prices
+from stratagraph.models.estimate import Estimate
+from stratagraph.operations.documents import file_of
+from stratagraph.operations.gates import Models
+from stratagraph.operations.shards.spreading import Routed, removals, routed
+from stratagraph.operations.update import (
+    REBUILD,
+    REEMBED,
+    TAKING,
+    Change,
+    Target,
+    continued,
+    require_same_settings,
+    update,
+)
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.joined import JoinedSnapshot
+from stratagraph.store.shards import ShardedFolder
+from stratagraph.store.spread import ADD_METHOD, BUILD, Spread
+from stratagraph.types.records import BuildReport, Usage, content_key
+
+SIDE_BY_SIDE = 2
+"""Shards that are changed at once: while one waits for a model, another goes on."""
+_STAGE = "shards"
+_AHEAD = 2  # shards for each worker that are on their way; each has its documents with it
+
+
+async def carried_out(folder: IndexFolder | ShardedFolder, models: Models, change: Change) -> BuildReport:
+    """Carry out a change and publish it."""
+    if isinstance(folder, ShardedFolder):
+        return await _Shards(folder, models).changed(change)
+    anew = change.operation in (REBUILD, REEMBED)
+    gate = models.gate(folder, change.config, journal=folder.journal, anew=anew)
+    return await update(Target(folder, gate, models), change)
+
+
+async def estimated(
+    folder: IndexFolder | ShardedFolder, models: Models, change: Change, prices: Prices | None
+) -> Estimate:
+    """Estimate the cost of a change."""
+    if isinstance(folder, ShardedFolder):
+        return await _Shards(folder, models).estimated(change, prices)
+    gate = models.counting_gate(folder, change.config)
+    await update(Target(folder, gate, models, publish=False), change)
+    found = gate.estimate(prices)
+    asked = found.stages.get("extract", Usage())
+    return replace(found, form=change.config.extraction.form if asked.calls + asked.cached_calls else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A change of one shard."""
+
+    shard: int
+    change: Change
+
+
+class _Shards:
+    def __init__(self, folder: ShardedFolder, models: Models) -> None:
+        self._folder = folder
+        self._models = models
+
+    async def changed(self, change: Change) -> BuildReport:
+        """Change the shards concerned, side by side, on one budget."""
+        self._folder.require_whole(change.operation)
+        before = await in_thread(self._before)
+        spread, phases, skipped = await in_thread(self._planned, change, before)
+        await in_thread(self._folder.settled, spread)
+        if tells := self._told(change, before):
+            await in_thread(self._folder.tell, tells)
+        deletes = change.operation == "delete" and sum(map(len, phases)) > 1
+        if deletes:
+            await in_thread(self._folder.tell_deleting, map(content_key, change.removed))
+        await in_thread(self._forget, phases, before)
+        models, mapper = self._models, self._models.mapper
+        # Extractions that were given are not sent along with every shard.
+        apart = mapper.apart and mapper.shared_files and models.free and change.extraction is None
+        account, reports = models.account(), []
+        try:
+            for steps in phases:  # what moves is in its new shard before it leaves the old one
+                if len(steps) > 1 and apart:
+                    reports += await self._apart(steps)
+                else:
+                    reports += await self._side_by_side(steps, account)
+        finally:
+            await in_thread(self._folder.settled, spread)
+            await in_thread(self._forget, phases, before)
+        if tells:
+            await in_thread(self._folder.tell, None)
+        if deletes or (change.operation == "delete" and self._folder.spread.deleting):
+            await in_thread(self._folder.tell_deleting, ())
+        return self._report(change, reports, skipped)
+
+    async def estimated(self, change: Change, prices: Prices | None) -> Estimate:
+        """The sum over the shards concerned."""
+        before = await in_thread(self._before)
+        spread, phases, _ = await in_thread(self._planned, change, before)
+        found = []
+        for step in [step for steps in phases for step in steps]:
+            if step.shard < len(self._folder.spread.shards):
+                found.append(await estimated(self._shard(spread, step), self._models, step.change, prices))
+            else:
+                folder = IndexFolder.create(None)
+                try:
+                    found.append(await estimated(folder, self._models, step.change, prices))
+                finally:
+                    folder.close()
+        costs = [each.cost for each in found]
+        total = None if None in costs else sum(cost for cost in costs if cost is not None)
+        form = next((each.form for each in found if each.form), "")
+        return Estimate(_usage(each.stages for each in found), total, form)
+
+    def _told(self, change: Change, before: JoinedSnapshot | None) -> str | None:
+        """What is unfinished if the change stops half way, where shards would not make one index then."""
+        if change.operation == BUILD:
+            if before is None or self._folder.spread.unfinished == BUILD:
+                return BUILD
+            methods, _ = continued(before.manifest, change)
+            return ADD_METHOD if methods != tuple(before.manifest.methods) else None
+        return ADD_METHOD if change.operation == ADD_METHOD else None
+
+    def _before(self) -> JoinedSnapshot | None:
+        try:
+            return self._folder.snapshot()
+        except NotAnIndex:
+            return None
+
+    def _planned(
+        self, change: Change, before: JoinedSnapshot | None
+    ) -> tuple[Spread, list[list[_Step]], list[str]]:
+        """The new assignment, the steps of each phase, and skipped ids."""
+        spread = self._folder.spread
+        if change.operation in TAKING:
+            assert change.documents is not None
+            may_be_empty = change.may_remove and before is not None
+            found = routed(change.documents, spread, before, may_be_empty=may_be_empty)
+            if change.operation == BUILD and (before is None or spread.unfinished == BUILD):
+                self._owe(change, found, before)
+            return found.spread, self._taking(change, found, before), found.skipped
+        assert before is not None
+        if change.operation != "delete":
+            return spread, [[_Step(number, change) for number in before.numbers]], []
+        held, unknown = removals(tuple(change.removed), before)
+        unknown = [identity for identity in unknown if content_key(identity) not in spread.deleting]
+        if unknown and not change.missing_ok:
+            raise KeyError(
+                f"no document {unknown[0]!r} in the index ({len(unknown)} of {len(change.removed)} ids "
+                "unknown); pass missing_ok=True to ignore that"
+            )
+        return spread, [[_Step(n, replace(change, removed=tuple(ids))) for n, ids in held.items()]], []
+
+    def _owe(self, change: Change, found: Routed, before: JoinedSnapshot | None) -> None:
+        """Note the documents of a first build; those of one that was stopped must be given again."""
+        given = set(map(content_key, found.given)) - set(map(content_key, found.skipped))
+        if before is not None and not change.may_remove:
+            lost = set(found.spread.owed) - given - set(map(content_key, before.digests()))
+            if lost:
+                raise NotAnIndex(
+                    f"{self._folder.path}: a build of {len(found.spread.owed)} documents was stopped, and "
+                    f"{len(lost)} of them are neither built nor given now; give them too, or build in "
+                    "another folder"
+                )
+        found.spread = replace(found.spread, owed=tuple(given))
+
+    def _taking(self, change: Change, found: Routed, before: JoinedSnapshot | None) -> list[list[_Step]]:
+        """Documents to their shards; a new shard gets the settings of the others."""
+        items = found.items
+        pruned: dict[int, list[str]] = {}
+        own = replace(change, documents=(), prune=False, files=(), share=True)
+        if before is not None and change.operation == BUILD:  # in all shards: each gets the methods
+            require_same_settings(
+                self._models, before.manifest, before.path, change, "build in another folder"
+            )
+            methods, config = continued(before.manifest, change)
+            own = replace(own, methods=methods, config=config)
+            items = {number: [] for number in before.numbers} | items
+        if before is not None and change.may_remove:
+            digests = before.digests().items()
+            absent = [each for each, digest in digests if change.removes(each, file_of(digest))]
+            pruned, _ = removals([each for each in absent if each not in found.given], before)
+            items = {number: [] for number in pruned} | items
+        steps = []
+        for shard, given in sorted(items.items()):
+            step = replace(own, documents=given, removed=tuple(pruned.get(shard, ())))
+            if before is not None and shard not in before.numbers:
+                step = replace(step, methods=own.methods or before.manifest.methods)
+            steps.append(_Step(shard, step))
+        leaving = Change("delete", config=change.config)
+        moves = [_Step(shard, replace(leaving, removed=tuple(ids))) for shard, ids in found.moved.items()]
+        return [steps, moves] if moves else [steps]
+
+    async def _side_by_side(self, steps: Iterable[_Step], account: Account) -> list[BuildReport]:
+        """Do all steps; after an error none is started, and running ones are awaited."""
+        slots, failed = asyncio.Semaphore(SIDE_BY_SIDE), asyncio.Event()
+
+        async def one(step: _Step) -> BuildReport | None:
+            async with slots:
+                if failed.is_set():
+                    return None
+                try:
+                    return await self._one(step, account)
+                except BaseException:
+                    failed.set()
+                    raise
+
+        done = await asyncio.gather(*map(one, steps), return_exceptions=True)
+        for each in done:
+            if isinstance(each, BaseException):
+                raise each
+        return [each for each in done if isinstance(each, BuildReport)]
+
+    async def _apart(self, steps: Iterable[_Step]) -> list[BuildReport]:
+        """Do all steps in workers, one shard each."""
+        spread = self._folder.spread
+        models = self._models
+        jobs = [
+            _Job(
+                str(spread.shards[step.shard]),
+                self._shard(spread, step).path.absolute(),
+                step.change,
+                models.embedder,
+                models.count_tokens.name,
+                models.resolve_rule,
+                models.spacy,
+            )
+            for step in steps
+        ]
+        with stoppable() as stop:
+            return await in_thread(_done_apart, jobs, models, stop)
+
+    async def _one(self, step: _Step, account: Account) -> BuildReport:
+        folder = await in_thread(self._shard, self._folder.spread, step)
+        name = str(self._folder.spread.shards[step.shard])
+        gate = self._models.gate(
+            folder, step.change.config, journal=folder.journal, account=account, name=name
+        )
+        try:
+            return await update(Target(folder, gate, self._models), step.change)
+        except Exception as error:
+            error.add_note(f"in {name} of {self._folder.path}")
+            raise
+
+    def _shard(self, spread: Spread, step: _Step) -> IndexFolder:
+        return self._folder.folder(spread.shards[step.shard])
+
+    def _forget(self, phases: list[list[_Step]], before: JoinedSnapshot | None) -> None:
+        """Purge cached answers that quote deleted or replaced chunks."""
+        if before is None or not self._folder.calls.exists():
+            return
+        cached = self._folder.calls.chunks()
+        known = before.row_of(cached)
+        rows = sorted(known.values())
+        documents = before.document_ids(before.chunk_documents()[rows].tolist()) if rows else []
+        named = {identity for steps in phases for step in steps for identity in _concerned(step.change)}
+        owners = dict(zip(rows, documents, strict=True))
+        self._folder.calls.purge(
+            chunk for chunk in cached if chunk not in known or owners[known[chunk]] in named
+        )
+
+    def _report(self, change: Change, reports: list[BuildReport], skipped: list[str]) -> BuildReport:
+        after = self._folder.snapshot()
+        costs = [each.cost for each in reports]
+        added = dict.fromkeys(each for report in reports for each in report.added)
+        deleted = dict.fromkeys(each for report in reports for each in report.deleted)
+        moved = tuple(each for each in added if each in deleted)  # out of one shard, into another
+        return BuildReport(
+            operation=change.operation,
+            generation=after.manifest.generation,
+            documents=after.document_count,
+            chunks=after.size,
+            nodes={name: count for name, count in after.manifest.nodes.items() if name != "extraction"},
+            added=tuple(each for each in added if each not in deleted),
+            updated=(*(each for report in reports for each in report.updated), *moved),
+            deleted=tuple(each for each in deleted if each not in added),
+            unchanged=tuple(each for report in reports for each in report.unchanged),
+            skipped=(*skipped, *(each for report in reports for each in report.skipped)),
+            failures=tuple(each for report in reports for each in report.failures),
+            notes=dict(sum((Counter(report.notes) for report in reports), Counter())),
+            stages=_usage(report.stages for report in reports),
+            models=_usage(report.models for report in reports),
+            cost=None if None in costs else sum(cost for cost in costs if cost is not None),
+        )
+
+
+def _concerned(change: Change) -> Iterable[str]:
+    """Ids of documents that a change replaces or removes."""
+    yield from change.removed
+    for item in change.documents or ():
+        yield str(getattr(item, "document_id", None) or getattr(item, "id", ""))
+
+
+def _usage(parts: Iterable[Mapping[str, Usage]]) -> dict[str, Usage]:
+    total: dict[str, Usage] = {}
+    for each in parts:
+        for name, used in each.items():
+            total[name] = total.get(name, Usage()) + used
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A change of one shard, as it is sent to a worker."""
+
+    name: str
+    path: Path
+    change: Change
+    embedder: Any
+    tokenizer: str
+    resolve_rule: Rule
+    spacy: str | None
+
+
+def _done_apart(jobs: Sequence[_Job], models: Models, stop: Event) -> list[BuildReport]:
+    """Have workers change shards; after an error none is started, and running ones are awaited."""
+    mapper, progress, reports = models.mapper, models.progress, []
+    if progress is not None:
+        progress.start(_STAGE, len(jobs))
+    try:
+        for report in in_order(mapper, _done, jobs, stop, ahead=_AHEAD, settle=True):
+            reports.append(report)
+            if progress is not None:
+                progress.advance(_STAGE)
+    except InterruptedError:  # the workers hold locks, and would go on for long
+        mapper.close()
+        raise
+    finally:
+        if progress is not None:
+            progress.finish(_STAGE)
+    return reports
+
+
+def _done(job: _Job) -> BuildReport:
+    """Change a shard; runs in a worker."""
+    if not job.path.is_dir():
+        raise MapperError(
+            f"a worker does not see the folder {str(job.path)!r}: build on a file system that all machines "
+            'share, or with mapper("ray", shared_files=False), which builds shards here and maps their stages'
+        )
+    models = Models(None, job.embedder, resolve_rule=job.resolve_rule, spacy=job.spacy)
+    models.prefer_tokenizer(job.tokenizer)
+    folder = IndexFolder.create(job.path)
+    try:
+        gate = models.gate(folder, job.change.config, journal=folder.journal)
+        return asyncio.run(update(Target(folder, gate, models), job.change))
+    except Exception as error:
+        error.add_note(f"in {job.name} of {job.path.parent}")
+        raise
+    finally:
+        folder.close()

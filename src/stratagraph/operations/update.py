@@ -1,0 +1,605 @@
+"""The one recipe behind build, rebuild, insert, delete, add_method, regroup, reembed and estimate.
+
+Read documents, assemble the corpus, embed, extract, merge the graph, build each method, publish. An estimate
+is the same recipe with a counting gate and without the last step. What a change means is decided under the
+writer's lock, from the generation that it follows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from threading import Event
+from typing import Any, TypeVar
+
+import numpy as np
+
+from stratagraph._sync import entered, in_thread, stoppable
+from stratagraph.config import Config, as_config
+from stratagraph.errors import Damaged, EmbedderMismatch, SettingsConflict, VectorStoreError
+from stratagraph.ingest.before import Before
+from stratagraph.ingest.carryover import Kept, TextsOnly
+from stratagraph.ingest.extraction.stage import NAME as EXTRACTION
+from stratagraph.ingest.extraction.stage import Given, extract_corpus
+from stratagraph.ingest.graph.stage import NAME as GRAPH
+from stratagraph.ingest.graph.stage import Embedded, Graph, build_graph
+from stratagraph.ingest.graph.statements import Pooled
+from stratagraph.ingest.headings import forget_bylines
+from stratagraph.ingest.loaders import FileDocuments
+from stratagraph.kernels.knn import require_hnswlib
+from stratagraph.methods import NAMES, get_method
+from stratagraph.methods.groups import GroupBuilder
+from stratagraph.models.gate import ModelGate
+from stratagraph.models.log import logger
+from stratagraph.operations.checks import UNNAMED, blamed, check_all
+from stratagraph.operations.documents import (
+    Arrival,
+    Documents,
+    Intake,
+    Splitter,
+    arrivals,
+    check_documents,
+    file_of,
+    require_some,
+    split_ahead,
+    take_in,
+)
+from stratagraph.operations.gates import Models
+from stratagraph.operations.origins import documents_of
+from stratagraph.store.folder import IndexFolder
+from stratagraph.store.manifest import Manifest
+from stratagraph.store.snapshot import Snapshot
+from stratagraph.store.staging import Staging
+from stratagraph.system.memory import release
+from stratagraph.types.protocols import Rows, Stored
+from stratagraph.types.records import BuildReport, Built, Carried, Usage
+
+T = TypeVar("T")
+SHARED = (EXTRACTION, GRAPH)  # parts that all methods rest on
+REBUILD = "rebuild"
+TAKING = ("build", REBUILD, "insert", "estimate")  # operations that take documents
+REGROUP = "regroup"
+RESTORE = "restore vectors"
+REEMBED = "reembed"
+EMBEDDING = (RESTORE, REEMBED)  # operations that embed everything again, and keep extractions and texts
+SAME_EMBEDDER = "nothing done: the vectors are of this embedder already"
+NO_VECTOR = "texts without a vector, not found by similarity"
+NOT_ASKED = "passages, too few for a summary; the model was not asked"
+_EMBED_ROWS = 1024
+_MANY = 1024  # new chunks, after whose stages memory is given back
+_NAMED = 10  # documents that a line of the log names
+_SETTING = 80  # characters of a setting that a message shows
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An operation and its input.
+
+    `methods` and `config` are those of a build, or what `add method` adds; for `regroup`, the methods to
+    regroup. Other operations keep the folder's. `files` are given whole, as are those that `FileDocuments`
+    have read. `prune` removes documents that are not given: a build all of them, or those for whose ids it
+    returns True, an insert those of files that vanished. The documents of one shard are a `share`, which may
+    be empty.
+    """
+
+    operation: str
+    documents: Documents | None = None
+    removed: Collection[str] = ()
+    missing_ok: bool = False
+    methods: Sequence[str] = ()
+    config: Config = field(default_factory=Config)
+    extraction: Given | None = None
+    prune: bool | Callable[[str], bool] = False
+    files: Collection[str] = ()
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        if self.operation in TAKING:
+            check_documents(self.documents)
+        if self.prune and self.operation == "insert" and not isinstance(self.documents, FileDocuments):
+            raise ValueError(
+                "prune=True is for files: give what read_documents returns, or delete documents by their ids"
+            )
+
+    @property
+    def may_remove(self) -> bool:
+        """Whether documents that were not given may have to be removed."""
+        return bool(self.prune or self.files) or isinstance(self.documents, FileDocuments)
+
+    def removes(self, identity: str, file: str) -> bool:
+        """Whether to remove a document that was not given. `file` is empty if it is from none."""
+        read = self.documents if isinstance(self.documents, FileDocuments) else None
+        if file and (file in self.files or (read is not None and file in read.files)):
+            return True
+        if self.prune and self.operation == "insert":
+            return bool(file) and read is not None and read.vanished(file)
+        if read is not None and read.is_unread(file):
+            return False
+        return self.prune(identity) if callable(self.prune) else self.prune
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The folder to change, and the models to use."""
+
+    folder: IndexFolder
+    gate: ModelGate
+    models: Models
+    publish: bool = True
+
+
+def settings_of(manifest: Manifest, running: Config) -> Config:
+    """The recorded settings, with those of `running` that say how models are called."""
+    where = f"manifest.json of generation {manifest.generation}"
+    if set(manifest.methods) - set(NAMES):
+        known = ", ".join(NAMES)
+        raise Damaged(f"{where}: its methods are {list(manifest.methods)}; this version knows {known}")
+    try:
+        recorded = as_config(manifest.config)
+    except (TypeError, ValueError) as error:
+        raise Damaged(f"{where}: its settings are not valid ({error})") from error
+    return replace(recorded, limits=running.limits, max_failures=running.max_failures)
+
+
+def continued(manifest: Manifest, change: Change) -> tuple[tuple[str, ...], Config]:
+    """The methods and settings of a build over an index: those given come first, those it has stay."""
+    recorded = settings_of(manifest, change.config)
+    methods = tuple(dict.fromkeys([*change.methods, *manifest.methods]))
+    added = {name: own for name, own in change.config.methods.items() if name not in manifest.methods}
+    return methods, replace(recorded, methods={**recorded.methods, **added})
+
+
+def require_same_settings(
+    models: Models,
+    manifest: Manifest,
+    path: Path,
+    change: Change,
+    otherwise: str = "build anew with rebuild=True, for which estimate() tells the cost",
+) -> None:
+    """Raise `SettingsConflict` if a build is given other settings than the index was built with."""
+    recorded, given = settings_of(manifest, change.config), change.config
+    same_embedder = models.has_embedder_of(manifest)
+    found = []
+    if not same_embedder:
+        other = models.embedder_name(manifest.dimension)
+        found.append(f"embedder is {manifest.embedder!r}, {models.said_of_embedder} is {other!r}")
+    known, wanted = recorded.to_dict(), given.to_dict()
+    for name in ("chunking", "extraction", "tokenizer", "prompts", "hnswlib"):
+        found += _differing(name, known[name], wanted[name])
+    for name in {*manifest.methods} & {*given.methods, *change.methods}:
+        found += _differing(name, _plain(recorded, name), _plain(given, name))
+    if found:
+        kind = SettingsConflict if same_embedder else EmbedderMismatch
+        raise kind(
+            f"{str(path)!r} holds an index with other settings: {'; '.join(found)}. Build with the settings "
+            f"of the index (config=None keeps them), or {otherwise}",
+            tuple(found),
+        )
+
+
+async def update(target: Target, change: Change) -> BuildReport:
+    """Carry out a change and publish it as the next generation."""
+    if change.config is not None and change.config.hnswlib is not None:
+        require_hnswlib()  # not first by a question, after a build that may have cost money
+    writer = target.folder.writer(
+        change.operation,
+        compact=change.operation == REGROUP,
+        restore=change.operation in EMBEDDING,
+        anew=change.operation == REBUILD,
+    )
+    async with entered(writer) as staging:
+        with stoppable() as stop:
+            return await _Update(target, change, staging, stop).run()
+
+
+class _Update:
+    """One update under way."""
+
+    def __init__(self, target: Target, change: Change, staging: Staging, stop: Event) -> None:
+        self._target = target
+        self._gate = target.gate
+        self._change = change
+        self._staging = staging
+        self._before = staging.base
+        self._stop = stop
+        self._methods, self._config = self._planned()
+        self._intake = Intake()
+        self._removed: tuple[str, ...] = ()
+        self._notes: Counter[str] = Counter()
+        self._complete: dict[str, bool] = {}
+        self._seen: Before | None = None
+        self._carried = np.zeros(0, np.int64)  # the previous row of each node of the graph
+        methods = map(get_method, self._methods)
+        has_units = any(method.needs_units or method.needs_vectors for method in methods)
+        self._pooled = Pooled() if self._gate.offers_spans and has_units else None
+
+    @property
+    def _embeds_all(self) -> bool:
+        """Whether everything is embedded again, by another embedder or because a vector store lost it."""
+        return self._change.operation in EMBEDDING
+
+    def _planned(self) -> tuple[tuple[str, ...], Config]:
+        """The methods and settings of the next generation."""
+        change, before = self._change, self._before
+        if before is None:
+            return tuple(change.methods), change.config
+        recorded = settings_of(before.manifest, change.config)
+        if change.operation == "build":
+            require_same_settings(self._target.models, before.manifest, before.path, change)
+            return continued(before.manifest, change)
+        if change.operation != REEMBED:
+            self._target.models.check_embedder(before.manifest, before.path)
+        present = before.manifest.methods
+        if change.operation in EMBEDDING and present and before.manifest.spent and not self._gate.has_llm:
+            kind = VectorStoreError if change.operation == RESTORE else SettingsConflict
+            raise kind(
+                f"{change.operation}: a model wrote the summaries ({', '.join(before.manifest.spent)}), and "
+                "those of groups that change are written again: open the index with llm=...; summaries of "
+                "other groups stay"
+            )
+        if change.operation in (REGROUP, *EMBEDDING):
+            return tuple(present), recorded
+        added = {name: change.config.method(name) for name in change.methods}
+        config = replace(recorded, methods={**recorded.methods, **added}) if added else recorded
+        return tuple(dict.fromkeys([*present, *change.methods])), config
+
+    async def run(self) -> BuildReport:
+        self._intake = await in_thread(self._take_in)
+        left = await in_thread(self._not_given)
+        if self._change.documents is not None and not left and not self._change.share:
+            require_some(self._intake)
+        self._removed = (*self._known_ids(), *self._intake.emptied, *left)
+        if self._before is not None:
+            if self._nothing_to_do(self._before):
+                if self._change.operation == REEMBED:
+                    self._notes[SAME_EMBEDDER] = 1
+                return self._report(self._before, self._before.manifest.generation)
+            with self._booked("check"):
+                await in_thread(check_all, self._before)
+        try:
+            return await self._made()
+        except UNNAMED as error:
+            if self._before is not None and (found := await in_thread(blamed, self._before, error)):
+                raise found from error
+            raise
+        finally:
+            if self._removed or self._intake.updated or self._staging.replaced is not None:
+                self._gate.memory.clear()  # it holds texts that were deleted or replaced
+                forget_bylines()
+
+    async def _made(self) -> BuildReport:
+        """Make and publish the next generation."""
+        if self._target.publish:
+            self._gate.ledger.resume(await in_thread(self._target.folder.journal.spent))
+        with self._booked("assemble"):
+            await in_thread(self._staging.assemble, removed=self._removed)
+        self._gate.documents_of = partial(documents_of, self._staging)
+        if self._pooled is None:  # an embedder that fails is found out before a model is paid
+            await self._embed()
+            await self._extract()
+        else:  # the statements of passages are embedded with them
+            await self._extract()
+            await self._embed()
+        await self._give_back()
+        with self._booked(GRAPH):
+            await self._lay_out_graph()
+        await self._give_back()
+        for name in self._methods:
+            with self._gate.independently():
+                await self._build_method(name)
+            await self._give_back()
+        self._gate.require_answers()
+        self._tell_failures()
+        self._note_unasked()
+        with self._booked("publish"):
+            generation = await in_thread(self._publish) if self._target.publish else 0
+        return self._report(self._staging, generation)
+
+    async def _give_back(self) -> None:
+        """Release freed memory; after few new chunks that costs more than it gains."""
+        if self._staging.size - len(self._staging.known_rows()[0]) >= _MANY:
+            await in_thread(release)
+
+    @contextmanager
+    def _booked(self, name: str) -> Iterator[None]:
+        """Book under a name the seconds that no inner stage books; not for estimates."""
+        ledger = self._gate.ledger
+        began, told = time.perf_counter(), ledger.total.seconds
+        with self._gate.underway(name):
+            yield
+        if self._target.publish:
+            seconds = time.perf_counter() - began - (ledger.total.seconds - told)
+            ledger.add(name, Usage(seconds=max(0.0, seconds)))
+
+    async def _build_method(self, name: str) -> None:
+        with self._booked(name):
+            previous, before = self._previous(name), None
+            if previous is not None and self._before is not None:
+                before = settings_of(self._before.manifest, self._change.config).method(name)
+            regroup = self._change.operation == REGROUP and name in self._change.methods
+            config, sources = self._config.method(name), (self._staging, self._graph(), self._gate)
+            texts = previous if isinstance(previous, TextsOnly) else None
+            known = None if texts is not None else previous
+            builder = GroupBuilder(*sources, config, known, before, regroup=regroup, texts=texts)
+            built = await get_method(name).build(builder)
+        await self._put(name, built)
+
+    def _graph(self) -> Graph:
+        stored, previous = self._staging.part(GRAPH), self._previous(GRAPH)
+        if self._seen is None and previous is not None and not self._embeds_all:
+            now, before = self._staging.known_rows()
+            chunks = np.full(self._staging.size, -1, np.int64)
+            chunks[now] = before
+            self._seen = Before(previous, stored, chunks, self._carried)
+        return Graph(stored, self._seen)
+
+    def _take_in(self) -> Intake:
+        if self._change.documents is None:
+            return Intake()
+        existing = {} if self._before is None else self._before.digests()
+        with self._gate.stage("read"):
+            models, chunking = self._target.models, self._config.chunking
+            given = self._until_stopped(arrivals(self._change.documents, chunking, models.count_tokens))
+            splitter = Splitter(chunking, models.count_tokens)
+            return take_in(
+                split_ahead(given, existing, splitter, models.mapper, self._stop),
+                existing,
+                self._add,
+            )
+
+    def _add(self, arrival: Arrival) -> bool:
+        """Store a document; False if it has no text."""
+        self._gate.advance("read")
+        chunks = self._until_stopped(arrival.chunks())
+        first = next(chunks, None)
+        if first is None:
+            return False
+        self._staging.add(arrival.id, arrival.digest, arrival.metadata, chain([first], chunks))
+        return True
+
+    def _until_stopped(self, items: Iterator[T]) -> Iterator[T]:
+        """The items, until the operation is cancelled."""
+        for item in items:
+            if self._stop.is_set():
+                raise InterruptedError("the operation was cancelled")
+            yield item
+
+    def _known_ids(self) -> list[str]:
+        """The documents to remove that exist."""
+        present = {} if self._before is None else self._before.digests()
+        missing = [identity for identity in self._change.removed if identity not in present]
+        if missing and not self._change.missing_ok:
+            raise KeyError(
+                f"no document {missing[0]!r} in the index ({len(missing)} of {len(self._change.removed)} ids "
+                "unknown); pass missing_ok=True to ignore that"
+            )
+        return [identity for identity in self._change.removed if identity in present]
+
+    def _not_given(self) -> list[str]:
+        """Ids of indexed documents that are missing from the input and that `prune` removes."""
+        if self._before is None or not self._change.may_remove:
+            return []
+        given = {*self._intake.updated, *self._intake.emptied, *self._intake.unchanged}
+        digests = self._before.digests().items()
+        return [
+            each
+            for each, digest in digests
+            if each not in given and self._change.removes(each, file_of(digest))
+        ]
+
+    def _nothing_to_do(self, before: Snapshot) -> bool:
+        moves = self._target.folder.table is not None and not before.manifest.vectors  # into a vector store
+        if self._change.operation == REEMBED:
+            return self._target.models.has_embedder_of(before.manifest)
+        if self._change.operation in (REGROUP, RESTORE) or moves:
+            return False
+        same_corpus = not (self._removed or self._intake.added or self._intake.updated)
+        same_methods = self._methods == tuple(before.manifest.methods)
+        same_settings = self._config.to_dict() == before.manifest.config
+        return same_corpus and same_methods and same_settings and self._is_complete(before.manifest)
+
+    def _is_complete(self, manifest: Manifest) -> bool:
+        """Whether the model, if there is one, has nothing left to do."""
+        parts = (*self._methods, *SHARED) if self._extracts_by_model() else self._methods
+        return not self._gate.has_llm or all(manifest.complete.get(part, False) for part in parts)
+
+    def _extracts_by_model(self) -> bool:
+        mode = self._config.extraction.mode
+        if mode == "llm" and not self._gate.has_llm and self._before is None:
+            raise ValueError("extraction mode 'llm' needs a model: pass llm=..., or mode 'auto' or 'nlp'")
+        needed = any(get_method(name).needs_graph for name in self._methods)
+        return self._gate.has_llm and (mode == "llm" or (mode == "auto" and needed))
+
+    async def _embed(self) -> None:
+        """Copy the vectors of known chunks, and embed the others."""
+        staging = self._staging
+        fresh = np.ones(staging.size, dtype=np.bool_)
+        fresh[staging.known_rows()[0]] = False
+        rows = np.flatnonzero(fresh)
+        vectors = None
+        if self._embeds_all:
+            rows = np.arange(staging.size)
+        elif self._before is not None:
+            with self._booked("assemble"):
+                vectors = await in_thread(staging.create_vectors, self._before.manifest.dimension)
+        with self._gate.stage("embed chunks", len(rows)):
+            for start in range(0, len(rows), _EMBED_ROWS):
+                batch = rows[start : start + _EMBED_ROWS]
+                texts = await in_thread(staging.texts, batch.tolist())
+                if self._pooled is None:
+                    embedded = await self._gate.embed("embed chunks", texts)
+                else:  # with the vectors of what the chunks state
+                    nodes = await in_thread(staging.part(EXTRACTION).nodes, batch.tolist())
+                    embedded = await self._pooled.embed("embed chunks", self._gate, texts, nodes)
+                if vectors is None:
+                    vectors = await in_thread(
+                        staging.create_vectors, embedded.shape[1], copy_known=not self._embeds_all
+                    )
+                vectors[batch] = embedded
+
+    async def _extract(self) -> None:
+        config = self._config.extraction
+        extracted = await extract_corpus(
+            self._staging,
+            self._gate,
+            config=config,
+            previous=self._previous(EXTRACTION),
+            kept=self._kept(),
+            use_llm=self._extracts_by_model(),
+            given=self._change.extraction,
+            may_load=self._target.models.spacy == config.spacy,
+        )
+        await self._put(EXTRACTION, extracted)
+
+    async def _lay_out_graph(self) -> None:
+        config, use_llm = self._config.extraction, self._extracts_by_model()
+        methods = [get_method(name) for name in self._methods]
+        graph = await build_graph(
+            self._staging,
+            self._staging.part(EXTRACTION),
+            self._gate,
+            config=config,
+            previous=self._previous(GRAPH),
+            use_llm=use_llm,
+            kept=self._kept(),
+            embed=Embedded(
+                units=any(method.needs_units for method in methods),
+                entities=any(method.needs_vectors for method in methods),
+                pooled=self._pooled,
+            ),
+            rule=self._target.models.resolve_rule,
+        )
+        if isinstance(graph.nodes, Carried):
+            self._carried = graph.nodes.before
+        await self._put(GRAPH, graph)
+
+    def _previous(self, name: str) -> Stored | None:
+        if self._before is None or name not in self._before.manifest.parts:
+            return None
+        part = self._before.part(name)
+        return TextsOnly(part) if self._embeds_all and name != EXTRACTION else part
+
+    def _kept(self) -> Kept | None:
+        """The chunks that the previous generation has too."""
+        if self._before is None or self._embeds_all:
+            return None
+        now, before = self._staging.known_rows()
+        gone = _Gone(self._before, before)
+        return Kept(now, before, gone, self._previous(EXTRACTION), self._staging.arrived_rows())
+
+    async def _put(self, name: str, built: Built) -> None:
+        self._notes.update(built.notes)
+        self._complete[name] = built.complete
+        with self._booked("store"):
+            once = name == EXTRACTION  # the merger reads all of it, in order
+            put = partial(self._staging.put_part, read_once=once)
+            await in_thread(put, name, built.nodes, built.arrays, built.origins)
+
+    def _publish(self) -> int:
+        recorded = {} if self._before is None else self._before.manifest.prompts
+        dimension = self._staging.vectors.shape[1]
+        return self._staging.publish(
+            Manifest(
+                parts={name: asdict(self._config.method(name)) for name in self._methods}
+                | {name: asdict(self._config.extraction) for name in SHARED},
+                methods=self._methods,
+                embedder=self._target.models.embedder_name(dimension),
+                dimension=dimension,
+                tokenizer=self._target.models.count_tokens.name,
+                config=self._config.to_dict(),
+                prompts={**recorded, **self._gate.prompts_used},
+                complete=self._complete,
+                spent=self._spent(),
+            )
+        )
+
+    def _spent(self) -> Mapping[str, Mapping[str, int]]:
+        """Usage of chat models for this index, including earlier operations."""
+        spent = {} if self._before is None else dict(self._before.manifest.spent)
+        for model, used in self._gate.ledger.models.items():
+            known = spent.get(model, {})
+            counts = {name: getattr(used, name) for name in ("calls", "input_tokens", "output_tokens")}
+            spent[model] = {name: count + known.get(name, 0) for name, count in counts.items()}
+        return spent
+
+    def _report(self, corpus: Snapshot | Staging, generation: int) -> BuildReport:
+        zeros = len(self._gate.zero_vectors)
+        return BuildReport(
+            operation=self._change.operation,
+            generation=generation,
+            documents=corpus.document_count,
+            chunks=corpus.size,
+            nodes={name: corpus.part(name).size for name in (*self._methods, GRAPH)},
+            added=tuple(self._intake.added),
+            updated=tuple(self._intake.updated),
+            deleted=self._removed if self._staging.replaced is None else self._left_out(corpus),
+            unchanged=tuple(self._intake.unchanged),
+            skipped=tuple(self._intake.skipped),
+            failures=tuple(self._gate.failures),
+            notes={**self._notes, NO_VECTOR: zeros} if zeros else dict(self._notes),
+            stages=dict(self._gate.ledger.stages),
+            models=self._gate.ledger.models,
+            cost=self._gate.cost,
+        )
+
+    def _left_out(self, corpus: Snapshot | Staging) -> tuple[str, ...]:
+        """The documents of an index that was built anew without them."""
+        replaced = self._staging.replaced
+        kept = corpus.document_metadata()
+        return () if replaced is None else tuple(each for each in replaced.digests() if each not in kept)
+
+    def _tell_failures(self) -> None:
+        """Log the documents whose units failed."""
+        failures = self._gate.failures
+        if failures:
+            documents = sorted({document for each in failures for document in each.documents})
+            shown = ", ".join(documents[:_NAMED]) + (" ..." if len(documents) > _NAMED else "")
+            logger.warning(
+                "%s: %d units failed, of documents %s", self._change.operation, len(failures), shown or "none"
+            )
+
+    def _note_unasked(self) -> None:
+        """Note that a build had no use for its model, which nobody would notice otherwise."""
+        used = self._gate.ledger.total
+        new = self._change.operation in ("build", REBUILD, "add method") and bool(self._methods)
+        if new and self._gate.has_llm and not used.calls and not used.cached_calls:
+            self._notes[NOT_ASKED] = self._staging.size
+
+
+def _plain(config: Config, method: str) -> Mapping[str, Any]:
+    """Settings of a method in JSON types."""
+    found: Mapping[str, Any] = Config(methods={method: config.method(method)}).to_dict()["methods"][method]
+    return found
+
+
+def _differing(name: str, recorded: Any, given: Any) -> Iterator[str]:
+    """The settings below `name` that differ, with both values."""
+    if isinstance(recorded, Mapping) and isinstance(given, Mapping):
+        for key in {**recorded, **given}:
+            yield from _differing(f"{name}.{key}", recorded.get(key), given.get(key))
+    elif recorded != given:
+        yield f"{name} is {_short(recorded)}, not {_short(given)} as given"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SETTING else f"{text[: _SETTING - 3]}..."
+
+
+class _Gone:
+    """Texts of the chunks of a generation that are not in `kept`."""
+
+    def __init__(self, before: Snapshot, kept: Rows) -> None:
+        self._before = before
+        self._kept = kept
+
+    def __iter__(self) -> Iterator[str]:
+        rows = np.setdiff1d(np.arange(self._before.size), self._kept)
+        for start in range(0, len(rows), _EMBED_ROWS):
+            yield from self._before.texts(rows[start : start + _EMBED_ROWS].tolist())

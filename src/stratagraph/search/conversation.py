@@ -1,0 +1,146 @@
+"""A question of a conversation, made into one that stands alone.
+
+With a model, one call rewrites it. Without one, or if the call fails, names of the question before and of its
+answer follow it in brackets, where it has a pronoun or no name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from pydantic import BaseModel, field_validator
+
+from stratagraph.errors import BudgetExceeded, CallFailed
+from stratagraph.ingest.extraction.by_rules import proper_names
+from stratagraph.ingest.names.spelling import words
+from stratagraph.models.gate import Gate, Task
+from stratagraph.models.prompts import load_prompt
+from stratagraph.models.structured import json_as
+from stratagraph.text.sentences import clip
+from stratagraph.types.question import ROLES, Turn
+from stratagraph.types.results import Standalone
+
+HISTORY_TOKENS = 1200
+"""Tokens of the last turns that a call sees, at most."""
+TURN_TOKENS = 300
+"""Tokens of one turn that it sees, at most; the rest is cut."""
+LONGEST = 2000
+"""Characters of a question that a call may rewrite, and of what it writes; a longer one stands alone."""
+CARRIED = 3
+"""Names of a turn that are carried over at most."""
+_PRONOUNS = """
+    he him his himself she her hers herself it its itself they them their theirs this these those
+"""
+
+
+class StandaloneSchema(BaseModel):
+    """What the model answers."""
+
+    question: str
+
+    @field_validator("question")
+    @classmethod
+    def _said(cls, question: str) -> str:
+        if not question.strip():
+            raise ValueError("the question is blank")
+        return question.strip()[:LONGEST]
+
+
+STANDALONE = Task(
+    name="standalone",
+    prompt=load_prompt("stratagraph.search", "standalone"),
+    parse=json_as(StandaloneSchema),
+    schema=StandaloneSchema,
+    expected_output_tokens=30,
+    placeholder=lambda values: StandaloneSchema(question=values["question"]),
+)
+
+
+def checked_history(given: object) -> tuple[Turn, ...]:
+    """The turns of a conversation, without blank ones.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If this is no list of pairs, or a pair has another role than `ROLES` or no text; it is named.
+    """
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise TypeError(f"history must be a list of pairs (role, text), not {reprlib.repr(given)}")
+    turns: list[Turn] = []
+    for place, pair in enumerate(given):
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise TypeError(
+                f"history[{place}] must be a pair (role, text), as ('user', 'Who built it?'), "
+                f"not {reprlib.repr(pair)}"
+            )
+        role, text = pair
+        if role not in ROLES:
+            raise ValueError(f"the role in history[{place}] must be {' or '.join(ROLES)}, not {role!r}")
+        if not isinstance(text, str):
+            raise TypeError(f"the text in history[{place}] must be a string, not {type(text).__name__}")
+        if text.strip():
+            turns.append((role, text))
+    return tuple(turns)
+
+
+async def standalone(
+    question: str, history: Sequence[Turn], gate: Gate, knows: Callable[[str], bool]
+) -> Standalone | None:
+    """The question so that it can be understood alone; None if there is no turn before it.
+
+    Parameters
+    ----------
+    question, history
+        The question, and the turns before it, the oldest first. A last turn that is the question itself is
+        left out.
+    knows
+        Whether the index has something of this name.
+    """
+    if history and history[-1][1].strip() == question.strip():
+        history = history[:-1]
+    turns = _last(history, gate)
+    if not turns:
+        return None
+    failed = ""
+    if gate.has_llm and len(question) <= LONGEST:
+        values = {"conversation": "\n".join(f"{role}: {text}" for role, text in turns), "question": question}
+        try:
+            answer = await gate.call(STANDALONE, values, item=question)
+            return Standalone(answer.question, question, "model")
+        except (CallFailed, BudgetExceeded) as error:
+            failed = f"{type(error).__name__}: {error}"
+    names = await asyncio.to_thread(carried, question, turns, knows)
+    if not names:
+        return Standalone(question, question, "none", failed)
+    return Standalone(f"{question} ({', '.join(names)})", question, "names", failed)
+
+
+def carried(question: str, turns: Sequence[Turn], knows: Callable[[str], bool]) -> tuple[str, ...]:
+    """Names of earlier turns that a question may mean: those of the last question and of its answer.
+
+    None if the question has a name and no pronoun. Turns without a name that the index has are passed over.
+    """
+    if proper_names(question) and frozenset(_PRONOUNS.split()).isdisjoint(words(question)):
+        return ()
+    names: dict[str, None] = {}
+    for role, text in reversed(turns):
+        own = [name for name in proper_names(text) if knows(name)][:CARRIED]
+        names |= dict.fromkeys(own)
+        if own and role == "user":
+            break
+    return tuple(names)
+
+
+def _last(history: Sequence[Turn], gate: Gate) -> tuple[Turn, ...]:
+    """The last turns, each in one line, as many as fit into `HISTORY_TOKENS`; at least one."""
+    kept: list[Turn] = []
+    left = HISTORY_TOKENS
+    for role, text in reversed(history):
+        line = clip(" ".join(text[: 10 * TURN_TOKENS].split()), TURN_TOKENS, gate.count_tokens)
+        left -= gate.count_tokens(line)
+        if kept and left < 0:
+            break
+        kept.append((role, line))
+    return tuple(reversed(kept))

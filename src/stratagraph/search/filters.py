@@ -1,0 +1,125 @@
+"""Metadata filters: a `where` as a predicate on a chunk's metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from stratagraph.types.question import Where
+from stratagraph.types.records import Metadata
+
+Predicate = Callable[[Metadata], bool]
+_MISSING = object()
+_DEEPEST = 20
+
+
+def compile_where(where: Where) -> Predicate:
+    """Turn a filter into a predicate on a chunk's metadata.
+
+    A mapping admits a chunk if every key passes. The condition of a key is a value (equality), a list
+    (membership), or a mapping of operators (`$eq $ne $gt $gte $lt $lte $in $nin`). If the metadata holds a
+    list, one passing item is enough (for `$ne` and `$nin`, every item must pass). A missing key passes only
+    `$ne` and `$nin`; values that cannot be compared do not pass. `$and` and `$or` take a list of mappings,
+    `$not` takes one. A callable is used as it is.
+
+    Raises
+    ------
+    ValueError
+        If an operator is unknown or in the place of a field, a condition is empty, or nesting is deeper than
+        20 levels.
+    TypeError
+        If `where` is neither a mapping nor callable, or an operator has an operand of the wrong kind.
+    """
+    if callable(where):
+        return where
+    return _all_of(where, _DEEPEST)
+
+
+def _all_of(where: Any, depth: int) -> Predicate:
+    if not isinstance(where, Mapping):
+        raise TypeError(
+            "a filter must be a mapping such as {'year': {'$gte': 1901}}, or a function on metadata, not "
+            f"{type(where).__name__}: {where!r}"
+        )
+    if not depth:
+        raise ValueError(f"a filter may be nested {_DEEPEST} levels deep, not deeper")
+    tests = [test for key, condition in where.items() for test in _tests(key, condition, depth - 1)]
+    return lambda metadata: all(test(metadata) for test in tests)
+
+
+def _tests(key: str, condition: Any, depth: int) -> list[Predicate]:
+    if key == "$not":
+        excluded = _all_of(condition, depth)
+        return [lambda metadata: not excluded(metadata)]
+    if key in ("$and", "$or"):
+        if not isinstance(condition, list | tuple) or not condition:
+            raise TypeError(f"{key} takes a list of filters, not {condition!r}")
+        parts = [_all_of(each, depth) for each in condition]
+        combine = all if key == "$and" else any
+        return [lambda metadata: combine(part(metadata) for part in parts)]
+    if isinstance(key, str) and key.startswith("$"):
+        raise ValueError(
+            f"unknown operator {key!r} in place of a field; there are $and, $or and $not, and on the values "
+            f"of a field {', '.join(_OPERATORS)}"
+        )
+    if not isinstance(condition, Mapping):
+        condition = {"$in" if _is_list(condition) else "$eq": condition}
+    if not condition:
+        raise ValueError(f"the filter on {key!r} has no condition; leave the key out to admit everything")
+    if unknown := sorted(set(condition) - set(_OPERATORS), key=str):
+        raise ValueError(
+            f"unknown operator {unknown[0]!r} in the filter on {key!r}; there are {', '.join(_OPERATORS)}"
+        )
+    tests = [_OPERATORS[name](operand) for name, operand in condition.items()]
+    return [lambda metadata: all(test(metadata.get(key, _MISSING)) for test in tests)]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, str | bytes)
+
+
+def _items(value: Any) -> Sequence[Any]:
+    if value is _MISSING:
+        return ()
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _compare(operation: Callable[[Any, Any], bool]) -> Callable[[Any], Callable[[Any], bool]]:
+    def bind(operand: Any) -> Callable[[Any], bool]:
+        def fits(item: Any) -> bool:
+            try:
+                return bool(operation(item, operand))
+            except TypeError:
+                return False
+
+        return lambda value: any(fits(item) for item in _items(value))
+
+    return bind
+
+
+def _negate(positive: Callable[[Any], Callable[[Any], bool]]) -> Callable[[Any], Callable[[Any], bool]]:
+    def bind(operand: Any) -> Callable[[Any], bool]:
+        test = positive(operand)
+        return lambda value: not test(value)
+
+    return bind
+
+
+def _member(operand: Any) -> Callable[[Any], bool]:
+    """Membership in a list; a string would admit its parts, and `$nin` of a number everything."""
+    if not _is_list(operand):
+        raise TypeError(f"$in and $nin take a list of values, not {operand!r}")
+    return _compare(lambda item, among: item in among)(operand)
+
+
+_equal = _compare(lambda item, operand: item == operand)
+_OPERATORS: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
+    "$eq": _equal,
+    "$ne": _negate(_equal),
+    "$gt": _compare(lambda item, operand: item > operand),
+    "$gte": _compare(lambda item, operand: item >= operand),
+    "$lt": _compare(lambda item, operand: item < operand),
+    "$lte": _compare(lambda item, operand: item <= operand),
+    "$in": _member,
+    "$nin": _negate(_member),
+}

@@ -1,0 +1,230 @@
+"""Guided retrieval: a model chooses hits that belong together, or spreads the search.
+
+One call sees the best hits. For facts it names those that are needed together and a query for what is
+missing; the query is searched for, and the choice made once more. For an overview it writes several queries,
+whose hits are taken in turn. If a call fails, what was found before it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from pydantic import BaseModel, field_validator
+
+from stratagraph.errors import BudgetExceeded, CallFailed
+from stratagraph.ingest.extraction.parsing import flat
+from stratagraph.models.gate import Gate, Task
+from stratagraph.models.prompts import load_prompt
+from stratagraph.models.structured import json_as
+from stratagraph.search.evidence import shortened, stems
+from stratagraph.types.question import Guided
+from stratagraph.types.records import Metadata
+from stratagraph.types.results import Guidance, GuidedStep, Hit
+
+STEPS = 2
+"""Searches for one question at most."""
+SHOWN = 20
+"""Hits that the first call sees."""
+SHOWN_AGAIN = 12
+"""Hits that a later call sees, those chosen before and new ones."""
+CHOSEN = 5
+"""Hits that a call may choose."""
+QUERIES = 8
+"""Queries of an overview at most."""
+ANSWERED = 60
+"""Hits of an overview that an answer is made of, unless the caller says how many."""
+TEXT_TOKENS = 1850
+"""Tokens of the hits in the first call,"""
+TEXT_TOKENS_AGAIN = 900
+"""and in a later one; two calls with their instructions have fewer than 4,000."""
+
+Found = Sequence[tuple[Hit, Metadata]]
+Search = Callable[[Sequence[str]], Awaitable[Sequence[Found]]]
+"""Searches for several queries: the hits and traces of each, best first."""
+_NUMBER = re.compile(r"(?<![-\d])\d{1,4}")
+
+
+class GuideSchema(BaseModel):
+    """What the model answers; fields of the other kind may be missing."""
+
+    kind: Any = "facts"
+    needed: list[int] = []
+    missing: str = ""
+    queries: list[str] = []
+
+    @field_validator("needed", mode="before")
+    @classmethod
+    def _numbers(cls, given: object) -> object:
+        """Numbers as they may be written: `[4, 1]`, `["[4]", "1"]`, `"4, 1"`."""
+        return [int(number) for number in _NUMBER.findall(str(given))]
+
+    @field_validator("missing", mode="before")
+    @classmethod
+    def _text(cls, given: object) -> object:
+        return given.strip()[:LONGEST_QUERY] if isinstance(given, str) else ""
+
+    @field_validator("queries", mode="before")
+    @classmethod
+    def _texts(cls, given: object) -> object:
+        return [each for each in flat(given) if isinstance(each, str)] if isinstance(given, list) else []
+
+    @property
+    def overview(self) -> bool:
+        """Whether it says that an overview is wanted."""
+        return "overview" in str(self.kind).casefold()
+
+
+GUIDE = Task(
+    name="guide",
+    prompt=load_prompt("stratagraph.search", "guide"),
+    parse=json_as(GuideSchema),
+    schema=GuideSchema,
+    expected_output_tokens=40,
+    placeholder=lambda values: GuideSchema(needed=[1], missing=values["texts"][-200:]),
+)
+LONGEST = 2000
+"""Characters of the question that a call sees."""
+LONGEST_QUERY = 300
+"""Characters of a query that a call writes; the rest is cut."""
+_FORCED = {"choice": 'The question asks for "facts". ', "overview": 'The question asks for an "overview". '}
+_AGAIN = "The texts are those chosen before and those found since. "
+_LAST = "No further search follows: choose the best of these."
+
+
+async def guided(
+    question: str, first: Found, search: Search, gate: Gate, mode: Guided, steps: int = STEPS
+) -> tuple[Found, Guidance]:
+    """The hits of a guided search, best first, and what the model decided.
+
+    Parameters
+    ----------
+    question, first
+        The question and its hits.
+    search
+        Searches for further queries.
+    mode
+        True lets the model say what the question asks for; `"choice"` and `"overview"` set it.
+    steps
+        Searches at most, `first` being one.
+
+    Returns
+    -------
+    hits, guidance
+        Of a choice the chosen hits, the most necessary first, then what was found for the last query, then
+        the others. Of an overview the hits of the question and of all queries in turn. If nothing was chosen,
+        `first`.
+    """
+    guide = _Guide(question, gate, mode)
+    answer = await guide.ask([hit for hit, _ in first])
+    if answer is None:
+        return first, Guidance("none", failed=guide.failed)
+    if mode == "overview" or (mode is True and answer.overview):
+        queries = _distinct(answer.queries)[:QUERIES] if steps > 1 else ()
+        if not queries:
+            why = "the model wrote no query" if steps > 1 else "one search leaves none for its queries"
+            return first, Guidance("none", failed=f"an overview was wanted, but {why}")
+        lists = [first, *await search(queries)]
+        hits = in_turn(map(_labelled, lists, [question, *queries]))
+        return hits, Guidance("overview", steps=(GuidedStep((), queries),))
+    return await guide.choose(answer, first, search, steps)
+
+
+def in_turn(lists: Iterable[Found]) -> Found:
+    """The first of each list, then the second of each, and so on; a hit stands where it comes first."""
+    found: dict[str, tuple[Hit, Metadata]] = {}
+    for row in zip_longest(*lists):
+        for each in row:
+            if each is not None:
+                found.setdefault(each[0].id, each)
+    return list(found.values())
+
+
+class _Guide:
+    """The calls about one question."""
+
+    def __init__(self, question: str, gate: Gate, mode: Guided) -> None:
+        self._question = question
+        self._gate = gate
+        self._mode = mode
+        self.failed = ""
+        self._shown: list[str] = []
+
+    async def ask(
+        self, hits: Sequence[Hit], searched: str = "", left: int = 1, led: Sequence[str] = ()
+    ) -> GuideSchema | None:
+        """The model's answer about hits; None if it fails, with the reason in `failed`.
+
+        The same hits in another order give the same prompt, which the cache knows: they are sorted by
+        document. Of long texts more is shown the higher the hit's score is, most of those that were chosen
+        before (`led`); where scores are equal, of one with more words of the question.
+        """
+        most, tokens = (SHOWN_AGAIN, TEXT_TOKENS_AGAIN) if self._shown else (SHOWN, TEXT_TOKENS)
+        asked = f"{self._question} {searched}".strip()
+        wanted = stems(asked)
+
+        def place(hit: Hit) -> tuple[Any, ...]:
+            text = hit.text.casefold()
+            return hit.id not in led, -hit.score, -sum(word in text for word in wanted), hit.id
+
+        best = sorted(hits[:most], key=place)
+        told = shortened(asked, [hit.text for hit in best], tokens, self._gate.count_tokens)
+        shown = sorted(zip(best, told, strict=True), key=lambda each: (each[0].documents, each[0].id))
+        self._shown = [hit.id for hit, _ in shown]
+        values = {
+            "texts": "\n\n".join(
+                f"[{number}] {text}" for number, text in enumerate((text for _, text in shown), 1)
+            ),
+            "question": self._question[:LONGEST],
+            "searched": searched or "nothing yet",
+            "most": str(CHOSEN),
+            "queries": str(QUERIES),
+            "note": _FORCED.get(str(self._mode), "") + (_AGAIN if searched else "") + ("" if left else _LAST),
+        }
+        sources = sorted({source for hit in best for source in hit.sources})
+        try:
+            return await self._gate.call(GUIDE, values, item=self._question, sources=sources)
+        except (CallFailed, BudgetExceeded) as error:
+            self.failed = f"{type(error).__name__}: {error}"
+            return None
+
+    def _chosen(self, answer: GuideSchema) -> tuple[str, ...]:
+        """Ids of the hits that an answer names, each once; numbers that do not exist are ignored."""
+        numbers = dict.fromkeys(number for number in answer.needed if 0 < number <= len(self._shown))
+        return tuple(self._shown[number - 1] for number in numbers)[:CHOSEN]
+
+    async def choose(
+        self, answer: GuideSchema, first: Found, search: Search, steps: int
+    ) -> tuple[Found, Guidance]:
+        """The chosen hits, then all others; searches for what is missing and chooses again."""
+        pool = {hit.id: (hit, trace) for hit, trace in first}
+        led, told = self._chosen(answer), []
+        query = answer.missing
+        told.append(GuidedStep(led, (query,) if query and steps > 1 else ()))
+        for left in range(steps - 2, -1, -1):
+            if not query:
+                break
+            (found,) = await search([query])
+            new = [each for each in _labelled(found, query) if each[0].id not in led]
+            pool = {hit.id: (hit, trace) for hit, trace in new} | pool
+            shown = [*(pool[each][0] for each in led), *(hit for hit, _ in new)]
+            again = await self.ask(shown, query, left, led)
+            if again is None:
+                break
+            led, query = self._chosen(again) or led, again.missing
+            told.append(GuidedStep(led, (query,) if query and left else ()))
+        if not led:
+            return first, Guidance("none", steps=tuple(told), failed=self.failed or "the model chose nothing")
+        rest = [each for identity, each in pool.items() if identity not in led]
+        hits = [*(pool[identity] for identity in led), *rest]
+        return hits, Guidance("choice", len(led), tuple(told), self.failed)
+
+
+def _labelled(found: Found, query: str) -> Found:
+    return [(hit, {**trace, "query": query}) for hit, trace in found]
+
+
+def _distinct(queries: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(query for each in queries if (query := each.strip()[:LONGEST_QUERY])))

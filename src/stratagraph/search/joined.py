@@ -1,0 +1,194 @@
+"""Several indexes as the ground of one walk: their names, words and edges, counted over all of them.
+
+Passages are numbered through all parts. Entities of one name are one entity, so that a walk goes from part
+to part by names. Only numbers are copied: 8 bytes for each name, 24 for each place of a node, 4 for each
+passage.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.ingest.graph.stage import Graph
+from stratagraph.ingest.lexical import LexicalIndex, Scored, content_words, rarest, term_keys
+from stratagraph.ingest.names.index import NameIndex
+from stratagraph.kernels.bm25 import idf
+from stratagraph.kernels.joined_ppr import JoinedGraph, joined_pagerank
+from stratagraph.kernels.parts import Parts
+from stratagraph.kernels.topk import joined
+from stratagraph.search.walk import PER_EDGE, RESTART, STEPS, Similar, transition
+from stratagraph.system.locks import cached_property
+from stratagraph.types.protocols import Rows, Vectors
+
+Mask = NDArray[np.bool_]
+_NO_ROWS: Rows = np.zeros(0, np.int64)
+_NO_SCORES: NDArray[np.float32] = np.zeros(0, np.float32)
+
+
+def admitted(parts: Parts, allowed: Mask | None) -> list[tuple[int, Mask | None]]:
+    """The parts of which a filter admits any passage, each with its own mask."""
+    if allowed is None:
+        return [(part, None) for part in range(len(parts))]
+    masks = [(part, allowed[parts.of(part)]) for part in range(len(parts))]
+    return [(part, mask) for part, mask in masks if mask.any()]
+
+
+class JoinedNearest:
+    """The nearest vectors of several sets, in the numbering of all."""
+
+    def __init__(self, nearest: Sequence[Similar], parts: Parts) -> None:
+        self._nearest = nearest
+        self._parts = parts
+
+    def search(self, query: Vectors, k: int, allowed: Mask | None = None) -> tuple[Rows, NDArray[np.float32]]:
+        """Rows and similarities of the `k` nearest admitted vectors, nearest first."""
+        found = []
+        for part, mask in admitted(self._parts, allowed):
+            rows, similarity = self._nearest[part].search(query, k, mask)
+            found.append((rows + self._parts.starts[part], similarity))
+        return joined(found, k)
+
+
+class JoinedWords:
+    """BM25 over the passages of several indexes, by the frequencies and lengths of all of them.
+
+    Each index stems in the language of its own passages, and so does a word of the question there.
+    """
+
+    def __init__(self, words: Sequence[LexicalIndex], parts: Parts) -> None:
+        mean = sum(each.words for each in words) / max(parts.size, 1)
+        self._words = [each.within(mean) for each in words]
+        self._parts = parts
+        spoken: Counter[str] = Counter()
+        for each in words:
+            spoken[each.language] += each.passages
+        self.language = max(spoken, key=spoken.__getitem__, default="none")
+
+    def scores(self, question: str, allowed: Mask | None = None) -> Scored:
+        """The scores of all admitted passages that have a word of the question, by ascending row."""
+        asked = content_words(question, self.language)
+        terms = {name: term_keys(asked, name) for name in {each.language for each in self._words}}
+        found = [each.postings(terms[each.language]) for each in self._words]
+        frequencies: Rows = np.stack([counts for _, counts in found]).sum(axis=0)
+        chosen = rarest(frequencies)
+        rows, scores = [_NO_ROWS], [_NO_SCORES]
+        for part, mask in admitted(self._parts, allowed):
+            starts, counts = found[part]
+            once = np.unique(terms[self._words[part].language][chosen], return_index=True)[1]
+            read = chosen[np.sort(once)]
+            read = read[counts[read] > 0]
+            if not len(read):
+                continue
+            rarity = idf(self._parts.size, frequencies[read])
+            own = self._words[part].scored(starts[read], counts[read], mask, rarity)
+            rows.append(own.rows + self._parts.starts[part])
+            scores.append(own.scores)
+        return Scored(np.concatenate(rows), np.concatenate(scores))
+
+
+class JoinedNames(NameIndex):
+    """The names of several indexes, each once; a name's row is its number in all of them.
+
+    Attributes
+    ----------
+    numbers
+        Of each index, the numbers of its names, int32, shape (names,).
+    """
+
+    def __init__(self, names: Sequence[NameIndex]) -> None:
+        self._names = names
+        keys = [each.keys() for each in names]
+        known = np.unique(np.concatenate([np.zeros(0, np.uint64), *keys]))
+        known = known[known > 0]
+        self.numbers = _numbered(keys, known)
+        self._count = max((int(each.max(initial=-1)) + 1 for each in self.numbers), default=0)
+        sizes = [0, *(size for each in names for size in each.sizes)]
+        self._sizes = sorted({*sizes} - {0})
+        self._arrays = {"name_keys": known, "name_rows": np.arange(len(known), dtype=np.int32)}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def match(self, entity: str, limit: int = 100) -> Rows:
+        """See `NameIndex.match`."""
+        rows, lengths = [_NO_ROWS], [_NO_ROWS]
+        for each, numbers in zip(self._names, self.numbers, strict=True):
+            own = each.match(entity, limit)
+            rows.append(numbers[own].astype(np.int64))
+            lengths.append(each.lengths(own))
+        found, first = np.unique(np.concatenate(rows), return_index=True)
+        return found[np.lexsort((found, np.concatenate(lengths)[first]))][:limit]
+
+    def fuzzy(self, entity: str, limit: int = 10) -> tuple[Rows, NDArray[np.float32]]:
+        """See `NameIndex.fuzzy`."""
+        rows, scores = [_NO_ROWS], [_NO_SCORES]
+        for each, numbers in zip(self._names, self.numbers, strict=True):
+            own, likeness = each.fuzzy(entity, limit)
+            rows.append(numbers[own].astype(np.int64))
+            scores.append(likeness)
+        found, first = np.unique(np.concatenate(rows), return_index=True)
+        likeness = np.concatenate(scores)[first]
+        best = np.lexsort((found, -likeness))[:limit]
+        return found[best], likeness[best]
+
+
+class JoinedGround:
+    """What a walk over several indexes stands on (`search.walk.Ground`)."""
+
+    def __init__(self, graphs: Sequence[Graph], parts: Parts) -> None:
+        self._graphs = graphs
+        self._parts = parts
+        self.lexical = JoinedWords([graph.lexical for graph in graphs], parts)
+        self.names = JoinedNames([graph.names for graph in graphs])
+        self.frequency: Rows = np.zeros(len(self.names), np.int64)
+        for numbers, graph in zip(self.names.numbers, graphs, strict=True):
+            self.frequency += np.bincount(
+                numbers, np.diff(graph.sources[0][: graph.entities + 1]), len(self.names)
+            ).astype(np.int64)
+
+    def walked(self, nodes: Rows, weights: NDArray[np.float64]) -> tuple[Rows, NDArray[np.float32]]:
+        """See `search.walk.Ground`."""
+        return joined_pagerank(
+            self._edges, nodes, weights=weights, restart=RESTART, steps=STEPS, per_edge=PER_EDGE
+        )
+
+    @cached_property
+    def _edges(self) -> JoinedGraph:
+        matrices, numbers, strengths = [], [], []
+        for part, graph in enumerate(self._graphs):
+            own = self._parts.of(part)
+            matrix = transition(graph, own.stop - own.start)
+            passages = np.arange(own.start, own.stop)
+            entities = self._parts.size + self.names.numbers[part]
+            matrices.append(matrix)
+            numbers.append(np.concatenate([passages, entities]).astype(np.int32))
+            strengths.append(_strengths(matrix.indptr, matrix.data, len(passages)))
+        return JoinedGraph.of(matrices, numbers, strengths, self._parts.size + len(self.names))
+
+
+def _numbered(keys: Sequence[NDArray[np.uint64]], known: NDArray[np.uint64]) -> list[NDArray[np.int32]]:
+    """Numbers by the place of a key among all; a name without a word has no key, and a number of its own."""
+    numbers, following = [], len(known)
+    for own in keys:
+        number = np.searchsorted(known, own).astype(np.int32)
+        without = np.flatnonzero(own == 0)
+        number[without] = following + np.arange(len(without))
+        following += len(without)
+        numbers.append(number)
+    return numbers
+
+
+def _strengths(indptr: NDArray[np.integer], data: NDArray[np.float32], passages: int) -> NDArray[np.float64]:
+    """The sum of the edge weights at each entity before normalisation, and 1 for passages.
+
+    The first edge of an entity leads to a passage, and had a weight of 1.
+    """
+    found = np.ones(len(indptr) - 1)
+    firsts = indptr[passages:-1]
+    some = np.flatnonzero(np.diff(indptr[passages:]) > 0)
+    found[passages + some] = 1 / np.maximum(data[firsts[some]], np.finfo(np.float32).tiny)
+    return found

@@ -1,0 +1,108 @@
+"""Rankings of what a search found: rows with scores, and which table each row is of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.types.protocols import Rows
+from stratagraph.types.records import Metadata
+
+
+class Origin(IntEnum):
+    """The table that a row of a ranking is of. Of equal scores, the later origin comes first."""
+
+    NODE = 0
+    """The method's own nodes."""
+    GRAPH = 1
+    """The corpus' graph: entities, relations, units."""
+    CHUNK = 2
+    """The corpus' chunks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A ranking, best first: rows, scores, and the `Origin` of each row; all of shape (n,).
+
+    `trace[i]` tells why result `i` is there, in the method's own terms.
+    """
+
+    rows: Rows
+    scores: NDArray[np.float32]
+    origin: NDArray[np.int8]
+    trace: Sequence[Metadata]
+
+    @classmethod
+    def of(
+        cls,
+        origin: Origin,
+        rows: Rows,
+        scores: NDArray[np.floating],
+        trace: Sequence[Metadata] | None = None,
+    ) -> Ranking:
+        """A ranking of one origin; without a trace, scores are cosine similarities and it says so."""
+        told = [{"similarity": float(score)} for score in scores] if trace is None else trace
+        return cls(rows, scores.astype(np.float32), np.full(len(rows), origin, np.int8), told)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def merged(parts: Sequence[Ranking], k: int) -> Ranking:
+    """The best `k` of several rankings by score; of equals chunks first, then lower rows."""
+    joined = concatenate(parts)
+    order = np.lexsort((joined.rows, -joined.origin, -joined.scores))[:k]
+    return taken(joined, order)
+
+
+def concatenate(parts: Sequence[Ranking]) -> Ranking:
+    """Rankings one after the other, in their order."""
+    return Ranking(
+        np.concatenate([np.zeros(0, np.int64), *(part.rows for part in parts)]),
+        np.concatenate([np.zeros(0, np.float32), *(part.scores for part in parts)]),
+        np.concatenate([np.zeros(0, np.int8), *(part.origin for part in parts)]),
+        [entry for part in parts for entry in part.trace],
+    )
+
+
+def interleaved(parts: Sequence[Ranking], shares: Sequence[float], k: int) -> Ranking:
+    """The best `k` of several rankings by shares, whatever their scores; missing results go to the others.
+
+    One result at a time comes from the ranking that is least ahead of its share, of equals the first; so the
+    first n results are those of `k = n`. Scores are lowered where needed, so that they descend.
+
+    Parameters
+    ----------
+    parts
+        Rankings without common results.
+    shares
+        The proportion of each; one of 0 comes after all others.
+    """
+    ahead = [
+        (1 + np.arange(len(part))) / (share or np.finfo(np.float32).tiny)
+        for part, share in zip(parts, shares, strict=True)
+    ]
+    order = np.argsort(np.concatenate([np.zeros(0), *ahead]), kind="stable")[:k]
+    found = taken(concatenate(parts), order)
+    return Ranking(found.rows, np.minimum.accumulate(found.scores), found.origin, found.trace)
+
+
+def first(found: Ranking, k: int) -> Ranking:
+    """The first `k` of a ranking, or all where there are fewer."""
+    return found if len(found) <= k else taken(found, np.arange(k))
+
+
+def taken(found: Ranking, order: NDArray[np.integer]) -> Ranking:
+    """The results at some places, in their order."""
+    trace = [found.trace[place] for place in order.tolist()]
+    return Ranking(found.rows[order], found.scores[order], found.origin[order], trace)
+
+
+def labelled(found: Ranking, view: str) -> Ranking:
+    """The same results; the trace names the ranking that they come from."""
+    trace = [{"view": view, **entry} for entry in found.trace]
+    return Ranking(found.rows, found.scores, found.origin, trace)

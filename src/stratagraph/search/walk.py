@@ -1,0 +1,377 @@
+"""From what a method found to source passages: one ranking for all methods.
+
+Vector similarity alone does not find a second hop; names and walks do. So passages are ranked by a
+personalised PageRank over the provenance graph (passages, the entities they name, relations). It restarts at
+the entities that the question names, at the passages most similar to it, and at those with its words. The
+less the names lead, the more the others count (`search.fusion.Gate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stratagraph.ingest.graph.stage import Graph
+from stratagraph.ingest.lexical import Scored, best, content_words
+from stratagraph.ingest.names.index import NameIndex
+from stratagraph.ingest.names.linking import Linked, link, linked_once
+from stratagraph.kernels.ppr import shallow_pagerank
+from stratagraph.kernels.topk import kth_largest
+from stratagraph.search.fusion import Gate, reciprocal_ranks, repeats_damped
+from stratagraph.search.ranking import Origin, Ranking
+from stratagraph.types.protocols import Corpus, Rows, Vectors
+from stratagraph.types.question import LONGEST, RANKS, Question
+
+RESTART = 0.2
+STEPS = 4
+"""Steps of the walk. Further ones touch much more of the graph and change little."""
+PER_EDGE = 3e-5
+"""Mass per edge below which a node passes nothing on: a step walks 33,000 edges at most, however large the
+corpus."""
+MOST_SEEDS = 1000
+"""Nodes that a walk restarts from at most: those of largest weight."""
+SIMILAR_PASSAGES = 100
+SIMILAR_SHARE = 0.06
+"""Restart mass of the passage most similar to the question, where an entity named in it and found in one
+passage has 1; the share that the gate lets words count is added."""
+SIMILAR_POWER = 8
+"""Power of a passage's relative similarity: the hundredth most similar passage is nearly as similar as the
+first, and must not start as much of the walk."""
+LEXICAL_PASSAGES = 100
+LEXICAL_POWER = 4
+"""Power of a passage's BM25 relative to the best one, among seeds."""
+BOOST_POWER = 2
+"""The same where the walk's mass gains by it."""
+HEAVIEST = 512
+"""Passages of largest mass that are ordered at first, and where more are wanted"""
+HEAVIEST_PER_RESULT = 16
+"""so many for each of them."""
+FUSED_PASSAGES = 100
+"""Places of each ranking that are fused, at least."""
+NEAR_SHARE = 0.25
+"""Restart mass of an entity that the question may mean, where one that it names has 1.
+
+So much that a misspelt name still leads the walk, and so little that a name which the corpus does not have
+leads it nowhere: what is only alike does not outweigh what is named.
+"""
+
+_MEASURES = {"walk": "mass", "bm25": "score", "dense": "score", "hybrid": "reciprocal_ranks"}
+_NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPassages:
+    """Passages best first: what they were ranked by, and what each says of itself; all of shape (n,).
+
+    Parameters
+    ----------
+    rows, scores
+        Chunks and the scores that order them: mass of the walk, BM25, similarity, or reciprocal ranks.
+    similarity, words
+        Cosine similarity to the question, and BM25 score, of each.
+    by
+        The name of the ranking, one of `RANKS`.
+    gate
+        What the walk let words count; None for the other rankings.
+    """
+
+    rows: Rows
+    scores: NDArray[np.float32]
+    similarity: NDArray[np.float32]
+    words: NDArray[np.float32]
+    by: str
+    gate: Gate | None = None
+
+    @property
+    def found(self) -> Ranking:
+        """As a ranking; the trace tells why each passage is there."""
+        decided = {}
+        if self.gate is not None:
+            decided = {
+                "gate": {
+                    "names": round(self.gate.names, 4),
+                    "words": self.gate.words,
+                    "share": round(self.gate.share, 4),
+                    "boost": round(self.gate.boost, 4),
+                }
+            }
+        trace = [
+            {"rank": self.by, _MEASURES[self.by]: score, "similarity": similarity, "bm25": words, **decided}
+            for score, similarity, words in zip(
+                self.scores.tolist(), self.similarity.tolist(), self.words.tolist(), strict=True
+            )
+        ]
+        return Ranking.of(Origin.CHUNK, self.rows, self.scores, trace)
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What is known of a question before it is ranked."""
+
+    vector: Vectors
+    k: int
+    allowed: NDArray[np.bool_] | None
+    words: Scored
+    similar: Rows
+    similarity: NDArray[np.float32]
+
+    def words_of(self, rows: Rows) -> NDArray[np.float32]:
+        """BM25 scores of passages, 0 for those without any of the words."""
+        scores = np.zeros(len(rows), np.float32)
+        if len(self.words.rows):
+            places = np.minimum(np.searchsorted(self.words.rows, rows), len(self.words.rows) - 1)
+            known = self.words.rows[places] == rows
+            scores[known] = self.words.scores[places[known]]
+        return scores
+
+
+class Words(Protocol):
+    """Finds passages by the words of a question."""
+
+    @property
+    def language(self) -> str:
+        """The language whose words of grammar are passed over."""
+        ...
+
+    def scores(self, question: str, allowed: NDArray[np.bool_] | None = None) -> Scored:
+        """See `ingest.lexical.LexicalIndex.scores`."""
+        ...
+
+
+class Similar(Protocol):
+    """Finds passages by similarity."""
+
+    def search(
+        self, query: Vectors, k: int, allowed: NDArray[np.bool_] | None = None
+    ) -> tuple[Rows, NDArray[np.float32]]:
+        """See `ingest.nearest.Nearest.search`."""
+        ...
+
+
+class Ground(Protocol):
+    """What a walk stands on: names, words, and edges among passages and entities.
+
+    Of one index (`Provenance`), or of several that are searched as one (`search.joined.JoinedGround`).
+    """
+
+    @property
+    def names(self) -> NameIndex:
+        """Finds entities by name."""
+        ...
+
+    @property
+    def lexical(self) -> Words:
+        """Finds passages by words."""
+        ...
+
+    @property
+    def frequency(self) -> Rows:
+        """In how many passages each entity is, shape (entities,)."""
+        ...
+
+    def walked(self, nodes: Rows, weights: NDArray[np.float64]) -> tuple[Rows, NDArray[np.float32]]:
+        """Where a walk from these nodes comes, and its mass there; passages count first, then entities."""
+        ...
+
+
+class Provenance:
+    """The ground of one index."""
+
+    def __init__(self, graph: Graph, passages: int) -> None:
+        self.names = graph.names
+        self.lexical = graph.lexical
+        self.frequency = graph.frequency
+        self.matrix = transition(graph, passages)
+
+    def walked(self, nodes: Rows, weights: NDArray[np.float64]) -> tuple[Rows, NDArray[np.float32]]:
+        """See `Ground`."""
+        return shallow_pagerank(
+            self.matrix, nodes, weights=weights, restart=RESTART, steps=STEPS, per_edge=PER_EDGE
+        )
+
+
+def transition(graph: Graph, passages: int) -> csr_array:
+    """The transition matrix over the passages and entities of a stored graph."""
+    arrays, nodes = graph.stored.arrays, passages + graph.entities
+    parts = (arrays["walk.data"], arrays["walk.indices"], arrays["walk.indptr"])
+    return csr_array(parts, shape=(nodes, nodes))
+
+
+class PassageWalk:
+    """Ranks the passages of an opened index. Safe to use from several threads."""
+
+    def __init__(self, corpus: Corpus, ground: Ground, nearest: Similar) -> None:
+        self._corpus = corpus
+        self._ground = ground
+        self._nearest = nearest
+        self._frequency = ground.frequency
+        self._documents = corpus.chunk_documents()
+
+    def rank(
+        self,
+        question: str,
+        vector: Vectors,
+        k: int,
+        *,
+        allowed: NDArray[np.bool_] | None = None,
+        entities: Sequence[str] | None = None,
+        similar: tuple[Rows, NDArray[np.float32]] | None = None,
+        linked: Linked | None = None,
+        rank: str = "walk",
+    ) -> RankedPassages:
+        """The `k` best admitted passages.
+
+        Parameters
+        ----------
+        question
+            In any language. Names and words are looked for in its first `LONGEST` characters.
+        vector
+            Its unit vector, shape (dimension,).
+        k
+            How many passages; fewer where fewer are admitted, or share a word with the question (`bm25`).
+        allowed
+            The chunks that a filter admits, shape (corpus size,); None admits all.
+        entities
+            The names in the question, if they are known better than by `ingest.names.linking`.
+        similar
+            The `max(SIMILAR_PASSAGES, k)` most similar admitted passages, if they are known.
+        linked
+            The entities that the question names, if they are known.
+        rank
+            `walk`: an entity that the question names restarts with a mass of 1 shared among its passages, a
+            similar passage with its similarity relative to the best, one with the question's words with what
+            the gate lets them count; passages that no walk reaches follow by similarity. `bm25`, `dense`:
+            by words or by similarity alone. `hybrid`: by reciprocal rank fusion of the two.
+
+        Raises
+        ------
+        ValueError
+            If there is no such ranking.
+        """
+        if rank not in RANKS:
+            raise ValueError(f"rank must be one of {', '.join(RANKS)}, not {rank!r}")
+        question = question[:LONGEST]
+        evidence = _Evidence(
+            vector,
+            k,
+            allowed,
+            self._ground.lexical.scores(question, allowed),
+            *(similar or self._nearest.search(vector, max(SIMILAR_PASSAGES, k), allowed)),
+        )
+        if rank == "walk":
+            linked = linked or link(question, self._ground.names, entities, frequency=self._frequency)
+            asked = len(content_words(question, self._ground.lexical.language))
+            return self._walked(evidence, linked, asked)
+        return self._described(evidence, *_without_a_graph(evidence, rank), rank, None)
+
+    def linked(self, question: Question) -> Linked:
+        """The entities that a question names; found once for the walk and a method."""
+        return linked_once(question, self._ground.names, self._frequency)
+
+    def named(self, question: str) -> float:
+        """The restart mass of the names in a question; see `Gate.names`."""
+        linked = link(question[:LONGEST], self._ground.names, frequency=self._frequency)
+        return float(sum(each.sum() for each in self._names(linked)))
+
+    def _names(self, linked: Linked) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Restart masses of the entities that a question names, and of those that it may mean."""
+        near = NEAR_SHARE * linked.weights / np.maximum(self._frequency[linked.near], 1)
+        return 1.0 / np.maximum(self._frequency[linked.named], 1), near
+
+    def _walked(self, evidence: _Evidence, linked: Linked, asked: int) -> RankedPassages:
+        names, near = self._names(linked)
+        gate = Gate(float(names.sum() + near.sum()), asked)
+        lexical, words = best(*evidence.words, LEXICAL_PASSAGES)
+        similarity = _relative(evidence.similarity) ** SIMILAR_POWER
+        nodes, weights = _heaviest(
+            [
+                (self._corpus.size + linked.named, names),
+                (self._corpus.size + linked.near, near),
+                (evidence.similar, (SIMILAR_SHARE + gate.share) * similarity),
+                (lexical, gate.share * _relative(words) ** LEXICAL_POWER),
+            ]
+        )
+        rows, mass = self._reached(nodes, weights, evidence.allowed)
+        rows, mass = self._best(rows, mass, evidence, gate.boost if len(words) else 0.0)
+        return self._described(evidence, rows, mass, "walk", gate)
+
+    def _best(self, rows: Rows, mass: NDArray[np.float32], evidence: _Evidence, boost: float) -> Scored:
+        """The `k` best passages reached, with the boost of words and damped repeats of a document.
+
+        Exact: only the heaviest are scored, because the others can gain at most `1 + boost`.
+        """
+        size = max(HEAVIEST, HEAVIEST_PER_RESULT * evidence.k)
+        while True:
+            some, lighter = _heaviest_of(mass, size)
+            scores = mass[some]
+            if boost:
+                words = evidence.words_of(rows[some]) / evidence.words.scores.max()
+                scores *= 1 + boost * words**BOOST_POWER
+            scores = repeats_damped(self._documents[rows[some]], rows[some], scores)
+            found = best(rows[some], scores, evidence.k)
+            if len(some) == len(rows) or found.scores[-1] > lighter * (1 + boost):
+                return found
+            size *= 8
+
+    def _reached(
+        self, nodes: Rows, weights: NDArray[np.float64], allowed: NDArray[np.bool_] | None
+    ) -> tuple[Rows, NDArray[np.float32]]:
+        if not len(nodes):
+            return _NO_ROWS, np.zeros(0, np.float32)
+        reached, mass = self._ground.walked(nodes, weights)
+        passages = reached < self._corpus.size
+        if allowed is not None:
+            passages[passages] = allowed[reached[passages]]
+        return reached[passages], mass[passages]
+
+    def _described(
+        self, evidence: _Evidence, rows: Rows, scores: NDArray[np.float32], by: str, gate: Gate | None
+    ) -> RankedPassages:
+        """The first `k`; where a walk reaches fewer, the most similar others follow with a score of 0."""
+        rows, scores = rows[: evidence.k], scores[: evidence.k]
+        if gate is not None and len(rows) < evidence.k:
+            rest = evidence.similar[~np.isin(evidence.similar, rows)][: evidence.k - len(rows)]
+            rows = np.concatenate([rows, rest])
+            scores = np.concatenate([scores, np.zeros(len(rest), np.float32)])
+        similarity = self._corpus.vectors[rows] @ evidence.vector
+        return RankedPassages(rows, scores.astype(np.float32), similarity, evidence.words_of(rows), by, gate)
+
+
+def _without_a_graph(evidence: _Evidence, rank: str) -> tuple[Rows, NDArray[np.floating]]:
+    if rank == "dense":
+        return evidence.similar, evidence.similarity
+    lexical = best(*evidence.words, max(FUSED_PASSAGES, evidence.k))
+    if rank == "bm25":
+        return lexical
+    return reciprocal_ranks([lexical[0], evidence.similar])
+
+
+def _heaviest(parts: Sequence[tuple[Rows, NDArray[np.float64]]]) -> tuple[Rows, NDArray[np.float64]]:
+    """The seeds of largest weight; of equals the lower nodes. What weighs nothing is none."""
+    nodes = np.concatenate([each for each, _ in parts])
+    weights = np.concatenate([each for _, each in parts])
+    if len(nodes) > MOST_SEEDS:  # a name may mean very many entities
+        heavy = weights >= kth_largest(weights, MOST_SEEDS)
+        nodes, weights = nodes[heavy], weights[heavy]
+    order = np.lexsort((nodes, -weights))[:MOST_SEEDS]
+    order = order[weights[order] > 0]
+    return nodes[order], weights[order]
+
+
+def _heaviest_of(mass: NDArray[np.float32], size: int) -> tuple[NDArray[np.intp], float]:
+    """The places of the `size` largest masses, and the largest of the others; 0 where there are none."""
+    if size >= len(mass):
+        return np.arange(len(mass)), 0.0
+    order = np.argpartition(mass, len(mass) - size)
+    return order[-size:], float(mass[order[:-size]].max())
+
+
+def _relative(scores: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Scores, best first, as parts of the best one; what is below 0 counts nothing."""
+    positive = np.maximum(scores.astype(np.float64), 0.0)
+    return positive / positive[0] if len(positive) and positive[0] else positive

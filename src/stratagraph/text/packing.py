@@ -1,0 +1,295 @@
+"""Statements of retrieved texts that fit a budget of tokens, chosen by the words of the question.
+
+All texts stay whole if they fit. Otherwise their statements compete, and those chosen stand under the title
+of their text, in reading order. A statement is a sentence, or several short ones of a line, as in a chat. It
+scores by
+
+- the question's words in it, weighed by inverse frequency in statements; a word counts half as much for each
+  chosen statement that has it;
+- the rarest name or number that it, or its title, shares with a chosen statement of another text;
+- being the first of its text, which mostly says what the text is about;
+- the similarity of its text to the question, where that is known, less a charge for the text's rank.
+
+Nothing is embedded for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import log
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.text.sentences import each_sentence, title_line, without_added
+from stratagraph.text.stopwords import FUNCTION, stop_words
+from stratagraph.types.protocols import CountTokens
+
+SAID_AGAIN = 0.5
+"""Factor of a question's word for each chosen statement that has it."""
+LINK = 0.35
+"""Gain by a name that one other text has; names of many texts gain less."""
+FIRST = 0.2
+"""Best of 13 settings on the others, whichever of MuSiQue, HotpotQA, LiHua-World, MultiHop-RAG and the demo
+is left out (`cookbook/benchmarks/packing.py`); without 2WikiMultiHopQA a lower `RANK` is."""
+SIMILAR = 0.4
+RANK = 0.7
+"""Charge of the twentieth text; one of rank r has log(r) / log(20) of it."""
+SHORT = 80
+"""Characters; a shorter sentence is one statement with the next one of its line.
+
+Of 0, 60, 80, 120 and 200 none is .01 better than another on five corpora and the demo, by answers in 350 to
+2,000 tokens; with 80 there are a third fewer statements, and those of a chat keep their speaker.
+"""
+_LONGEST_QUESTION = 2000  # characters whose words are looked for
+_NEVER = 1 << 40  # costs more tokens than any budget has
+_GAP = " \u2026 "
+_WORD = re.compile(r"\w+")
+_NAME = re.compile(r"[^\W\d_a-z]\w|\d{2}")
+_ENDINGS = re.compile(r"(?<=\w{4})(?:ing|ed|es|s)$")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
+)
+
+
+class Piece(NamedTuple):
+    """What is shown of the text at a place."""
+
+    place: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"[{self.place + 1}] {self.text}"
+
+
+def joined(pieces: Iterable[Piece]) -> str:
+    """Pieces with their numbers, an empty line between two."""
+    return "\n\n".join(map(str, pieces))
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A text with its title, and the offsets of its statements."""
+
+    place: int
+    text: str
+    title: str
+    spans: Sequence[tuple[int, int]]
+
+    @classmethod
+    def of(cls, piece: Piece) -> _Text:
+        title, begin = title_line(piece.text)
+        return cls(piece.place, piece.text, title, _statements(piece.text, begin))
+
+    def shown(self, orders: Sequence[int]) -> Piece:
+        """The title and some statements; neighbours keep what is between them."""
+        if len(orders) == len(self.spans):
+            return Piece(self.place, self.text)
+        runs: list[tuple[int, int]] = []
+        for order in orders:
+            start, end = self.spans[order]
+            if runs and order and runs[-1][1] == self.spans[order - 1][1]:
+                start = runs.pop()[0]
+            runs.append((start, end))
+        said = _GAP.join(self.text[start:end] for start, end in runs)
+        return Piece(self.place, f"{self.title}\n{said}" if self.title else said)
+
+
+def _statements(text: str, begin: int) -> list[tuple[int, int]]:
+    """Offsets of the statements of a text from `begin` on."""
+    found: list[tuple[int, int]] = []
+    for start, end in each_sentence(text[begin:]):
+        start, end = begin + start, begin + end
+        if found and found[-1][1] - found[-1][0] < SHORT and "\n" not in text[found[-1][1] : start]:
+            start = found.pop()[0]
+        found.append((start, end))
+    return found
+
+
+def pack(
+    question: str,
+    texts: Sequence[str],
+    max_tokens: int,
+    count_tokens: CountTokens,
+    similarities: Sequence[float],
+) -> list[Piece]:
+    """What to show of texts, best first, so that `joined` has at most `max_tokens`.
+
+    Parameters
+    ----------
+    similarities
+        Of the texts to the question; all alike if they are unknown.
+
+    Returns
+    -------
+    Pieces in the order of the texts. A text that is part of an earlier one, or whose sentences others say
+    better, has none. The first text has at least one sentence, unless none of it fits.
+    """
+    whole: list[Piece] = []
+    for place, text in enumerate(map(str.strip, texts)):
+        if text and not any(text in earlier.text for earlier in whole):
+            whole.append(Piece(place, text))
+    left = max_tokens
+    for piece in whole:
+        left -= count_tokens(str(piece)) + 1
+        if left < 0:
+            break
+    else:
+        return whole
+    read = [_Text.of(piece) for piece in whole]
+    scores = [
+        SIMILAR * similarities[each.place] - RANK * log(rank) / log(20) for rank, each in enumerate(read, 1)
+    ]
+    chosen = _Choice(question, read, scores, count_tokens).within(max_tokens)
+    while True:
+        orders = defaultdict[int, list[int]](list)
+        for at, order in sorted(chosen):
+            orders[at].append(order)
+        pieces = [read[at].shown(own) for at, own in orders.items()]
+        if not chosen or count_tokens(joined(pieces)) <= max_tokens:
+            return pieces
+        chosen.pop()
+
+
+class _Choice:
+    """The sentences of texts, one row for each, and what is known of them."""
+
+    def __init__(
+        self, question: str, texts: Sequence[_Text], scores: Sequence[float], count_tokens: CountTokens
+    ) -> None:
+        self._rows = [(at, order) for at, each in enumerate(texts) for order in range(len(each.spans))]
+        said = [texts[at].text[slice(*texts[at].spans[order])] for at, order in self._rows]
+        self._at = np.array([at for at, _ in self._rows], np.int64)
+        self._costs = np.array([count_tokens(text) + 1 for text in said], np.int64)
+        self._heads = np.array([count_tokens(str(Piece(each.place, each.title))) + 2 for each in texts])
+        written = [_WORD.findall(text) for text in said]
+        words = [[word.lower() for word in own] for own in written]
+        self._repeats = _repeats(said, words)
+        self._words = _words_in(question, said, words)
+        self._scores = np.array([scores[at] for at, _ in self._rows])
+        self._scores[[not order for _, order in self._rows]] += FIRST
+        titles = [_WORD.findall(each.title) for each in texts]
+        self._names = _names_in(question, written, titles, self._at)
+
+    def within(self, budget: int) -> list[tuple[int, int]]:
+        """Places and orders of statements that fit a budget, best first; one of the first text leads."""
+        at, words = self._at, self._words
+        costs = self._costs + self._heads[at]
+        costs[self._repeats] = _NEVER
+        links, weight = np.zeros(len(at)), np.ones(words.shape[1])
+        scores = self._scores + words @ weight
+        followed: set[str] = set()
+        used: set[int] = set()
+        chosen: list[tuple[int, int]] = []
+        while True:
+            fits = costs <= budget
+            if not used:
+                fits &= at == 0
+            best = int(np.argmax(np.where(fits, scores + links, -np.inf)))
+            if not fits[best]:
+                return chosen
+            chosen.append(self._rows[best])
+            budget -= int(costs[best])
+            costs[best] = _NEVER
+            place = int(at[best])
+            if place not in used:
+                used.add(place)
+                costs[at == place] -= self._heads[place]
+            own = words[best] > 0
+            if own.any():
+                weight[own] *= SAID_AGAIN
+                scores = self._scores + words @ weight
+            for name in self._names.of[best] - followed:
+                rows, rarity = self._names.rows[name]
+                others = rows[at[rows] != place]
+                links[others] = np.maximum(links[others], LINK * rarity)
+                followed.add(name)
+
+
+class _Names(NamedTuple):
+    """The names of each row, and for each name of several texts its rows and its rarity, at most 1."""
+
+    of: Sequence[set[str]]
+    rows: Mapping[str, tuple[NDArray[np.int64], float]]
+
+
+def _names_in(
+    question: str, said: Sequence[Sequence[str]], titles: Sequence[Sequence[str]], at: NDArray[np.int64]
+) -> _Names:
+    """Names and numbers among the words of statements or their titles that the question does not have."""
+    asked = {word.lower() for word in _WORD.findall(question[:_LONGEST_QUESTION])} | FUNCTION
+    names = {word: word.lower() for word in {*chain(*said, *titles)} if _NAME.match(word)}
+    names = {word: name for word, name in names.items() if name not in asked}
+    entitled = [{names[word] for word in words if word in names} for words in titles]
+    places = at.tolist()
+    of = [
+        {names[word] for word in words if word in names} | entitled[place]
+        for words, place in zip(said, places, strict=True)
+    ]
+    rows = defaultdict[str, list[int]](list)
+    for row, own in enumerate(of):
+        for name in own:
+            rows[name].append(row)
+    rarity = [log(1 + len(titles) / count) / log(1 + len(titles)) for count in range(1, len(titles) + 1)]
+    counts = {name: len({places[row] for row in found}) for name, found in rows.items() if len(found) > 1}
+    shared = {
+        name: (np.array(rows[name], np.int64), rarity[count - 1])
+        for name, count in counts.items()
+        if count > 1
+    }
+    return _Names([own & shared.keys() for own in of], shared)
+
+
+def _words_in(question: str, said: Sequence[str], words: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+    """The weight of each word of the question in each sentence, shape (sentences, words of the question).
+
+    By inverse sentence frequency; the weights of all words that any sentence has sum to 1.
+    """
+    spaced, pairs = _stems(question[:_LONGEST_QUESTION])
+    stems = tuple(spaced)
+    columns = {
+        word: _columns(word, stems) for word in set(chain.from_iterable(words)) if word.startswith(stems)
+    }
+    has = np.zeros((len(said), len(spaced) + len(pairs)), np.bool_)
+    for row, own in enumerate(words):
+        for word in columns.keys() & own:
+            has[row, columns[word]] = True
+    for column, pair in enumerate(pairs, len(spaced)):
+        has[:, column] = [pair in text for text in said]
+    count = has.sum(axis=0)
+    weights = np.where(count > 0, np.log1p(len(said) / np.maximum(count, 1)), 0.0)
+    return np.asarray(has * (weights / max(weights.sum(), 1e-9)))
+
+
+def _columns(word: str, stems: Sequence[str]) -> list[int]:
+    """The stems that a word has, with an ending of at most three letters."""
+    return [at for at, stem in enumerate(stems) if word.startswith(stem) and len(word) <= len(stem) + 3]
+
+
+def _stems(question: str) -> tuple[list[str], list[str]]:
+    """The question's words without endings and those of grammar; pairs of characters of unspaced scripts."""
+    small = stop_words(question)
+    spaced, pairs = dict[str, None](), dict[str, None]()
+    for word in _WORD.findall(question.lower()):
+        if _UNSPACED.search(word):
+            pairs.update(dict.fromkeys(word[at : at + 2] for at in range(max(1, len(word) - 1))))
+        elif word not in small and len(word) > 1:
+            spaced[_ENDINGS.sub("", word)] = None
+    return list(spaced), list(pairs)
+
+
+def _repeats(said: Sequence[str], words: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
+    """Which statements have the same words as an earlier one; words that were added to them do not count."""
+    seen: set[tuple[str, ...]] = set()
+    repeats = np.zeros(len(words), np.bool_)
+    for row, (text, own) in enumerate(zip(said, words, strict=True)):
+        plain = without_added(text)
+        key = tuple(own if plain is text else _WORD.findall(plain.lower()))
+        repeats[row] = key in seen
+        seen.add(key)
+    return repeats

@@ -1,0 +1,264 @@
+"""Where sentences end, in Latin, Chinese, Japanese, Arabic and Devanagari writing.
+
+Rules, not a model: a full stop ends a sentence if blank space and something other than a lower-case
+letter follow and no abbreviation, initial or list number precedes; `。` and its kin end one anywhere.
+A blank line ends a sentence, and so does a line break after a short line (a heading, a list item).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import chain
+
+from stratagraph.text.stopwords import FUNCTION, OPENERS
+from stratagraph.types.protocols import CountTokens
+
+_STOPS = ".!?\u2026"
+# Ideographic and full-width stops, Arabic question mark and full stop, danda and double danda,
+# Armenian, Ethiopic, Khmer and Burmese full stops.
+_FULL = "\u3002\uff01\uff1f\uff61\u061f\u06d4\u0964\u0965\u0589\u1362\u17d4\u104b"
+_CLOSERS = "\"'\u2019\u201d\u00bb)\\]\uff09\u300d\u300f\u3011"
+_SHORT = 60  # characters; a shorter line was not broken because it was full
+
+# Begins with one plain character set, which `re` can look for quickly. Possessive, so that a megabyte of
+# full stops or of spaces takes linear time.
+_BREAK = re.compile(
+    rf"[{_STOPS}{_FULL}\n](?:"
+    rf"(?<=\n)(?P<paragraph>[^\S\n]*+\n\s*+)"
+    rf"|(?<=\n)(?:(?<!,\n)(?<![^\n]{{{_SHORT}}}\n)|(?=\s*+(?:[-*\u2022]\s|[#|]|\d{{1,3}}[.)]\s)))(?P<line>\s*+)"
+    rf"|(?<=[{_FULL}])(?P<full>[{_STOPS}{_FULL}]*+[{_CLOSERS}]*+\s*+)"
+    rf"|(?<=[{_STOPS}])(?<![{_STOPS}]{{2}})(?P<stop>[{_STOPS}{_FULL}]*+[{_CLOSERS}]*+\s++)"
+    rf")"
+)
+_ADDED = re.compile(r"\[([^\[\]\n]+):\] ")
+_CLAUSE = re.compile(
+    rf"[,;:)\u2013\u2014{_STOPS}]['\"\u201d\u2019]?\s+|[\uff0c\u3001\uff1b\uff1a\u060c\u061b]\s*|\n\s*"
+)
+_WORD = re.compile(r"\s+")
+_JOINERS = "\u200d\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+# Abbreviations after which a full stop ends no sentence; the second kind only where a number follows.
+_NAMES = """
+    mr mrs ms mx dr prof rev hon capt col gen lt sgt gov sen rep pres st mt ft jr sr messrs mme mlle sra dra
+    hr fr inc ltd vs cf viz ca al e.g i.e z.b d.h u.a bzw ggf
+"""
+_NUMBERS = """
+    no nos nr fig figs vol vols art arts ch chap sec p pp eq tab approx
+    jan feb mar apr jun jul aug sep sept oct nov dec
+"""
+_BEFORE_A_NAME = frozenset(_NAMES.split())
+_BEFORE_A_NUMBER = frozenset(_NUMBERS.split())
+
+LONGEST_TITLE = 100  # characters
+_MARKUP = re.compile(r"\s*(?:#{1,6}\s+|[Tt]itle:\s+)?")
+_LIKE_A_TITLE = re.compile(
+    r"(?=[^\W_]|[\"\u201c\u00ab\u300a])(?:\S+ ){0,11}\S*[^\s.,;:!?\u3002\uff01\uff1f\u061f-]\Z"
+)
+
+_PIECE = 1 << 16  # characters looked at together; a longer sentence is cut
+_AHEAD = 8  # characters that must be known after an end: the rules look at what follows
+_BEHIND = 80  # characters kept before it: the rules look at the line so far
+
+
+def sentences(text: str) -> list[tuple[int, int]]:
+    """Character offsets (start, end) of the sentences of a text, without the blank space around them."""
+    return list(each_sentence(text))
+
+
+def each_sentence(text: str) -> Iterator[tuple[int, int]]:
+    """The same, one after the other: what comes after the last that is asked for is not looked at."""
+    start = 0
+    for end, _ in _ends(text, 0):
+        sentence = text[start:end]
+        left = start + len(sentence) - len(sentence.lstrip())
+        right = start + len(sentence.rstrip())
+        if left < right:
+            yield left, right
+        start = end
+
+
+def whole_sentences(text: str, max_tokens: int, count_tokens: CountTokens) -> str:
+    """The longest beginning of a text that ends with a sentence and has at most `max_tokens`; maybe none."""
+    if count_tokens(text) <= max_tokens:
+        return text
+    longest, found = len(clip(text, max_tokens, count_tokens)), 0
+    for _, end in each_sentence(text):
+        if end > longest:
+            break
+        found = end
+    return text[:found]
+
+
+def stream_sentences(blocks: Iterable[str]) -> Iterator[tuple[int, str, bool]]:
+    """The sentences of a text that arrives in blocks, whatever the blocks are.
+
+    Yields (offset, sentence with the blank space after it, whether a paragraph ends there); joined, they are
+    the text. Holds about 128 Ki characters; a longer sentence is cut at a clause or a word. A lone
+    surrogate, which cannot be encoded, becomes U+FFFD.
+    """
+    buffer = ""
+    base = 0  # offset of the buffer in the text
+    start = 0  # offset of the next sentence in the buffer
+    for piece, last in _recut(blocks, _PIECE):
+        buffer += piece
+        known = len(buffer) if last else len(buffer) - _AHEAD
+        for end, paragraph in _ends(buffer, start):
+            if end > known:
+                break
+            yield base + start, buffer[start:end], paragraph
+            start = end
+        while len(buffer) - start > _PIECE:
+            end = start + middle(buffer[start : start + _PIECE])
+            yield base + start, buffer[start:end], False
+            start = end
+        behind = max(0, start - _BEHIND)
+        buffer, base, start = buffer[behind:], base + behind, start - behind
+
+
+def title_line(text: str) -> tuple[str, int]:
+    """The title of a text and where the rest begins; empty and 0 if there is none."""
+    line, newline, rest = text.partition("\n")
+    head = markup_free(line)
+    rest = rest.lstrip()
+    if not newline or not 0 < len(head) <= LONGEST_TITLE or not rest:
+        return "", 0
+    looks = _LIKE_A_TITLE.match(head) and not rest[0].islower() and head.lower() not in OPENERS
+    return (head, len(line) + 1) if looks and head.rpartition(" ")[2] not in FUNCTION else ("", 0)
+
+
+def markup_free(line: str) -> str:
+    """A heading without its marks."""
+    return _MARKUP.sub("", line, count=1).strip()
+
+
+def with_added(names: Sequence[str], text: str) -> str:
+    """A sentence with names that it leaves out before it, as in `[Runa Vik, Soll:] She sold the mill`."""
+    plain = [name.replace("[", "(").replace("]", ")") for name in names]
+    return f"[{', '.join(plain)}:] {text}" if plain else text
+
+
+def without_added(text: str) -> str:
+    """A text as it was before `with_added`: what is compared and quoted."""
+    return _ADDED.sub("", text) if ":] " in text else text
+
+
+def without_names(text: str, names: Set[str]) -> str:
+    """A text whose added names are not these, as in the description of one of them."""
+
+    def others(added: re.Match[str]) -> str:
+        kept = [name for name in added[1].split(", ") if name not in names]
+        return f"[{', '.join(kept)}:] " if kept else ""
+
+    return _ADDED.sub(others, text) if ":] " in text else text
+
+
+def added_as_text(text: str) -> str:
+    """A text with the added names, but without the brackets that mark them: what is embedded."""
+    return _ADDED.sub(r"\1: ", text) if ":] " in text else text
+
+
+def middle(text: str) -> int:
+    """Where to cut a text of two or more characters: after a clause, else a word, else anywhere.
+
+    Within the middle half. A letter stays with its accents, and a composed emoji stays whole.
+    """
+    low, centre, high = max(1, len(text) // 4), len(text) // 2, len(text) - len(text) // 4
+    for border in (_CLAUSE, _WORD):
+        found = border.search(text, centre, high) or border.search(text, low, centre)
+        if found and found.end() < len(text):
+            return found.end()
+    for cut in range(centre, max(low, centre - 16), -1):
+        if not _joined(text[cut - 1], text[cut]):
+            return cut
+    return centre
+
+
+def _joined(before: str, after: str) -> bool:
+    return before == "\u200d" or after in _JOINERS or unicodedata.category(after).startswith("M")
+
+
+def _ends(text: str, start: int) -> Iterator[tuple[int, bool]]:
+    """(end, whether a paragraph ends too) of every sentence from `start` on, the last being the text's."""
+    for found in _BREAK.finditer(text, start):
+        end = found.end()
+        if end >= len(text):
+            break
+        kind = found.lastgroup
+        paragraph = kind == "paragraph" or found.group().count("\n") > 1
+        if not paragraph and kind != "full":
+            if text[end].islower():
+                continue
+            if kind == "stop" and _abbreviated(text, start, found.start(), end):
+                continue
+        yield end, paragraph
+        start = end
+    if start < len(text):
+        yield len(text), True
+
+
+def _abbreviated(text: str, start: int, stop: int, end: int) -> bool:
+    """Whether the full stop at `stop`, in the sentence that begins at `start`, does not end it."""
+    if text[stop] != "." or not text[stop + 1].isspace():
+        return False
+    words = text[max(start, stop - 16) : stop].split()
+    if not words:
+        return False
+    word = words[-1].lstrip("(['\"\u201c\u2018")
+    if len(word) == 1 and word.isupper():  # an initial
+        return True
+    if word.isdigit():  # the number of a list item
+        return len(word) <= 3 and not text[start : stop - len(word)].strip()
+    if len(word) > 7:
+        return False
+    lowered = word.lower()
+    if lowered in _BEFORE_A_NAME:
+        return True
+    if lowered in _BEFORE_A_NUMBER:
+        return text[end].isdigit()
+    return "." in word and all(len(part) == 1 and part.isupper() for part in word.split("."))  # U.S.
+
+
+def _recut(blocks: Iterable[str], size: int) -> Iterator[tuple[str, bool]]:
+    """The same text in pieces of `size` characters, the last one marked: what the blocks were is gone."""
+    before: str | None = None
+    for piece in _pieces(blocks, size):
+        if before is not None:
+            yield before, False
+        before = piece if piece.isascii() else _SURROGATE.sub("\ufffd", piece)
+    if before is not None:
+        yield before, True
+
+
+def _pieces(blocks: Iterable[str], size: int) -> Iterator[str]:
+    parts: list[str] = []
+    missing = size
+    for block in chain(blocks, ("",)):
+        at = 0
+        while len(block) - at >= missing:
+            parts.append(block[at : at + missing])
+            yield "".join(parts)
+            at += missing
+            parts, missing = [], size
+        if at < len(block):
+            parts.append(block[at:])
+            missing -= len(block) - at
+    if parts:
+        yield "".join(parts)
+
+
+def clip(text: str, max_tokens: int, count_tokens: CountTokens) -> str:
+    """The longest beginning of a text of at most `max_tokens`, cut at a space if possible."""
+    if count_tokens(text) <= max_tokens:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count_tokens(text[:middle]) <= max_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    border = text.rfind(" ", 0, low + 1)
+    return text[: border if border > low // 2 else low].rstrip()

@@ -1,0 +1,1 @@
+"""The values that everything exchanges, and what is asked of callers' objects."""

@@ -1,0 +1,144 @@
+"""A question as one frozen value that every layer reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.system.locks import cached_property
+from stratagraph.types.protocols import Vectors
+from stratagraph.types.records import Metadata
+
+T = TypeVar("T")
+View = Literal["chunks"]
+WALK = "walk"
+"""The way of searching that every index has: passages by a walk over names and links (`search.walk`)."""
+LONGEST = 8_000
+"""Characters of a question that are searched for: its names, its words and its vector are of these."""
+VIEWS: tuple[View, ...] = get_args(View)
+Rank = Literal["walk", "bm25", "dense", "hybrid"]
+RANKS: tuple[Rank, ...] = get_args(Rank)
+Decompose = bool | Literal["names", "questions"]
+DECOMPOSITIONS: tuple[Decompose, ...] = (False, True, "names", "questions")
+Guided = bool | Literal["choice", "overview"]
+GUIDED: tuple[Guided, ...] = (False, True, "choice", "overview")
+Turn = tuple[str, str]
+"""A turn of a conversation: who spoke, one of `ROLES`, and the text."""
+ROLES = ("user", "assistant")
+SHARED_OPTIONS = ("decompose", "fill", "guided", "guided_steps", "history", "min_score", "rank", "rerank")
+"""How to search, with every method; a method's own options come beside these."""
+SEARCH_ARGUMENTS = ("method", "view", "where", *SHARED_OPTIONS)
+"""All that a search takes beside the question, `k` and the method's own options."""
+Length = Literal["brief", "full"]
+LENGTHS: tuple[Length, ...] = get_args(Length)
+"""How long an answer is."""
+Where = Mapping[str, Any] | Callable[[Metadata], bool]
+Mask = NDArray[np.bool_]
+Sources = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Source chunks of rows as compressed rows: those of row i are `indices[indptr[i]:indptr[i + 1]]`."""
+
+
+class Allowed:
+    """What a metadata filter admits. A node passes only if *every* chunk it came from does.
+
+    Parameters
+    ----------
+    chunks
+        Admitted chunks, shape (chunks,).
+    graph_sources, node_sources
+        Sources of the graph's nodes, and of the method's.
+    """
+
+    def __init__(self, chunks: Mask, graph_sources: Sources, node_sources: Sources) -> None:
+        self.chunks = chunks
+        self._graph_sources = graph_sources
+        self._node_sources = node_sources
+
+    @cached_property
+    def graph(self) -> Mask:
+        """Admitted entities, relations and units, shape (nodes of the graph,)."""
+        return rows_allowed(*self._graph_sources, self.chunks)
+
+    @cached_property
+    def nodes(self) -> Mask:
+        """Admitted nodes of the method, shape (nodes,)."""
+        return rows_allowed(*self._node_sources, self.chunks)
+
+
+def rows_allowed(indptr: NDArray[np.int64], indices: NDArray[np.int64], chunks: Mask) -> Mask:
+    """Rows whose source chunks are all admitted, shape (rows,).
+
+    One forbidden chunk forbids a summary, whose text may repeat it. A row without sources is never admitted.
+
+    Parameters
+    ----------
+    indptr, indices
+        The sources of row i are `indices[indptr[i]:indptr[i + 1]]`.
+    chunks
+        Admitted chunks, shape (chunks,).
+    """
+    forbidden = np.concatenate(([0], np.cumsum(~chunks[indices], dtype=np.int64)))
+    return np.asarray((forbidden[indptr[1:]] == forbidden[indptr[:-1]]) & (np.diff(indptr) > 0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """What to search for, and how.
+
+    Parameters
+    ----------
+    text
+        The first `LONGEST` characters of the question.
+    vector
+        Its unit vector, shape (dimension,).
+    k
+        Number of results.
+    method
+        Name of the method, or `"walk"`.
+    options
+        The method's search options, validated.
+    where
+        Metadata filter; None admits everything.
+    entities
+        Names in the question, if a model found them; None leaves that to the rules.
+    fill
+        Whether passages of the walk have a share in a method's results.
+    rank
+        How passages are ranked.
+    allowed
+        What `where` admits; set by the reader.
+    """
+
+    text: str
+    vector: Vectors
+    k: int
+    method: str
+    options: Any
+    where: Where | None = None
+    entities: tuple[str, ...] | None = None
+    fill: bool = True
+    rank: Rank = "walk"
+    allowed: Allowed | None = None
+    _found: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether passages of the walk have a share, in which case a method leaves out those of its own."""
+        return self.fill and not self.options.narrowed
+
+    def once(self, finder: object, name: str, find: Callable[[], T]) -> T:
+        """Compute something once for this question and its copies with another `k`.
+
+        `find` may depend only on the text, vector, entities, options and filter. `finder` and `name` identify
+        what it finds.
+        """
+        asked = self.vector, self.entities, self.options, self.allowed
+        key = finder, name, self.text, *map(id, asked)
+        if key not in self._found:
+            self._found[key] = find(), asked  # held, so that nothing else has their place in memory
+        found: T = self._found[key][0]
+        return found

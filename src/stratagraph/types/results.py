@@ -1,0 +1,444 @@
+"""Results of a question: hits, a context, an answer with citations, and pictures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from stratagraph.text.packing import Piece, joined, pack
+from stratagraph.text.sentences import clip
+from stratagraph.types.protocols import CountTokens, Vectors
+from stratagraph.types.records import Metadata, Usage, at_place, json_native
+
+NOTHING_FOUND = "Nothing in the index answers this question."
+
+
+class Provenance(dict[str, Any]):
+    """What is known of a hit, in JSON types, as metadata of a framework's document.
+
+    `repr` leaves out the lists and the trace, so that a document that is printed, or put in a prompt as it
+    is, consists mostly of its text.
+    """
+
+    def __repr__(self) -> str:
+        return f"{{'kind': {self.get('kind')!r}, ...}}"
+
+    __str__ = __repr__
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A retrieved node or chunk.
+
+    Parameters
+    ----------
+    kind, level
+        `chunk`, or the kind and level of a node.
+    score
+        Higher is better; comparable within one retrieval only.
+    sources, documents
+        Ids of the chunks and documents it came from, in corpus order.
+    ref
+        The caller's id of a chunk, if it has one.
+    """
+
+    id: str
+    kind: str
+    level: int
+    text: str
+    score: float
+    sources: tuple[str, ...]
+    documents: tuple[str, ...]
+    metadata: Metadata = field(default_factory=dict)
+    ref: str = ""
+
+    def provenance(self, trace: Metadata) -> Provenance:
+        """Id, kind, level, score, sources, documents and trace."""
+        return Provenance(
+            id=self.id,
+            kind=self.kind,
+            level=self.level,
+            score=float(self.score),
+            sources=list(self.sources),
+            documents=list(self.documents),
+            trace=json_native(trace),
+        )
+
+    @classmethod
+    def restored(
+        cls,
+        text: str,
+        provenance: object,
+        *,
+        id: str,
+        document: str,
+        score: float | None,
+        metadata: Metadata,
+        ref: str = "",
+    ) -> Hit:
+        """Make a hit of a framework's document or node.
+
+        Parameters
+        ----------
+        text
+            The current text.
+        provenance
+            The result of `provenance`, or anything else if it is unknown.
+        id, document, score
+            Used where `provenance` lacks them; a missing score is 1.
+        metadata, ref
+            The caller's metadata and id.
+        """
+        known = provenance if isinstance(provenance, Mapping) else {}
+        given = known.get("score", 1.0) if score is None else score
+        return cls(
+            str(known.get("id", id)),
+            str(known.get("kind", "chunk")),
+            int(known.get("level", 0)),
+            text,
+            float(given),
+            tuple(known.get("sources", (id,))),
+            tuple(known.get("documents", (document,))),
+            metadata,
+            ref,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """The hit that a number in a context or answer refers to, counted from 1."""
+
+    number: int
+    id: str
+    kind: str
+    text: str
+    sources: tuple[str, ...]
+    documents: tuple[str, ...]
+    metadata: Metadata = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, number: int, hit: Hit, place: int | None = None) -> Citation:
+        """The citation of a hit under a number, or of what stands at a place of its text (`at_place`)."""
+        metadata = hit.metadata if place is None else at_place(hit.metadata, place)
+        return cls(number, hit.id, hit.kind, hit.text, hit.sources, hit.documents, metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A text of numbered passages, `[1] ...`, with the citation of each number. `str()` returns the text."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    tokens: int
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class GuidedStep:
+    """What a guiding call decided: the ids of the chosen hits, and what to search for next."""
+
+    chosen: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Guidance:
+    """How a model guided a search.
+
+    Parameters
+    ----------
+    kind
+        `choice`: the first `chosen` hits were chosen as needed together. `overview`: the hits are those of
+        several queries in turn. `none`: the unguided hits,
+        because no call returned a choice that can be used.
+    chosen
+        How many of the first hits were chosen.
+    steps
+        The decisions of each call.
+    failed
+        Why the last call was of no use; empty if it was.
+    """
+
+    kind: str
+    chosen: int = 0
+    steps: tuple[GuidedStep, ...] = ()
+    failed: str = ""
+
+    def among(self, hits: Sequence[Hit]) -> Guidance:
+        """The guidance of some of the hits: `chosen` counts those of the last choice that are there."""
+        last = {*self.steps[-1].chosen} if self.steps else set()
+        return replace(self, chosen=sum(hit.id in last for hit in hits) if self.chosen else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Standalone:
+    """How a question of a conversation became one that stands alone.
+
+    Parameters
+    ----------
+    question, asked
+        The question that stands alone, which was searched for, and the one that was asked.
+    by
+        `model`: a model wrote it. `names`: names of earlier turns were added to it. `none`: it was
+        left as it is.
+    failed
+        Why the model's call was of no use; empty if it was, or there is no model.
+    """
+
+    question: str
+    asked: str
+    by: str
+    failed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """The result of a search: hits, best first, with their traces and the cost.
+
+    `Index.answer` can answer from it, also after its hits were reranked or filtered (`with_hits`).
+
+    Parameters
+    ----------
+    query, method
+        The question, of a conversation the one that stands alone; and the method, or `walk`.
+    hits
+        The hits. Citations count their places from 1.
+    trace
+        `trace[i]` explains `hits[i]` in the method's terms; empty if unknown.
+    usage, cost
+        What the search used, and its cost; None if a price is unknown.
+    vector
+        Unit vector of the question, shape (dimension,); None computes it when needed.
+    options
+        The method's search options.
+    count_tokens
+        Counts tokens as the index does.
+    picture
+        Draws the retrieval; set by the index.
+    guidance
+        How a model guided the search; None if it was not asked to.
+    standalone
+        How `query` was made of the question of a conversation; None if there were no turns before it.
+    """
+
+    query: str
+    method: str
+    hits: tuple[Hit, ...]
+    trace: tuple[Metadata, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    vector: Vectors | None = field(default=None, repr=False, compare=False)
+    options: Any = field(default=None, repr=False, compare=False)
+    count_tokens: CountTokens = field(default=len, repr=False, compare=False)
+    picture: Callable[[Retrieval], Picture] | None = field(default=None, repr=False, compare=False)
+    cost: float | None = 0.0
+    guidance: Guidance | None = None
+    standalone: Standalone | None = None
+
+    def __post_init__(self) -> None:
+        if not self.trace:
+            object.__setattr__(self, "trace", tuple({} for _ in self.hits))
+        elif len(self.trace) != len(self.hits):
+            raise ValueError(f"there are {len(self.hits)} hits and {len(self.trace)} traces")
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __getitem__(self, place: int) -> Hit:
+        return self.hits[place]
+
+    def with_hits(self, hits: Sequence[Hit]) -> Retrieval:
+        """The same retrieval with other or reordered hits; each keeps its trace."""
+        traces = {hit.id: trace for hit, trace in zip(self.hits, self.trace, strict=True)}
+        return replace(self, hits=tuple(hits), trace=tuple(traces.get(hit.id, {}) for hit in hits))
+
+    def chosen(self) -> Retrieval:
+        """The retrieval with the hits that a model chose, or with all where it chose none."""
+        count = 0 if self.guidance is None else self.guidance.chosen
+        return self.with_hits(self.hits[:count]) if count else self
+
+    def context(self, max_tokens: int = 4000) -> Context:
+        """Pack the hits into a text of at most `max_tokens`, each with its number in `hits`.
+
+        If all hits fit, they stay whole. Otherwise their sentences, short ones of a line together, compete by
+        the question's words, by names that link them, and by rank (`text.packing`); those chosen stand under
+        their hit's title, in reading order, with an ellipsis for what is left out. The first hit has at least
+        one sentence, or its beginning. A hit whose text is part of an earlier one is left out.
+        """
+        if max_tokens < 1:
+            raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
+        pieces = self.pieces([hit.text for hit in self.hits], max_tokens)
+        text = clip(joined(pieces), max_tokens, self.count_tokens)
+        return Context(text, self.cited(pieces), self.count_tokens(text) if text else 0)
+
+    def pieces(self, texts: Sequence[str], max_tokens: int) -> list[Piece]:
+        """What to show of `texts`, one for each hit, within `max_tokens`; an empty text leaves a hit out.
+
+        See `context`. A method calls it that shows its hits in its own way.
+        """
+        known = [trace["similarity"] for trace in self.trace if "similarity" in trace]
+        mean = sum(known) / max(len(known), 1)
+        similarities = [trace.get("similarity", mean) for trace in self.trace]
+        pieces: list[Piece] = []
+        left = max_tokens
+        groups = self._by_query()
+        for number, (query, places) in enumerate(groups.items()):
+            found = pack(
+                query,
+                [texts[place] for place in places],
+                left // (len(groups) - number),
+                self.count_tokens,
+                [similarities[place] for place in places],
+            )
+            own = [each._replace(place=places[each.place]) for each in found]
+            pieces += own
+            left -= self.count_tokens(joined(own)) + 2 if own else 0
+        if pieces:
+            return sorted(pieces)
+        first = [Piece(place, text.strip()) for place, text in enumerate(texts) if text.strip()][:1]
+        room = [max_tokens - self.count_tokens(str(each._replace(text=""))) for each in first]
+        return [
+            each._replace(text=clip(each.text, max(0, left), self.count_tokens))
+            for each, left in zip(first, room, strict=True)
+        ]
+
+    def _by_query(self) -> dict[str, list[int]]:
+        """The places of the hits by the query of an overview that found them; else all by the question."""
+        queries = [self.query] * len(self.hits)
+        if self.guidance is not None and self.guidance.kind == "overview":
+            queries = [trace.get("query", self.query) for trace in self.trace]
+        groups: dict[str, list[int]] = {}
+        for place, query in enumerate(queries):
+            groups.setdefault(query, []).append(place)
+        return groups
+
+    def cited(self, pieces: Sequence[Piece]) -> tuple[Citation, ...]:
+        """The citations of pieces."""
+        return tuple(Citation.of(piece.place + 1, self.hits[piece.place]) for piece in pieces)
+
+    def show(self) -> Picture:
+        """Draw the graph around the question as a page: entry points, hits, traces and paths.
+
+        Raises
+        ------
+        ValueError
+            If the retrieval was pickled or not made by an index, which must still be open.
+        """
+        if self.picture is None:
+            raise ValueError(
+                "this retrieval has left its index (pickled, or made by hand), so its surroundings cannot be "
+                "read; call show() where it was retrieved, or draw it alone with stratagraph.viz.question"
+            )
+        return self.picture(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with its citations.
+
+    `citations` explain the numbers in `text`. If `extractive`, no model wrote the answer: it consists of
+    sentences of the sources. `cost` is None if a price is unknown.
+    """
+
+    text: str
+    citations: tuple[Citation, ...]
+    retrieval: Retrieval
+    extractive: bool
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = 0.0
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class AnswerStream:
+    """An answer in pieces of text, for `async for`. Can be read once.
+
+    Attributes
+    ----------
+    retrieval
+        What the answer is made of, once a piece was read or `searched` awaited; None before.
+    answer
+        The complete answer, with citations and usage, after the last piece; None before.
+    """
+
+    def __init__(self, source: AsyncGenerator[str | Retrieval | Answer, None]) -> None:
+        self._source = source
+        self.retrieval: Retrieval | None = None
+        self.answer: Answer | None = None
+
+    def __aiter__(self) -> AnswerStream:
+        return self
+
+    async def searched(self) -> Retrieval:
+        """Wait for the search, before the model begins to write; returns what was found."""
+        if self.retrieval is None:
+            found = await anext(self._source)
+            assert isinstance(found, Retrieval)
+            self.retrieval = found
+        return self.retrieval
+
+    async def __anext__(self) -> str:
+        await self.searched()
+        item = await anext(self._source)
+        if isinstance(item, Answer):
+            self.answer = item
+            item = await anext(self._source)
+        assert isinstance(item, str)
+        return item
+
+    async def aclose(self) -> None:
+        """Stop the stream without waiting for the model."""
+        await self._source.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A self-contained HTML page. Notebooks show it; `save` writes it to a file.
+
+    Its content security policy forbids loading or sending anything.
+
+    Attributes
+    ----------
+    title
+        What it shows.
+    html
+        The whole page.
+    height
+        Height in a notebook, in pixels.
+    notes
+        Lines below the title.
+    data
+        The drawn data, in JSON types.
+    """
+
+    title: str
+    html: str
+    height: int = 560
+    notes: tuple[str, ...] = ()
+    data: Any = field(default=None, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return f"Picture({self.title!r}, {len(self.html) // 1024 + 1} KB)"
+
+    def _repr_html_(self) -> str:
+        """The page in a sandboxed frame."""
+        return (
+            f'<iframe sandbox="allow-scripts" title="{escape(self.title)}" '
+            f'srcdoc="{escape(self.html)}" '
+            f'style="width:100%;height:{self.height}px;border:0;display:block"></iframe>'
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page to a file (UTF-8), replacing an existing one, and return its path."""
+        target = Path(path)
+        target.write_text(self.html, "utf-8")
+        return target

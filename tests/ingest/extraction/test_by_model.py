@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from stratagraph.errors import ParseFailed
+from stratagraph.ingest.extraction.by_model import MOST_ENTITIES, to_extraction
+from stratagraph.ingest.extraction.parsing import parse_extraction
+from stratagraph.models.prompts import load_prompt
+from stratagraph.types.records import Extraction, RelationMention
+
+WHOLE = {
+    "units": [{"text": "Ada mended the bridge in 1871.", "entities": ["Ada", "the bridge"]}],
+    "entities": [{"name": "Ada", "type": "person", "description": "An engineer."}],
+    "relations": [{"source": "Ada", "target": "Bo", "description": "taught", "strength": "8/10"}],
+}
+
+
+def read(answer: object) -> tuple[Extraction, Counter[str]]:
+    notes: Counter[str] = Counter()
+    text = answer if isinstance(answer, str) else json.dumps(answer)
+    return to_extraction([parse_extraction(text)], notes), notes
+
+
+def test_every_name_in_use_is_an_entity() -> None:
+    found, notes = read(WHOLE)
+    assert [entity.name for entity in found.entities] == ["Ada", "Bo", "the bridge"]
+    assert found.relations[0].strength == 8.0
+    assert notes == {"relation ends added as entities": 1, "entities of units added": 1}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Here you are:\n```json\n" + json.dumps(WHOLE) + "\n```\nAnything else?",
+        json.dumps(WHOLE).replace('"', "'"),
+        json.dumps(WHOLE)[:-1] + ",}",
+        json.dumps([WHOLE]),
+        {**WHOLE, "entities": ["Ada"]},
+        {**WHOLE, "relations": [["Ada", "taught", "Bo"]]},
+        {**WHOLE, "units": ["Ada mended the bridge."]},
+        {**WHOLE, "units": [{"text": "Ada mended it.", "entities": [{"name": "Ada"}]}]},
+        {**WHOLE, "entities": [{"name": "Ada", "type": None, "description": ["An engineer.", "Old."]}]},
+        '("entity"<|>"Ada"<|>"person"<|>"An engineer.")##("relationship"<|>"Ada"<|>"Bo"<|>"taught"<|>8)',
+    ],
+)
+def test_what_a_careful_reader_understands_is_understood(answer: object) -> None:
+    found, _ = read(answer)
+    assert {"Ada", "Bo"} <= {entity.name for entity in found.entities}
+    assert [(r.source, r.target) for r in found.relations] == [("Ada", "Bo")]
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "I saw nothing remarkable.", "<entities><e>Ada</e></entities>", "42", "[]"]
+)
+def test_what_is_no_extraction_fails(answer: str) -> None:
+    with pytest.raises(ParseFailed):
+        parse_extraction(answer)
+
+
+def test_nothing_to_extract_is_a_good_answer() -> None:
+    found, notes = read({"units": [], "entities": [], "relations": []})
+    assert found == Extraction()
+    assert not notes
+
+
+def test_what_is_no_name_is_counted() -> None:
+    found, notes = read(
+        {
+            "entities": ["Ada", "...", "word " * 10_000],
+            "relations": [{"source": "Ada"}, ["Ada", "is", "?!"], ["Ada", "met", "Ada"]],
+        }
+    )
+    assert [entity.name for entity in found.entities] == ["Ada"]
+    assert notes["names that are no names dropped"] == 2
+    assert notes["relations without two names dropped"] == 1
+    assert notes["relations without two names kept as units"] == 2
+    assert [(u.text, u.entities) for u in found.units] == [("Ada is", ("Ada",)), ("Ada met", ("Ada",))]
+
+
+def test_a_model_that_lists_without_end_is_bounded() -> None:
+    found, notes = read({"entities": [f"Thing {number}" for number in range(500)]})
+    assert len(found.entities) == MOST_ENTITIES
+    assert notes["entities beyond the limit of a chunk dropped"] == 500 - MOST_ENTITIES
+
+
+def test_one_entity_of_two_descriptions() -> None:
+    found, _ = read(
+        {"entities": [{"name": "Ada", "description": "Old."}, {"name": "ada", "description": "Wise."}]}
+    )
+    assert [(e.name, e.description) for e in found.entities] == [("Ada", "Old. Wise.")]
+
+
+@pytest.mark.parametrize(
+    "relation",
+    [
+        ["Ada", "taught", "Bo", 8],
+        {"subject": "Ada", "predicate": "taught", "object": "Bo", "strength": 8},
+        {"head": "Ada", "relation": "taught", "tail": "Bo", "weight": "8"},
+        {"from": "Ada", "to": {"name": "Bo"}, "label": "taught", "strength": "8/10"},
+        {"entity1": "Ada", "entity2": "Bo", "relationship": "taught", "strength": 8.0},
+    ],
+)
+def test_relations_in_other_words(relation: object) -> None:
+    found, notes = read({"relationships": [relation], "entities": [{"entity_name": "Ada"}, {"entity": "Bo"}]})
+    assert found.relations == (RelationMention("Ada", "Bo", "taught", 8.0),)
+    assert not notes
+
+
+def test_one_odd_element_costs_only_itself() -> None:
+    found, notes = read(
+        {
+            "entities": ["Ada", None, {"type": "person"}, "Bo", "Cy"],
+            "relations": [["Ada", "taught", "Bo"], ["Ada", "taught", ["Bo", "Cy"]], "Ada taught Bo"],
+            "units": [["Ada taught Bo.", "Ada", ["Bo"]], {"entities": ["Ada"]}, "Bo slept."],
+        }
+    )
+    assert [entity.name for entity in found.entities] == ["Ada", "Bo", "Cy"]
+    assert found.units[0].entities == ("Ada", "Bo")
+    assert notes == {
+        "entities that could not be read dropped": 2,
+        "relations that could not be read dropped": 2,
+        "units that could not be read dropped": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"entities": [None, 7.5, {}, {}]},
+        {"entities": ["Ada"], "relations": [1, 2]},
+        [None, None, "Ada"],
+        [1],
+        {"answer": "Ada"},
+    ],
+)
+def test_an_answer_that_is_mostly_unreadable_fails(answer: object) -> None:
+    with pytest.raises(ParseFailed):
+        read(answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ["Ada", "Bo"],
+        [{"name": "Ada"}, {"name": "Bo"}],
+        {"units": [{"text": "Ada taught Bo.", "entities": ["Ada", "Bo"]}]},
+        {"relations": [["Ada", "taught", "Bo"]]},
+        [{"entities": ["Ada"]}, {"entities": ["Bo"]}],
+        {"result": {"Entities": ["Ada", "Bo"]}},
+    ],
+)
+def test_usable_shapes(answer: object) -> None:
+    assert [entity.name for entity in read(answer)[0].entities] == ["Ada", "Bo"]
+
+
+def test_names_in_one_string() -> None:
+    unit = {"text": "They met.", "entities": "Ada, Bo"}
+    assert read({"units": [unit], "entities": ["Ada", "Bo"]})[0].units[0].entities == ("Ada", "Bo")
+    assert read({"units": [unit], "entities": ["Ada"]})[0].units[0].entities == ("Ada, Bo",)
+    assert read({"units": [unit], "entities": ["Ada", "Bo", "Ada, Bo"]})[0].units[0].entities == ("Ada, Bo",)
+
+
+def test_nothing_of_an_entity_beyond_the_limit_is_kept() -> None:
+    names = [f"Thing {number}" for number in range(MOST_ENTITIES + 1)]
+    units = [{"text": "Both are.", "entities": [names[0], names[-1]]}]
+    relations = [[names[0], "is like", names[-1]], [names[0], "is like", names[1]]]
+    found, notes = read({"entities": [*names, names[-1]], "relations": relations, "units": units})
+    assert len(found.entities) == MOST_ENTITIES
+    assert [relation.target for relation in found.relations] == [names[1]]
+    assert found.units[0].entities == (names[0],)
+    assert notes == {
+        "entities beyond the limit of a chunk dropped": 1,
+        "relations of entities beyond the limit of a chunk dropped": 1,
+        "names of units beyond the limit of a chunk dropped": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("relation", "ends", "unit"),
+    [
+        ({"source": "Ada", "description": "Ada taught Bo Lind."}, ("Ada", "Bo Lind"), None),
+        ({"target": "Ada", "description": "taught by Bo"}, ("Bo", "Ada"), None),
+        ({"source": "Ada", "description": "Ada taught Bo and Cy."}, None, "Ada taught Bo and Cy."),
+        ({"source": "Ada", "description": "liked Boats"}, None, "Ada liked Boats"),
+        ({"source": "Ada", "target": "ada", "description": "Ada knew Bo."}, None, "Ada knew Bo."),
+        ({"source": "Ada"}, None, None),
+        ({"source": "Ada", "target": "Ada"}, None, None),
+    ],
+)
+def test_a_relation_with_one_end(
+    relation: dict[str, str], ends: tuple[str, str] | None, unit: str | None
+) -> None:
+    found, notes = read({"entities": ["Ada", "Bo", "Bo Lind", "Cy"], "relations": [relation]})
+    assert [(r.source, r.target) for r in found.relations] == ([ends] if ends else [])
+    assert [(u.text, u.entities) for u in found.units] == ([(unit, ("Ada",))] if unit else [])
+    assert notes.total() == 1
+
+
+def test_blank_units_and_names_are_counted() -> None:
+    _, notes = read(
+        {"units": [" ", {"text": "Ada slept.", "entities": ["Ada", "?", None]}], "entities": ["Ada"]}
+    )
+    assert notes == {"units without text dropped": 1, "names of units that are no names dropped": 2}
+
+
+def test_a_part_of_a_word_is_no_repetition() -> None:
+    texts = ["An artist", "art", "artist"]
+    found, _ = read({"entities": [{"name": "Ada", "description": text} for text in texts]})
+    assert found.entities[0].description == "An artist art"
+
+
+def test_names_stand_inside_data_delimiters() -> None:
+    for name, field in (("describe", "name"), ("glean", "known")):
+        before, _, after = load_prompt("stratagraph.ingest", name).template.partition("{{" + field + "}}")
+        assert before.endswith(">\n")
+        assert after.startswith("\n</")
+
+
+def test_real_completions(shared_data: Path) -> None:
+    """Extractions of gpt-4o in the older delimiter grammar: all that hold a record can be read."""
+    path = shared_data / "nano_graphrag_raw_llm_outputs" / "outputs.jsonl"
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    answers = [row["output"] for row in rows if row["kind"] == "entity_extraction"]
+    usable = [answer for answer in answers if '"entity"' in answer or '"relationship"' in answer]
+    assert len(usable) > 200
+    for answer in usable:
+        found, _ = read(answer)
+        assert found.entities

@@ -1,0 +1,176 @@
+"""A graph that updates bring up to date is, byte for byte, the one that a build makes."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.ingest.support import Spans
+
+import stratagraph as sg
+from stratagraph.ingest.graph import stage as graph
+from stratagraph.ingest.graph.merge_state import PREFIX
+from stratagraph.ingest.graph.update import _places
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import CountingModel, assert_equal_states, state, state_after_update
+from stratagraph.testing.opened import snapshot_of
+from stratagraph.types.protocols import Rows
+
+NAMES = [
+    "Ada Marsh",
+    "Miss Ada Marsh",
+    "Miss Marsh",
+    "Miss Vera Marsh",
+    "Aunt Lind",
+    "Brook Hall",
+    "May",
+    "Otto Lind",
+    "Lind",
+    "Port Elm",
+    "Aunt Otto Lind",
+]
+THINGS = ["solar panel", "solar panel roof", "tide mill", "may fly", "glass lighthouse", "may rain"]
+
+
+def test_bisections_side_by_side_find_the_places_of_bisect() -> None:
+    chance = random.Random(5)
+    for count in (0, 1, 2, 50, 333):
+        there = sorted(str(chance.randrange(400)) for _ in range(count))
+        values = [str(chance.randrange(400)) for _ in range(40)]
+        rounds: list[int] = []
+
+        def read(at: Rows, there: list[str] = there, rounds: list[int] = rounds) -> list[str]:
+            rounds.append(len(at))
+            return [there[row] for row in at.tolist()]
+
+        assert _places(count, values, read) == [bisect_left(there, value) for value in values]
+        assert len(rounds) <= count.bit_length()
+
+
+def passage(chance: random.Random) -> str:
+    """Sentences in which names stand alone, at the front, and under a form of address, among phrases."""
+    said = []
+    for _ in range(chance.randrange(1, 4)):
+        one, other = chance.sample(NAMES, 2)
+        thing, also = chance.sample(THINGS, 2)
+        said.append(
+            chance.choice(
+                [
+                    f"{one} bought a {thing} from {other}.",
+                    f"The {thing} near {one} was old.",
+                    f"{one} met {other}, and {other} sold the {also}.",
+                    f"We saw the {thing} with the {also}.",
+                ]
+            )
+        )
+    return " ".join(said)
+
+
+def documents(chance: random.Random, count: int) -> dict[str, sg.Document]:
+    return {f"d{at:03}": sg.Document(f"d{at:03}", passage(chance)) for at in range(count)}
+
+
+def build(
+    docs: dict[str, sg.Document], method: str, llm: CountingModel | None, *, pooled: bool = False
+) -> sg.Index:
+    embedder = Spans() if pooled else FakeEmbedder()
+    return sg.build_index(list(docs.values()), method=method, llm=llm, embedder=embedder, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("method", "with_model", "pooled"),
+    [
+        ("lshtree", False, False),
+        ("hirag", False, False),
+        ("noderag", True, False),
+        ("archrag", False, True),
+        ("hirag", True, True),
+    ],
+)
+def test_what_is_merged_again_gives_the_graph_of_a_build(
+    method: str, with_model: bool, pooled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance, llm = random.Random(7), CountingModel() if with_model else None
+    docs = documents(chance, 60)
+    with build(docs, method, llm, pooled=pooled) as index:
+        finish = graph.finish
+        for step in range(8):
+            if step % 4 == 1:
+                gone = chance.sample(sorted(docs), 2)
+                docs = {identity: each for identity, each in docs.items() if identity not in gone}
+            changed = [
+                sg.Document(chance.choice([*docs, f"n{step}"]), passage(chance))
+                for _ in range(chance.randrange(1, 3))
+            ]
+            changed = list({each.id: each for each in changed}.values())
+            docs |= {each.id: each for each in changed}
+            monkeypatch.setattr(graph, "finish", None)  # all merged anew would be an error
+            if step % 4 == 1:
+                index.delete(gone)
+            index.insert(changed)
+            monkeypatch.setattr(graph, "finish", finish)
+            with build(docs, method, llm, pooled=pooled) as fresh:
+                found, wanted = state(index, method), state(fresh, method)
+                assert_equal_states(found["graph"], wanted["graph"])
+                assert of_graph(index.last_report) == of_graph(fresh.last_report)
+        assert index.verify() == []
+
+
+def of_graph(report: sg.BuildReport) -> dict[str, int]:
+    """The notes on the graph; those on answers for groups tell what an operation asked."""
+    return {note: count for note, count in report.notes.items() if not note.startswith("members of summary")}
+
+
+def unspaced(chance: random.Random) -> str:
+    """Chinese of so few characters that phrases repeat, and are parts of each other in some chunks alone."""
+    said = ["".join(chance.choice("王国大学北京") for _ in range(chance.randrange(2, 6))) for _ in range(3)]
+    return "。".join([*said, chance.choice(said)]) + "。Ada Marsh met Otto Lind."
+
+
+def test_writing_without_capitals_is_merged_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(3)
+    docs = {f"d{at:02}": sg.Document(f"d{at:02}", unspaced(chance)) for at in range(40)}
+    with build(docs, "lshtree", None) as index:
+        finish = graph.finish
+        for step in range(10):
+            changed = sg.Document(chance.choice([*docs, f"n{step}"]), unspaced(chance))
+            docs[changed.id] = changed
+            monkeypatch.setattr(graph, "finish", None)  # all merged anew would be an error
+            index.insert([changed])
+            monkeypatch.setattr(graph, "finish", finish)
+            with build(docs, "lshtree", None) as fresh:
+                assert_equal_states(
+                    state_after_update(index, "lshtree"), state_after_update(fresh, "lshtree")
+                )
+                assert index.last_report.notes == fresh.last_report.notes
+
+
+def test_a_graph_that_keeps_no_state_for_updates_grows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    chance = random.Random(5)
+    docs, more = documents(chance, 30), sg.Document("d99", passage(chance))
+    monkeypatch.setattr(graph.merge_state, "closed", lambda extraction: False)
+    with build(docs, "lshtree", None) as index:
+        assert not any(name.startswith(PREFIX) for name in snapshot_of(index).part("graph").arrays)
+        monkeypatch.undo()
+        index.insert([more])
+        assert any(name.startswith(PREFIX) for name in snapshot_of(index).part("graph").arrays)
+        with build({**docs, "d99": more}, "lshtree", None) as fresh:
+            assert_equal_states(state_after_update(index, "lshtree"), state_after_update(fresh, "lshtree"))
+
+
+def test_rows_move_as_others_come_and_go() -> None:
+    from stratagraph.ingest.graph.update import Moved
+
+    moved = Moved.of(5, gone=[1], again=[3], places=[0, 2])
+    assert moved.origin.tolist() == [-1, 0, 2, -1, -1, 4]
+    assert moved.now.tolist() == [1, -1, 2, 4, 5]
+    assert moved.fresh.tolist() == [0, 3, 4]
+    lists = moved.spliced_lists(
+        np.array([0, 1, 2, 3, 4, 5]), np.array([0, 1, 2, 3, 4]), np.array([9, -1, 8, 7, 6]), [[5], [4, 3], []]
+    )
+    assert [each.tolist() for each in lists] == [[0, 1, 2, 3, 5, 5, 6], [5, 9, 8, 4, 3, 6]]

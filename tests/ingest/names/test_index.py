@@ -1,0 +1,289 @@
+"""Canonical names, whole words, the index of names, and what a question names."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stratagraph.errors import Damaged
+from stratagraph.ingest.names.index import NameIndex, canonical, words
+from stratagraph.ingest.names.linking import link
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The Star", "star"),
+        ("  New \n York ", "new york"),
+        ("J. R. R. Tolkien", "J.R.R. Tolkien"),
+        ("U.S.", "US"),
+        ("Metro - North Railroad", "Metro-North Railroad"),
+        ("Schindler's List", "Schindler’s List"),
+        ("the Beatles'", "Beatles"),
+        ("Procter & Gamble", "Procter and Gamble"),
+        ("“Angi Vera,”", "Angi Vera"),
+        ("STRASSE", "Straße"),
+        ("ＩＢＭ", "IBM"),
+        ("O’Brien", "O'Brien"),
+        ("Hawaiʻi", "Hawai'i"),
+        ("L'Oréal", "Oréal"),
+        ("Der Spiegel", "Spiegel"),
+        ("Cafe\u0301", "Café"),
+        ("1,000,000 km", "1000000 km"),
+    ],
+)
+def test_two_spellings_of_one_name(one: str, other: str) -> None:
+    assert canonical(one) == canonical(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("C++", "C"),
+        ("C#", "C++"),
+        ("A. Milne", "Milne"),
+        ("The A-Team", "Team"),
+        ("El Salvador", "Salvador"),
+        ("Los Angeles", "Angeles"),
+        ("Star", "Stargazer"),
+        ("1,5", "15"),
+        ("北京", "北京大学"),
+    ],
+)
+def test_two_names_stay_two(one: str, other: str) -> None:
+    assert canonical(one) != canonical(other)
+
+
+def test_what_is_no_name_is_empty() -> None:
+    assert [canonical(each) for each in ("", " ", "---", "“”", "…", "'s'"[:1], "\u200b", "🙂")] == [""] * 8
+
+
+def test_an_article_alone_is_a_name() -> None:
+    assert canonical("The The") == "the"
+    assert canonical("The Who") == "who"
+
+
+_LETTERS = "aAtTheEn .,-'’&_+#1ʻéßΟ北京ひ\u0301\u05d0\u0640\u0e01\u0e34"
+
+
+@given(st.text(max_size=60) | st.text(_LETTERS, max_size=40))
+@settings(max_examples=300, deadline=None)
+def test_canonical_is_idempotent_and_its_words_are_words_of_the_name(name: str) -> None:
+    once = canonical(name)
+    assert canonical(once) == once
+    assert "  " not in once
+    assert once == once.strip()
+    spoken, whole = words(once), words(name)
+    assert whole[len(whole) - len(spoken) :] == spoken
+
+
+@given(st.text(max_size=40))
+@settings(deadline=None)
+def test_a_name_with_a_letter_or_digit_is_not_empty(name: str) -> None:
+    plain = unicodedata.normalize("NFKC", name)
+    if any(letter.isalnum() and letter not in "\u0640\u02bb\u02bc" for letter in plain):
+        assert canonical(name)
+
+
+def test_words_of_unspaced_writing_are_bigrams() -> None:
+    assert words("在北京大学 by Li") == ["在北", "北京", "京大", "大学", "by", "li"]
+    assert words("京") == ["京"]
+
+
+# ---- the index
+
+_SYLLABLES = ["star", "the", "new", "york", "of", "city", "a", "gazer", "o'bri", "北京", "大学", "us", "x-1"]
+
+
+def _contains(longer: list[str], shorter: list[str]) -> bool:
+    size = len(shorter)
+    return bool(size) and any(longer[at : at + size] == shorter for at in range(len(longer) - size + 1))
+
+
+@st.composite
+def _phrases(draw: st.DrawFn, most: int) -> str:
+    parts = draw(st.lists(st.sampled_from(_SYLLABLES), max_size=most))
+    text = "".join(part + draw(st.sampled_from([" ", " ", "  ", ", ", "-"])) for part in parts)
+    return text.title() if draw(st.booleans()) else text
+
+
+@given(st.lists(_phrases(most=4), max_size=12), _phrases(most=10))
+@settings(max_examples=300, deadline=None)
+def test_lookup_is_what_comparing_with_every_name_gives(names: list[str], question: str) -> None:
+    index = NameIndex(NameIndex.build(names))
+    spoken = words(question)
+    expected = [row for row, name in enumerate(names) if _contains(spoken, words(canonical(name)))]
+    found = index.lookup(question).tolist()
+    assert set(found) <= set(expected)
+    grammar = {"the", "of", "a", "us"}
+    assert {row for row in expected if not grammar.issuperset(words(canonical(names[row])))} <= set(found)
+
+
+@given(st.lists(_phrases(most=5), max_size=12), _phrases(most=4))
+@settings(max_examples=300, deadline=None)
+def test_match_is_what_comparing_with_every_name_gives(names: list[str], entity: str) -> None:
+    found = NameIndex(NameIndex.build(names)).match(entity).tolist()
+    wanted = words(canonical(entity))
+    expected = [row for row, name in enumerate(names) if _contains(words(canonical(name)), wanted)]
+    assert sorted(found) == expected
+    sizes = [len(words(canonical(names[row]))) for row in found]
+    assert sizes == sorted(sizes)
+
+
+def test_whole_words_only() -> None:
+    names = ["The Star", "Stargazer", "Star Trek", "Morning Star"]
+    index = NameIndex(NameIndex.build(names))
+    assert index.lookup("Who wrote Star?").tolist() == [0]
+    assert index.lookup("Who wrote Stargazer?").tolist() == [1]
+    assert index.lookup("a morning star trek").tolist() == [0, 2, 3]
+    assert index.match("star").tolist() == [0, 2, 3]
+
+
+def test_a_word_of_grammar_is_a_name_only_where_it_is_written_as_one() -> None:
+    index = NameIndex(NameIndex.build(["The Who", "It", "US", "Who Is It"]))
+    assert index.lookup("Who is it?").tolist() == []
+    assert index.lookup("When did the Who split?").tolist() == [0]
+    assert index.lookup("Did Stephen King write It?").tolist() == [1]
+    assert index.lookup("Tell us about it").tolist() == []
+    assert index.lookup("What is the capital of the U.S.?").tolist() == [2]
+
+
+def test_equal_names_and_no_names_keep_their_rows() -> None:
+    index = NameIndex(NameIndex.build(["Paris", "", "---", "the paris", "Paris, Texas"]))
+    assert len(index) == 5
+    assert index.lookup("Where is Paris?").tolist() == [0, 3]
+    assert index.lookup("Where is Paris, Texas?").tolist() == [0, 3, 4]
+
+
+def test_found_occurrences_have_their_places() -> None:
+    found = NameIndex(NameIndex.build(["New York", "York"])).find("from York to New York")
+    assert sorted(zip(*(column.tolist() for column in found), strict=True)) == [
+        (0, 3, 2),
+        (1, 1, 1),
+        (1, 4, 1),
+    ]
+
+
+def test_match_stops_at_its_limit_with_the_most_specific() -> None:
+    towns = [f"University of Town Number {number}" for number in range(10_000)]
+    names = [*towns, "The University", "University Press"]
+    index = NameIndex(NameIndex.build(names))
+    assert index.match("University", limit=3).tolist() == [10_000, 10_001, 0]
+    assert index.match("University of Town", limit=2).tolist() == [0, 1]
+    assert index.match("Town Number 9999").tolist() == [9_999]
+    assert index.match("of University").tolist() == []
+    assert index.match("!").tolist() == []
+
+
+def test_fuzzy_proposes_the_name_that_was_meant() -> None:
+    names = ["Ebenezer Scrooge", "Jacob Marley", "Bob Cratchit", "Ebenezer", "Scourge", "北京大学"]
+    index = NameIndex(NameIndex.build(names))
+    rows, scores = index.fuzzy("Ebeneezer Scroge")
+    assert rows[0] == 0
+    assert scores.tolist() == sorted(scores, reverse=True)
+    assert 0 < scores[-1] <= scores[0] < 1
+    assert index.fuzzy("Bob Cratchit", limit=1)[0].tolist() == [2]
+    assert index.fuzzy("Bob Cratchit", limit=1)[1].tolist() == [1.0]
+    assert index.fuzzy("zzz")[0].tolist() == []
+    assert index.fuzzy("")[0].tolist() == []
+
+
+def test_an_index_without_names_finds_nothing() -> None:
+    index = NameIndex(NameIndex.build([]))
+    assert index.lookup("Paris").size == index.match("Paris").size == index.fuzzy("Paris")[0].size == 0
+
+
+def test_the_index_is_plain_arrays_that_can_be_mapped_from_files(tmp_path) -> None:
+    names = ["Paris", "New York City", "The Star"]
+    arrays = NameIndex.build(names)
+    for key, array in arrays.items():
+        np.save(tmp_path / f"{key}.npy", array, allow_pickle=False)
+    mapped = {key: np.load(tmp_path / f"{key}.npy", mmap_mode="r") for key in arrays}
+    index = NameIndex(mapped)
+    assert index.lookup("From Paris to New York City, a star").tolist() == [0, 1, 2]
+    assert index.match("york").tolist() == [1]
+    assert index.fuzzy("Pariss")[0].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "message"),
+    [
+        ("distinct_lengths", 0, -(2**31), r"'distinct_lengths' holds \[-2147483648, 3\], not every length"),
+        ("distinct_lengths", 0, 1, r"'distinct_lengths' holds \[1, 3\]"),
+        ("lengths", 0, 9, "'lengths' holds 9 at place 0, not 2"),
+        ("starts", 1, -1, "'starts' does not ascend"),
+        ("starts", -1, 2**40, "'starts' divides 0 to 1099511627776"),
+        ("name_keys", 0, 2**64 - 1, "'name_keys' does not ascend"),
+        ("name_rows", 1, -1, "'name_rows' holds -1 at place 1, outside 0 to 2"),
+        ("keys", 0, 2**64 - 1, "'keys' does not ascend"),
+        ("key_starts", 2, 2**62, "'key_starts' does not ascend"),
+        ("key_rows", 0, 3, "'key_rows' holds 3 at place 0, outside 0 to 2"),
+        ("vocabulary", 0, 2**64 - 1, "'vocabulary' does not ascend"),
+        ("grams", 0, 2**32 - 1, "'grams' does not ascend"),
+        ("gram_starts", 0, 1, "'gram_starts' divides 1 to"),
+        ("gram_words", 0, 2**31 - 1, "'gram_words' holds 2147483647 at place 0"),
+    ],
+)
+def test_an_altered_array_is_named(name: str, place: int, value: int, message: str) -> None:
+    arrays = NameIndex.build(["Ada Lovelace", "Charles Babbage", "Royal Astronomical Society"])
+    arrays[name][place] = value
+    with pytest.raises(Damaged, match=f"part 'names' of the index is damaged: array {message}"):
+        NameIndex(arrays)
+
+
+def test_arrays_of_another_kind_are_named() -> None:
+    arrays = NameIndex.build(["Ada Lovelace", "Charles Babbage"])
+    for name, array in arrays.items():
+        for wrong in (array[:-1], array[None], array.astype(np.float64), np.array(0, array.dtype)):
+            with pytest.raises(Damaged):
+                NameIndex(arrays | {name: wrong})
+        with pytest.raises(Damaged, match=f"'{name}' is missing"):
+            NameIndex({other: each for other, each in arrays.items() if other != name})
+
+
+def test_the_same_names_give_the_same_arrays() -> None:
+    names = [f"Name {number} of {number % 7}" for number in range(500)]
+    one, other = NameIndex.build(names), NameIndex.build(names)
+    assert all(np.array_equal(one[key], other[key]) for key in one)
+
+
+def test_words_of_several_batches_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["New York", "York", "New Delhi", "Old Delhi", "Delhi", "Yorke", "New York City"]
+    whole = NameIndex.build(names)
+    monkeypatch.setattr("stratagraph.ingest.names.arrays._BATCH", 2)
+    parts = NameIndex.build(names)
+    assert all(np.array_equal(whole[key], parts[key]) for key in whole)
+
+
+# ---- what a question names
+
+
+def test_a_question_names_what_it_writes_as_a_name() -> None:
+    names = ["president", "first", "Kenya", "Jomo Kenyatta", "Republic of Kenya"]
+    linked = link("Who was the first president of Kenya?", NameIndex(NameIndex.build(names)))
+    assert linked.named.tolist() == [2]
+    assert linked.contained.tolist() == [0, 1]
+
+
+def test_of_nested_names_the_longest_is_meant() -> None:
+    names = ["York", "New York City", "City", "New York"]
+    linked = link("Who is the mayor of New York City?", NameIndex(NameIndex.build(names)))
+    assert linked.named.tolist() == [1]
+    assert linked.contained.tolist() == []
+
+
+def test_a_title_with_small_words_and_commas_is_named_as_a_whole() -> None:
+    names = ["Oh Billy, Behave", "Behave", "Molokai: The Story of Father Damien"]
+    index = NameIndex(NameIndex.build(names))
+    assert link("Who directed the film Oh Billy, Behave?", index).named.tolist() == [0]
+    assert link("When was Molokai: The Story Of Father Damien released?", index).named.tolist() == [2]
+
+
+def test_a_question_in_lower_case_still_contains_names() -> None:
+    linked = link("who wrote the star?", NameIndex(NameIndex.build(["The Star"])))
+    assert linked.named.tolist() == []
+    assert linked.contained.tolist() == [0]

@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stratagraph.ingest.chunk import ChunkConfig, split
+from stratagraph.text.sentences import sentences, stream_sentences
+from stratagraph.text.tokens import Estimate
+from stratagraph.types.records import Document, StreamedDocument
+
+COUNT = Estimate()
+
+
+def chunks_of(text, size=300, overlap=50):
+    return list(split(Document("d", text), ChunkConfig(size, overlap), COUNT))
+
+
+def texts_of(text, size=300, overlap=0):
+    return [chunk.text for chunk in chunks_of(text, size, overlap)]
+
+
+def sentence_texts(text):
+    return [text[start:end] for start, end in sentences(text)]
+
+
+SENTENCES = [
+    "The ferry Plover left at seven.",
+    "Who had the key?",
+    "Nobody knew!",
+    "In 1871, at 6.30 p.m., Dr. Orla Venn and Mr. J. Pell measured 3.14 metres, i.e. about ten feet.",
+    "渡船晚了两个小时。",
+    "أين المفتاح؟",
+    "नाव देर से पहुँची।",
+    "🙂👍🏽 Well, well, well: the bridge, which the guild had paid for, fell.",
+]
+SPACES = ["\n\n", "\r\n", "\n", " ", "  ", "\t"]
+PARTS = st.sampled_from([*SENTENCES, *SPACES, "word", "\ufeff", "\x00", "a" * 40])
+TEXTS = st.lists(PARTS, max_size=60).map(" ".join) | st.text(max_size=300)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
+        ("Wait... Then go.", ["Wait...", "Then go."]),
+        ("It is 3.14 m. Not 2.", ["It is 3.14 m.", "Not 2."]),
+        ("Dr. Venn met Mr. Pell at St. Orme. He left.", ["Dr. Venn met Mr. Pell at St. Orme.", "He left."]),
+        ("J. R. Pell sailed. U.S. Navy ships came.", ["J. R. Pell sailed.", "U.S. Navy ships came."]),
+        ("See fig. 3 and no. 7. It says no. Stop.", ["See fig. 3 and no. 7.", "It says no.", "Stop."]),
+        ("At 6 p.m. she left, e.g. Monday.", ["At 6 p.m. she left, e.g. Monday."]),
+        ('"Stop!" he said. "Why?" She left.', ['"Stop!" he said.', '"Why?"', "She left."]),
+        ("Visit www.example.org today. Now.", ["Visit www.example.org today.", "Now."]),
+        ("A Title\nThe text begins here. It ends.", ["A Title", "The text begins here.", "It ends."]),
+        ("1. Boil the kelp.\n2. Add salt.", ["1. Boil the kelp.", "2. Add salt."]),
+        ("- first thing\n- second thing", ["- first thing", "- second thing"]),
+        ("the line is broken\nbut the sentence is not.", ["the line is broken\nbut the sentence is not."]),
+        ("one\r\n\r\ntwo", ["one", "two"]),
+        ("船晚了。「为什么？」他问！好。", ["船晚了。", "「为什么？」", "他问！", "好。"]),
+        ("أين المفتاح؟ لا أعلم۔ نعم.", ["أين المفتاح؟", "لا أعلم۔", "نعم."]),
+        ("नाव आई। वह गई॥ अंत", ["नाव आई।", "वह गई॥", "अंत"]),
+        ("  \n\n ", []),
+        ("", []),
+    ],
+)
+def test_sentences(text, expected):
+    assert sentence_texts(text) == expected
+
+
+def test_a_full_line_of_wrapped_prose_does_not_end_a_sentence():
+    text = "The council of the outer islands met on the first day of spring and\nMarten Holloway spoke."
+    assert sentence_texts(text) == [text]
+
+
+@given(TEXTS)
+def test_sentences_leave_out_nothing_but_blank_space(text):
+    spans = sentences(text)
+    assert "".join("".join(text[start:end] for start, end in spans).split()) == "".join(text.split())
+    assert all(text[start:end].strip() == text[start:end] != "" for start, end in spans)
+
+
+def recounted(text: str) -> int:
+    """Signs that count alone, or as one with those before them: where pieces meet, that may change."""
+    return sum(sign >= "\u0900" and not sign.isalnum() for sign in text)
+
+
+@given(TEXTS, st.integers(1, 60), st.data())
+def test_chunks_are_exact_bounded_and_complete(text, size, data):
+    overlap = data.draw(st.integers(0, size - 1))
+    chunks = chunks_of(text, size, overlap)
+    covered = set()
+    for ordinal, chunk in enumerate(chunks):
+        assert chunk.ordinal == ordinal
+        assert chunk.text == text[chunk.start : chunk.end] == chunk.text.strip() != ""
+        assert COUNT(chunk.text) <= size + recounted(chunk.text) or len(chunk.text) == 1
+        covered.update(range(chunk.start, chunk.end))
+    assert all(text[at].isspace() for at in set(range(len(text))) - covered)
+    for before, after in pairwise(chunks):
+        assert before.start < after.start
+        assert before.end < after.end
+        both = text[after.start : before.end]
+        assert COUNT(both) <= overlap + recounted(both)
+
+
+@given(TEXTS, st.integers(1, 40), st.data())
+def test_the_blocks_do_not_matter(text, size, data):
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=12)))
+    edges = [0, *cuts, len(text)]
+    blocks = [text[a:b] for a, b in pairwise(edges)]
+    config = ChunkConfig(size, size // 3)
+    streamed = StreamedDocument("d", lambda: iter(blocks))
+    assert list(split(streamed, config, COUNT)) == list(split(Document("d", text), config, COUNT))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(PARTS, min_size=20, max_size=60), st.integers(1, 5000))
+def test_a_long_stream_has_the_sentences_of_the_whole_text(parts, width):
+    text = " ".join(parts) * 60
+    blocks = [text[at : at + width] for at in range(0, len(text), width)]
+    found = list(stream_sentences(blocks))
+    assert "".join(sentence for _, sentence, _ in found) == text
+    whole = sentences(text)
+    if max((end - start for start, end in whole), default=0) < 10_000:
+        assert [at + len(s) - len(s.lstrip()) for at, s, _ in found if s.strip()] == [at for at, _ in whole]
+
+
+def test_chunks_end_at_sentences_and_overlap_by_sentences():
+    text = " ".join(f"Sentence number {n} is about the harbour." for n in range(60))
+    chunks = chunks_of(text, size=50, overlap=20)
+    assert len(chunks) > 5
+    for chunk in chunks:
+        assert chunk.text.endswith(".")
+        assert chunk.text.startswith("Sentence")
+    for before, after in pairwise(chunks):
+        assert after.start < before.end
+
+
+def test_a_paragraph_that_ends_late_in_a_chunk_ends_it():
+    first = "The bridge fell in the night. " * 5 + "Nobody was hurt."
+    second = "The inquiry began in spring. " * 8
+    assert texts_of(f"{first}\n\n{second}", size=50)[0] == first
+
+
+def test_a_paragraph_that_ends_early_does_not():
+    first = texts_of("Bridges.\n\n" + "The bridge fell in the night. " * 9, size=40)[0]
+    assert first.startswith("Bridges.\n\nThe bridge")
+
+
+def test_a_sentence_longer_than_a_chunk_is_cut_at_clauses_then_words():
+    clauses = "when the tide turned and the wind fell, " * 20
+    assert all(text.endswith(",") for text in texts_of(clauses, size=40)[:-1])
+    words = "tide " * 300
+    assert all(set(text.split()) == {"tide"} for text in texts_of(words, size=40))
+
+
+def test_an_overlap_within_a_long_sentence_starts_at_a_word():
+    text = "lantern " * 200
+    chunks = chunks_of(text, size=40, overlap=10)
+    assert all(chunk.text.startswith("lantern") and chunk.text.endswith("lantern") for chunk in chunks)
+    assert any(after.start < before.end for before, after in pairwise(chunks))
+
+
+def test_a_word_of_a_megabyte_is_cut():
+    chunks = chunks_of("x" * 1_000_000)
+    assert "".join(chunk.text for chunk in chunks) == "x" * 1_000_000
+
+
+def test_a_cut_inside_a_word_keeps_accents_and_composed_emoji_whole():
+    for cluster in ("e\u0301\u0323", "👩\u200d👩\u200d👧", "👍\U0001f3fd"):
+        assert all(text[0] == cluster[0] for text in texts_of(cluster * 200, size=30))
+
+
+@pytest.mark.parametrize("text", [".", "!", "\n", " ", "\n ", '."', "。", "a.", ". ", "1. ", "J. "])
+def test_repetition_is_no_trap(text):
+    chunks = chunks_of("start" + text * (200_000 // len(text)) + "end")
+    assert chunks[0].text.startswith("start")
+    assert chunks[-1].text.endswith("end")
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\r\n\t ", "\u2003" * 100_000])
+def test_a_blank_document_has_no_chunks(text):
+    assert chunks_of(text) == []
+
+
+def test_unusual_characters_survive():
+    text = "\ufeffשלום עולם. \x00 NUL stays.\r\n\r\nمرحبا بالعالم؟ 👩\u200d🚀 \u202eRTL\u202c"
+    (chunk,) = chunks_of(text)
+    assert chunk.text == text
+    assert [chunk.start, chunk.end] == [0, len(text)]
+
+
+def test_a_lone_surrogate_is_replaced_one_for_one():
+    (chunk,) = chunks_of("bad \ud83d here \udc00.")
+    assert chunk.text == "bad \ufffd here \ufffd."
+    assert chunk.text.encode()
+
+
+def test_metadata_and_document_are_passed_on_and_the_id_is_left_to_the_store():
+    document = Document("minutes/1871 ö.txt", "One. Two.", {"year": 1871})
+    (chunk,) = split(document, ChunkConfig(), COUNT)
+    assert (chunk.document_id, chunk.metadata, chunk.id) == (document.id, {"year": 1871}, "")
+
+
+def test_a_large_document_is_read_lazily():
+    read = 0
+
+    def blocks():
+        nonlocal read
+        while True:
+            read += 1
+            yield "The tide came in and went out again. " * 1000
+
+    passages = split(StreamedDocument("d", blocks), ChunkConfig(), COUNT)
+    for _ in range(50):
+        next(passages)
+    assert read < 12
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"size": 0}, ValueError),
+        ({"size": -1}, ValueError),
+        ({"size": 10, "overlap": 10}, ValueError),
+        ({"overlap": -1}, ValueError),
+        ({"size": 1.5}, TypeError),
+        ({"size": True}, TypeError),
+        ({"overlap": "5"}, TypeError),
+    ],
+)
+def test_a_config_checks_itself(arguments, error):
+    with pytest.raises(error, match=r"size|overlap"):
+        ChunkConfig(**arguments)
+
+
+def test_the_config_is_a_plain_value():
+    assert ChunkConfig() == ChunkConfig(size=300, overlap=50)
+    assert json.dumps({"size": ChunkConfig().size, "overlap": ChunkConfig().overlap})

@@ -1,0 +1,133 @@
+"""How far partitions may drift: when they are compared, and which way is taken then."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stratagraph.kernels.leiden import leiden, modularity
+from stratagraph.kernels.resize import resized
+from stratagraph.methods.drift import (
+    COMPARE_SHARE,
+    DRIFT,
+    MOST_DRIFT,
+    STALE,
+    Drift,
+    Measures,
+    communities_measured,
+    drifted,
+    other_size,
+)
+
+
+def cliques(count: int, size: int = 6) -> np.ndarray:
+    """Complete graphs, each joined with the next by one edge."""
+    pairs = np.column_stack(np.triu_indices(size, 1))
+    inside = [pairs + number * size for number in range(count)]
+    bridges = [[number * size, (number + 1) * size] for number in range(count - 1)]
+    return np.concatenate([*inside, np.array(bridges).reshape(-1, 2)])
+
+
+def test_changes_add_up_until_a_comparison_is_due():
+    members, counted = 1000, 0
+    drift = Drift(members)
+    while not drift.due:
+        counted += 5
+        drift = Drift.since(drift.arrays(), members, 5)
+    assert COMPARE_SHARE * members < counted <= COMPARE_SHARE * members + 5
+    assert drift.arrays()[DRIFT].tolist() == [0]
+
+
+def parts(count: int) -> Measures:
+    return np.array([[count, 0.5]])
+
+
+def unwanted() -> int:
+    raise AssertionError("made anew")
+
+
+def compared(members: int, counted: Drift, changed: int) -> Drift:
+    return Drift.since(counted.arrays(), members, changed)
+
+
+def test_nothing_is_made_anew_unless_a_comparison_is_due():
+    first = Drift(1000)
+    assert first.anew("a", 1000, lambda: 100, parts) == 100
+    drift = compared(1000, first, 20)
+    assert drift.settled("a", 1000, [lambda: 7], unwanted, parts) == 7
+    assert compared(1000, drift, 1).settled("a", 1000, [lambda: 7], lambda: 100, parts) == 100
+
+
+def test_nothing_is_made_anew_while_it_is_like_what_was_made_last():
+    drift = Drift(1000)
+    drift.anew("a", 1000, lambda: 100, parts)
+    for _ in range(3):
+        drift = compared(1000, drift, 30)
+        assert drift.due
+        assert not drift.lapsed
+        assert drift.settled("a", 1000, [lambda: 104], unwanted, parts) == 104
+    drift = compared(1000, drift, 30)
+    assert drift.lapsed
+    assert drift.settled("a", 1000, [lambda: 104], lambda: 90, parts) == 90
+    assert drift.arrays()[STALE].tolist() == [0]
+    drift = compared(2000, drift, 100)  # of twice as many members there would be twice as many parts
+    assert drift.settled("a", 2000, [lambda: 180], unwanted, parts) == 180
+    assert compared(2000, drift, 100).settled("a", 2000, [lambda: 104], lambda: 190, parts) == 190
+
+
+def test_what_no_partition_made_anew_is_known_of_is_compared_with_one():
+    drift = compared(1000, Drift(1000), 30)
+    assert drift.settled("a", 1000, [lambda: 80], lambda: 100, parts) == 100
+
+
+def test_the_first_way_that_has_not_drifted_is_taken():
+    ways = [lambda: 80, lambda: 98, lambda: 99]
+    drift = compared(1000, Drift(1000), 30)
+    assert drift.settled("a", 1000, ways, lambda: 100, parts) == 98
+    assert drift.settled("b", 1000, ways, lambda: 200, parts) == 200
+
+
+def test_partitions_drift_by_number_by_quality_and_by_levels():
+    best = np.array([[100, 0.5], [10, 0.6]])
+    assert not drifted(best, best)
+    assert not drifted(best - [[4, 0.02], [1, 0.02]], best)
+    assert drifted(best - [[6, 0], [0, 0]], best)
+    assert drifted(best - [[0, 0], [0, 0.04]], best)
+    assert not drifted(best - [[0, -0.2], [0, -0.2]], best)
+    assert drifted(best[:1], best)
+
+
+def test_communities_drift_by_number_and_by_modularity():
+    ends = cliques(40)
+    best = leiden(ends, None, 240)
+    wanted = communities_measured(ends, None, best)
+    halved = np.where(np.arange(240) < 60, np.arange(240) // 3, 100 + best)
+    assert drifted(communities_measured(ends, None, halved), wanted)
+    shuffled = np.random.default_rng(0).permutation(best)
+    assert len(np.unique(shuffled)) == len(np.unique(best))
+    assert drifted(communities_measured(ends, None, shuffled), wanted)
+
+
+def test_one_more_or_less_is_no_other_size():
+    assert not other_size(3, 4)
+    assert other_size(round(100 * (1 + 2 * MOST_DRIFT)), 100)
+
+
+@pytest.mark.parametrize("wanted", [30, 40, 44])
+def test_resizing_changes_no_more_than_it_must(wanted):
+    ends = cliques(40)
+    labels = np.repeat(np.arange(40), 6)
+    found = resized(ends, None, labels, wanted)
+    assert abs(len(np.unique(found)) - wanted) <= 1
+    same = sum(
+        len(np.unique(found[labels == clique])) == 1 and (found == found[labels == clique][0]).sum() == 6
+        for clique in range(40)
+    )
+    assert same >= 40 - 2 * abs(40 - wanted)
+
+
+def test_joined_communities_keep_to_the_bound():
+    ends = cliques(20)
+    found = resized(ends, None, np.repeat(np.arange(20), 6), 5, max_size=12)
+    assert np.bincount(found).max() <= 12
+    assert modularity(ends, None, found) > 0.5
