@@ -125,8 +125,8 @@ def test_what_a_guide_names_exists(guide: str) -> None:
 @pytest.mark.parametrize(
     "span",
     [
-        "pipeline.filters.nothing",
-        "pipeline/nowhere.py",
+        "search.filters.nothing",
+        "search/nowhere.py",
         "methods/<method>/no.py",
         "sg.Nothing",
         "NoSuchClass",
@@ -177,7 +177,7 @@ def test_the_picture_of_the_layers_is_the_contract() -> None:
     assert drawn == [set(re.findall(r"\w+", layer)) for layer in contract["layers"]]
 
 
-@pytest.mark.parametrize("folder", ["models", "pipeline"])
+@pytest.mark.parametrize("folder", ["models", "ingest", "search"])
 def test_the_modules_that_a_package_lists_are_there(folder: str) -> None:
     package = importlib.import_module(f"stratagraph.{folder}")
     listed = re.findall(r"^    ([a-z_]+(?:, [a-z_]+)*)  +\S", package.__doc__ or "", re.MULTILINE)

@@ -325,7 +325,7 @@ def _home(kind: type, name: str) -> type:
 
 
 class BlockingEmbedder:
-    """An embedding model of LlamaIndex as `stratagraph.types.protocols.Embedder`; the core runs it in threads.
+    """An embedding model of LlamaIndex as an `Embedder` of the core, which runs it in threads.
 
     Name and dimension are under the attributes of other frameworks, so that a folder recognises the same
     model.

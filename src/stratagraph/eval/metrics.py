@@ -17,8 +17,8 @@ from typing import Any
 
 from stratagraph.errors import MissingExtra
 from stratagraph.ingest.names.spelling import UNSPACED
+from stratagraph.text import CountTokens
 from stratagraph.text.sentences import clip
-from stratagraph.types.protocols import CountTokens
 
 _PUNCTUATION = re.compile(f"[{re.escape(string.punctuation)}\u2010-\u2027\u3001-\u303f\uff01-\uff0f]")
 _ARTICLES = re.compile(r"\b(a|an|the)\b")

@@ -16,7 +16,8 @@ from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.eval.shared_graph import SharedGraph, identity_of, shared_graph
 from stratagraph.ingest.chunk import split
 from stratagraph.models.gate import Gate
-from stratagraph.types.protocols import CountTokens, Vectors
+from stratagraph.text import CountTokens
+from stratagraph.types.protocols import Vectors
 from stratagraph.types.records import Chunk
 
 

@@ -20,7 +20,7 @@ from stratagraph.eval.metrics import (
     reciprocal_rank,
 )
 from stratagraph.eval.rankers import Passage, Ranker
-from stratagraph.types.protocols import CountTokens
+from stratagraph.text import CountTokens
 from stratagraph.types.records import Chunk
 
 PACKED = 20

@@ -1,1 +1,14 @@
-"""From files to the graph: documents, chunks, extraction, names, graph."""
+"""From files to the graph, in the order in which data flows.
+
+    loaders, files      files and folders as documents
+    chunk, headings     documents into chunks; titles and headings, which say nothing of their own
+    extraction          what each chunk says: by a model, by rules, by spaCy, or given
+    names               when two names are one, and which of a million stand in a question
+    graph               what all chunks say as one graph with exact provenance: nodes and arrays
+    lexical, nearest    the words of BM25; nearest vectors
+    summarize           summaries of groups of texts
+    before, carryover   what an update takes over from the previous generation
+    checks              checks of stored arrays, when they are opened
+
+A stage takes values and the gate, returns values, and knows neither the store nor methods.
+"""

@@ -17,8 +17,9 @@ from stratagraph.models.gate import CallItem, Gate, Prompt, Task
 from stratagraph.models.hashing import DIMENSION, HashingEmbedder
 from stratagraph.models.structured import plain_text
 from stratagraph.models.task import block
+from stratagraph.text import CountTokens
 from stratagraph.text.sentences import clip, sentences, whole_sentences, without_names
-from stratagraph.types.protocols import CountTokens, Rows, Vectors
+from stratagraph.types.protocols import Rows, Vectors
 
 T = TypeVar("T")
 MODEL, EXTRACTIVE, FAILED = "model", "extractive", "failed"

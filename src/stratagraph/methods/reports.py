@@ -28,8 +28,8 @@ from stratagraph.models.gate import CallItem, Gate, Prompt, Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
 from stratagraph.models.task import block
+from stratagraph.text import CountTokens
 from stratagraph.text.sentences import clip, whole_sentences
-from stratagraph.types.protocols import CountTokens
 
 ReportForm = Literal["short", "findings"]
 """`short`: a title and a summary. `findings`: also five to ten findings with the members that state them."""

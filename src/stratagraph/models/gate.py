@@ -27,13 +27,14 @@ from stratagraph.models.log import logger
 from stratagraph.models.mapped import mapped
 from stratagraph.models.messages import Messages
 from stratagraph.models.pending import PendingCall, PendingCalls, run_workers
-from stratagraph.models.request import CountTokens, Requests, approximate_tokens
+from stratagraph.models.request import Requests, approximate_tokens
 from stratagraph.models.retry import too_many
 from stratagraph.models.stages import models_by_stage, stage_of
 from stratagraph.models.structured import lacks_end, plain_text
 from stratagraph.models.task import Call, CallItem, Prompt, Task, repair_request
 from stratagraph.models.tracing import span, usage_attributes
 from stratagraph.models.wrap import Chat, Embedding
+from stratagraph.text import CountTokens
 from stratagraph.types.protocols import (
     CallCache,
     Mapper,

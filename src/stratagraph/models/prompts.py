@@ -9,6 +9,8 @@ from stratagraph.models.gate import Prompt
 
 PACKAGES = (
     "stratagraph.ingest",
+    "stratagraph.search",
+    "stratagraph.methods",
     "stratagraph.methods.lshtree",
     "stratagraph.methods.archrag",
     "stratagraph.methods.noderag",

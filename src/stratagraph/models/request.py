@@ -33,10 +33,10 @@ from stratagraph.models.stages import stage_of
 from stratagraph.models.task import Task
 from stratagraph.models.tracing import Recorded, answer_attributes, request_attributes, span
 from stratagraph.models.wrap import Chat
+from stratagraph.text import CountTokens
 from stratagraph.types.records import Usage
 
 T = TypeVar("T")
-CountTokens = Callable[[str], int]
 MESSAGE_TOKENS = 4
 """What chat formats add to each message: its role, and the marks around it."""
 ANSWER_TOKENS = 3

@@ -37,7 +37,8 @@ from stratagraph.search.evidence import GENERAL
 from stratagraph.search.extractive import extract_answer
 from stratagraph.search.guided import ANSWERED, SHOWN, STEPS, Found, guided
 from stratagraph.search.rerank import Reranker, SetReranker, chosen, scored
-from stratagraph.types.protocols import CountTokens, Mapper, Vectors
+from stratagraph.text import CountTokens
+from stratagraph.types.protocols import Mapper, Vectors
 from stratagraph.types.question import (
     DECOMPOSITIONS,
     GUIDED,

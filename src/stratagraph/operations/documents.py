@@ -15,7 +15,8 @@ from threading import Event
 from stratagraph.ingest.chunk import ChunkConfig, split
 from stratagraph.ingest.files.walk import matches
 from stratagraph.mapping import in_order
-from stratagraph.types.protocols import CountTokens, Mapper
+from stratagraph.text import CountTokens
+from stratagraph.types.protocols import Mapper
 from stratagraph.types.records import Chunk, Document, Metadata, StreamedDocument, content_id
 
 _FILE = re.compile(

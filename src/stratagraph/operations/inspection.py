@@ -14,7 +14,7 @@ from stratagraph.config import Config
 from stratagraph.errors import StratagraphError
 from stratagraph.ingest.extraction.stage import NAME as EXTRACTION
 from stratagraph.ingest.graph.stage import NAME as GRAPH
-from stratagraph.operations import listing as _listing
+from stratagraph.operations import listing
 from stratagraph.operations.checks import checked_graph
 from stratagraph.operations.reader import Reader
 from stratagraph.operations.search_options import check_search_options
@@ -41,19 +41,19 @@ def verify_folder(path: Path) -> list[str]:
 def inspected(snapshot: Snapshot) -> Iterator[str]:
     """The problems of a generation whose files are intact: settings, arrays, nodes, searches."""
     yield from _tried("manifest.json", lambda: settings_of(snapshot.manifest, Config()))
-    yield from _tried(f"{NODES}/{EXTRACTION}", partial(_read, _listing.extractions, snapshot))
+    yield from _tried(f"{NODES}/{EXTRACTION}", partial(_read, listing.extractions, snapshot))
     unsound = list(_tried(_part(GRAPH), lambda: checked_graph(snapshot)))
     yield from unsound
     if unsound:
         return  # whatever follows stands on the graph
-    for listing in (_listing.entities, _listing.relations, _listing.units):
-        yield from _tried(f"{NODES}/{GRAPH}", partial(_read, listing, snapshot))
+    for nodes in (listing.entities, listing.relations, listing.units):
+        yield from _tried(f"{NODES}/{GRAPH}", partial(_read, nodes, snapshot))
     reader = Reader(snapshot)
     yield from _tried(_part(GRAPH), partial(_asked, reader, WALK))
     for method in reader.methods:
         unsound = list(_tried(_part(method), partial(_asked, reader, method)))
         yield from unsound or _tried(
-            f"{NODES}/{method}", partial(_read, _listing.method_nodes, snapshot, method)
+            f"{NODES}/{method}", partial(_read, listing.method_nodes, snapshot, method)
         )
 
 

@@ -53,6 +53,7 @@ def relations(snapshot: Snapshot, rows: Iterable[int] | None = None) -> Iterator
 
 
 def units(snapshot: Snapshot) -> Iterator[GraphUnit]:
+    """All semantic units with the entities that they name."""
     graph = Graph(snapshot.part(GRAPH))
     first = graph.entities + graph.relations
     indptr, indices = graph.unit_entities
@@ -72,6 +73,7 @@ def extractions(snapshot: Snapshot) -> Iterator[tuple[str, Extraction]]:
 
 
 def method_nodes(snapshot: Snapshot, method: str) -> Iterator[MethodNode]:
+    """All nodes of a method with their members and sources."""
     stored = snapshot.part(method)
     for batch, nodes, origins in _batches(snapshot, stored, range(stored.size)):
         members = _members(snapshot, stored, batch, nodes)

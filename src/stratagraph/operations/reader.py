@@ -120,7 +120,7 @@ class Answering(ABC):
     def search(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
         """Hits and traces, best first.
 
-        Hits that repeat another are merged into it (`operations.hits.grouped`), nodes that say nothing beside the
+        Hits that repeat another are merged into it (`hits.grouped`), nodes that say nothing beside the
         passages are left out (`operations.hits.silent`), and further results take their places.
         """
         try:

@@ -12,7 +12,7 @@ from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.ingest.names.index import canonical
 from stratagraph.ingest.names.linking import link
-from stratagraph.operations import listing as _listing
+from stratagraph.operations import listing
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.types.protocols import Rows
 from stratagraph.types.question import Allowed
@@ -43,11 +43,11 @@ def subgraph(snapshot: Snapshot, retrieval: Retrieval, allowed: Allowed | None =
     ranked = np.concatenate([certain, met[~np.isin(met, certain)]])
     most = min(max(FEW_ENTITIES, shared), MOST_ENTITIES)
     chosen = np.sort(ranked[: max(most, len(certain))])
-    shown = tuple(_listing.entities_at(snapshot, chosen.tolist()))
+    shown = tuple(listing.entities_at(snapshot, chosen.tolist()))
     names = dict(zip(chosen.tolist(), (each.id for each in shown), strict=True))
     return Subgraph(
         shown,
-        tuple(_listing.relations(snapshot, _relations(graph, chosen, allowed).tolist())),
+        tuple(listing.relations(snapshot, _relations(graph, chosen, allowed).tolist())),
         named=frozenset(names[row] for row in linked.named.tolist() if row in names),
         meant=frozenset(names[row] for row in linked.near.tolist() if row in names),
         left_out=len(ranked) - len(chosen),

@@ -52,18 +52,22 @@ class BoundedTable:
         self._under_way = threading.BoundedSemaphore(MOST_CALLS)
 
     def put(self, rows: Sequence[VectorRow]) -> None:
+        """Add or replace rows."""
         self._called(f"add {len(rows)} rows of {len(rows[0].vector)} dimensions", self._table.put, rows)
 
     def get(self, ids: Sequence[str]) -> Mapping[str, Any]:
+        """The texts of the rows with these ids that exist."""
         return self._called(f"give {len(ids)} rows by their ids", self._table.get, ids)
 
     def search(
         self, vector: Sequence[float], k: int, where: Mapping[str, Sequence[str]]
     ) -> Sequence[tuple[str, Any]]:
+        """The ids and scores of the `k` most similar rows that `where` admits."""
         what = f"find {k} rows like a vector of {len(vector)} dimensions"
         return self._called(what, self._table.search, vector, k, where)
 
     def delete(self, ids: Sequence[str]) -> None:
+        """Delete the rows with these ids."""
         self._called(f"delete {len(ids)} rows", self._table.delete, ids)
 
     def _called(self, what: str, function: Callable[..., R], *given: Any) -> R:

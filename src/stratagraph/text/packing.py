@@ -26,9 +26,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.text import CountTokens
 from stratagraph.text.sentences import each_sentence, title_line, without_added
 from stratagraph.text.stopwords import FUNCTION, stop_words
-from stratagraph.types.protocols import CountTokens
 
 SAID_AGAIN = 0.5
 """Factor of a question's word for each chosen statement that has it."""

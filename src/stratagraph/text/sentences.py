@@ -12,8 +12,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain
 
+from stratagraph.text import CountTokens
 from stratagraph.text.stopwords import FUNCTION, OPENERS
-from stratagraph.types.protocols import CountTokens
 
 _STOPS = ".!?\u2026"
 # Ideographic and full-width stops, Arabic question mark and full stop, danda and double danda,

@@ -16,7 +16,6 @@ R = TypeVar("R")
 
 Vectors = NDArray[np.float32]
 Rows = NDArray[np.int64]
-CountTokens = Callable[[str], int]
 Spans = Sequence[tuple[int, int]]
 """Parts of a text as character offsets (start, end)."""
 

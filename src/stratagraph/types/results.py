@@ -9,9 +9,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from stratagraph.text import CountTokens
 from stratagraph.text.packing import Piece, joined, pack
 from stratagraph.text.sentences import clip
-from stratagraph.types.protocols import CountTokens, Vectors
+from stratagraph.types.protocols import Vectors
 from stratagraph.types.records import Metadata, Usage, at_place, json_native
 
 NOTHING_FOUND = "Nothing in the index answers this question."

@@ -81,7 +81,7 @@ class TypedFactsSchema(FactsSchema):
 def cut(text: str) -> list[str]:
     """A passage as the sentences that are numbered, each on one line; joined, they have all its words.
 
-    Sentences are those of `text.sentences.sentences`. Short neighbours are joined, and what has no full stops (a
+    Sentences are those of `text.sentences`. Short neighbours are joined, and what has no full stops (a
     table, code, some languages) is cut where a line begins, or else at a clause or word.
     """
     spans: list[tuple[int, int]] = []

@@ -131,7 +131,7 @@ class ExtractionConfig:
     @property
     def prompt(self) -> str:
         """The name of the prompt that asks for extractions."""
-        return f"pipeline/{'extract' if self.form == 'full' else self.form}"
+        return f"ingest/{'extract' if self.form == 'full' else self.form}"
 
 
 Given = Mapping[str, Extraction]

@@ -17,9 +17,9 @@ from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as, readable
 from stratagraph.search.answer import Draft
 from stratagraph.search.answer import compose as compose_directly
+from stratagraph.text import CountTokens
 from stratagraph.text.packing import Piece, joined
 from stratagraph.text.sentences import clip, whole_sentences
-from stratagraph.types.protocols import CountTokens
 from stratagraph.types.results import Citation, Hit, Retrieval
 
 FILTER_PROMPT = load_prompt("stratagraph.methods.archrag", "filter")

@@ -22,7 +22,8 @@ from stratagraph.methods.reports import joined_members
 from stratagraph.models.gate import Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
-from stratagraph.types.protocols import CountTokens, Vectors
+from stratagraph.text import CountTokens
+from stratagraph.types.protocols import Vectors
 from stratagraph.types.records import Metadata
 
 PACKAGE = "stratagraph.methods.hirag"

@@ -8,7 +8,7 @@ from heapq import merge
 from itertools import chain, groupby
 from typing import Any, TypeVar
 
-from stratagraph.operations import listing as _listing
+from stratagraph.operations import listing
 from stratagraph.operations.browsing import Browser, PageRequest
 from stratagraph.operations.subgraph import subgraph
 from stratagraph.store.joined import JoinedSnapshot
@@ -33,24 +33,27 @@ T = TypeVar("T", GraphEntity, GraphRelation, GraphUnit)
 
 def entities(snapshot: AnySnapshot, ids: list[str] | None = None) -> Iterator[GraphEntity]:
     """Entities by name; of one in several shards, the shard with most sources describes it."""
-    return _joined(snapshot, lambda part: _listing.entities(part, ids), lambda each: (each.id,))
+    return _joined(snapshot, lambda part: listing.entities(part, ids), lambda each: (each.id,))
 
 
 def relations(snapshot: AnySnapshot) -> Iterator[GraphRelation]:
     """Relations; the weights of one in several shards are summed."""
-    return _joined(snapshot, _listing.relations, lambda each: tuple(sorted((each.source, each.target))))
+    return _joined(snapshot, listing.relations, lambda each: tuple(sorted((each.source, each.target))))
 
 
 def units(snapshot: AnySnapshot) -> Iterator[GraphUnit]:
-    return _joined(snapshot, _listing.units, lambda each: (each.text, each.entities))
+    """Semantic units; one that several shards have is listed once."""
+    return _joined(snapshot, listing.units, lambda each: (each.text, each.entities))
 
 
 def extractions(snapshot: AnySnapshot) -> Iterator[tuple[str, Extraction]]:
-    return chain.from_iterable(map(_listing.extractions, _parts(snapshot)))
+    """Chunk ids with their extractions, shard by shard."""
+    return chain.from_iterable(map(listing.extractions, _parts(snapshot)))
 
 
 def method_nodes(snapshot: AnySnapshot, method: str) -> Iterator[MethodNode]:
-    return chain.from_iterable(_listing.method_nodes(part, method) for part in _parts(snapshot))
+    """Nodes of a method, shard by shard."""
+    return chain.from_iterable(listing.method_nodes(part, method) for part in _parts(snapshot))
 
 
 def shards_of(snapshot: AnySnapshot) -> dict[str, object]:
@@ -117,6 +120,7 @@ class SubgraphPainter:
         self._allowed = allowed
 
     def __call__(self, retrieval: Retrieval) -> Picture:
+        """The subgraph around a question, of all shards."""
         snapshots = _parts(self._snapshot)
         allowed = self._allowed()
         parts = [
