@@ -163,7 +163,7 @@ def test_guides_run_one_after_the_other_in_one_folder(
 def test_enough_is_checked() -> None:
     named = [*spans((ROOT / "ARCHITECTURE.md").read_text("utf-8"))]
     assert sum("/" in span for span in named) > 40
-    assert sum(bool(re.fullmatch(r"[\w.]+\.\w+", span)) for span in named) > 100
+    assert sum(bool(re.fullmatch(r"[\w.]+\.\w+", span)) for span in named) > 60
 
 
 def test_the_picture_of_the_layers_is_the_contract() -> None:
@@ -189,7 +189,7 @@ def test_the_modules_that_a_package_lists_are_there(folder: str) -> None:
 
 def test_every_paper_map_names_its_code() -> None:
     """Each row of a map has a paper's place, and a name or path that the other test has checked."""
-    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("# From the papers to the code")[2]
+    text = (ROOT / "docs/reference/papers.md").read_text("utf-8")
     tables = re.findall(r"^### (.+?)\n(.*?)(?=^### |\Z)", text, re.DOTALL | re.MULTILINE)
     assert [title for title, _ in tables] == ["ArchRAG", "NodeRAG", "HiRAG", "LSH tree"]
     for _, table in tables:
