@@ -17,7 +17,7 @@ from stratagraph.store import arrays, node_records
 from stratagraph.store import contents as stored_contents
 from stratagraph.store.files import Directory
 from stratagraph.store.folder import IndexFolder
-from stratagraph.store.pool import FEWEST, HALVES, HASHES, Pool, PoolWriter, hashes_of, pooled
+from stratagraph.store.pool import FEWEST, HALVES, HASHES, Pool, PooledVectors, PoolWriter, hashes_of, pooled
 from stratagraph.store.segments import planned
 from stratagraph.testing.contract import assert_sound
 from stratagraph.testing.opened import snapshot_of
@@ -216,3 +216,34 @@ def test_a_plan_keeps_whole_segments_and_moves_the_rest() -> None:
     assert plan.slots[-1] < plan.slots[-2]  # in the order that was asked for
     assert sum(plan.sizes) == len(plan.moved) == FEWEST + 11
     assert planned(sizes, used, np.array([0, 1]), fewest=FEWEST, compact=True).kept == ()
+    plan = planned(sizes, used, np.array([1, 0]), fewest=FEWEST, out_of_use=1 / FEWEST)
+    assert plan.kept == (0, 1)
+    assert plan.slots[: 2 * FEWEST].tolist() == list(range(2 * FEWEST))  # what is out of use keeps its slot
+
+
+def test_what_inserts_put_out_of_use_is_shared_until_the_next_deletion() -> None:
+    """Every insert replaces summaries; a deletion writes the segments that hold the old ones again."""
+    documents = [
+        sg.Document(f"d{at:03}", f"Lantern {at} hangs in the harbour of Note {at}.") for at in range(COUNT)
+    ]
+    secret = sg.Document("secret", "Mara Quill buried the tin box under the third elm.")
+    with sg.build_index(documents, "lshtree", embedder=sg.HashingEmbedder(), progress=False) as index:
+
+        def unused() -> int:
+            snapshot = snapshot_of(index)
+            arrays = (
+                each for part in snapshot.manifest.parts for each in snapshot.part(part).arrays.values()
+            )
+            slots = [each.slots for each in (snapshot.vectors, *arrays) if isinstance(each, PooledVectors)]
+            return len(snapshot.pool) - len(np.unique(np.concatenate(slots)))
+
+        assert unused() == 0
+        index.insert([secret])
+        for at in range(4):
+            index.insert([sg.Document(f"late {at}", f"Ada Holm owns the Dunlin since {1900 + at}.")])
+        assert unused() > 0
+        assert traces_of(index.path, "third elm")
+        index.delete(["secret"])
+        assert unused() == 0
+        assert traces_of(index.path, "third elm") == []
+        assert index.verify() == []

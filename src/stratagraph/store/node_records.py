@@ -128,6 +128,7 @@ def written(
     base: Records | None,
     *,
     kept: Rows | None = None,
+    out_of_use: float = 0.0,
     compact: bool = False,
 ) -> tuple[dict[str, FileEntry], tuple[str, ...], NDArray[np.uint32]]:
     """Write the nodes of a part that the previous generation lacks.
@@ -142,6 +143,8 @@ def written(
         The records of the previous generation.
     kept
         The slot in `base` of each node, -1 for those in `nodes`; None if all nodes are given.
+    out_of_use, compact
+        See `segments.planned`.
 
     Returns
     -------
@@ -165,7 +168,7 @@ def written(
     used[slots] = True
     sizes = [] if base is None else base.sizes
     coming = np.argsort(order[places[fresh]], kind="stable")
-    plan = planned(sizes, used, coming, fewest=FEWEST, compact=compact)
+    plan = planned(sizes, used, coming, fewest=FEWEST, out_of_use=out_of_use, compact=compact)
 
     def arrays(old: Rows, coming: Rows) -> dict[str, NDArray[Any]]:
         rows = fresh[coming]

@@ -248,14 +248,15 @@ class PoolWriter:
         self._order.append(order[fresh])
         return slots
 
-    def plan(self, *, compact: bool = False) -> Plan:
-        """What becomes of the segments."""
+    def plan(self, *, out_of_use: float = 0.0, compact: bool = False) -> Plan:
+        """What becomes of the segments (`segments.planned`)."""
         used = np.zeros(self._before + len(self._fresh), np.bool_)
         for slots in self._slots.values():
             used[slots] = True
         order = np.argsort(np.concatenate([np.zeros(0, np.int64), *self._order]), kind="stable")
         sizes = [] if self._base is None else [len(each) for each in self._base.hashes]
-        return planned(sizes, used, order, fewest=FEWEST, most=MOST_SEGMENTS, compact=compact)
+        limits = {"fewest": FEWEST, "most": MOST_SEGMENTS}
+        return planned(sizes, used, order, **limits, out_of_use=out_of_use, compact=compact)
 
     def write(
         self, directory: Directory, generation: int, plan: Plan, *, hashes_alone: bool = False

@@ -1,8 +1,10 @@
 """Segments: files of many small things, shared by generations.
 
-A thing has a *slot*, its place in the segments of a generation. A generation hard-links those segments of the
-previous one of which it needs everything. It rewrites what it needs of the others, together with new things.
-So nothing deleted is left once the previous generation is removed.
+A thing has a *slot*, its place in the segments of a generation. A generation hard-links segments of the
+previous one, and writes again what it needs of the others, together with new things. After a deletion it
+links only segments that are wholly in use, so nothing deleted is left once the previous generation is
+removed. Where nothing was deleted, a fifth of a segment may be out of use: texts and vectors that newer
+ones replaced.
 """
 
 from __future__ import annotations
@@ -20,6 +22,12 @@ Keys = NDArray[np.uint64]
 
 MOST_SEGMENTS = 64
 """Segments that a whole index is divided into, if they then have enough things."""
+OUT_OF_USE = 0.2
+"""Share of a segment that may be out of use while nothing was deleted.
+
+An insert replaces summaries in most segments. With four methods over 5,000 passages one insert wrote 11.6
+MB where this was 0, and writes 3.3 MB.
+"""
 _FILE = re.compile(r"([1-9][0-9]{0,17})-([0-9]{1,9})\.arrays")
 
 
@@ -71,7 +79,7 @@ class Plan:
     sizes
         How many things each new segment has.
     slots
-        The slots in the new generation of everything that has one, else -1, shape (before + coming,).
+        The slots in the new generation of all that is in a segment, else -1, shape (before + coming,).
     """
 
     kept: tuple[int, ...]
@@ -87,6 +95,7 @@ def planned(
     *,
     fewest: int,
     most: int = MOST_SEGMENTS,
+    out_of_use: float = 0.0,
     compact: bool = False,
 ) -> Plan:
     """Which segments are kept, and what is written anew.
@@ -103,6 +112,8 @@ def planned(
         Things in a new segment, where there are as many. One with less than half as many is written anew.
     most
         Segments that a whole index is divided into, if they then have enough things.
+    out_of_use
+        Share of a segment that may be unneeded if it is kept; 0 after a deletion.
     compact
         Whether everything is written anew.
     """
@@ -111,7 +122,9 @@ def planned(
     kept = tuple(
         number
         for number, size in enumerate(sizes)
-        if not compact and 2 * size >= fewest and used[starts[number] : starts[number + 1]].all()
+        if not compact
+        and 2 * size >= fewest
+        and np.count_nonzero(~used[starts[number] : starts[number + 1]]) <= out_of_use * size
     )
     stays = np.zeros(before, np.bool_)
     for number in kept:

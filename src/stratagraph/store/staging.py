@@ -46,7 +46,7 @@ from stratagraph.store.part_arrays import ArrayWriter
 from stratagraph.store.pool import FOLDER as VECTOR_FOLDER
 from stratagraph.store.pool import PoolWriter
 from stratagraph.store.rows import PASSAGES, Fields
-from stratagraph.store.segments import segment_order
+from stratagraph.store.segments import OUT_OF_USE, segment_order
 from stratagraph.store.view import INDICES, INDPTR, CorpusView, StoredPart
 from stratagraph.system.locks import cached_property
 from stratagraph.types.protocols import Rows, Vectors, VectorTable
@@ -188,9 +188,20 @@ class Staging(CorpusView):
             self._directory,
             self._number,
             None if self._compact else self.base,
-            loses=self.base is not None and len(self._made_of.rows_before) < self.base.size,
+            loses=self._loses,
             layout=self._layout,
         )
+
+    @property
+    def _loses(self) -> bool:
+        """Whether a chunk of the previous generation is gone."""
+        return self.base is not None and len(self._made_of.rows_before) < self.base.size
+
+    @property
+    def _sharing(self) -> dict[str, Any]:
+        """How segments are shared with the previous generation (`segments.planned`)."""
+        erased = self._loses or self._external is not None  # a vector store holds what is in use alone
+        return {"out_of_use": 0.0 if erased else OUT_OF_USE, "compact": self._compact}
 
     @property
     def _directory(self) -> Directory:
@@ -333,7 +344,7 @@ class Staging(CorpusView):
         folder = f"{node_records.FOLDER}/{name}"
         with self._directory.make(node_records.FOLDER) as above, above.make(name) as directory:
             files, kept, slots = written(
-                directory, self._number, name, given, order, base, kept=known, compact=self._compact
+                directory, self._number, name, given, order, base, kept=known, **self._sharing
             )
             self._link(folder, directory, kept)
         self._files |= {f"{folder}/{file}": entry for file, entry in files.items()}
@@ -430,7 +441,7 @@ class Staging(CorpusView):
     def _write_vectors(self) -> None:
         pool = self._vectors_of(self.vectors.shape[1])
         pool.put(_CORPUS, VECTOR_SLOTS, self.vectors, np.arange(self.size))
-        plan = pool.plan(compact=self._compact)
+        plan = pool.plan(**self._sharing)
         with self._directory.make(VECTOR_FOLDER) as directory:
             elsewhere = self._external is not None
             files = pool.write(directory, self._number, plan, hashes_alone=elsewhere)
