@@ -126,6 +126,44 @@ def test_a_year_before_a_name_is_its_own_unless_it_belongs_to_it() -> None:
     assert names("In July 2013 Tuvalu signed.") == ["Tuvalu"]
 
 
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("On Monday the European Commission fined Google.", ["European Commission", "Google"]),
+        ("In May the World Health Organization met.", ["World Health Organization"]),
+        ("On 6 April the Committee of Public Safety was created.", ["Committee of Public Safety"]),
+        ("He left, and on Tuesday the Senate voted.", ["Senate"]),
+        ("Later in October the Commission wrote.", ["Commission"]),
+        ("After Waterloo the Duke of Wellington went home.", ["Waterloo", "Duke of Wellington"]),
+        ("In Paris the Louvre opened.", ["Paris", "Louvre"]),
+        ("In the Bay of Biscay the Bismarck sank.", ["Bay of Biscay", "Bismarck"]),
+        ("In the United States the Watch Tower Society won.", ["United States", "Watch Tower Society"]),
+        ("They awarded King the Congressional Gold Medal.", ["King", "Congressional Gold Medal"]),
+        ("Passing the Online Safety Act was difficult.", ["Online Safety Act"]),
+    ],
+)
+def test_another_name_begins_behind_the_article(sentence: str, expected: list[str]) -> None:
+    assert names(sentence) == expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "name"),
+    [
+        ("After Alexander the Great died, they fought.", "Alexander the Great"),
+        ("Under Catherine the Great they built.", "Catherine the Great"),
+        ("In Winnie the Pooh, a bear eats honey.", "Winnie the Pooh"),
+        ("In Dave the Diver you fish.", "Dave the Diver"),
+        ("With Thomas the Tank Engine she sold toys.", "Thomas the Tank Engine"),
+        ("He saw Across the Spider-Verse twice.", "Across the Spider-Verse"),
+        ("He was the eldest son of Ferdinand I the Great.", "Ferdinand I the Great"),
+        ("In May she left Bank of the West.", "Bank of the West"),
+        ("It stars Orm the Ocean Master.", "Orm the Ocean Master"),
+    ],
+)
+def test_an_article_inside_a_name(sentence: str, name: str) -> None:
+    assert names(sentence) == [name]
+
+
 def test_headings_in_capitals_are_parted_at_small_words() -> None:
     found = names("ILLUSTRATED BY ARTHUR RACKHAM FOR CHARLES DICKENS.\n\nThe end of it was this.")
     assert {"ARTHUR RACKHAM", "CHARLES DICKENS"} <= set(found)

@@ -163,6 +163,14 @@ _BODY = re.compile(
 _ANDS = frozenset({"and", "und", "et", "y", "e", "och", "og", "en", "\u0438"})
 _TOPIC = re.compile(r" (?:of|for|on) ")
 _DEFINITE = re.compile(r"(?:\b[Tt]he|['\u2019]s) \Z")
+# Where "the" may begin another name: "On Monday the European Commission", not "Bank of the West".
+_THE = re.compile(r"(?<! of) the ")
+_PERSONS = frozenset({"Bachelor", "Doctor", "Master", "Minister", "Secretary"})  # of `_BODY`
+_WHERE = frozenset({"in", "on", "at", "during", "near"})
+_WHEN = frozenset({"after", "before", "since", "until", "by"})
+_PRECEDING = re.compile(r"(\w+) (?:the )?\Z")
+# The next word may be a verb, so the name may be its subject.
+_VERB = re.compile(r" (?!(?:and|or|the|an?|one|you|he|she|it|they|we|there|his|her|its|their)\b)[a-z]")
 _FIRST_PERSON = re.compile(r"(?:^|[,.;:!?] |\n|\b[a-z]+ )I [a-z]")
 _SHOUTED = re.compile(r" (?:AND|BY|IN|ON|AT|TO|FOR|FROM|WITH|A|AN|IS|ARE|WAS|&) ")
 _NEAR = 20_000  # characters on either side in which a word is looked for in lower case
@@ -253,15 +261,22 @@ def _name(text: str, start: int, name: str, at: int, end: int, stops: Set[str], 
     if name[:4] == "The " and name[4:] in _NOTHING and not opens:  # "a song by The Who"
         found.append((name, at, end, ""))
         return
+    opener = name.partition(" ")[0].lower() if opens else ""
     if opens or name[: name.find(" ")] in _IN_FRONT:
         name, opens = _beheaded(name, opens, stops, item=text[start] in _ITEM)
         at = end - len(name)
-        if name[0].isdigit():
-            _numbered(text, at, end, stops, found)
-            return
-        if " " not in name:
-            _word(text, name, at, end, opens, stops, found)
-            return
+    if " the " in name and (article := _second_article(text, name, at, end, opener)):
+        left, right = name[: article.start()], name[article.end() :]
+        if left not in _NOTHING:
+            _name(text, start, left, at, at + len(left), stops, found)
+        _name(text, start, right, end - len(right), end, stops, found)
+        return
+    if name[0].isdigit():
+        _numbered(text, at, end, stops, found)
+        return
+    if " " not in name:
+        _word(text, name, at, end, opens, stops, found)
+        return
     if name.isupper() and len(name) > 8:
         for part in _SHOUTED.split(name):
             _part(part, at, end, found)
@@ -271,6 +286,34 @@ def _name(text: str, start: int, name: str, at: int, end: int, stops: Set[str], 
         _parted(text, name, at, opens, stops, found)
     else:
         found.append((name, at, end, ""))
+
+
+def _second_article(text: str, name: str, at: int, end: int, opener: str) -> Match[str] | None:
+    """The "the" that begins another name, if there is one.
+
+    One does after a month or weekday, before a body ("in Norway the Watch Tower Society"), and before the
+    subject of a sentence that opens with a place or time ("After Waterloo the Duke of Wellington went").
+    Others belong to the name: "Alexander the Great", "Into the Wild". `opener` is the sentence's first word
+    if the name stands behind it.
+    """
+    before = _PRECEDING.search(text, max(0, at - 20), at)
+    preposition = before[1].lower() if before else ""
+    opens = preposition == opener
+    for article in _THE.finditer(name):
+        last = name[: article.start()].rpartition(" ")[2].lower()
+        if last in MONTHS_AND_WEEKDAYS:
+            return article
+        if last in ENGLISH:
+            continue
+        right = name[article.end() :]
+        several = " " in right
+        body = _BODY.search(right.partition(" of ")[0]) if several else None
+        if body and body[0] not in _PERSONS:
+            return article
+        if preposition in _WHERE or (several and preposition in _WHEN):
+            if opens and _VERB.match(text, end):
+                return article
+    return None
 
 
 def _extended(text: str, name: str, at: int) -> tuple[str, int]:
