@@ -271,7 +271,7 @@ def _name(text: str, start: int, name: str, at: int, end: int, stops: Set[str], 
             _name(text, start, left, at, at + len(left), stops, found)
         _name(text, start, right, end - len(right), end, stops, found)
         return
-    if name[0].isdigit():
+    if name.partition(" ")[0].isdigit():
         _numbered(text, at, end, stops, found)
         return
     if " " not in name:
@@ -310,9 +310,9 @@ def _second_article(text: str, name: str, at: int, end: int, opener: str) -> Mat
         body = _BODY.search(right.partition(" of ")[0]) if several else None
         if body and body[0] not in _PERSONS:
             return article
-        if preposition in _WHERE or (several and preposition in _WHEN):
-            if opens and _VERB.match(text, end):
-                return article
+        place_or_time = preposition in _WHERE or (several and preposition in _WHEN)
+        if opens and place_or_time and _VERB.match(text, end):
+            return article
     return None
 
 
