@@ -23,6 +23,15 @@ def replies(prompt: str) -> str:
         return json.dumps({"facts": [1, 2]})
     if '"low_level"' in prompt:
         return json.dumps({"high_level": ["trade"], "low_level": ["Orrin"]})
+    if '"rating_reason"' in prompt:
+        finding = {"summary": "Orrin trades.", "explanation": "Orrin sells honey to Sarn."}
+        report = {
+            "title": "Orrin",
+            "summary": "Orrin and its trade.",
+            "rating": 6,
+            "rating_reason": "It trades.",
+        }
+        return json.dumps({**report, "findings": [finding] * 7})
     if "<reports>" in prompt:
         return json.dumps({"points": [{"description": "Orrin sells honey.", "score": 80}]})
     if '"steps"' in prompt:

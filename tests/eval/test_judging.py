@@ -201,7 +201,7 @@ def test_what_baselines_ask_themselves_is_known_before() -> None:
             made[stage] = made.get(stage, 0) + usage.calls
     for stage in ("extract", "eval/summarize"):
         assert calls[stage] == made[stage] > 0, stage
-    assert calls["archrag/report"] > 0
+    assert calls["graphrag reports"] > 0
     for stage in ("ask hyde", "ask names", "ask keywords", "answer cot"):
         assert calls[stage] == 2, stage
     assert calls["answer graphrag_global"] >= 4, "a call of each kind for each question, at least"

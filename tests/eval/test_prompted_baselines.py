@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.eval.benches import STANFORD, STANFORD_QUESTION, Facts, bench_of, ids, random_facts
 
-from stratagraph.errors import ModelError
+from stratagraph.errors import ModelError, TooManyFailures
 from stratagraph.eval.baselines import make, raptor
 from stratagraph.eval.baselines.communities import LARGEST, hierarchy
 from stratagraph.eval.baselines.raptor import GmmTree
@@ -159,6 +159,51 @@ def test_levels_of_communities_are_nested_and_know_their_chunks(kind: Any) -> No
             assert sum(set(each.members) <= set(above.members) for above in coarse) == 1
     if kind == "leiden":
         assert max(len(each.members) for each in levels[-1]) <= LARGEST
+
+
+def reporting(prompt: str) -> str:
+    if '"rating_reason"' not in prompt:
+        return '{"entities": []}'
+    report = {
+        "title": "Trade",
+        "summary": "What is sold.",
+        "rating": "8/10",
+        "rating_reason": "Much is sold.",
+    }
+    return json.dumps(
+        {**report, "findings": [{"summary": "Honey is sold.", "explanation": "Sarn sells it."}]}
+    )
+
+
+def test_reports_have_findings_and_a_rating_and_a_stage_of_their_own() -> None:
+    bench = bench_of(CHAIN, "what?", llm=ScriptedChatModel(reporting))
+    reports = [each for level in hierarchy(bench) for each in level]
+    assert {each.text for each in reports} == {
+        "# Trade\n\nWhat is sold.\n\n## Honey is sold.\n\nSarn sells it."
+    }
+    assert {each.rating for each in reports} == {8.0}
+    assert bench.gate.ledger.stages["graphrag reports"].calls == len({each.members for each in reports})
+
+
+def test_reports_on_parts_stand_for_members_that_are_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ScriptedChatModel(reporting)
+    monkeypatch.setattr("stratagraph.eval.baselines.communities.MEMBER_TOKENS", 120)
+    bench = bench_of(random_facts(2, documents=90, entities=70), "what?", llm=model)
+    levels = hierarchy(bench)
+    prompts = [each for each in model.prompts if '"rating_reason"' in each]
+    built_on = [each for each in prompts if "Honey is sold." in each]
+    assert 0 < len(built_on) < len(prompts) == len({each.members for level in levels for each in level})
+
+
+@pytest.mark.parametrize("kind", ["leiden", "attributed"])
+@pytest.mark.parametrize(("faults", "error"), [(["auth"], ModelError), ([], TooManyFailures)])
+def test_a_model_that_writes_no_report_fails_the_row(
+    kind: str, faults: list[str], error: type[Exception]
+) -> None:
+    model = ScriptedChatModel(lambda prompt: "no report", faults=faults, cycle=True)
+    bench = bench_of(random_facts(2, documents=90, entities=70), "what?", llm=model)
+    with pytest.raises(error):
+        make("graphrag_global", bench, {"communities": kind})
 
 
 def test_attributed_communities_join_what_is_alike() -> None:

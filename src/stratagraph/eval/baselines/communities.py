@@ -2,37 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
 from stratagraph import _sync
 from stratagraph.eval.rankers import Workbench
-from stratagraph.ingest.summarize import MEMBER_TOKENS, Group
+from stratagraph.ingest.summarize import MEMBER_TOKENS, Summary, answered, first_words
 from stratagraph.kernels.leiden import hierarchical_leiden
-from stratagraph.kernels.partition import attributed_communities, community_graph
-from stratagraph.methods.archrag.communities import PROMPT, TITLE_NAMES
-from stratagraph.methods.reports import write_reports
+from stratagraph.kernels.partition import community_graph
+from stratagraph.methods.archrag.config import ArchRAGConfig
+from stratagraph.methods.archrag.levels import Recipe
+from stratagraph.methods.reports import joined_members
+from stratagraph.models.gate import CallItem, Task
+from stratagraph.models.prompts import load_prompt
+from stratagraph.models.structured import json_as
 from stratagraph.types.protocols import Rows, Vectors
 
 Kind = Literal["leiden", "attributed"]
 LARGEST = 10
 """Maximum entities of a community that is not split: `max_cluster_size` of GraphRAG's program."""
 MOST_LEVELS = 6
-FEWEST = 10
-"""Minimum communities for a further level of attributed ones (ERRATA A4)."""
-REPORT_TOKENS = 200
+STAGE = "graphrag reports"
+REPORT_TOKENS = 1300
+"""Tokens of a report as JSON: the median of 122 reports of the program has 703 words in seven findings."""
+EXTRACT_TOKENS = 200
+"""Tokens of the sentences that stand for a report without a model."""
+TITLE_NAMES = 3
+"""Names in the title of such a report."""
+
+
+class Finding(BaseModel):
+    """A finding in a sentence, and what the members say on it."""
+
+    model_config = ConfigDict(str_strip_whitespace=True)
+
+    summary: str = ""
+    explanation: str = ""
+
+
+class Report(BaseModel):
+    """What the model is asked for."""
+
+    model_config = ConfigDict(str_strip_whitespace=True)
+
+    title: str = Field(min_length=1)
+    summary: str = Field(min_length=1)
+    rating: float = Field(default=0, description="from 0 to 10")
+    rating_reason: str = ""
+    findings: list[Finding] = Field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The title, the summary, and each finding with its explanation."""
+        told = [f"## {each.summary}\n\n{each.explanation}".strip() for each in self.findings]
+        return "\n\n".join([f"# {self.title}", self.summary, *told])
+
+
+def _placeholder(values: Mapping[str, str]) -> Report:
+    """A report of the usual length, for an estimate."""
+    told = values["members"].replace("<member>\n", "").replace("\n</member>", "")
+    title, summary, text = (first_words(told, words) or "text" for words in (6, 90, 80))
+    finding = Finding(summary=title, explanation=text)
+    return Report(title=title, summary=summary, rating=5, rating_reason=title, findings=[finding] * 7)
+
+
+REPORT: Task[Report] = Task(
+    name="eval/graphrag_report",
+    prompt=load_prompt("stratagraph.eval", "graphrag_report"),
+    parse=json_as(Report),
+    placeholder=_placeholder,
+    schema=Report,
+    expected_output_tokens=REPORT_TOKENS,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Community:
-    """A community of entities (rows), with its report and the rows of its chunks."""
+    """A community of entities (rows), the rows of its chunks, and its report with a rating (0 by default)."""
 
     members: tuple[int, ...]
     sources: tuple[int, ...]
     text: str
+    rating: float = 0.0
 
 
 Level = Sequence[Community]
@@ -42,8 +97,8 @@ def hierarchy(bench: Workbench, kind: Kind = "leiden") -> list[Level]:
     """Communities by level, the coarsest first, each of at least two entities.
 
     `leiden` partitions the relations by Leiden, and each community of more than `LARGEST` entities again.
-    `attributed` partitions the graph augmented by similar entities (ArchRAG, Alg. 1), then the graph of these
-    communities by their reports, and so on. Both write reports by one prompt.
+    `attributed` takes the augmentation, the clustering and the settings of the method `archrag` (Alg. 1),
+    level by level over the reports. Both write GraphRAG's long reports, under the stage `STAGE`.
     """
     if not bench.graph.entities:
         return []
@@ -57,9 +112,7 @@ def _leiden(bench: Workbench) -> list[Level]:
     )
     written: dict[tuple[int, ...], Community] = {}
     levels = [_groups(each) for each in labels]
-    for groups in reversed(
-        levels
-    ):  # the finest first: reports on large communities are made from those on their parts
+    for groups in reversed(levels):  # the finest first: their reports stand in larger communities' prompts
         new = [group for group in groups if group not in written]
         written |= dict(zip(new, _reported(bench, new, written), strict=True))
     return [[written[group] for group in groups] for groups in levels]
@@ -67,16 +120,20 @@ def _leiden(bench: Workbench) -> list[Level]:
 
 def _attributed(bench: Workbench) -> list[Level]:
     graph = bench.graph
+    config = bench.config.method("archrag")
+    assert isinstance(config, ArchRAGConfig)
+    recipe = Recipe(config)
     vectors = bench.embedder.documents([node.text for node in graph.entities])
     ends, weights = graph.ends, graph.weights.astype(np.float64)
     members: list[tuple[int, ...]] = [(row,) for row in range(len(graph.entities))]
     written: dict[tuple[int, ...], Community] = {}
     levels: list[Level] = []
-    while len(levels) < MOST_LEVELS and len(members) > FEWEST:
-        labels = attributed_communities(vectors, ends, weights)
-        if labels.max() + 1 > 0.9 * len(members):
+    while len(levels) < config.max_levels and len(members) >= config.min_communities:
+        ends, weights = recipe.augmented(vectors, ends, weights)
+        labels = recipe.clustered(vectors, ends, weights)
+        if labels.max() + 1 > (1 - config.min_shrink) * len(members):
             break
-        ends, weights = community_graph(ends, weights, labels)
+        ends, weights = community_graph(ends, None, labels)
         grouped = [np.flatnonzero(labels == label).tolist() for label in range(int(labels.max()) + 1)]
         members = [tuple(sorted(row for part in group for row in members[part])) for group in grouped]
         new = [group for group in members if len(group) > 1 and group not in written]
@@ -96,38 +153,80 @@ def _groups(labels: Rows) -> list[tuple[int, ...]]:
 
 
 def _reported(
-    bench: Workbench, groups: Sequence[tuple[int, ...]], parts: dict[tuple[int, ...], Community]
+    bench: Workbench, groups: Sequence[tuple[int, ...]], parts: Mapping[tuple[int, ...], Community]
 ) -> list[Community]:
     """Communities with reports on their entities and inner relations."""
     graph = bench.graph
-    asked, sources = [], []
+    titles, texts, sources = [], [], []
     for group in groups:
         ranked = sorted(group, key=lambda row: (-graph.degrees[row], row))
-        inner = np.flatnonzero(np.isin(graph.ends, group).all(axis=1))
-        rows = sorted({chunk for row in group for chunk in graph.entities[row].sources})
-        texts = [graph.entities[row].text for row in ranked] + [graph.relations[row].text for row in inner]
-        title = ", ".join(graph.names[row] for row in ranked[:TITLE_NAMES])
-        asked.append(Group(title, _fitting(bench, group, texts, parts), [str(row) for row in rows]))
-        sources.append(tuple(rows))
-    reports = _sync.run(write_reports(asked, bench.gate, prompt=PROMPT, max_tokens=REPORT_TOKENS))
+        titles.append(", ".join(graph.names[row] for row in ranked[:TITLE_NAMES]))
+        texts.append(_fitting(bench, ranked, parts))
+        sources.append(tuple(sorted({chunk for row in group for chunk in graph.entities[row].sources})))
+    reports = _sync.run(_written(bench, titles, texts, sources))
     return [
-        Community(group, rows, report.text)
-        for group, rows, report in zip(groups, sources, reports, strict=True)
+        Community(group, rows, f"{title}: {report.text}")
+        if isinstance(report, Summary)
+        else Community(group, rows, report.text, report.rating)
+        for group, title, rows, report in zip(groups, titles, sources, reports, strict=True)
     ]
 
 
-def _fitting(
+async def _written(
     bench: Workbench,
-    group: tuple[int, ...],
-    texts: Sequence[str],
-    parts: dict[tuple[int, ...], Community],
-) -> Sequence[str]:
-    """Texts of a report: its elements, or the reports on its parts where the elements are too long."""
-    if sum(map(bench.count_tokens, texts)) <= MEMBER_TOKENS:
-        return texts
-    within = [each for members, each in parts.items() if set(members) < set(group)]
-    largest = [each for each in within if not any(set(each.members) < set(other.members) for other in within)]
-    return [each.text for each in sorted(largest, key=lambda each: -len(each.members))] or texts
+    titles: Sequence[str],
+    texts: Sequence[Sequence[str]],
+    sources: Sequence[Sequence[int]],
+) -> list[Report | Summary]:
+    """Reports by the model; extracts without one, and where it fails."""
+    gate = bench.gate
+    with gate.stage(STAGE):
+        items = (
+            CallItem(
+                {"members": joined_members(each, MEMBER_TOKENS, gate.count_tokens)[0]},
+                title,
+                [str(row) for row in rows],
+            )
+            for title, each, rows in zip(titles, texts, sources, strict=True)
+        )
+        return await answered(REPORT, items, texts, EXTRACT_TOKENS, gate)
+
+
+def _fitting(
+    bench: Workbench, ranked: Sequence[int], parts: Mapping[tuple[int, ...], Community]
+) -> list[str]:
+    """Texts of a report: entities, the best connected first, and relations between them.
+
+    Where they are too long, reports on parts stand for the elements of these, those of most tokens first,
+    until all fits (Edge et al. 2024, 3.1.4).
+    """
+    graph, group = bench.graph, set(ranked)
+    inner = np.flatnonzero(np.isin(graph.ends, ranked).all(axis=1)).tolist()
+    entities = {row: graph.entities[row].text for row in ranked}
+    relations = {row: graph.relations[row].text for row in inner}
+
+    def tokens(texts: Mapping[int, str]) -> int:
+        return sum(map(bench.count_tokens, texts.values()))
+
+    left = MEMBER_TOKENS - tokens(entities) - tokens(relations)
+    if left >= 0:
+        return [*entities.values(), *relations.values()]
+    within = [part for part in parts if set(part) < group]
+    covered = []
+    for part in (each for each in within if not any(set(each) < set(other) for other in within)):
+        inside = {row: entities[row] for row in part}
+        between = {row: relations[row] for row in inner if set(graph.ends[row].tolist()) <= set(part)}
+        covered.append((tokens(inside) + tokens(between), part, between))
+    reports = []
+    for length, part, between in sorted(covered, key=lambda each: (-each[0], each[1])):
+        report = parts[part].text
+        if left >= 0 or bench.count_tokens(report) >= length:
+            break
+        reports.append(report)
+        left += length - bench.count_tokens(report)
+        entities = {row: text for row, text in entities.items() if row not in part}
+        relations = {row: text for row, text in relations.items() if row not in between}
+    return [*reports, *entities.values(), *relations.values()]
 
 
 def vectors_of(bench: Workbench, level: Level) -> Vectors:

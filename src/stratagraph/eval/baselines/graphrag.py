@@ -88,7 +88,7 @@ class LocalSearch(_OverCommunities):
     Parameters
     ----------
     communities
-        `leiden`, or `attributed` as ArchRAG builds them.
+        `leiden`, or `attributed` as the method `archrag` builds them.
     level
         Level of the communities, from 0, the coarsest.
     """
@@ -126,13 +126,15 @@ class LocalSearch(_OverCommunities):
         return list(listed)
 
     def _told(self, chosen: Rows) -> list[Passage]:
-        """Reports by how many of the entities they cover, then by passages (by rating in the program)."""
+        """Reports by how many of the entities they cover, then by rating, then by passages."""
         wanted = set(chosen.tolist())
         matches = [(len(wanted & set(each.members)), each) for each in self._reports]
         matches = [each for each in matches if each[0]]
         return [
             self._shown(each)
-            for _, each in sorted(matches, key=lambda each: (-each[0], -len(each[1].sources)))
+            for _, each in sorted(
+                matches, key=lambda each: (-each[0], -each[1].rating, -len(each[1].sources))
+            )
         ]
 
     def _around(self, chosen: Rows) -> list[Passage]:
