@@ -2,7 +2,8 @@
 
 usage: python cookbook/papers.py --list
        python cookbook/papers.py TABLE DATA ... [--llm NAME] [--judge NAMES] [--embedder NAME]
-                                 [--extraction FILE] [--questions N] [--work FOLDER] [--small]
+                                 [--extraction FILE] [--questions N] [--answer-tokens N|free]
+                                 [--work FOLDER] [--small]
                                  [--estimate] [--dry-run]
 
 TABLE is a name that --list gives, or `no-model`: all that need none. cookbook/papers.md says for each what
@@ -15,7 +16,7 @@ table out for want of a package, which it says first.
 --small shows in a few minutes that a table runs, with two questions and scripts at a reduced size: its
 figures mean nothing. --estimate tells what answers and verdicts would cost, and calls nothing; --dry-run
 only shows the commands.
---judge, --embedder, --questions and --estimate are for tables with a model.
+--judge, --embedder, --questions, --answer-tokens and --estimate are for tables with a model.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ WITHOUT_MODEL = "no-model"
 LEFT_OUT = 3
 """Exit code of `stratagraph eval`, and of this program, where rows failed and the others stand."""
 SMALL_QUESTIONS = 2
-FOR_MODELS = ("judge", "embedder", "questions", "estimate")
+FOR_MODELS = ("judge", "embedder", "questions", "answer_tokens", "estimate")
 """Options of evaluations alone; scripts ask all questions, and embed as they do by themselves."""
 
 
@@ -99,6 +100,8 @@ def _evaluation(step: Step, data: str, given: argparse.Namespace) -> list[str]:
     if step.reference:
         parts += ["--reference", step.reference, "--head-to-head" if wants_texts(data) else "--abstract"]
     parts += ["--config", str(_written(step, given.work))]
+    if tokens := given.answer_tokens or step.tokens:
+        parts += ["--answer-tokens", tokens]
     for name in ("llm", "judge", "embedder", "extraction", "questions"):
         if (value := getattr(given, name)) is not None:
             parts += [f"--{name}", str(value)]
@@ -194,6 +197,9 @@ def arguments() -> argparse.Namespace:
         parser.add_argument(f"--{name}", metavar="NAME", help=what)
     parser.add_argument("--extraction", metavar="FILE", help="given entities and triples of the passages")
     parser.add_argument("--questions", type=int, metavar="N", help="ask only the first so many")
+    parser.add_argument(
+        "--answer-tokens", metavar="N|free", help="tokens of context; else the paper's choice"
+    )
     parser.add_argument("--work", type=Path, default=Path("papers-work"), help="where all is kept")
     for name in ("small", "estimate", "dry-run", "list"):
         parser.add_argument(f"--{name}", action="store_true")
@@ -206,7 +212,7 @@ def arguments() -> argparse.Namespace:
             parser.error(f"{table.name} needs DATA: {table.data}")
         if table.needs_model and given.llm is None:
             parser.error(f"{table.name} needs a chat model: give --llm, such as openai:gpt-4o-mini")
-        unused = [f"--{name}" for name in FOR_MODELS if getattr(given, name)]
+        unused = [f"--{name.replace('_', '-')}" for name in FOR_MODELS if getattr(given, name)]
         if unused and not table.needs_model and not (given.llm and table.with_model):
             parser.error(f"{table.name} is measured by a script, which takes no {unused[0]}")
         if given.table != WITHOUT_MODEL and (missing := lacks(table)):

@@ -19,6 +19,8 @@ class Step:
     ----------
     methods, arguments, config
         Of an evaluation; `arguments` of a script too.
+    tokens
+        Tokens of context of each answer, or `free`, where the paper says so; the caller's choice comes first.
     reference
         Whose answers all others are compared with: on the data's own questions where their answers are texts,
         else on questions about the corpus as a whole that the model thinks up. Empty: answers are scored.
@@ -40,6 +42,7 @@ class Step:
     methods: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
+    tokens: str = ""
     reference: str = ""
     only: Corpora = "any"
     script: str = ""
@@ -100,20 +103,21 @@ def answered(
     *methods: str,
     arguments: tuple[str, ...] = (),
     config: Mapping[str, Any] | None = None,
+    tokens: str = "",
     only: Corpora = "any",
 ) -> Step:
     """Answers and their metrics, tokens and times."""
-    return Step(methods, arguments, config or {}, only=only)
+    return Step(methods, arguments, config or {}, tokens, only=only)
 
 
-def compared(reference: str, *methods: str, only: Corpora = "any") -> Step:
+def compared(reference: str, *methods: str, tokens: str = "", only: Corpora = "any") -> Step:
     """Answers of methods against those of one."""
-    return Step(methods, reference=reference, only=only)
+    return Step(methods, tokens=tokens, reference=reference, only=only)
 
 
-def pairwise(*methods: str, only: Corpora = "any") -> tuple[Step, ...]:
+def pairwise(*methods: str, tokens: str = "", only: Corpora = "any") -> tuple[Step, ...]:
     """Every method compared with every other one: each is the reference once. Answers come from the cache."""
-    return tuple(compared(reference, *methods, only=only) for reference in methods)
+    return tuple(compared(reference, *methods, tokens=tokens, only=only) for reference in methods)
 
 
 def script(

@@ -62,7 +62,8 @@ def settings() -> Iterator[tuple[str, dict[str, Any], int | None]]:
     yield "w/o HNSW", {"semantic_edges": False}, None
     yield "w/o dual search", {"names": False}, None
     for k in (10, 20, 30):
-        yield f"w/o cross nodes, k = {k}", {"mode": "entry", "names": False, "types": ("S", "A", "H")}, k
+        every = {"entry_types": ("T", "S", "A", "H"), "types": ("T", "S", "A", "H")}
+        yield f"w/o cross nodes, k = {k}", {"mode": "entry", "names": False, **every}, k
     for k in (20, 30):
         units = {"types": ("S",), "similar": k, "limits": {"S": k}}
         yield f"semantic units alone, k = {k}", units, k

@@ -25,6 +25,9 @@ PROMPTS = {
     "full": load_prompt("stratagraph.eval", "answer_full"),
 }
 _EXPECTED = {"short": 20, "full": 400}
+FREE_HITS = 20
+"""Results that an answer is made from where tokens are free."""
+_UNCUT = 1 << 30  # tokens: more than any context has
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,8 @@ class AnswerConfig:
     Parameters
     ----------
     max_tokens
-        Tokens of context, the same for every ranker.
+        Tokens of context, the same for every ranker; `free` gives each its first 20 results whole, and to
+        methods that answer by their own prompts all that they retrieve. Tokens are counted for each row.
     style
         `short` asks for a name, a date, yes or no, as metrics of wording need it; `full` for a text, as
         abstract questions need it; `auto` decides by the gold answers, see `Dataset.wants_texts`.
@@ -48,7 +52,7 @@ class AnswerConfig:
         Model that judges, or a list of models; None uses the one that answers.
     """
 
-    max_tokens: int = 2000
+    max_tokens: int | Literal["free"] = 2000
     style: Literal["auto", "short", "full"] = "auto"
     judge: bool = True
     head_to_head: bool = False
@@ -56,8 +60,8 @@ class AnswerConfig:
     judge_llm: Any = None
 
     def __post_init__(self) -> None:
-        if self.max_tokens < 1:
-            raise ValueError(f"max_tokens must be at least 1, not {self.max_tokens}")
+        if self.max_tokens != "free" and (not isinstance(self.max_tokens, int) or self.max_tokens < 1):
+            raise ValueError(f"max_tokens must be at least 1, or 'free', not {self.max_tokens!r}")
         if self.style not in ("auto", *PROMPTS):
             raise ValueError(f"style must be one of auto, {', '.join(PROMPTS)}, not {self.style!r}")
 
@@ -66,6 +70,11 @@ class AnswerConfig:
         if self.style != "auto":
             return self
         return replace(self, style="full" if dataset.wants_texts else "short")
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens that a context may have."""
+        return _UNCUT if self.max_tokens == "free" else self.max_tokens
 
     @property
     def judges(self) -> tuple[Any, ...]:
@@ -101,7 +110,8 @@ def answer_all(
         placeholder=lambda values: "answer",
         expected_output_tokens=_EXPECTED[config.style],
     )
-    contexts = [context_of(texts, config.max_tokens, bench.count_tokens) for texts in rankings]
+    hits = FREE_HITS if config.max_tokens == "free" else None
+    contexts = [context_of(texts[:hits], config.context_tokens, bench.count_tokens) for texts in rankings]
     items = [
         CallItem({"context": context, "question": question.question}, question.id)
         for question, context in zip(questions, contexts, strict=True)
@@ -142,7 +152,7 @@ def own_answers(bench: Workbench, name: str, ranker: Answering, config: AnswerCo
 
     async def ask(question: Question) -> tuple[str | Failure, Usage]:
         try:
-            return await ranker.answer(question.question, config.max_tokens, length)
+            return await ranker.answer(question.question, config.context_tokens, length)
         except CallFailed as error:
             spent = error.usage if isinstance(error, AnswerFailed) else Usage()
             return Failure(f"answer {name}", question.id, str(error)), spent

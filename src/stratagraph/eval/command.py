@@ -46,6 +46,14 @@ def _numbers(context: click.Context, parameter: click.Parameter, value: str) -> 
     return numbers
 
 
+def _tokens(context: click.Context, parameter: click.Parameter, value: str) -> int | Literal["free"]:
+    if value == "free":
+        return "free"
+    if not value.isdecimal() or int(value) < 1:
+        raise click.BadParameter(f"{value!r} is neither a whole number from 1 nor 'free'")
+    return int(value)
+
+
 def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
     """The command `eval`.
 
@@ -90,6 +98,13 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
         metavar="NAMES",
         callback=_names,
         help="Chat model that judges answers, or several with commas; if not given, that of --llm.",
+    )
+    @click.option(
+        "--answer-tokens",
+        default="2000",
+        show_default=True,
+        callback=_tokens,
+        help="Tokens of context of an answer, or `free`: the first 20 results of each row, whole.",
     )
     @click.option("--against-gold", is_flag=True, help="Let the model compare answers with the gold answers.")
     @click.option(
@@ -160,6 +175,7 @@ def _estimated(
     against_gold: bool,
     abstract: bool,
     judge: Sequence[str] | None,
+    answer_tokens: int | Literal["free"],
     llm: Any,
     reference: str,
     config: Any,
@@ -173,7 +189,9 @@ def _estimated(
         raise ValueError("--estimate tells what a model would cost: give --llm")
     if abstract:
         raise ValueError("--estimate does not know the questions that --abstract would write")
-    answers = AnswerConfig(head_to_head=head_to_head, against_gold=against_gold, judge_llm=judge)
+    answers = AnswerConfig(
+        answer_tokens, head_to_head=head_to_head, against_gold=against_gold, judge_llm=judge
+    )
     found = {}
     for each in data:
         dataset = load_dataset(each)
@@ -201,6 +219,7 @@ def _evaluated(
     plot: str | None,
     llm: Any,
     judge: Sequence[str] | None,
+    answer_tokens: int | Literal["free"],
     against_gold: bool,
     **options: Any,
 ) -> list[Evaluation]:
@@ -218,7 +237,11 @@ def _evaluated(
         raise ValueError("--judge judges answers, and nothing answers: give --llm")
     style: Literal["full", "auto"] = "full" if abstract or against_gold else "auto"
     config = AnswerConfig(
-        style=style, head_to_head=head_to_head or abstract, against_gold=against_gold, judge_llm=judge
+        answer_tokens,
+        style=style,
+        head_to_head=head_to_head or abstract,
+        against_gold=against_gold,
+        judge_llm=judge,
     )
     if methods is None:
         _say_left_out(options["view"], options["config"])
