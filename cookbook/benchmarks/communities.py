@@ -25,7 +25,7 @@ from stratagraph import HashingEmbedder
 from stratagraph.eval.clustering_metrics import calinski_harabasz, cosine_similarity
 from stratagraph.kernels.augment import augment
 from stratagraph.kernels.leiden import leiden, modularity
-from stratagraph.kernels.partition import attributed_communities, cluster, community_graph
+from stratagraph.kernels.partition import cluster, community_graph
 
 AUGMENTATIONS = ("none", "knn", "codicil")
 CLUSTERINGS = ("leiden", "spectral", "scan", "node2vec")
@@ -68,9 +68,8 @@ def compare(title: str, vectors: np.ndarray, ends: np.ndarray) -> None:
     for clustering in CLUSTERINGS:
         for augmentation in AUGMENTATIONS:
             start = time.process_time()
-            labels = attributed_communities(
-                vectors, ends, augmentation=augmentation, clustering=clustering, max_size=MAX_SIZE
-            )
+            joined, similar = augment(vectors, ends, mode=augmentation)
+            labels = cluster(joined, similar, len(vectors), method=clustering, max_size=MAX_SIZE)
             seconds = time.process_time() - start
             print(line(f"{clustering} + {augmentation}", vectors, ends, labels, seconds), flush=True)
 

@@ -11,8 +11,9 @@ from sklearn.metrics import adjusted_rand_score
 
 from stratagraph.eval.clustering_metrics import calinski_harabasz, cosine_similarity
 from stratagraph.kernels._edges import Edges
+from stratagraph.kernels.augment import augment
 from stratagraph.kernels.node2vec import Walks, embed_nodes, node2vec, random_walks
-from stratagraph.kernels.partition import attributed_communities, cluster, community_graph
+from stratagraph.kernels.partition import cluster, community_graph
 from stratagraph.kernels.scan import core_clusters, scan
 from stratagraph.kernels.spectral import spectral
 
@@ -108,19 +109,12 @@ class TestFront:
         topics = np.repeat(np.arange(30), 10)
         vectors = rng.standard_normal((30, 24))[topics] + 0.6 * rng.standard_normal((300, 24))
         ends = rng.integers(0, 300, (400, 2))
-        alone = attributed_communities(vectors, ends, augmentation="none", clustering="leiden")
-        found = attributed_communities(vectors, ends, augmentation=mode, clustering=method)
+        alone = cluster(*augment(vectors, ends, mode="none"), 300)
+        found = cluster(*augment(vectors, ends, mode=mode), 300, method=method)
         assert np.bincount(found).max() <= 15
         if mode != "none":
             assert calinski_harabasz(vectors, found) > 1.5 * calinski_harabasz(vectors, alone)
             assert cosine_similarity(vectors, found) > cosine_similarity(vectors, alone)
-
-    def test_an_augmentation_of_ones_own(self):
-        ends, groups = planted()
-        labels = attributed_communities(
-            np.ones((200, 2)), NONE, augmentation=lambda vectors, own, weights: (ends, np.ones(len(ends)))
-        )
-        assert adjusted_rand_score(groups, labels) > 0.9
 
     def test_the_next_level_counts_crossing_edges(self):
         ends = np.array([[0, 1], [0, 2], [1, 2], [1, 3], [3, 2], [4, 4]])

@@ -1,4 +1,4 @@
-"""Attributed communities: any augmentation with any clustering (ArchRAG 3.1.2, Alg. 1)."""
+"""Partitions by any clustering, and the graph of their communities (ArchRAG 3.1.2, Alg. 1)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels._edges import Edges, Labels, Weights, number
-from stratagraph.kernels.augment import Augmentation, augment
 from stratagraph.kernels.leiden import leiden, split_large
 from stratagraph.kernels.leiden_quality import leiden_quality
 from stratagraph.kernels.node2vec import node2vec
@@ -20,11 +19,6 @@ Method = Literal["leiden", "spectral", "scan", "node2vec", "cpm", "significance"
 
 Clustering = Callable[[Labels, Weights, int], NDArray[np.integer]]
 """Called with ends, weights and the number of nodes; gives a label for each node."""
-
-Augmenting = Callable[
-    [NDArray[np.floating], Labels, Weights], tuple[NDArray[np.integer], NDArray[np.floating]]
-]
-"""Called with vectors, ends and weights; gives the ends and weights to cluster by."""
 
 
 def cluster(
@@ -99,44 +93,6 @@ def cluster(
             seed=seed,
         )
     return split_large(edges, labels, max_size, seed)
-
-
-def attributed_communities(
-    vectors: NDArray[np.floating],
-    ends: NDArray[np.integer],
-    weights: NDArray[np.floating] | None = None,
-    *,
-    augmentation: Augmentation | Augmenting = "knn",
-    clustering: Method | Clustering = "leiden",
-    max_size: int = 15,
-    initial: NDArray[np.integer] | None = None,
-    movable: NDArray[np.bool_] | None = None,
-    seed: int = 0,
-    threads: int = 1,
-) -> Labels:
-    """One round of Alg. 1: augment the graph, weigh its edges, cluster it.
-
-    Parameters are those of `augment` and `cluster`; a custom augmentation also weighs the edges.
-
-    Returns
-    -------
-    Labels, shape (nodes,), numbered from 0 by each community's smallest member.
-    """
-    if callable(augmentation):
-        edges = Edges.of(ends, weights, len(vectors))
-        joined, similar = augmentation(vectors, edges.pairs(), edges.weights)
-    else:
-        joined, similar = augment(vectors, ends, weights, mode=augmentation, seed=seed, threads=threads)
-    return cluster(
-        joined,
-        similar,
-        len(vectors),
-        method=clustering,
-        max_size=max_size,
-        initial=initial,
-        movable=movable,
-        seed=seed,
-    )
 
 
 def community_graph(
