@@ -237,3 +237,27 @@ def test_a_node_is_quoted_without_the_names_before_its_text(tmp_path: Path) -> N
     told = index.answer(found).text
     assert "Mara Quill steered the Dunlin to Ostra." in told
     assert ": " not in told
+
+
+LETTERS = (
+    "Mara Quill steered the ferry Dunlin from Ostra to Bremen for ten years. Her brother kept the lamp.",
+    "The Dunlin ran aground off Cape Ellery in the gale of 1895, because the lamp had failed.",
+    "The harbour board of Bremen thanked the keeper of the lamp.",
+    "ship: Dunlin\nyear: 1884\nbuilt at: Ostra",
+)
+
+
+@pytest.mark.parametrize("method", ["hirag", "archrag", "noderag", "lshtree"])
+def test_nodes_do_not_repeat_what_passages_say(method: str) -> None:
+    with sg.build_index(list(LETTERS), method, embedder=HashingEmbedder(), progress=False) as index:
+        told = index.answer("Who steered the ship that ran aground?", length="full")
+    assert told.text.count("Mara Quill steered") == told.text.count("ran aground off") == 1
+    assert told.citations[0].kind == "chunk"
+
+
+def test_a_report_has_its_title_once() -> None:
+    text = "The ferry to Ostra leaves at seven."
+    with sg.build_index([text], "hirag", embedder=HashingEmbedder(), progress=False) as index:
+        (report,) = [hit for hit in index.retrieve(text) if hit.kind == "community"]
+        assert report.text == f"Ostra: {text}"
+        assert index.answer("When does the ferry leave?").text == f"{text} [1]"

@@ -140,7 +140,7 @@ async def write_reports(
     answers = await answered(task, items, [group.texts for group in groups], max_tokens, gate)
     words = [int(item.values["words"]) for item in items] or [0] * len(groups)
     return [
-        CommunityReport(group.item, answer.text, answer.by)
+        CommunityReport(group.item, answer.text.removeprefix(f"{group.item}: "), answer.by)
         if isinstance(answer, Summary)
         else _written(answer, group, most, gate)
         for group, answer, most in zip(groups, answers, words, strict=True)

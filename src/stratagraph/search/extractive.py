@@ -130,44 +130,67 @@ def _reached(retrieval: Retrieval) -> list[tuple[int, Hit]]:
 
 
 def _candidates(
-    hits: Iterable[tuple[int, Hit]], wanted: Callable[[str], bool], *, code: bool
+    hits: Sequence[tuple[int, Hit]], wanted: Callable[[str], bool], *, code: bool
 ) -> list[_Statement]:
     """The statements of the hits in order, each once, without markup, with the bylines that are wanted.
 
-    A statement that ends in a colon ("It runs on:") is put before the one that follows it. With `code`,
-    blocks of code are statements too, and code in sentences keeps its marks.
+    A node's statement is left out if passages among the hits, or nodes before it, say it (`_is_told`).
     """
+    of_hits = {rank: _statements(rank, hit, wanted, code=code) for rank, hit in hits}
+    told = [each.text for rank, hit in hits if hit.kind == "chunk" for each in of_hits[rank]]
     found: list[_Statement] = []
     seen: set[str] = set()
     for rank, hit in hits:
-        label = _label(hit)
-        whole = hit.text.removeprefix(label)
-        title, before, lead = title_line(whole)[0] or label, False, ""
-        named = evidence.stems(title)
-        blocks = fenced(whole) if code else []
-        for start, end in sorted([*statements(whole, wanted), *blocks]):
-            own = whole[start:end] if (start, end) in blocks else quotable(whole[start:end], code=code)
-            text = f"{lead}{chr(10) if (start, end) in blocks else ' '}{own}".strip()
-            lead = text if text.endswith(":") else ""
-            if lead or not text:
-                continue
-            if new := text not in seen:
-                stems = evidence.stems(text)
-                leans = before and _LEANS.match(text) is not None
-                place = len(hit.text) - len(whole) + start
-                found.append(_Statement(rank, place, text, title, leans, stems, stems | named))
-                seen.add(text)
+        before = False
+        for each in of_hits[rank]:
+            if new := each.text not in seen and (hit.kind == "chunk" or not _is_told(each.text, told)):
+                found.append(each._replace(leans=before and each.leans))
+                seen.add(each.text)
             before = new
+        if hit.kind != "chunk":
+            told += [each.text for each in of_hits[rank]]
         if len(found) >= WEIGHED:
             break
     return found[:WEIGHED]
 
 
+def _statements(rank: int, hit: Hit, wanted: Callable[[str], bool], *, code: bool) -> list[_Statement]:
+    """All statements of a hit.
+
+    A statement that ends in a colon ("It runs on:") is put before the one that follows it. With `code`,
+    blocks of code are statements too, and code in sentences keeps its marks.
+    """
+    found: list[_Statement] = []
+    label = _label(hit)
+    whole = hit.text[len(label) :]
+    title, lead = title_line(whole)[0] or label, ""
+    named = evidence.stems(title)
+    blocks = fenced(whole) if code else []
+    for start, end in sorted([*statements(whole, wanted), *blocks]):
+        own = whole[start:end] if (start, end) in blocks else quotable(whole[start:end], code=code)
+        text = f"{lead}{chr(10) if (start, end) in blocks else ' '}{own}".strip()
+        lead = text if text.endswith(":") else ""
+        if text and not lead:
+            stems, leans = evidence.stems(text), _LEANS.match(text) is not None
+            found.append(_Statement(rank, len(label) + start, text, title, leans, stems, stems | named))
+    return found
+
+
+def _is_told(text: str, told: Iterable[str]) -> bool:
+    """Whether a statement is part of one of these, or these make up more than half of it."""
+    left = text
+    for each in told:
+        if text in each:
+            return True
+        left = left.replace(each, "")
+    return 2 * len(left) < len(text)
+
+
 def _label(hit: Hit) -> str:
-    """The names before the text of an entity or a relation, which no source says so."""
-    names = hit.metadata.get("ends") or [hit.metadata.get("name", "")]
+    """The names or the title before the text of a node, which no source says so."""
+    names = hit.metadata.get("ends") or [hit.metadata.get("name") or hit.metadata.get("title", "")]
     label = f"{' - '.join(map(str, names))}: "
-    return label if hit.kind in ("entity", "relation") and hit.text.startswith(label) else ""
+    return label if hit.kind != "chunk" and hit.text.startswith(label) else ""
 
 
 async def _followed(
