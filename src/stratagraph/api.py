@@ -88,8 +88,9 @@ async def abuild_index(
         Existing extractions by the `ref` of a chunk or the id of a document (see `importing`). The model is
         not asked about those.
     resolve_rule
-        Decides whether two entities are the same, if `ExtractionConfig.resolve` is on. None asks the
-        model that extracts, if one does, or compares their descriptions. Not stored in the folder.
+        Decides whether two entities are the same, if `ExtractionConfig.resolve` is on: a function of an
+        `ingest.graph.entity_resolution.Candidate` that returns True or False. None asks the model that
+        extracts, if one does, or compares their descriptions. Not stored in the folder.
     vectors
         A vector store of LangChain or LlamaIndex, or a `protocols.VectorTable`, to hold the embeddings
         instead of the folder. An existing index is moved there.
@@ -110,7 +111,8 @@ async def abuild_index(
     ValueError
         If there are no documents or only blank ones, or one id comes with two different texts.
     SettingsConflict
-        If the index in the folder has other settings; `EmbedderMismatch` if its embedder is another one.
+        If the index in the folder has other settings than given, but for `ExtractionConfig.resolve`, which
+        may change; `EmbedderMismatch` if its embedder is another one.
     NotAnIndex
         If the folder holds other files.
     VectorStoreError

@@ -148,11 +148,15 @@ def settings_of(manifest: Manifest, running: Config) -> Config:
 
 
 def continued(manifest: Manifest, change: Change) -> tuple[tuple[str, ...], Config]:
-    """The methods and settings of a build over an index: those given come first, those it has stay."""
+    """The methods and settings of a build over an index: those given come first, those it has stay.
+
+    `resolve` is as given, for names are resolved anew by each update anyway.
+    """
     recorded = settings_of(manifest, change.config)
+    extraction = replace(recorded.extraction, resolve=change.config.extraction.resolve)
     methods = tuple(dict.fromkeys([*change.methods, *manifest.methods]))
     added = {name: own for name, own in change.config.methods.items() if name not in manifest.methods}
-    return methods, replace(recorded, methods={**recorded.methods, **added})
+    return methods, replace(recorded, extraction=extraction, methods={**recorded.methods, **added})
 
 
 def require_same_settings(
@@ -161,6 +165,8 @@ def require_same_settings(
     path: Path,
     change: Change,
     otherwise: str = "build anew with rebuild=True, for which estimate() tells the cost",
+    *,
+    resolve_may_change: bool = True,
 ) -> None:
     """Raise `SettingsConflict` if a build is given other settings than the index was built with."""
     recorded, given = settings_of(manifest, change.config), change.config
@@ -170,6 +176,8 @@ def require_same_settings(
         other = models.embedder_name(manifest.dimension)
         found.append(f"embedder is {manifest.embedder!r}, {models.said_of_embedder} is {other!r}")
     known, wanted = recorded.to_dict(), given.to_dict()
+    if resolve_may_change:
+        wanted["extraction"]["resolve"] = known["extraction"]["resolve"]
     for name in ("chunking", "extraction", "tokenizer", "prompts", "hnswlib"):
         found += _differing(name, known[name], wanted[name])
     for name in {*manifest.methods} & {*given.methods, *change.methods}:

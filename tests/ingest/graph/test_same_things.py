@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,6 +91,29 @@ def test_updates_equal_building(call: Caller) -> None:
     assert state(grown, "graph") == state(
         call.build([PLANET, OTHER, *CLAY], method="walk", config=RESOLVED), "graph"
     )
+
+
+def test_a_build_turns_it_on_and_off(call: Caller, tmp_path: Path) -> None:
+    texts, path = [PLANET, METAL, OTHER, *CLAY], tmp_path / "idx"
+    graphs = {
+        on: state(call.build(texts, method="hirag", config=RESOLVED if on else {}), "graph") for on in (0, 1)
+    }
+    assert graphs[0] != graphs[1]
+    for on in (0, 1, 0):
+        settings = {"extraction": {"resolve": bool(on)}}
+        index = call.build(texts, method="hirag", path=path, config=settings)
+        assert state(index, "graph") == graphs[on]
+        call(index, "delete", ["metal"])
+        call(index, "insert", [METAL])
+        assert state(index, "graph") == graphs[on]
+        generation = index.generation
+        assert call.build(texts, path=path).generation == generation  # settings not given stay
+
+
+def test_shards_keep_it(call: Caller, tmp_path: Path) -> None:
+    call(sg, "build_shards", [PLANET, METAL], tmp_path / "idx", 2, progress=False).close()
+    with pytest.raises(sg.errors.SettingsConflict, match=r"extraction\.resolve is False, not True"):
+        call(sg, "build_shards", [PLANET], tmp_path / "idx", 2, config=RESOLVED, progress=False)
 
 
 def test_a_model_makes_variants_one_and_tells_namesakes_apart(call: Caller) -> None:

@@ -58,7 +58,11 @@ _LINKS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Two entities that may be one. `evidence` is `words`, `acronym`, `spelling` or `told`."""
+    """Two entities that may be one: what a `resolve_rule` is given, which returns whether they are.
+
+    `alias` would become `kept`; both are names in lower case. `evidence` is `words`, `acronym` or `spelling`,
+    and `told` only where a model decides. `similarity` is the cosine of what the documents say of the two.
+    """
 
     alias: str
     kept: str

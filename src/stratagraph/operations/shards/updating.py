@@ -184,8 +184,9 @@ class _Shards:
         pruned: dict[int, list[str]] = {}
         own = replace(change, documents=(), prune=False, files=(), share=True)
         if before is not None and change.operation == BUILD:  # in all shards: each gets the methods
+            otherwise = "build in another folder"
             require_same_settings(
-                self._models, before.manifest, before.path, change, "build in another folder"
+                self._models, before.manifest, before.path, change, otherwise, resolve_may_change=False
             )
             methods, config = continued(before.manifest, change)
             own = replace(own, methods=methods, config=config)
