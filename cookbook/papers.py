@@ -102,6 +102,8 @@ def _evaluation(step: Step, data: str, given: argparse.Namespace) -> list[str]:
     parts += ["--config", str(_written(step, given.work))]
     if tokens := given.answer_tokens or step.tokens:
         parts += ["--answer-tokens", tokens]
+    if step.answers and not given.estimate:
+        parts += ["--answers", str(given.work / "answers")]
     for name in ("llm", "judge", "embedder", "extraction", "questions"):
         if (value := getattr(given, name)) is not None:
             parts += [f"--{name}", str(value)]

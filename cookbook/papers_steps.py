@@ -21,6 +21,8 @@ class Step:
         Of an evaluation; `arguments` of a script too.
     tokens
         Tokens of context of each answer, or `free`, where the paper says so; the caller's choice comes first.
+    answers
+        Whether the answers are written to `WORK/answers`, in the form of GraphRAG-Bench.
     reference
         Whose answers all others are compared with: on the data's own questions where their answers are texts,
         else on questions about the corpus as a whole that the model thinks up. Empty: answers are scored.
@@ -44,6 +46,7 @@ class Step:
     config: Mapping[str, Any] = field(default_factory=dict)
     tokens: str = ""
     reference: str = ""
+    answers: bool = False
     only: Corpora = "any"
     script: str = ""
     corpora: Given = "each"

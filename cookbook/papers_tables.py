@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from papers_steps import Table, answered, compared, pairwise, script
+from papers_steps import Step, Table, answered, compared, pairwise, script
 
 MULTIHOP = "MultiHop-RAG (folder), HotpotQA (file)"
 ARENA = "RAG-QA Arena (folder with corpus.jsonl), one for each domain or one for all"
@@ -93,6 +93,19 @@ CHAINS = answered(
     "hipporag",
     "hipporag2",
     "hirag?own_prompt=true",
+)
+
+BENCH = Step(
+    (
+        "dense",
+        *GRAPHRAG,
+        "walk",
+        ARCHRAG,
+        NODERAG,
+        "hirag?own_prompt=true",
+        "lshtree?own_prompt=true",
+    ),
+    answers=True,
 )
 
 _ALL = (
@@ -343,6 +356,14 @@ _ALL = (
             answered("lshtree?own_prompt=true", config={"chunking": {"size": size, "overlap": size // 10}})
             for size in (400, 600, 800, 1000, 1200, 1400)
         ),
+    ),
+    Table(
+        "graphrag-bench",
+        "GraphRAG-Bench",
+        "its metrics",
+        "answers by type of question",
+        (BENCH,),
+        "GraphRAG-Bench's medical or novel (Questions/NAME_questions.json, with Corpus/NAME.json)",
     ),
 )
 TABLES: Mapping[str, Table] = {table.name: table for table in _ALL}

@@ -18,10 +18,11 @@ pytest.importorskip("rouge_score")
 from stratagraph.config import as_config
 from stratagraph.eval.checking import check_rows
 from tests.clients.server import ModelServer
+from tests.eval.bench_questions import written
 from tests.eval.replies import replies
 
 COOKBOOK = Path(__file__).parents[1] / "cookbook"
-PAPERS = {"ArchRAG": 15, "NodeRAG": 7, "HiRAG": 10, "LSH tree": 5}
+PAPERS = {"ArchRAG": 15, "NodeRAG": 7, "HiRAG": 10, "LSH tree": 5, "GraphRAG-Bench": 1}
 
 
 def papers(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -54,7 +55,7 @@ def test_every_table_has_its_line() -> None:
     names = [line.split()[0] for line in listed]
     assert {paper: sum(f" {paper}, " in line for line in listed) for paper in PAPERS} == PAPERS
     page = (COOKBOOK / "papers.md").read_text("utf-8")
-    assert re.findall(r"^\| `([a-z]+-(?:table|figure)-\d+)` \|", page, re.MULTILINE) == names
+    assert re.findall(r"^\| `([a-z]+-(?:(?:table|figure)-\d+|bench))` \|", page, re.MULTILINE) == names
 
 
 def test_every_row_and_setting_of_a_table_is_one_that_can_be_measured(
@@ -127,6 +128,20 @@ def test_rows_that_fail_are_left_out_and_tried_again(
         again = papers(*given)
     assert again.returncode == 0, again.stderr
     assert "left out" not in again.stdout + again.stderr
+
+
+def test_graphrag_bench_writes_the_answers_of_every_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    data, work = written(tmp_path / "data"), tmp_path / "work"
+    with ModelServer("ok", write=replies) as server:
+        models = ("--llm", f"openai:m@{server.openai}", "--embedder", "hashing")
+        done = papers("graphrag-bench", str(data), *models, "--work", str(work))
+    assert done.returncode == 0, done.stderr
+    assert "failed:" not in done.stdout
+    assert "Creative Generation: faithfulness" in done.stdout
+    assert len(list((work / "answers").iterdir())) == 8
 
 
 def dry(*arguments: str) -> list[str]:

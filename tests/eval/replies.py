@@ -23,6 +23,12 @@ def replies(prompt: str) -> str:
         return json.dumps({"facts": [1, 2]})
     if '"low_level"' in prompt:
         return json.dumps({"high_level": ["trade"], "low_level": ["Orrin"]})
+    if '"statements"' in prompt:
+        return json.dumps({"statements": ["Orrin sells honey.", "Orrin is an island."]})
+    if '"supported"' in prompt:
+        return json.dumps({"supported": [1], "missing": [2]})
+    if '"held"' in prompt:
+        return json.dumps({"held": [1]})
     if '"rating_reason"' in prompt:
         finding = {"summary": "Orrin trades.", "explanation": "Orrin sells honey to Sarn."}
         report = {

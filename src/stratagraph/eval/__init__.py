@@ -13,6 +13,7 @@
     methods                     the package's methods, through its public API
     harness, running, scoring   asking, scoring, comparing
     answering, judging          answers by a model, and models as judges of them
+    statements                  answers judged statement by statement (GraphRAG-Bench)
     bill, measuring             model calls, time and memory, before and after
     abstract                    questions about a corpus as a whole
     results, report, overview   rows, an evaluation, several corpora

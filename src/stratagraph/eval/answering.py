@@ -110,8 +110,7 @@ def answer_all(
         placeholder=lambda values: "answer",
         expected_output_tokens=_EXPECTED[config.style],
     )
-    hits = FREE_HITS if config.max_tokens == "free" else None
-    contexts = [context_of(texts[:hits], config.context_tokens, bench.count_tokens) for texts in rankings]
+    contexts = contexts_of(bench, rankings, config)
     items = [
         CallItem({"context": context, "question": question.question}, question.id)
         for question, context in zip(questions, contexts, strict=True)
@@ -121,6 +120,12 @@ def answer_all(
         answers = _sync.run(bench.gate.map(task, items, required=False))
     usage, failures = bench.gate.ledger.stages[stage], failures_of(bench.gate, stage)
     return Answered(tuple(answers), _scores(questions, answers, config), usage, failures)
+
+
+def contexts_of(bench: Workbench, rankings: Sequence[Sequence[str]], config: AnswerConfig) -> list[str]:
+    """The context that each ranking fills."""
+    hits = FREE_HITS if config.max_tokens == "free" else None
+    return [context_of(texts[:hits], config.context_tokens, bench.count_tokens) for texts in rankings]
 
 
 def failures_of(gate: Gate, stage: str) -> tuple[Failure, ...]:

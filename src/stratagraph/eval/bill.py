@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from stratagraph.config import as_config
-from stratagraph.eval.answering import AnswerConfig, Answering, answer_all, own_answers
+from stratagraph.eval.answering import AnswerConfig, Answering, answer_all, contexts_of, own_answers
 from stratagraph.eval.baselines import BASELINES, make
 from stratagraph.eval.checking import check_rows
 from stratagraph.eval.datasets import Dataset
@@ -15,6 +15,7 @@ from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.eval.judging import head_to_head, judge_correctness
 from stratagraph.eval.names import RowName
 from stratagraph.eval.rankers import Workbench
+from stratagraph.eval.statements import judge_statements
 from stratagraph.models.budget import Prices
 from stratagraph.models.estimate import CountingGate, Estimate
 from stratagraph.models.named import as_chat_model, as_embedder
@@ -89,6 +90,11 @@ def _count(bench: Workbench, name: str, answers: AnswerConfig, reference: str) -
     said = _said(bench, name, answers)
     if answers.judge:
         judge_correctness(bench.judge_gates, name, questions, said)
+        if bench.dataset.of_bench:
+            whole = [passage.text for passage in bench.passages]
+            contexts = contexts_of(bench, [whole] * len(questions), answers)
+            stage = f"judge statements of {name}"
+            judge_statements(bench.judge_gates, bench.embedder, stage, questions, said, contexts)
     asked = [question.question for question in questions]
     if answers.head_to_head and name != reference:
         theirs = _said(bench, reference, answers)

@@ -119,6 +119,11 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
     )
     @click.option("--again", is_flag=True, help="Measure rows that --cache has again.")
     @click.option("--seed", default=0, show_default=True, help="Seed of the confidence intervals.")
+    @click.option(
+        "--answers",
+        type=click.Path(file_okay=False),
+        help="Write the answers to GraphRAG-Bench's questions into a folder, as its own scripts read them.",
+    )
     @click.option("--out", type=click.Path(dir_okay=False), help="Write all results as JSON.")
     @click.option("--csv", "table", type=click.Path(dir_okay=False), help="Write means as CSV.")
     @click.option(
@@ -221,6 +226,7 @@ def _evaluated(
     judge: Sequence[str] | None,
     answer_tokens: int | Literal["free"],
     against_gold: bool,
+    answers: str | None,
     **options: Any,
 ) -> list[Evaluation]:
     from stratagraph.eval import AnswerConfig, evaluate, load_dataset
@@ -233,6 +239,8 @@ def _evaluated(
         raise missing
     if abstract and llm is None:
         raise ValueError("--abstract needs a language model: give --llm")
+    if answers is not None and llm is None:
+        raise ValueError("--answers writes answers, and nothing answers: give --llm")
     if judge is not None and llm is None:
         raise ValueError("--judge judges answers, and nothing answers: give --llm")
     style: Literal["full", "auto"] = "full" if abstract or against_gold else "auto"
@@ -246,6 +254,9 @@ def _evaluated(
     if methods is None:
         _say_left_out(options["view"], options["config"])
     datasets = [load_dataset(each, extraction=extraction, query_entities=query_entities) for each in data]
+    other = [each.name for each in datasets if not each.of_bench]
+    if answers is not None and other:
+        raise ValueError(f"--answers is for GraphRAG-Bench, and {other[0]!r} has no question of its types")
     found = []
     for dataset in datasets:
         if abstract:
@@ -253,6 +264,9 @@ def _evaluated(
         if questions is not None:
             dataset = dataset.head(questions)
         found.append(evaluate(dataset, methods, llm=llm, answers=config, **options))
+    if answers is not None:
+        for each in found:
+            each.save_answers(answers)
     if out is not None:
         save_json(found[0].to_dict() if len(found) == 1 else _all(found, _overview(found)), out)
     if table is not None:

@@ -21,6 +21,14 @@ DEMO = "demo"
 LONG = 20
 """Maximum words of a gold answer that is a name, a number or a clause."""
 
+BENCH_METRICS: Mapping[str, tuple[str, ...]] = {
+    "Fact Retrieval": ("rouge_l", "correctness"),
+    "Complex Reasoning": ("rouge_l", "correctness"),
+    "Contextual Summarize": ("correctness", "coverage"),
+    "Creative Generation": ("correctness", "coverage", "faithfulness"),
+}
+"""The metrics of GraphRAG-Bench by its types of questions."""
+
 NO_GOLD = "questions without gold documents: left out of retrieval metrics"
 NO_ANSWER = "questions without an answer: left out of answer metrics"
 MISSING_GOLD = "gold documents that are not in the corpus: they count as not found"
@@ -48,6 +56,8 @@ class Question:
         Type such as `2hop`; reports split their metrics by it.
     parts
         Parts of a full answer, each in all wordings that count (ALCE); may be empty.
+    source, evidence
+        What the answers of GraphRAG-Bench repeat: the name of its corpus, and the evidence in its words.
     """
 
     id: str
@@ -56,6 +66,8 @@ class Question:
     supporting_ids: tuple[str, ...] = ()
     type: str = ""
     parts: tuple[tuple[str, ...], ...] = ()
+    source: str = ""
+    evidence: str | tuple[str, ...] = ""
 
 
 @dataclass(frozen=True)
@@ -87,9 +99,16 @@ class Dataset:
 
     @property
     def wants_texts(self) -> bool:
-        """Whether gold answers have parts, or half of them have more than `LONG` words."""
+        """Whether gold answers have parts or metrics of texts, or half have more than `LONG` words."""
+        if self.of_bench:
+            return True
         words = [len(each.answers[0].split()) for each in self.questions if each.answers]
         return any(each.parts for each in self.questions) or (bool(words) and median(words) > LONG)
+
+    @property
+    def of_bench(self) -> bool:
+        """Whether questions have the types of GraphRAG-Bench, and so its metrics."""
+        return any(each.type in BENCH_METRICS for each in self.questions)
 
     def head(self, questions: int) -> Dataset:
         """The same corpus with the first questions."""
@@ -117,6 +136,8 @@ def load_dataset(
         - BEIR: `corpus.jsonl`, `queries.jsonl`, and `qrels/<split>.tsv`;
         - HippoRAG: `<name>_corpus.json`, `<name>.json`; where a folder has several, the latter's path;
         - MultiHop-RAG: `corpus.json` and `MultiHopRAG.json`;
+        - GraphRAG-Bench: `Corpus/<name>.json` and `Questions/<name>_questions.json`; of several, the latter's
+          path. All corpora of the file are one here;
         - NarrativeQA: `documents.csv`, `qaps.csv`, and stories in `tmp/`;
         - RAG-QA Arena: `annotations_<domain>_with_citation.jsonl`; RobustQA's documents as `corpus.jsonl`.
     name

@@ -174,6 +174,8 @@ def _row(value: Mapping[str, Any]) -> Row:
         stages = {stage: Usage(**usage) for stage, usage in indexing["stages"].items()}
         indexing = Indexing(**{**indexing, "stages": stages})
     spent = {name: Usage(**value[name]) for name in ("asking", "usage", "judging")}
-    series = {name: tuple(value[name]) for name in ("latency_ms", "cpu_ms", "answers", "failures")}
+    series = {
+        name: tuple(value[name]) for name in ("latency_ms", "cpu_ms", "answers", "contexts", "failures")
+    }
     scores = {metric: tuple(each) for metric, each in value["scores"].items()}
     return Row(**{**value, **spent, **series, "scores": scores, "indexing": indexing})

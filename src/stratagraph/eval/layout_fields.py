@@ -12,8 +12,14 @@ from typing import Any, NamedTuple, TextIO
 from stratagraph.types.records import Metadata
 
 _Asked = tuple[str, str, tuple[str, ...], tuple[str, ...], str]
-QuestionRecord = _Asked | tuple[str, str, tuple[str, ...], tuple[str, ...], str, tuple[tuple[str, ...], ...]]
-"""Id, question, answers, ids of gold documents, type; and where an answer has parts, the wordings of each."""
+_Parts = tuple[tuple[str, ...], ...]
+QuestionRecord = (
+    _Asked
+    | tuple[str, str, tuple[str, ...], tuple[str, ...], str, _Parts]
+    | tuple[str, str, tuple[str, ...], tuple[str, ...], str, _Parts, str, str | tuple[str, ...]]
+)
+"""Id, question, answers, ids of gold documents, type; where an answer has parts, the wordings of each; and of
+GraphRAG-Bench the source and the evidence."""
 
 
 class DocumentRecord(NamedTuple):

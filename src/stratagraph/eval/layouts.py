@@ -28,6 +28,7 @@ from stratagraph.eval.layout_fields import (
 from stratagraph.importing.lines import json_lines, json_objects, json_value
 
 _CORPUS = "_corpus.json"
+_QUESTIONS = "_questions.json"  # of GraphRAG-Bench
 _FIELDS = ("id", "_id", "title", "text")
 _ARTICLE_KEYS: tuple[str, ...] = ("source", "category", "published_at")
 _SPLITS = ("test", "dev", "validation", "train")
@@ -46,6 +47,12 @@ def read_layout(path: Path, split: str) -> Raw:
         return _beir(path, split)
     if {"corpus.json", "MultiHopRAG.json"} <= names:
         return _multihop(path)
+    if {"Corpus", "Questions"} <= names:
+        asked = sorted((path / "Questions").glob(f"*{_QUESTIONS}"))
+        if len(asked) == 1:
+            return _graphrag_bench(asked[0])
+        found = ", ".join(f"Questions/{each.name}" for each in asked)
+        raise ValueError(f"{str(path)!r} holds {len(asked)} sets of questions; give the path of one: {found}")
     if (published := read_folder(path, split)) is not None:
         return published
     pairs = sorted(name for name in names if f"{name.removesuffix('.json')}{_CORPUS}" in names)
@@ -56,7 +63,8 @@ def read_layout(path: Path, split: str) -> Raw:
     raise ValueError(
         f"{str(path)!r} is in no layout that is known: it needs corpus.jsonl with questions.jsonl, or with "
         "queries.jsonl and qrels (BEIR), or NAME_corpus.json with NAME.json (HippoRAG), or corpus.json with "
-        "MultiHopRAG.json, or documents.csv with qaps.csv (NarrativeQA), or the annotations of RAG-QA Arena, "
+        "MultiHopRAG.json, or Corpus/NAME.json with Questions/NAME_questions.json (GraphRAG-Bench), or "
+        "documents.csv with qaps.csv (NarrativeQA), or the annotations of RAG-QA Arena, "
         "or to be one file of HotpotQA, 2WikiMultiHopQA, MuSiQue, UltraDomain or ALCE; it holds "
         f"{', '.join(sorted(names)[:8]) or 'nothing'}"
     )
@@ -65,6 +73,8 @@ def read_layout(path: Path, split: str) -> Raw:
 def _of_file(path: Path) -> Raw:
     if path.with_name(f"{path.stem}{_CORPUS}").is_file():
         return _hipporag(path)
+    if _bench_corpus(path).is_file():
+        return _graphrag_bench(path)
     published = read_file(path)
     if published is not None:
         return published
@@ -225,6 +235,43 @@ def _gold(record: Mapping[str, Any], place: str) -> list[tuple[str, str]]:
 def _plain_text(text: str) -> str:
     """Text with white space ignored: files differ in how they join sentences."""
     return "".join(text.split())
+
+
+def _bench_corpus(path: Path) -> Path:
+    """Where the corpus of a file of GraphRAG-Bench's questions is."""
+    return path.parent.parent / "Corpus" / f"{path.name.removesuffix(_QUESTIONS)}.json"
+
+
+def _graphrag_bench(path: Path) -> Raw:
+    """GraphRAG-Bench: books, or the texts of a domain. Where there is but one, it is no gold document."""
+    corpus = _bench_corpus(path)
+    if not corpus.is_file():
+        raise ValueError(f"{str(corpus)!r}, the corpus of {str(path)!r}, is not there")
+    value = json_value(corpus)
+    given = objects_of({"corpora": value if isinstance(value, list) else [value]}, "corpora", str(corpus))
+    documents = [
+        DocumentRecord(text_of(each, "corpus_name", place), "", text_of(each, "context", place), {}, place)
+        for number, each in enumerate(given)
+        for place in (f"{corpus}[{number}]",)
+    ]
+    questions: list[QuestionRecord] = []
+    for place, record in json_objects(path):
+        source, answers = text_of(record, "source", place), texts_of(record, place, "answer")
+        evidence = texts_of(record, place, "evidence")
+        gold = (source,) if len(documents) > 1 else ()
+        questions.append(
+            (
+                text_of(record, "id", place),
+                text_of(record, "question", place),
+                answers,
+                gold,
+                word_of(record, place, "question_type"),
+                (),
+                source,
+                evidence if isinstance(record.get("evidence"), list) else "".join(evidence),
+            )
+        )
+    return Raw(documents, questions)
 
 
 _ARENA = "annotations_*_with_citation.jsonl"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from stratagraph.eval.bootstrap import Difference
-from stratagraph.eval.datasets import FROM_EXTRACTION, Question
+from stratagraph.eval.datasets import BENCH_METRICS, FROM_EXTRACTION, Question
 from stratagraph.eval.judging import Duel
 from stratagraph.eval.plot import draw
 from stratagraph.eval.results import Indexing, Row, mean
@@ -20,7 +21,10 @@ from stratagraph.types.records import Failure, Usage
 
 NOISE = "~"
 _WORDINGS = ("accuracy", "answer_recall", "em", "f1", "bleu1", "meteor", "rouge_l")
-_ANSWER_METRICS = (*_WORDINGS, "strrec", "strem", "strhit", "judged")
+_ANSWER_METRICS = (
+    *_WORDINGS,
+    *("strrec", "strem", "strhit", "correctness", "coverage", "faithfulness", "judged"),
+)
 _DUELS = "wins/ties/losses, share won (a tie half) [interval]"
 _NAMED = 3  # ids shown in a note
 _SHOWN = 0.05  # seconds of a stage that is shown
@@ -177,6 +181,37 @@ class Evaluation:
         """Write a CSV file with a line for each ranker and type of question, `all` first."""
         save_csv([self], path)
 
+    def save_answers(self, folder: StrPath) -> None:
+        """Write the answers of each row to a file of the form that GraphRAG-Bench's own scripts read.
+
+        `ValueError` where the questions are not of its types.
+        """
+        if not any(each.type in BENCH_METRICS for each in self.questions):
+            raise ValueError(
+                f"the questions of {self.dataset!r} have none of GraphRAG-Bench's types "
+                f"({', '.join(BENCH_METRICS)}), so that its scripts read no answers to them"
+            )
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        for row in self.rows:
+            written = [
+                {
+                    "id": question.id,
+                    "question": question.question,
+                    "source": question.source,
+                    "context": [context],
+                    "evidence": question.evidence,
+                    "question_type": question.type,
+                    "generated_answer": answer or "",
+                    "ground_truth": question.answers[0] if question.answers else "",
+                }
+                for question, answer, context in zip(self.questions, row.answers, row.contexts, strict=False)
+            ]
+            if written:
+                name = re.sub(r"[^\w.=-]+", "_", f"{self.dataset}-{row.name}")
+                text = json.dumps(written, ensure_ascii=False, indent=1)
+                (target / f"{name}.json").write_text(text + "\n", "utf-8")
+
     def lines(self) -> Iterator[dict[str, Any]]:
         """The lines of `save_csv`."""
         for row in self.rows:
@@ -256,6 +291,7 @@ def tables(evaluation: Evaluation) -> str:
         titled(compared, _differences(evaluation)),
         titled(f"recall@{evaluation.cutoffs.middle} by type of question", _by_type(evaluation)),
         titled(answers, _answers(evaluation)),
+        titled("answers by type of question (GraphRAG-Bench)", _bench(evaluation)),
         titled(f"answers against {evaluation.reference}: {_DUELS}", _duels(evaluation, "duels")),
         titled(f"answers against the gold answers: {_DUELS}", _duels(evaluation, "gold_duels")),
         titled("making ready (passages' vectors apart)", _indexing(evaluation)),
@@ -323,6 +359,21 @@ def _differences(evaluation: Evaluation) -> Table:
     table = [["", *(headings[metric] for metric in metrics)]]
     return table + [
         [row.name, *(difference(row.differences.get(metric)) for metric in metrics)] for row in compared
+    ]
+
+
+def _bench(evaluation: Evaluation) -> Table:
+    columns = [
+        (type_, metric)
+        for type_, metrics in BENCH_METRICS.items()
+        for metric in metrics
+        if any(evaluation.mean(row.name, metric, type_) is not None for row in evaluation.rows)
+    ]
+    if not columns:
+        return []
+    return [["", *(f"{type_}: {metric}" for type_, metric in columns)]] + [
+        [row.name, *(number(evaluation.mean(row.name, metric, type_), 3) for type_, metric in columns)]
+        for row in _measured(evaluation)
     ]
 
 

@@ -67,6 +67,8 @@ class Row:
         By metric, the difference to the reference; empty in the reference's row.
     answers
         The model's answers from this ranker's context, if any were asked for; None where the call failed.
+    contexts
+        The contexts of the answers, where these are judged by them (GraphRAG-Bench).
     asking, usage, judging
         Model calls and tokens of the searches (each question once), of the answers, and of the judges.
     duels, gold_duels
@@ -89,6 +91,7 @@ class Row:
     indexing: Indexing | None = None
     differences: Mapping[str, Difference] = field(default_factory=dict)
     answers: tuple[str | None, ...] = ()
+    contexts: tuple[str, ...] = ()
     asking: Usage = field(default_factory=Usage)
     usage: Usage = field(default_factory=Usage)
     judging: Usage = field(default_factory=Usage)

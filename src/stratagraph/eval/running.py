@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from stratagraph.eval.answering import AnswerConfig, Answered, Answering, answer_all, failures_of, own_answers
+from stratagraph.eval.answering import (
+    AnswerConfig,
+    Answered,
+    Answering,
+    answer_all,
+    contexts_of,
+    failures_of,
+    own_answers,
+)
 from stratagraph.eval.baselines import make
 from stratagraph.eval.baselines.shared import ASK
 from stratagraph.eval.bootstrap import Difference, paired_difference
@@ -18,7 +26,8 @@ from stratagraph.eval.methods import MethodIndex, MethodRanker
 from stratagraph.eval.names import RowName
 from stratagraph.eval.rankers import Ranker, Workbench
 from stratagraph.eval.results import Indexing, Row
-from stratagraph.eval.scoring import Asked, Cutoffs, ask_all
+from stratagraph.eval.scoring import PACKED, Asked, Cutoffs, Packing, ask_all
+from stratagraph.eval.statements import judge_statements
 from stratagraph.methods import WAYS
 from stratagraph.models.gate import Gate
 from stratagraph.types.protocols import Progress
@@ -174,21 +183,38 @@ class Run:
             return replace(row, error=f"answers: {type(error).__name__}: {error}")
         scores = {**row.scores, **found.scores}
         row = replace(row, scores=scores, answers=found.answers, usage=found.usage, failures=found.failures)
+        if self.bench.dataset.of_bench:
+            row = replace(row, contexts=tuple(self._contexts(asked, ranker, self.settings.answers)))
         return self._judged(row) if self.settings.answers.judge else row
+
+    def _contexts(self, asked: Asked, ranker: Ranker, config: AnswerConfig) -> list[str]:
+        """What answers were made from; of own prompts what the ranker packs, or the best of its ranking."""
+        if isinstance(ranker, Answering) and ranker.own_prompt and isinstance(ranker, Packing):
+            questions = self.bench.dataset.questions
+            return [ranker.context(each.question, PACKED, config.context_tokens) for each in questions]
+        return contexts_of(self.bench, asked.texts, config)
 
     def _judged(self, row: Row) -> Row:
         """The row with verdicts; if they fail, metrics of wording stand."""
         gates, questions = self.bench.judge_gates, self.bench.dataset.questions
         try:
             found = judge_correctness(gates, row.name, questions, row.answers)
+            scores, usage = {"judged": found.scores}, found.usage
+            if self.bench.dataset.of_bench:
+                stage = f"judge statements of {row.name}"
+                more, spent = judge_statements(
+                    gates, self.bench.embedder, stage, questions, row.answers, row.contexts
+                )
+                scores, usage = scores | more, usage + spent
         except Exception as error:
             return replace(row, error=f"judging: {type(error).__name__}: {error}")
+        stages = (f"judge {row.name}", f"judge statements of {row.name}")
         return replace(
             row,
-            scores={**row.scores, "judged": found.scores},
+            scores={**row.scores, **scores},
             agreement=found.agreement,
-            judging=row.judging + found.usage,
-            failures=(*row.failures, *self._failures(f"judge {row.name}")),
+            judging=row.judging + usage,
+            failures=(*row.failures, *(each for stage in stages for each in self._failures(stage))),
         )
 
     def duelled(self, rows: Sequence[Row]) -> list[Row]:
