@@ -33,6 +33,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from papers_figures import printed
 from papers_steps import Step, Table
 from papers_tables import TABLES
 
@@ -132,11 +133,11 @@ def run(tables: Sequence[Table], given: argparse.Namespace) -> int:
         identity = {"command": line, **made_of}  # tables share commands
         if command.reads:
             identity["beside"] = digest_of_files(command.reads)
-        if (printed := kept.get(identity)) is not None:
-            print(printed, flush=True)
+        if (output := kept.get(identity)) is not None:
+            print(output, flush=True)
             continue
         before = os.times()
-        exit_code, printed = shown(command.words)
+        exit_code, output = shown(command.words)
         took = _took(before, os.times())
         print(took, flush=True)
         if exit_code == LEFT_OUT:
@@ -145,9 +146,16 @@ def run(tables: Sequence[Table], given: argparse.Namespace) -> int:
         elif exit_code:
             print(f"failed with exit code {exit_code}", flush=True)
             failed = 1
-        elif not any(line.startswith("failed: ") for line in printed.splitlines()):
-            kept.put(identity, printed + took)
+        elif not any(line.startswith("failed: ") for line in output.splitlines()):
+            kept.put(identity, output + took)
     return failed
+
+
+def in_the_paper(table: Table) -> str:
+    """The paper's own figures, with where they stand."""
+    if not (figures := printed(table.name)):
+        return f"{table.paper}, {table.label}: its figures are only drawn\n"
+    return f"{table.paper}, {table.label}, as printed there (other models, corpora as a whole):\n{figures}\n"
 
 
 def shown(command: Sequence[str]) -> tuple[int, str]:
@@ -242,7 +250,10 @@ def main() -> int:
     left_out = {table.name: missing for table in chosen(given.table) if (missing := lacks(table))}
     for name, missing in left_out.items():
         print(f"left out: {name}: not installed: pip install {missing}", file=sys.stderr, flush=True)
-    failed = run([table for table in chosen(given.table) if table.name not in left_out], given)
+    tables = [table for table in chosen(given.table) if table.name not in left_out]
+    failed = run(tables, given)
+    if not (given.dry_run or given.estimate):
+        print("\n".join(map(in_the_paper, tables)), flush=True)
     return failed or (LEFT_OUT if left_out else 0)
 
 

@@ -15,8 +15,11 @@ pytest.importorskip("openai")
 pytest.importorskip("nltk")
 pytest.importorskip("rouge_score")
 
+import stratagraph as sg
 from stratagraph.config import as_config
+from stratagraph.demo import documents
 from stratagraph.eval.checking import check_rows
+from stratagraph.eval.names import RowName
 from tests.clients.server import ModelServer
 from tests.eval.bench_questions import written
 from tests.eval.replies import replies
@@ -266,3 +269,27 @@ def test_a_model_adds_what_needs_one(corpus: Path, tmp_path: Path) -> None:
     assert all("--estimate" in line for line in lines("lsh-figure-5", "--llm", "m", "--estimate"))
     refused = papers("hirag-figure-4", str(corpus), "--llm", "m")
     assert "takes no --llm" in refused.stderr
+
+
+def test_the_rows_of_a_sweep_differ_and_none_is_filled_up_with_passages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(COOKBOOK))
+    (step,) = importlib.import_module("papers_tables").TABLES["archrag-figure-10"].steps
+    found = []
+    with sg.build_index(documents(), "archrag", embedder=sg.HashingEmbedder(), progress=False) as index:
+        for name in step.methods:
+            hits = index.retrieve("Who kept the lamp?", **RowName.of(name, "default").search).hits
+            assert {hit.kind for hit in hits} <= {"community", "entity", "relation"}
+            found.append(tuple(hit.id for hit in hits))
+    assert [name.partition("&")[0] for name in step.methods] == [
+        f"archrag?k_per_level={k}" for k in (2, 3, 5, 7, 9)
+    ]
+    assert len(set(found)) == 5
+    assert sorted(map(len, found)) == list(map(len, found))
+
+
+def test_the_papers_own_figures_belong_to_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(COOKBOOK))
+    tables = importlib.import_module("papers_tables").TABLES
+    assert importlib.import_module("papers_figures").PRINTED.keys() <= tables.keys()
