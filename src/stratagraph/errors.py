@@ -77,12 +77,15 @@ class MissingExtra(StratagraphError, ImportError):
     what
         Name of the package.
     extra
-        The extra of stratagraph that installs it; None if there is none.
+        The extra of stratagraph that installs it, or several with commas; None if there is none.
+    more
+        What else to say.
     """
 
-    def __init__(self, what: str, extra: str | None = None) -> None:
+    def __init__(self, what: str, extra: str | None = None, more: str = "") -> None:
+        self.what, self.extra = what, extra
         line = what if extra is None else f"'stratagraph[{extra}]'"
-        super().__init__(f"{what} is not installed. Install it with: pip install {line}")
+        super().__init__(f"{what} is not installed. Install it with: pip install {line}{more}")
 
 
 class NativeUnavailable(StratagraphError):

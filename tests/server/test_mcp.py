@@ -187,6 +187,20 @@ def test_the_registry_s_entry_starts_this_server(folder: Path) -> None:
     values = [each.get("value", str(folder)) for each in package["packageArguments"]]
     assert values == ["mcp", str(folder)]
     assert package["identifier"] == "stratagraph"
+    (extras,) = [each["value"] for each in package["runtimeArguments"] if each["name"] == "--with"]
+    assert extras == "stratagraph[mcp,local]"
+
+
+async def test_an_index_of_the_local_model_names_what_serves_it(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    sg.build_index(["Mara Quill steered."], path=tmp_path / "idx", embedder="minilm", progress=False).close()
+    without = f"import sys; sys.modules['onnxruntime'] = None; {COMMAND[2]}"
+    arguments = ["-c", without, "mcp", str(tmp_path / "idx")]
+    async with Client(StdioServerParameters(command=COMMAND[0], args=arguments)) as client:
+        result = await client.call_tool("search", {"question": "Who steered?"})
+    assert result.is_error
+    assert "pip install 'stratagraph[mcp,local]'" in result.content[0].text
+    assert "uvx --with 'stratagraph[mcp,local]' stratagraph mcp INDEX" in result.content[0].text
 
 
 async def test_tools_over_standard_input(folder: Path) -> None:

@@ -125,7 +125,17 @@ def mcp(
         raise
     from stratagraph import server
 
-    made = tools.create_server(index, lambda: sg.open_index(index, **models), write=write)
+    def opened() -> sg.Index:
+        try:
+            return sg.open_index(index, **models)
+        except sg.errors.MissingExtra as error:
+            if error.extra is None:
+                raise
+            extras = f"mcp,{error.extra}"
+            started = f". If uvx starts the server: uvx --with 'stratagraph[{extras}]' stratagraph mcp INDEX"
+            raise sg.errors.MissingExtra(error.what, extras, started) from error
+
+    made = tools.create_server(index, opened, write=write)
     if not http:
         made.run("stdio")
         return
