@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from pathlib import Path
@@ -105,3 +106,40 @@ def test_wrong_usage_is_named(arguments: tuple[str, ...], code: int, named: str)
     assert result.exit_code == code
     assert named in result.output
     assert "Traceback" not in result.output
+
+
+def test_several_corpora_are_measured_one_after_the_other(tmp_path: Path) -> None:
+    pytest.importorskip("bm25s")
+    folder = tmp_path / "own"
+    folder.mkdir()
+    lines = [
+        {"id": f"d{n}", "title": "", "text": f"The lamp number {n} burns {w}."}
+        for n, w in enumerate("abcdef")
+    ]
+    asked = [
+        {"id": f"q{n}", "question": f"Which lamp burns {w}?", "supporting_ids": [f"d{n}"]}
+        for n, w in enumerate("abcd")
+    ]
+    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    (folder / "questions.jsonl").write_text("\n".join(map(json.dumps, asked)), "utf-8")
+    out, table = tmp_path / "out.json", tmp_path / "out.csv"
+    files = ("--out", str(out), "--csv", str(table))
+    result = run("demo", str(folder), "--methods", "dense,bm25", "--embedder", "hashing", *files)
+    assert result.exit_code == 0, result.output
+    assert "demo: " in result.stdout
+    assert "own: 4 questions" in result.stdout
+    saved = json.loads(out.read_text("utf-8"))
+    assert [each["dataset"] for each in saved["evaluations"]] == ["demo", "own"]
+    with table.open(encoding="utf-8") as file:
+        assert {line["dataset"] for line in csv.DictReader(file)} == {"demo", "own"}
+    result = run("demo", str(folder), "--plot", str(tmp_path / "plot.svg"))
+    assert result.exit_code == 1
+    assert "one corpus" in result.output
+
+
+def test_answers_are_written_for_the_questions_of_graphrag_bench_alone(tmp_path: Path) -> None:
+    result = run("demo", "--answers", str(tmp_path / "answers"))
+    assert "nothing answers: give --llm" in result.output
+    result = run("demo", "--answers", str(tmp_path / "answers"), "--llm", "openai:m@http://127.0.0.1:9/v1")
+    assert result.exit_code == 1
+    assert "for the questions of GraphRAG-Bench, and 'demo' is asked others" in result.output

@@ -16,7 +16,7 @@
     statements                  answers judged statement by statement (GraphRAG-Bench)
     bill, measuring             model calls, time and memory, before and after
     abstract                    questions about a corpus as a whole
-    results, report, overview   rows, an evaluation, several corpora
+    results, report, plot       rows, and what is shown and written of them
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from stratagraph.eval.bill import estimate_answers
 from stratagraph.eval.bootstrap import Difference, paired_difference
 from stratagraph.eval.datasets import Dataset, Question, load_dataset
 from stratagraph.eval.harness import evaluate
-from stratagraph.eval.overview import Fold, Overview
 from stratagraph.eval.rankers import Passage, Ranker
 from stratagraph.eval.report import Evaluation
 from stratagraph.eval.results import Indexing, Row
@@ -37,9 +36,7 @@ __all__ = [
     "Dataset",
     "Difference",
     "Evaluation",
-    "Fold",
     "Indexing",
-    "Overview",
     "Passage",
     "Question",
     "Ranker",

@@ -12,7 +12,6 @@ import click
 
 if TYPE_CHECKING:
     from stratagraph.eval.datasets import Dataset
-    from stratagraph.eval.overview import Overview
     from stratagraph.eval.report import Evaluation
     from stratagraph.models.estimate import Estimate
 
@@ -134,9 +133,8 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
     def evaluation(output: Any, estimate: bool, **options: Any) -> None:
         """Measure methods and baselines on DATA: `demo`, or a folder with a corpus and questions.
 
-        With --llm, questions are answered, and the answers scored and judged. With several DATA, the worst
-        margin of each method over plain rankings follows, and its margin on every fold. If a row fails, the
-        others stand and the exit code is 3.
+        With --llm, questions are answered, and the answers scored and judged. If a row fails, the others
+        stand and the exit code is 3.
         """
         output.resumes = options["cache"] is not None and not estimate
         if estimate:
@@ -151,25 +149,14 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
             for row in each.rows:
                 if row.error:
                     output.leave_out(f"{row.name} on {each.dataset}", " ".join(row.error.split()))
-        texts = [str(each) for each in found]
-        if len(found) == 1:
-            output.show(found[0].to_dict(), lambda: iter(texts[0].splitlines()))
-            return
-        overview = _overview(found)
-        lines = "\n\n".join([*texts, str(overview)]).splitlines()
-        output.show(_all(found, overview), lambda: iter(lines))
+        output.show(_as_dict(found), lambda: iter("\n\n".join(map(str, found)).splitlines()))
 
     return evaluation
 
 
-def _overview(found: Sequence[Evaluation]) -> Overview:
-    from stratagraph.eval.overview import Overview
-
-    return Overview(tuple(found), f"doc_recall@{found[0].cutoffs.middle}")
-
-
-def _all(found: Sequence[Evaluation], overview: Overview) -> dict[str, Any]:
-    return {"evaluations": [each.to_dict() for each in found], "overview": overview.to_dict()}
+def _as_dict(found: Sequence[Evaluation]) -> dict[str, Any]:
+    several = [each.to_dict() for each in found]
+    return several[0] if len(several) == 1 else {"evaluations": several}
 
 
 def _estimated(
@@ -254,9 +241,11 @@ def _evaluated(
     if methods is None:
         _say_left_out(options["view"], options["config"])
     datasets = [load_dataset(each, extraction=extraction, query_entities=query_entities) for each in data]
-    other = [each.name for each in datasets if not each.of_bench]
+    other = [each.name for each in datasets if abstract or not each.of_bench]
     if answers is not None and other:
-        raise ValueError(f"--answers is for GraphRAG-Bench, and {other[0]!r} has no question of its types")
+        raise ValueError(
+            f"--answers is for the questions of GraphRAG-Bench, and {other[0]!r} is asked others"
+        )
     found = []
     for dataset in datasets:
         if abstract:
@@ -268,7 +257,7 @@ def _evaluated(
         for each in found:
             each.save_answers(answers)
     if out is not None:
-        save_json(found[0].to_dict() if len(found) == 1 else _all(found, _overview(found)), out)
+        save_json(_as_dict(found), out)
     if table is not None:
         save_csv(found, table)
     if plot is not None:
