@@ -13,11 +13,10 @@ from pydantic import BaseModel, Field
 
 from stratagraph import _sync
 from stratagraph.eval.datasets import Dataset, Question
+from stratagraph.eval.tasks import json_task
 from stratagraph.models.budget import Budget
-from stratagraph.models.gate import CallItem, ModelGate, Task
+from stratagraph.models.gate import CallItem, ModelGate
 from stratagraph.models.named import as_chat_model
-from stratagraph.models.prompts import load_prompt
-from stratagraph.models.structured import json_as
 from stratagraph.text.sentences import clip
 from stratagraph.text.tokens import choose
 from stratagraph.types.protocols import CallCache
@@ -47,22 +46,8 @@ class Questions(BaseModel):
     questions: list[str] = Field(min_length=1)
 
 
-USERS: Task[Users] = Task(
-    name="eval/users",
-    prompt=load_prompt("stratagraph.eval", "users"),
-    parse=json_as(Users),
-    placeholder=lambda values: Users(users=[User(user="user", tasks=["task"])]),
-    schema=Users,
-    expected_output_tokens=800,
-)
-QUESTIONS: Task[Questions] = Task(
-    name="eval/questions",
-    prompt=load_prompt("stratagraph.eval", "questions"),
-    parse=json_as(Questions),
-    placeholder=lambda values: Questions(questions=["question"]),
-    schema=Questions,
-    expected_output_tokens=200,
-)
+USERS = json_task("users", Users, lambda values: Users(users=[User(user="user", tasks=["task"])]), 800)
+QUESTIONS = json_task("questions", Questions, lambda values: Questions(questions=["question"]), 200)
 
 
 def with_abstract_questions(

@@ -14,9 +14,8 @@ from stratagraph import _sync
 from stratagraph.errors import BudgetExceeded, ModelError
 from stratagraph.eval.bootstrap import Difference, paired_difference
 from stratagraph.eval.datasets import Question
+from stratagraph.eval.tasks import json_task
 from stratagraph.models.gate import CallItem, Gate, Task
-from stratagraph.models.prompts import load_prompt
-from stratagraph.models.structured import json_as
 from stratagraph.types.records import Failure, Usage
 
 Verdicts = Sequence[Hashable | None]
@@ -101,14 +100,7 @@ class Correct(NamedTuple):
     usage: Usage
 
 
-CORRECTNESS: Task[Correctness] = Task(
-    name="eval/judge",
-    prompt=load_prompt("stratagraph.eval", "judge"),
-    parse=json_as(Correctness),
-    placeholder=lambda values: Correctness(correct=True),
-    schema=Correctness,
-    expected_output_tokens=60,
-)
+CORRECTNESS = json_task("judge", Correctness, lambda values: Correctness(correct=True), 60)
 
 
 def judge_correctness(
@@ -174,18 +166,16 @@ class Comparison(BaseModel):
 Pair = tuple[Comparison | None, Comparison | None]
 """One judge's comparisons of a pair of answers, with ours first and with ours second."""
 
-COMPARISON: Task[Comparison] = Task(
-    name="eval/compare",
-    prompt=load_prompt("stratagraph.eval", "compare"),
-    parse=json_as(Comparison),
-    placeholder=lambda values: Comparison.model_validate(
+COMPARISON = json_task(
+    "compare",
+    Comparison,
+    lambda values: Comparison.model_validate(
         {
             criterion: {"explanation": "Both say much the same. " * 3, "winner": "tie"}
             for criterion in CRITERIA
         }
     ),
-    schema=Comparison,
-    expected_output_tokens=200,
+    200,
 )
 
 

@@ -11,10 +11,9 @@ from stratagraph.eval.datasets import BENCH_METRICS, Question
 from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.eval.judging import verdicts
 from stratagraph.eval.results import mean
+from stratagraph.eval.tasks import json_task
 from stratagraph.methods.reports import numbers_in
-from stratagraph.models.gate import CallItem, Gate, Task
-from stratagraph.models.prompts import load_prompt
-from stratagraph.models.structured import json_as
+from stratagraph.models.gate import CallItem, Gate
 from stratagraph.types.records import Usage
 
 Scores = tuple[float | None, ...]
@@ -42,30 +41,11 @@ class Held(BaseModel):
     held: Numbers
 
 
-STATEMENTS: Task[Statements] = Task(
-    name="eval/statements",
-    prompt=load_prompt("stratagraph.eval", "statements"),
-    parse=json_as(Statements),
-    placeholder=lambda values: Statements(statements=[values["answer"][:200]] * 5),
-    schema=Statements,
-    expected_output_tokens=150,
+STATEMENTS = json_task(
+    "statements", Statements, lambda values: Statements(statements=[values["answer"][:200]] * 5), 150
 )
-MATCHED: Task[Matched] = Task(
-    name="eval/statements_matched",
-    prompt=load_prompt("stratagraph.eval", "statements_matched"),
-    parse=json_as(Matched),
-    placeholder=lambda values: Matched(supported=[1], missing=[2]),
-    schema=Matched,
-    expected_output_tokens=30,
-)
-HELD: Task[Held] = Task(
-    name="eval/statements_held",
-    prompt=load_prompt("stratagraph.eval", "statements_held"),
-    parse=json_as(Held),
-    placeholder=lambda values: Held(held=[1, 2]),
-    schema=Held,
-    expected_output_tokens=20,
-)
+MATCHED = json_task("statements_matched", Matched, lambda values: Matched(supported=[1], missing=[2]), 30)
+HELD = json_task("statements_held", Held, lambda values: Held(held=[1, 2]), 20)
 
 
 def judge_statements(

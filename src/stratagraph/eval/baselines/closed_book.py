@@ -9,9 +9,10 @@ from pydantic import BaseModel
 
 from stratagraph.eval.measuring import booked
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
+from stratagraph.eval.tasks import json_task
 from stratagraph.models.gate import Gate, Task
 from stratagraph.models.prompts import load_prompt
-from stratagraph.models.structured import json_as, plain_text
+from stratagraph.models.structured import plain_text
 from stratagraph.types.question import Length
 from stratagraph.types.records import Usage
 
@@ -78,11 +79,6 @@ ZERO_SHOT: Task[str] = Task(
     placeholder=lambda values: "answer",
     expected_output_tokens=20,
 )
-CHAIN_OF_THOUGHT: Task[Reasoned] = Task(
-    name="eval/chain_of_thought",
-    prompt=load_prompt("stratagraph.eval", "chain_of_thought"),
-    parse=json_as(Reasoned),
-    placeholder=lambda values: Reasoned(steps="steps", answer="answer"),
-    schema=Reasoned,
-    expected_output_tokens=200,
+CHAIN_OF_THOUGHT = json_task(
+    "chain_of_thought", Reasoned, lambda values: Reasoned(steps="steps", answer="answer"), 200
 )

@@ -11,15 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stratagraph import _sync
 from stratagraph.eval.rankers import Workbench
+from stratagraph.eval.tasks import json_task
 from stratagraph.ingest.summarize import MEMBER_TOKENS, Summary, answered, first_words
 from stratagraph.kernels.leiden import hierarchical_leiden
 from stratagraph.kernels.partition import community_graph
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.archrag.levels import Recipe
 from stratagraph.methods.reports import joined_members
-from stratagraph.models.gate import CallItem, Task
-from stratagraph.models.prompts import load_prompt
-from stratagraph.models.structured import json_as
+from stratagraph.models.gate import CallItem
 from stratagraph.types.protocols import Rows, Vectors
 
 Kind = Literal["leiden", "attributed"]
@@ -70,14 +69,7 @@ def _placeholder(values: Mapping[str, str]) -> Report:
     return Report(title=title, summary=summary, rating=5, rating_reason=title, findings=[finding] * 7)
 
 
-REPORT: Task[Report] = Task(
-    name="eval/graphrag_report",
-    prompt=load_prompt("stratagraph.eval", "graphrag_report"),
-    parse=json_as(Report),
-    placeholder=_placeholder,
-    schema=Report,
-    expected_output_tokens=REPORT_TOKENS,
-)
+REPORT = json_task("graphrag_report", Report, _placeholder, REPORT_TOKENS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ from stratagraph.eval.baselines.options import Level
 from stratagraph.eval.baselines.shared import passage_of, shared_out, stand_ins
 from stratagraph.eval.measuring import booked
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
+from stratagraph.eval.tasks import json_task
 from stratagraph.kernels.topk import top_k
 from stratagraph.models.gate import CallItem, Task
 from stratagraph.models.prompts import load_prompt
-from stratagraph.models.structured import json_as, plain_text
+from stratagraph.models.structured import plain_text
 from stratagraph.text.sentences import clip
 from stratagraph.types.protocols import Rows
 from stratagraph.types.question import Length
@@ -54,13 +55,11 @@ class Points(BaseModel):
     points: list[Point] = Field(default_factory=list)
 
 
-MAP: Task[Points] = Task(
-    name="eval/graphrag_map",
-    prompt=load_prompt("stratagraph.eval", "graphrag_map"),
-    parse=json_as(Points),
-    placeholder=lambda values: Points(points=[Point(description=values["reports"][:200], score=50)]),
-    schema=Points,
-    expected_output_tokens=300,
+MAP = json_task(
+    "graphrag_map",
+    Points,
+    lambda values: Points(points=[Point(description=values["reports"][:200], score=50)]),
+    300,
 )
 REDUCE = load_prompt("stratagraph.eval", "graphrag_reduce")
 

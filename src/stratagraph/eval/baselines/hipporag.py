@@ -20,10 +20,8 @@ from stratagraph.eval.baselines.spreading import (
     spread,
 )
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
+from stratagraph.eval.tasks import json_task
 from stratagraph.kernels.ppr import transition_matrix
-from stratagraph.models.gate import Task
-from stratagraph.models.prompts import load_prompt
-from stratagraph.models.structured import json_as
 
 
 class HippoRAG:
@@ -79,14 +77,7 @@ class Relevant(BaseModel):
     facts: list[int] = Field(description="Numbers of the facts that help; may be empty")
 
 
-RECOGNITION: Task[Relevant] = Task(
-    name="eval/recognition",
-    prompt=load_prompt("stratagraph.eval", "recognition"),
-    parse=json_as(Relevant),
-    placeholder=lambda values: Relevant(facts=[1]),
-    schema=Relevant,
-    expected_output_tokens=20,
-)
+RECOGNITION = json_task("recognition", Relevant, lambda values: Relevant(facts=[1]), 20)
 
 
 class HippoRAG2:

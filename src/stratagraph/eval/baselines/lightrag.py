@@ -12,12 +12,10 @@ from pydantic import BaseModel, Field
 from stratagraph.eval.baselines.plain import Dense
 from stratagraph.eval.baselines.shared import OncePerQuestion, passage_of, shared_out
 from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.eval.tasks import json_task
 from stratagraph.ingest.extraction.by_rules import question_entities
 from stratagraph.ingest.lexical import content_words
 from stratagraph.kernels.topk import top_k
-from stratagraph.models.gate import Task
-from stratagraph.models.prompts import load_prompt
-from stratagraph.models.structured import json_as
 from stratagraph.types.protocols import Vectors
 from stratagraph.types.records import Node
 
@@ -35,13 +33,8 @@ class Keywords(BaseModel):
     low_level: list[str] = Field(default_factory=list, description="Names and particular things in it")
 
 
-KEYWORDS: Task[Keywords] = Task(
-    name="eval/lightrag_keywords",
-    prompt=load_prompt("stratagraph.eval", "lightrag_keywords"),
-    parse=json_as(Keywords),
-    placeholder=lambda values: Keywords(high_level=["theme"], low_level=["thing"]),
-    schema=Keywords,
-    expected_output_tokens=60,
+KEYWORDS = json_task(
+    "lightrag_keywords", Keywords, lambda values: Keywords(high_level=["theme"], low_level=["thing"]), 60
 )
 
 
