@@ -37,7 +37,7 @@ class Untouched:
         ("hipporag2?recognition=3", "recognition must be true or false or null, not 3"),
         ("hipporag2?passage_weight=-1", "passage_weight must be at least 0, not -1"),
         ("lightrag?mode=naiv", "mode must be one of local, global, hybrid, mix, naive, not 'naiv'"),
-        ("raptor?per_level=2.5", "per_level must be a whole number, not 2.5"),
+        ("graphrag_global?level=2.5", "level must be a whole number, not 2.5"),
         ("graphrag_local?level=-1", "level must be at least 0, not -1"),
         ("graphrag_local?depth=1", "graphrag_local has no option 'depth'; it has communities, level"),
         ("dense?own_prompt=true", "dense has no prompts of its own"),
@@ -81,7 +81,7 @@ def test_what_is_allowed_passes() -> None:
         "archrag?build.clustering=spectral&build.augmentation=none&own_prompt=true",
         "hipporag2?recognition=null&passage_weight=0",
         "hipporag?synonymy=2&damping=0.1",
-        "raptor/nodes?clusters=balanced&per_level=1",
+        "raptor/nodes?clusters=balanced",
         "graphrag_global?communities=attributed&own_prompt=false",
     ]
     check_rows(names, "chunks", Config())

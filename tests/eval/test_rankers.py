@@ -11,9 +11,9 @@ import stratagraph as sg
 from stratagraph.config import Config, as_config
 from stratagraph.errors import MissingExtra, ModelError
 from stratagraph.eval.baselines import BASELINES, make
-from stratagraph.eval.baselines.entity_walk import EntityWalk
 from stratagraph.eval.baselines.plain import Bm25, Dense, Hybrid, HyDE
 from stratagraph.eval.baselines.raptor import GmmTree, clusters, halves
+from stratagraph.eval.baselines.walks import EntityWalk
 from stratagraph.eval.datasets import Dataset, Question
 from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.eval.measuring import Meter

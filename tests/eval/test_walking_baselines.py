@@ -18,7 +18,7 @@ from tests.eval.benches import (
 )
 
 from stratagraph.eval.baselines import make
-from stratagraph.eval.baselines.spreading import synonyms
+from stratagraph.eval.baselines.walks import synonyms
 from stratagraph.eval.rankers import Workbench
 from stratagraph.testing import ScriptedChatModel
 

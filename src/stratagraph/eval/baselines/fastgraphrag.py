@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stratagraph.eval.baselines.options import Damping
+from stratagraph.eval.baselines import Damping
 from stratagraph.eval.baselines.plain import Dense
 from stratagraph.eval.baselines.shared import passage_of, shared_out
-from stratagraph.eval.baselines.spreading import Namer, Scores, best_passages, spread, synonyms
+from stratagraph.eval.baselines.walks import Namer, Scores, best_passages, spread, synonyms
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.kernels.ppr import transition_matrix
 from stratagraph.kernels.topk import top_k

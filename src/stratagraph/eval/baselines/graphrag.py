@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from stratagraph.errors import CallFailed
+from stratagraph.eval.baselines import Level
 from stratagraph.eval.baselines.communities import Community, Kind, hierarchy, vectors_of
-from stratagraph.eval.baselines.options import Level
 from stratagraph.eval.baselines.shared import passage_of, shared_out, stand_ins
 from stratagraph.eval.measuring import booked
 from stratagraph.eval.rankers import Passage, Workbench, needs_model

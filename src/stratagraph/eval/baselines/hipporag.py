@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import BaseModel, Field
 
-from stratagraph.eval.baselines.options import Damping, Weight
+from stratagraph.eval.baselines import Damping, Weight
 from stratagraph.eval.baselines.plain import Dense
 from stratagraph.eval.baselines.shared import OncePerQuestion
-from stratagraph.eval.baselines.spreading import (
+from stratagraph.eval.baselines.walks import (
     Linker,
     Namer,
     Scores,

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph import _sync
-from stratagraph.eval.baselines.options import Count
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.ingest.summarize import Group, summarize
 from stratagraph.kernels.topk import top_k
@@ -34,12 +33,9 @@ SUMMARY_TOKENS = 100
 MOST_LEVELS = 5
 MOST_MEMBERS = 12
 """Maximum members of a balanced cluster."""
-Mode = Literal["collapsed", "tree"]
 Clusters = Literal["mixture", "balanced"]
 MOST_TOKENS = 3500
 """Maximum tokens of a cluster's texts; a larger one is split."""
-PER_LEVEL = 5
-"""Nodes a traversal takes of each level, in the program."""
 _DIMENSIONS = 10
 _ROUNDS = 5
 _SEED = 0
@@ -48,45 +44,31 @@ _SEED = 0
 class GmmTree:
     """Clusters of passages are summarised, and clusters of summaries again.
 
-    `collapsed` searches all nodes together, the better of the paper's two ways. `tree` takes the `per_level`
-    nodes of the top level most similar to the question, then as many of their members, and so on down to
-    passages; all nodes on the way are the ranking. No level is made of eleven nodes or fewer, as in the
-    program.
+    All nodes are searched together, the better of the paper's two ways. No level is made of eleven nodes or
+    fewer, as in the program.
 
     `clusters="balanced"` makes disjoint groups of one size by 2-means cut at the median, as RaptorBalanced
     does.
 
-    In view `chunks` a summary stands for the nearest passage below it that is not listed yet, and a tree's
-    ranking keeps its passages only. Without a language model, summaries are central sentences of the
-    passages.
+    In view `chunks` a summary stands for the nearest passage below it that is not listed yet. Without a
+    language model, summaries are central sentences of the passages.
     """
 
     name = "raptor"
-    description = "RAPTOR: tree of summaries over Gaussian mixtures, searched as one level or from the top"
+    description = "RAPTOR: tree of summaries over Gaussian mixtures, searched as one level"
 
-    def __init__(
-        self,
-        bench: Workbench,
-        *,
-        mode: Mode = "collapsed",
-        per_level: Count = PER_LEVEL,
-        clusters: Clusters = "mixture",
-    ) -> None:
+    def __init__(self, bench: Workbench, *, clusters: Clusters = "mixture") -> None:
         self._bench = bench
-        self._mode = mode
-        self._per_level = per_level
         self._balanced = clusters == "balanced"
-        self._members: dict[int, Sequence[int]] = {}
         self._nodes = list(bench.passages)
         self._below: list[Rows] = [np.array([row]) for row in range(len(self._nodes))]
         level: list[int] = list(range(len(self._nodes)))
-        self._top: Sequence[int] = level
         self._vectors = bench.vectors
         for _ in range(MOST_LEVELS):
             groups = self._groups(level) if len(level) > _DIMENSIONS + 1 else []
             if not groups or len(groups) >= len(level):
                 break
-            self._top = level = self._add(groups)
+            level = self._add(groups)
 
     def _groups(self, level: Sequence[int]) -> list[list[int]]:
         """Clusters of a level's nodes, none longer than one summary may be made of."""
@@ -120,7 +102,6 @@ class GmmTree:
         ]
         written = _sync.run(summarize(asked, self._bench.gate, prompt=PROMPT, max_tokens=SUMMARY_TOKENS))
         first = len(self._nodes)
-        self._members |= dict(enumerate(groups, first))
         for summary, rows in zip(written, below, strict=True):
             documents = dict.fromkeys(self._bench.chunks[row].document_id for row in rows)
             self._nodes.append(Passage(summary.text, tuple(documents)))
@@ -132,8 +113,6 @@ class GmmTree:
     def rank(self, question: str, k: int) -> Sequence[Passage]:
         """At most `k` nodes, or passages, best first."""
         vector = self._bench.embedder.question(question)
-        if self._mode == "tree":
-            return self._traversed(vector)[:k]
         if self._bench.view == "nodes":
             return [self._nodes[row] for row in top_k(self._vectors, vector, k)[0]]
         nearest = top_k(self._vectors, vector, 4 * k + 40)[0]
@@ -143,20 +122,6 @@ class GmmTree:
             if len(listed) == k:
                 break
         return [self._nodes[row] for row in listed]
-
-    def _traversed(self, vector: Vectors) -> list[Passage]:
-        passages = len(self._bench.chunks)
-        found: list[int] = []
-        level = list(self._top)
-        while level:
-            rows = np.array(level, np.int64)
-            order = np.argsort(-(self._vectors[rows] @ vector), kind="stable")
-            best = rows[order[: self._per_level]].tolist()
-            found += best
-            level = sorted({member for node in best for member in self._members.get(node, ())})
-        if self._bench.view == "chunks":
-            found = [node for node in found if node < passages]
-        return [self._nodes[node] for node in dict.fromkeys(found)]
 
     def _passages(self, nodes: Rows, vector: Vectors, listed: dict[int, None]) -> Iterator[int]:
         for node in nodes.tolist():

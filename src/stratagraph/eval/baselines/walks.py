@@ -1,0 +1,258 @@
+"""Walks over entities and passages: a plain one, KAG's mutual index, and the parts that others use too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stratagraph.eval.baselines import Damping, Share
+from stratagraph.eval.baselines.plain import Dense
+from stratagraph.eval.baselines.shared import OncePerQuestion
+from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.eval.shared_graph import SharedGraph
+from stratagraph.ingest.extraction.by_rules import question_entities
+from stratagraph.ingest.names.index import NameIndex, canonical
+from stratagraph.ingest.names.linking import link
+from stratagraph.kernels.ppr import shallow_pagerank, transition_matrix
+from stratagraph.kernels.topk import top_k
+from stratagraph.search.decompose import DECOMPOSE
+from stratagraph.types.protocols import Rows, Vectors
+
+Scores = NDArray[np.float64]
+
+SYNONYMS = 100
+"""Maximum synonym edges from one entity, in HippoRAG's program."""
+SHORTEST = 3
+"""Minimum letters and digits of a name that looks for synonyms, in HippoRAG's program."""
+_BLOCK = 512
+
+
+class Namer:
+    """Names in a question: those of the dataset, else the model's, else those found by rules."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self._given = bench.question_entities
+        self._asked = OncePerQuestion(bench.gate, "names", DECOMPOSE) if bench.gate.has_llm else None
+
+    def names(self, question: str) -> tuple[str, ...]:
+        """Names without repeats; may be empty."""
+        if question in self._given:
+            return tuple(dict.fromkeys(self._given[question]))
+        found = None if self._asked is None else self._asked(question)
+        return question_entities(question) if found is None else found.names
+
+
+class Linker:
+    """The entity most similar to a name, by the vectors of both."""
+
+    def __init__(self, bench: Workbench, graph: SharedGraph) -> None:
+        self._embedder = bench.embedder
+        self._vectors = graph.vectors_of_names(bench.embedder) if graph.entities else None
+
+    def link(self, names: Sequence[str]) -> tuple[Rows, Scores]:
+        """The nearest entity of each name, each once with its best similarity; rows ascending."""
+        best: dict[int, float] = {}
+        if self._vectors is not None:
+            for name in names:
+                (row,), (score,) = top_k(self._vectors, self._embedder.documents([name])[0], 1)
+                best[int(row)] = max(float(score), best.get(int(row), -1.0))
+        linked = sorted(best)
+        return np.array(linked, np.int64), np.array([best[row] for row in linked], np.float64)
+
+
+def synonyms(
+    names: Sequence[str],
+    vectors: Vectors,
+    threshold: float,
+    *,
+    most: int = SYNONYMS,
+    shortest: int = SHORTEST,
+) -> tuple[Rows, Scores]:
+    """Pairs of names of at least this cosine similarity, shape (pairs, 2), and their similarities.
+
+    Each name of at least `shortest` letters and digits finds at most the `most` nearest.
+    """
+    long = np.array([len(canonical(name).replace(" ", "")) >= shortest for name in names], bool)
+    pairs: dict[tuple[int, int], float] = {}
+    for start in range(0, len(names), _BLOCK):
+        block = vectors[start : start + _BLOCK] @ vectors.T
+        for place, likeness in enumerate(block):
+            row = start + place
+            if not long[row]:
+                continue
+            near = np.flatnonzero(likeness >= threshold)
+            near = near[np.argsort(-likeness[near], kind="stable")]
+            for other in near[near != row][:most].tolist():
+                pairs[min(row, other), max(row, other)] = float(likeness[other])
+    return np.array(list(pairs), np.int64).reshape(-1, 2), np.array(list(pairs.values()), np.float64)
+
+
+def phrase_edges(bench: Workbench, synonymy: float) -> tuple[Rows, Scores]:
+    """Edges between entities in HippoRAG's graphs, shape (edges, 2), and their weights.
+
+    A triple weighs the number of passages that state it, a pair of synonyms its similarity (none if
+    `synonymy` is above 1). A pair that has both weighs its similarity, as in the programs.
+    """
+    graph = bench.graph
+    stated = [each for each in graph.triples if each.subject != each.object]
+    facts = np.array([(each.subject, each.object) for each in stated], np.int64).reshape(-1, 2)
+    weights = np.array([len(each.chunks) for each in stated], np.float64)
+    if not graph.entities or synonymy > 1:
+        return facts, weights
+    alike, likeness = synonyms(graph.names, graph.vectors_of_names(bench.embedder), synonymy)
+    same = {frozenset(pair) for pair in alike.tolist()}
+    apart = np.array([frozenset(pair) not in same for pair in facts.tolist()], bool)
+    return np.concatenate([facts[apart], alike]), np.concatenate([weights[apart], likeness])
+
+
+def spread(transition: csr_array, restart: Scores, damping: float) -> Scores:
+    """Personalised PageRank to convergence, shape (nodes,).
+
+    `restart` are masses, shape (nodes,), not all 0, of which only proportions matter. `damping` is the
+    probability of following an edge.
+    """
+    entries = np.flatnonzero(restart > 0)
+    rows, mass = shallow_pagerank(
+        transition, entries, weights=restart[entries], restart=1 - damping, steps=None, tolerance=1e-6
+    )
+    scores = np.zeros(len(restart))
+    scores[rows] = mass
+    return scores
+
+
+def relative(scores: Scores) -> Scores:
+    """Scores scaled to [0, 1]; all 1 if they are equal."""
+    if not len(scores):
+        return scores
+    low, high = scores.min(), scores.max()
+    return (scores - low) / (high - low) if high > low else np.ones_like(scores)
+
+
+def best_passages(bench: Workbench, scores: Scores, k: int) -> list[Passage]:
+    """The `k` passages with the highest scores above 0; equal ones in the order of the corpus."""
+    order = np.argsort(-scores, kind="stable")[:k]
+    return [bench.passages[row] for row in order[scores[order] > 0]]
+
+
+RESTART = 0.5
+"""Restart probability, HippoRAG's."""
+PASSAGE_SHARE = 0.2
+"""Restart mass of the passages nearest to the question; the entities it names have the rest."""
+_NEAREST = 100
+
+
+class EntityWalk:
+    """Personalised PageRank over passages, entities, and relations between entities.
+
+    It restarts from entities the question names, weighted by rarity, and a little from the passages nearest
+    to the question; from these alone if it names none. A relation weighs the number of its statements, a
+    mention 1.
+    """
+
+    name = "ppr"
+    description = "personalised PageRank over the passage-entity graph (HippoRAG-style)"
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._vectors = bench.vectors
+        self._given = bench.question_entities
+        self._graph = graph = bench.graph
+        self._names = NameIndex(NameIndex.build([node.id for node in graph.entities]))
+        passages = len(bench.chunks)
+        mentions = np.stack(graph.mentions.T.nonzero(), axis=1) + np.array([0, passages])
+        stated = graph.statements.sum(axis=1)
+        self._transition = transition_matrix(
+            passages + len(graph.entities),
+            np.concatenate([mentions, graph.ends + passages]),
+            np.concatenate([np.ones(len(mentions)), np.asarray(stated, np.float64)]),
+        )
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` passages, best first."""
+        passages = len(self._bench.chunks)
+        entries, weights = self._entries(question)
+        nodes, mass = shallow_pagerank(
+            self._transition, entries, weights=weights, restart=RESTART, steps=None, tolerance=1e-4
+        )
+        reached = nodes < passages
+        nodes, mass = nodes[reached], mass[reached]
+        order = np.lexsort((nodes, -mass))[:k]
+        return [self._bench.passages[row] for row in nodes[order]]
+
+    def _entries(self, question: str) -> tuple[Rows, NDArray[np.float64]]:
+        vector = self._bench.embedder.question(question)
+        rows, scores = top_k(self._vectors, vector, _NEAREST + 1)
+        likeness = np.maximum(scores - (scores[-1] if len(scores) > _NEAREST else 0.0), 1e-6)
+        near = likeness[:_NEAREST] / likeness[:_NEAREST].sum()
+        named = self._named(question)
+        if not len(named):
+            return rows[:_NEAREST], near.astype(np.float64)
+        rare = 1 / self._graph.frequency[named]
+        entries = np.concatenate([len(self._bench.chunks) + named, rows[:_NEAREST]])
+        return entries, np.concatenate([(1 - PASSAGE_SHARE) * rare / rare.sum(), PASSAGE_SHARE * near])
+
+    def _named(self, question: str) -> Rows:
+        """Entities of a question: those given for it, else those named in it."""
+        names = map(canonical, self._given.get(question, ()))
+        given = [self._graph.rows[name] for name in names if name in self._graph.rows]
+        return np.unique(np.array(given, dtype=np.int64)) if given else link(question, self._names).named
+
+
+CANDIDATES = 20
+"""Similar passages that are compared, for each passage that is returned."""
+
+
+class MutualIndex:
+    """Entities and the passages that mention them are joined both ways; relations join entities.
+
+    PageRank restarts from the entities most similar to the names in the question. If all similarities exceed
+    `certain`, passages are ranked by PageRank alone; else by its sum with the similarity to the question,
+    both scaled to [0, 1], weighted by `walk_share`. Entities have no types here, so each name finds one. The
+    program replaces the last passage by the best one by keywords; a ranking that is cut at several depths has
+    no last one.
+
+    Parameters
+    ----------
+    certain
+        0.9 in the program.
+    walk_share
+        0.5 in the program.
+    damping
+        Not stated; HippoRAG's.
+    """
+
+    name = "kag"
+    description = "KAG's mutual index: PageRank over entities and passages, joined with similarity"
+
+    def __init__(
+        self, bench: Workbench, *, certain: float = 0.9, walk_share: Share = 0.5, damping: Damping = 0.5
+    ) -> None:
+        self._bench = bench
+        self._graph = graph = bench.graph
+        self._namer, self._linker, self._dense = Namer(bench), Linker(bench, graph), Dense(bench)
+        self._certain, self._share, self._damping = certain, walk_share, damping
+        entities = len(graph.entities)
+        mentions = np.stack(graph.mentions.nonzero(), axis=1) + np.array([0, entities])
+        ends = np.concatenate([graph.ends, mentions])
+        self._transition = transition_matrix(entities + len(bench.chunks), ends, np.ones(len(ends)))
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """At most `k` passages, best first."""
+        linked, likeness = self._linker.link(self._namer.names(question))
+        if not len(linked):
+            return self._dense.rank(question, k)
+        entities, passages = len(self._graph.entities), len(self._bench.chunks)
+        restart = np.zeros(entities + passages)
+        restart[linked] = 1
+        walked = spread(self._transition, restart, self._damping)[entities:]
+        if likeness.min() > self._certain:
+            return best_passages(self._bench, walked, k)
+        vector = self._bench.embedder.question(question)
+        similar = np.zeros(passages)
+        rows, scores = top_k(self._bench.vectors, vector, min(passages, CANDIDATES * k))
+        similar[rows] = np.maximum(scores, 0)
+        joined = self._share * relative(walked) + (1 - self._share) * relative(similar)
+        return best_passages(self._bench, joined, k)
