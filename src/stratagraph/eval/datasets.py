@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from stratagraph.eval.layout_fields import DocumentRecord, text_of, texts_of
+from stratagraph.eval.layout_fields import Question as Question
 from stratagraph.eval.layouts import read_layout
 from stratagraph.importing import read_openie
 from stratagraph.importing.lines import json_lines
@@ -38,36 +39,6 @@ BLANK_DOCUMENT = "documents without text: left out"
 BLANK_QUESTION = "questions without text: left out"
 FROM_EXTRACTION = "extraction: "
 UNKNOWN_ENTITIES = "entities of questions that are not there: left out"
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question and its gold.
-
-    Parameters
-    ----------
-    id, question
-        Name in reports, and the text.
-    answers
-        Wordings that count as right; may be empty.
-    supporting_ids
-        Ids of documents with the evidence; may be empty.
-    type
-        Type such as `2hop`; reports split their metrics by it.
-    parts
-        Parts of a full answer, each in all wordings that count (ALCE); may be empty.
-    source, evidence
-        What the answers of GraphRAG-Bench repeat: the name of its corpus, and the evidence in its words.
-    """
-
-    id: str
-    question: str
-    answers: tuple[str, ...] = ()
-    supporting_ids: tuple[str, ...] = ()
-    type: str = ""
-    parts: tuple[tuple[str, ...], ...] = ()
-    source: str = ""
-    evidence: str | tuple[str, ...] = ""
 
 
 @dataclass(frozen=True)
@@ -168,7 +139,7 @@ def load_dataset(
     dataset = Dataset(
         name or (folder.stem if folder.is_file() else folder.resolve().name),
         tuple(map(_document, raw.documents)),
-        tuple(Question(*record) for record in raw.questions),
+        tuple(raw.questions),
     )
     dataset = _checked(dataset, [each.place for each in raw.documents])
     if extraction is not None:

@@ -6,20 +6,41 @@ import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from stratagraph.types.records import Metadata
 
-_Asked = tuple[str, str, tuple[str, ...], tuple[str, ...], str]
-_Parts = tuple[tuple[str, ...], ...]
-QuestionRecord = (
-    _Asked
-    | tuple[str, str, tuple[str, ...], tuple[str, ...], str, _Parts]
-    | tuple[str, str, tuple[str, ...], tuple[str, ...], str, _Parts, str, str | tuple[str, ...]]
-)
-"""Id, question, answers, ids of gold documents, type; where an answer has parts, the wordings of each; and of
-GraphRAG-Bench the source and the evidence."""
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and its gold.
+
+    Parameters
+    ----------
+    id, question
+        Name in reports, and the text.
+    answers
+        Wordings that count as right; may be empty.
+    supporting_ids
+        Ids of documents with the evidence; may be empty.
+    type
+        Type such as `2hop`; reports split their metrics by it.
+    parts
+        Parts of a full answer, each in all wordings that count (ALCE); may be empty.
+    source, evidence
+        What the answers of GraphRAG-Bench repeat: the name of its corpus, and the evidence in its words.
+    """
+
+    id: str
+    question: str
+    answers: tuple[str, ...] = ()
+    supporting_ids: tuple[str, ...] = ()
+    type: str = ""
+    parts: tuple[tuple[str, ...], ...] = ()
+    source: str = ""
+    evidence: str | tuple[str, ...] = ""
 
 
 class DocumentRecord(NamedTuple):
@@ -36,7 +57,7 @@ class Raw(NamedTuple):
     """Unchecked contents of a layout."""
 
     documents: Sequence[DocumentRecord]
-    questions: Sequence[QuestionRecord]
+    questions: Sequence[Question]
 
 
 def several(value: Any) -> list[Any]:

@@ -6,12 +6,13 @@ import csv
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from stratagraph.eval.layout_fields import (
     DocumentRecord,
-    QuestionRecord,
+    Question,
     Raw,
     flag_of,
     list_of,
@@ -87,7 +88,7 @@ def _of_file(path: Path) -> Raw:
 
 def _plain(folder: Path) -> Raw:
     questions = [
-        (
+        Question(
             text_of(record, "id", place),
             text_of(record, "question", place),
             texts_of(record, place, "answers"),
@@ -122,7 +123,7 @@ def _beir(folder: Path, split: str) -> Raw:
         for place, record in json_lines(folder / "queries.jsonl")
     ]
     # A BEIR folder has the queries of all splits: those of another one were not judged.
-    return Raw(documents, [(key, text, (), gold[key], "") for key, text in queries if key in gold])
+    return Raw(documents, [Question(key, text, (), gold[key]) for key, text in queries if key in gold])
 
 
 def _judgements(folder: Path, split: str) -> dict[str, tuple[str, ...]]:
@@ -162,14 +163,15 @@ def _multihop(folder: Path) -> Raw:
         ids[identity] = identity
         extra = {key: article[key] for key in _ARTICLE_KEYS if key in article}
         documents.append(DocumentRecord(identity, title, word_of(article, place, "body"), extra, place))
-    questions: list[QuestionRecord] = []
+    questions = []
     for number, (place, record) in enumerate(json_objects(folder / "MultiHopRAG.json")):
         gold = []
         for evidence in objects_of(record, "evidence_list", place) if record.get("evidence_list") else ():
             address, title = word_of(evidence, place, "url"), title_of(evidence, place)
             gold.append(ids.get(address) or ids.get(title) or address or title)
         answers, kind = texts_of(record, place, "answer"), word_of(record, place, "question_type")
-        questions.append((f"q{number:05}", text_of(record, "query", place), answers, tuple(gold), kind))
+        asked = text_of(record, "query", place)
+        questions.append(Question(f"q{number:05}", asked, answers, tuple(gold), kind))
     return Raw(documents, questions)
 
 
@@ -187,7 +189,7 @@ def _hipporag(path: Path) -> Raw:
         alone = by_title.get(title, [])
         return exact or (alone[0] if len(alone) == 1 else f"{title}: {text[:60]}".strip())
 
-    questions: list[QuestionRecord] = []
+    questions = []
     for number, (place, record) in enumerate(json_objects(path)):
         gold = tuple(found(*each) for each in _gold(record, place))
         identity = word_of(record, place, "id", "_id") or f"q{number:05}"
@@ -195,7 +197,7 @@ def _hipporag(path: Path) -> Raw:
         answers = answers or texts_of(record, place, "reference", "gold_ans")
         # MuSiQue tells the number of hops in its ids alone.
         kind = word_of(record, place, "type") or (identity.partition("__")[0] if "__" in identity else "")
-        questions.append((identity, text_of(record, "question", place), answers, gold, kind))
+        questions.append(Question(identity, text_of(record, "question", place), answers, gold, kind))
     return Raw(passages, questions)
 
 
@@ -254,21 +256,20 @@ def _graphrag_bench(path: Path) -> Raw:
         for number, each in enumerate(given)
         for place in (f"{corpus}[{number}]",)
     ]
-    questions: list[QuestionRecord] = []
+    questions = []
     for place, record in json_objects(path):
         source, answers = text_of(record, "source", place), texts_of(record, place, "answer")
         evidence = texts_of(record, place, "evidence")
         gold = (source,) if len(documents) > 1 else ()
         questions.append(
-            (
+            Question(
                 text_of(record, "id", place),
                 text_of(record, "question", place),
                 answers,
                 gold,
                 word_of(record, place, "question_type"),
-                (),
-                source,
-                evidence if isinstance(record.get("evidence"), list) else "".join(evidence),
+                source=source,
+                evidence=evidence if isinstance(record.get("evidence"), list) else "".join(evidence),
             )
         )
     return Raw(documents, questions)
@@ -349,9 +350,9 @@ def _musique(records: Records) -> Raw:
             identity = corpus.add(title_of(paragraph, place), text, place)
             if flag_of(paragraph, "is_supporting", place, default=False):
                 gold.append(identity)
-        identity, question, answers, _, _ = _question(record, place, gold=gold)[:5]
-        answers = (*answers, *texts_of(record, place, "answer_aliases"))
-        questions.append((identity, question, answers, tuple(gold), identity.partition("__")[0]))
+        asked = _question(record, place, gold=gold)
+        answers = (*asked.answers, *texts_of(record, place, "answer_aliases"))
+        questions.append(replace(asked, answers=answers, type=asked.id.partition("__")[0]))
     return Raw(corpus.documents(), questions)
 
 
@@ -359,7 +360,7 @@ def _ultradomain(records: Records) -> Raw:
     """UltraDomain: the book of each question is a document; books repeat."""
     ids: dict[str, str] = {}  # of books, by their texts
     documents: list[DocumentRecord] = []
-    questions: list[QuestionRecord] = []
+    questions = []
     for number, (place, record) in enumerate(records):
         meta, text = record.get("meta"), text_of(record, "context", place)
         title = title_of(meta, place) if isinstance(meta, dict) else ""
@@ -370,7 +371,7 @@ def _ultradomain(records: Records) -> Raw:
         question = text_of(record, "input", place)
         kind = word_of(record, place, "label", "dataset")
         asked = word_of(record, place, "_id") or f"q{number:05}"
-        questions.append((asked, question, texts_of(record, place, "answers"), (identity,), kind))
+        questions.append(Question(asked, question, texts_of(record, place, "answers"), (identity,), kind))
     return Raw(documents, questions)
 
 
@@ -385,9 +386,9 @@ def _alce(records: Records) -> Raw:
         parts = parts or tuple(
             texts(each, f"{place}: 'answers'") for each in list_of(record, "answers", place)
         )
-        identity, question, answers, _, _ = _question(record, place, gold=[])[:5]
-        answers = answers or tuple(dict.fromkeys(text for part in parts for text in part))
-        questions.append((identity, question, answers, (), "", tuple(part for part in parts if part)))
+        asked = _question(record, place, gold=[])
+        answers = asked.answers or tuple(dict.fromkeys(text for part in parts for text in part))
+        questions.append(replace(asked, answers=answers, parts=tuple(part for part in parts if part)))
     return Raw(corpus.documents(), questions)
 
 
@@ -419,11 +420,11 @@ def _narrativeqa(folder: Path, split: str) -> Raw:
             f"{folder / 'tmp'}/<document_id>.content"
         )
     path, columns = folder / "qaps.csv", ("document_id", "set", "question", "answer1", "answer2")
-    questions: list[QuestionRecord] = []
+    questions = []
     for number, row in _rows(path, columns):
         if row["set"] == split:
             answers = texts_of(row, str(path), "answer1", "answer2")
-            questions.append((f"q{number:05}", row["question"], answers, (row["document_id"],), ""))
+            questions.append(Question(f"q{number:05}", row["question"], answers, (row["document_id"],)))
     return Raw(documents, questions)
 
 
@@ -435,7 +436,7 @@ def _arena(folder: Path, annotations: Sequence[Path]) -> Raw:
             f"{str(folder)!r} has the annotations of RAG-QA Arena but no corpus.jsonl: its documents are "
             'those of RobustQA, to be put there as lines of {"id": ..., "text": ...}'
         )
-    questions: list[QuestionRecord] = []
+    questions = []
     for each in annotations:
         domain = each.name.removeprefix("annotations_").removesuffix("_with_citation.jsonl")
         for number, (place, record) in enumerate(json_lines(each)):
@@ -443,7 +444,7 @@ def _arena(folder: Path, annotations: Sequence[Path]) -> Raw:
             asked = text_of(record, "query" if "query" in record else "question", place)
             identity = f"{domain}-{word_of(record, place, 'qid') or number}"
             gold = texts_of(record, place, "gold_doc_ids")
-            questions.append((identity, asked, (answer,) if answer else (), gold, domain))
+            questions.append(Question(identity, asked, (answer,) if answer else (), gold, domain))
     return Raw(_documents(path, "id"), questions)
 
 
@@ -460,10 +461,8 @@ def _rows(path: Path, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]
         return found
 
 
-def _question(
-    record: Mapping[str, Any], place: str, *, gold: Sequence[str], kind: str = ""
-) -> tuple[str, str, tuple[str, ...], tuple[str, ...], str]:
-    return (
+def _question(record: Mapping[str, Any], place: str, *, gold: Sequence[str], kind: str = "") -> Question:
+    return Question(
         word_of(record, place, "_id", "id", "sample_id") or place.rpartition("/")[2],
         text_of(record, "question", place),
         texts_of(record, place, "answer"),
