@@ -143,7 +143,7 @@ def test_graphrag_bench_writes_the_answers_of_every_row(
         done = papers("graphrag-bench", str(data), *models, "--work", str(work))
     assert done.returncode == 0, done.stderr
     assert "failed:" not in done.stdout
-    assert "Creative Generation: faithfulness" in done.stdout
+    assert "Creative Generation (1) faithfulness" in done.stdout
     assert len(list((work / "answers").iterdir())) == 8
 
 

@@ -282,16 +282,18 @@ def tables(evaluation: Evaluation) -> str:
     """All tables that are not empty, the failures and the notes."""
     share = 100 * evaluation.settings["confidence"]
     compared = f"difference to {evaluation.reference}, with {share:.0f} % interval ({NOISE}: within noise)"
-    answers = "answers"
+    answers, recall = "answers", f"recall@{evaluation.cutoffs.middle}"
     if not evaluation.settings.get("meteor_synonyms", True):
         answers += " (METEOR without synonyms: nltk has no WordNet here)"
     parts = [
         "\n".join(_heading(evaluation)),
         _drawn(_retrieval(evaluation)),
         titled(compared, _differences(evaluation)),
-        titled(f"recall@{evaluation.cutoffs.middle} by type of question", _by_type(evaluation)),
+        titled(
+            f"{recall} by type of question", _by_type(evaluation, {t: [recall] for t in evaluation.types}, 2)
+        ),
         titled(answers, _answers(evaluation)),
-        titled("answers by type of question (GraphRAG-Bench)", _bench(evaluation)),
+        titled("answers by type of question (GraphRAG-Bench)", _by_type(evaluation, BENCH_METRICS, 1)),
         titled(f"answers against {evaluation.reference}: {_DUELS}", _duels(evaluation, "duels")),
         titled(f"answers against the gold answers: {_DUELS}", _duels(evaluation, "gold_duels")),
         titled("making ready (passages' vectors apart)", _indexing(evaluation)),
@@ -362,21 +364,6 @@ def _differences(evaluation: Evaluation) -> Table:
     ]
 
 
-def _bench(evaluation: Evaluation) -> Table:
-    columns = [
-        (type_, metric)
-        for type_, metrics in BENCH_METRICS.items()
-        for metric in metrics
-        if any(evaluation.mean(row.name, metric, type_) is not None for row in evaluation.rows)
-    ]
-    if not columns:
-        return []
-    return [["", *(f"{type_}: {metric}" for type_, metric in columns)]] + [
-        [row.name, *(number(evaluation.mean(row.name, metric, type_), 3) for type_, metric in columns)]
-        for row in _measured(evaluation)
-    ]
-
-
 def difference(each: Difference | None) -> str:
     """A difference with its interval, marked where it is within noise."""
     if each is None:
@@ -385,19 +372,19 @@ def difference(each: Difference | None) -> str:
     return f"{_signed(each.mean)} [{_signed(each.low)}, {_signed(each.high)}] {mark}"
 
 
-def _by_type(evaluation: Evaluation) -> Table:
-    metric = f"recall@{evaluation.cutoffs.middle}"
-    types = [
-        type_
-        for type_ in evaluation.types
+def _by_type(evaluation: Evaluation, metrics: Mapping[str, Sequence[str]], least: int) -> Table:
+    """Means of some metrics for each type of question, of at least so many types."""
+    asked = [question.type for question in evaluation.questions]
+    columns = {
+        " ".join((f"{type_} ({asked.count(type_)})", *([metric] if len(named) > 1 else []))): (metric, type_)
+        for type_, named in metrics.items()
+        for metric in named
         if any(evaluation.mean(row.name, metric, type_) is not None for row in evaluation.rows)
-    ]
-    if len(types) < 2:
+    }
+    if len(columns) < least:
         return []
-    counts = {type_: sum(question.type == type_ for question in evaluation.questions) for type_ in types}
-    table = [["", *(f"{type_} ({counts[type_]})" for type_ in types)]]
-    return table + [
-        [row.name, *(number(evaluation.mean(row.name, metric, type_), 3) for type_ in types)]
+    return [["", *columns]] + [
+        [row.name, *(number(evaluation.mean(row.name, *each), 3) for each in columns.values())]
         for row in _measured(evaluation)
     ]
 
