@@ -139,6 +139,9 @@ def test_a_year_before_a_name_is_its_own_unless_it_belongs_to_it() -> None:
         ("In the Bay of Biscay the Bismarck sank.", ["Bay of Biscay", "Bismarck"]),
         ("In the United States the Watch Tower Society won.", ["United States", "Watch Tower Society"]),
         ("They awarded King the Congressional Gold Medal.", ["King", "Congressional Gold Medal"]),
+        ("According to Reuters the White House declined.", ["Reuters", "White House"]),
+        ("Because of Brexit the Bank of England cut rates.", ["Brexit", "Bank of England"]),
+        ("From London the Duke of Wellington wrote.", ["London", "Duke of Wellington"]),
         ("Passing the Online Safety Act was difficult.", ["Online Safety Act"]),
     ],
 )
@@ -154,6 +157,8 @@ def test_another_name_begins_behind_the_article(sentence: str, expected: list[st
         ("In Winnie the Pooh, a bear eats honey.", "Winnie the Pooh"),
         ("In Dave the Diver you fish.", "Dave the Diver"),
         ("With Thomas the Tank Engine she sold toys.", "Thomas the Tank Engine"),
+        ("According to Pliny the Elder it rained.", "Pliny the Elder"),
+        ("He lived under Henry the Navigator until then.", "Henry the Navigator"),
         ("He saw Across the Spider-Verse twice.", "Across the Spider-Verse"),
         ("He was the eldest son of Ferdinand I the Great.", "Ferdinand I the Great"),
         ("In May she left Bank of the West.", "Bank of the West"),

@@ -167,8 +167,10 @@ _DEFINITE = re.compile(r"(?:\b[Tt]he|['\u2019]s) \Z")
 _THE = re.compile(r"(?<! of) the ")
 _PERSONS = frozenset({"Bachelor", "Doctor", "Master", "Minister", "Secretary"})  # of `_BODY`
 _WHERE = frozenset({"in", "on", "at", "during", "near"})
-_WHEN = frozenset({"after", "before", "since", "until", "by"})
-_PRECEDING = re.compile(r"(\w+) (?:the )?\Z")
+_PREPOSITIONS = _WHERE | {"after", "before", "by", "despite", "from", "since", "through", "until"}
+_PRECEDING = re.compile(
+    r"(?P<opens>(?:Because|According|Thanks|Due|Prior|Contrary|Instead) )?(?P<last>\w+) (?:the )?\Z"
+)
 # The next word may be a verb, so the name may be its subject.
 _VERB = re.compile(r" (?!(?:and|or|the|an?|one|you|he|she|it|they|we|there|his|her|its|their)\b)[a-z]")
 _FIRST_PERSON = re.compile(r"(?:^|[,.;:!?] |\n|\b[a-z]+ )I [a-z]")
@@ -292,13 +294,16 @@ def _second_article(text: str, name: str, at: int, end: int, opener: str) -> Mat
     """The "the" that begins another name, if there is one.
 
     One does after a month or weekday, before a body ("in Norway the Watch Tower Society"), and before the
-    subject of a sentence that opens with a place or time ("After Waterloo the Duke of Wellington went").
-    Others belong to the name: "Alexander the Great", "Into the Wild". `opener` is the sentence's first word
-    if the name stands behind it.
+    subject of a sentence that opens with a preposition ("After Waterloo the Duke of Wellington went"); a
+    subject of one word only after a place ("In Paris the Louvre opened"), since "After Alexander the Great
+    died" has another. Others belong to the name: "Into the Wild". `opener` is the sentence's first word if
+    the name stands behind it.
     """
     before = _PRECEDING.search(text, max(0, at - 20), at)
-    preposition = before[1].lower() if before else ""
-    opens = preposition == opener
+    preposition = before["last"].lower() if before else ""
+    opens = bool(before and before["opens"])  # such a sentence opens with two words
+    place = preposition == opener and preposition in _WHERE
+    other = opens or (preposition == opener and preposition in _PREPOSITIONS)
     for article in _THE.finditer(name):
         last = name[: article.start()].rpartition(" ")[2].lower()
         if last in MONTHS_AND_WEEKDAYS:
@@ -310,8 +315,7 @@ def _second_article(text: str, name: str, at: int, end: int, opener: str) -> Mat
         body = _BODY.search(right.partition(" of ")[0]) if several else None
         if body and body[0] not in _PERSONS:
             return article
-        place_or_time = preposition in _WHERE or (several and preposition in _WHEN)
-        if opens and place_or_time and _VERB.match(text, end):
+        if (place or (other and several)) and _VERB.match(text, end):
             return article
     return None
 
