@@ -761,17 +761,18 @@ class Index:
     def about(self, names: int = 8) -> str:
         """What the index holds, in a sentence, as for the description of an agent's tool.
 
-        It tells the most frequent names that two documents or more have, so that no document alone decides
-        what an agent's model reads there.
+        It tells the most frequent names that two documents or more have, in quotation marks, and none of more
+        than four words, so that documents cannot write a sentence that an agent's model reads there.
         """
         documents = self.browse("documents", limit=1).total
         listed = self.browse("entities", limit=min(8 * names, MOST)).items if names else ()
-        shared = [
-            " ".join(each.title.split())[:40]
+        titles = [
+            " ".join(each.title.replace('"', "").split())
             for each in listed
             if len(each.documents) > 1 and not each.title[0].isdigit()
         ]
-        told = f", which speak of {', '.join(shared[:names])}" if shared else ""
+        short = [title for title in titles if len(title) <= 40 and len(title.split()) <= 4]
+        told = ", with names such as " + ", ".join(f'"{title}"' for title in short[:names]) if short else ""
         return f"{documents:,} document{'s' if documents != 1 else ''}{told}"
 
     def _browse(self) -> listing.JoinedBrowser:

@@ -7,8 +7,10 @@ are also add_document and delete_documents. Documents are resources too.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote, unquote
@@ -16,24 +18,27 @@ from urllib.parse import quote, unquote
 from pydantic import BaseModel, Field
 
 import stratagraph as sg
-from stratagraph.errors import MissingExtra
+from stratagraph.errors import MethodMissing, MissingExtra
 
 try:
     try:
         from mcp.server.mcpserver import MCPServer
         from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+        from mcp.shared.exceptions import MCPError
     except ModuleNotFoundError:  # the first major version, which `langchain-mcp-adapters` needs
         from mcp.server.fastmcp import FastMCP as MCPServer  # type: ignore[attr-defined, no-redef]
         from mcp.server.fastmcp.exceptions import (  # type: ignore[import-not-found, no-redef]
             ResourceError,
             ToolError,
         )
+        from mcp.shared.exceptions import McpError as MCPError  # type: ignore[attr-defined, no-redef]
     from mcp.server.lowlevel.helper_types import ReadResourceContents
     from mcp.server.transport_security import TransportSecuritySettings
-    from mcp.types import Resource, ResourceTemplate, ToolAnnotations
-    from starlette.types import ASGIApp
+    from mcp.types import ErrorData, Resource, ResourceTemplate, ToolAnnotations
+    from starlette.responses import JSONResponse
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from stratagraph.server.browsing import reading, reading_around, without_overlaps
+    from stratagraph.server.browsing import reading, reading_around
     from stratagraph.server.guard import Guard, Rate
     from stratagraph.server.library import Library
     from stratagraph.server.settings import Settings
@@ -55,11 +60,18 @@ _WRITES = ToolAnnotations.model_validate(
     {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False}
 )
 _TEXT = 2000  # characters of a hit
+_TITLE = 200  # characters of a title
+_METADATA = 2000  # characters of the metadata of a hit, as JSON
 _DOCUMENTS = "stratagraph://documents/"
 LISTED = 500
 """Documents in the list of resources; the tool `list_documents` has all."""
 LONGEST = 1_000_000
 """Characters of a document that a tool adds."""
+LONGEST_METADATA = 20_000
+"""Characters of its metadata, as JSON."""
+_BODY_BYTES = 12 * (LONGEST + LONGEST_METADATA)  # JSON may write a character as two escapes of six bytes
+_INTERNAL = -32603  # the code of JSON-RPC for an error of the server
+_PATIENCE = 10.0  # seconds that a change waits for another process that writes
 
 Question = Annotated[str, Field(max_length=20_000, description="In plain language.")]
 Hits = Annotated[int, Field(ge=1, le=50, description="Number of hits.")]
@@ -167,6 +179,13 @@ class Change(BaseModel):
         return cls(**lists, failures=[f"{each.stage}: {each.reason}" for each in report.failures])
 
 
+def _listing_error(message: str) -> Exception:
+    """An error of a request that calls no tool; the SDK tells others without their message."""
+    if SECOND_MAJOR:
+        return MCPError(_INTERNAL, message)
+    return MCPError(ErrorData(code=_INTERNAL, message=message))  # type: ignore[call-arg, arg-type]
+
+
 class _Server(MCPServer[Any]):
     """A server whose resources are documents, by their ids, and that refuses unknown arguments.
 
@@ -174,10 +193,29 @@ class _Server(MCPServer[Any]):
     """
 
     current: Callable[[], Awaitable[sg.Index]]
+    places: Sequence[str] = ()
+    hidden: Sequence[str] = ()
+
+    @contextmanager
+    def errors(self, kind: Callable[[str], Exception] = ToolError) -> Iterator[None]:
+        """Raise errors as the agent may read them; the SDK hides all others.
+
+        They do not tell which process writes the index, and over HTTP not where it is.
+        """
+        try:
+            yield
+        except sg.errors.Locked:
+            busy = f"another process changed the documents for {_PATIENCE:g} seconds; try again later"
+            raise kind(f"Locked: {busy}") from None
+        except (sg.errors.StratagraphError, KeyError, OSError, TypeError, ValueError) as error:
+            message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
+            for path in self.hidden:
+                message = message.replace(path, "INDEX")
+            raise kind(f"{type(error).__name__}: {message}") from error
 
     async def list_resources(self) -> list[Resource]:
         """The documents, the first ones of a large index."""
-        with _errors(ResourceError):
+        with self.errors(_listing_error):
             index = await self.current()
             page = await asyncio.to_thread(index.browse, "documents", limit=LISTED)
         return [
@@ -203,8 +241,8 @@ class _Server(MCPServer[Any]):
         return [ResourceTemplate.model_validate(described)]
 
     async def read_resource(self, uri: Any, *context: Any) -> list[ReadResourceContents]:
-        """The text of a document."""
-        with _errors(ResourceError):
+        """The text of a document, as far as its passages hold it."""
+        with self.errors(ResourceError):
             address = str(uri)
             if not address.startswith(_DOCUMENTS):
                 raise ValueError(f"there is no resource {address!r}; documents are at {_DOCUMENTS}{{id}}")
@@ -213,8 +251,7 @@ class _Server(MCPServer[Any]):
             chunks = (await asyncio.to_thread(index.chunks, document)).get(document)
             if not chunks:
                 raise ValueError(f"there is no document {document!r} in the index")
-        text = "\n".join(without_overlaps(chunks, 0))
-        return [ReadResourceContents(content=text, mime_type="text/plain")]
+        return [ReadResourceContents(content=_text(chunks), mime_type="text/plain")]
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
         """Call a tool."""
@@ -256,6 +293,7 @@ def create_server(
         return await opened[0].current()
 
     server.current = current
+    server.places = str(Path(path).absolute()), str(path)
 
     def count_answer() -> None:
         if wait := rate.wait(""):
@@ -273,7 +311,7 @@ def create_server(
         history: History | None = None,
     ) -> SearchResult:
         """Find passages, summaries and entities that answer a question, each with the reason it was found."""
-        with _tool_errors():
+        with server.errors():
             index = await current()
             if not question.strip():
                 return SearchResult(
@@ -281,6 +319,7 @@ def create_server(
                 )
             if guided or history:
                 count_answer()
+            _require_method(index, method)
             found = await index.aretrieve(
                 question,
                 k,
@@ -291,7 +330,8 @@ def create_server(
                 guided_steps=guided_steps,
                 history=pairs(history or ()),
             )
-            return SearchResult(method=found.method, question=found.query, hits=_hits(found))
+            note = "" if found.hits else _nothing(where)
+            return SearchResult(method=found.method, question=found.query, hits=_hits(found), note=note)
 
     @server.tool(annotations=_READS)
     async def answer(
@@ -303,12 +343,13 @@ def create_server(
         history: History | None = None,
     ) -> AnswerResult:
         """Answer a question from the documents, with the sources of each statement."""
-        with _tool_errors():
+        with server.errors():
             index = await current()
             if not question.strip():
                 return AnswerResult(
                     question=question, text="The question is blank.", extractive=True, sources=[]
                 )
+            _require_method(index, method)
             count_answer()
             written = await index.aanswer(
                 question,
@@ -333,7 +374,7 @@ def create_server(
         around: Annotated[int, Field(ge=1, le=50, description="Number of passages to read.")] = 5,
     ) -> Reading:
         """Read a passage in its document, with the passages before and after it."""
-        with _tool_errors():
+        with server.errors():
             return await asyncio.to_thread(reading_around, await current(), passage, around)
 
     @server.tool(annotations=_READS)
@@ -343,7 +384,7 @@ def create_server(
         limit: Annotated[int, Field(ge=1, le=50, description="Number of passages to read.")] = 20,
     ) -> Reading:
         """Read a document from its beginning, a page of passages at a time."""
-        with _tool_errors():
+        with server.errors():
             return await asyncio.to_thread(reading, await current(), document, None, offset, limit)
 
     @server.tool(annotations=_READS)
@@ -353,12 +394,15 @@ def create_server(
         limit: Annotated[int, Field(ge=1, le=200)] = 50,
     ) -> DocumentList:
         """List the documents, a page at a time."""
-        with _tool_errors():
+        with server.errors():
             index = await current()
             page = await asyncio.to_thread(index.browse, "documents", text=text, offset=offset, limit=limit)
             entries = [
                 DocumentEntry(
-                    id=each.id, title=each.title, passages=each.members, metadata=dict(each.metadata)
+                    id=each.id,
+                    title=_cut(each.title, _TITLE),
+                    passages=each.members,
+                    metadata=_shortened(each.metadata),
                 )
                 for each in page.items
             ]
@@ -369,10 +413,11 @@ def create_server(
         question: Question, k: Hits = 8, method: MethodName = None, where: Filter = None
     ) -> Explanation:
         """Show the names in a question, the relations and paths between them, and why each hit was found."""
-        with _tool_errors():
+        with server.errors():
             index = await current()
             if not question.strip():
                 return Explanation(named=[], relations=[], hits=[])
+            _require_method(index, method)
             found = await index.aretrieve(question, k, method=method, where=where)
             return await asyncio.to_thread(_explained, found)
 
@@ -392,49 +437,111 @@ def _add_changes(server: _Server, count: Callable[[], None]) -> None:
         ],
         text: Annotated[str, Field(max_length=LONGEST, description="The whole text.")],
         metadata: Annotated[
-            dict[str, Any] | None, Field(description='Values for filters and a title: {"title": "..."}.')
+            dict[str, Any] | None,
+            Field(
+                description='Values for filters and a title: {"title": "..."}. Without it, a document that '
+                "is replaced keeps its own."
+            ),
         ] = None,
     ) -> Change:
-        """Add a document to the collection, or replace it. It can be searched at once."""
-        with _tool_errors():
+        """Add a document to the collection. One of the same id is replaced. It can be searched at once."""
+        with server.errors():
             index = await server.current()
             for name, given in (("id", id), ("text", text)):
                 if not given.strip():
                     raise ValueError(f"the {name} of document {id!r} is blank: nothing was added")
+            if (size := len(json.dumps(metadata or {}, ensure_ascii=False))) > LONGEST_METADATA:
+                raise ValueError(
+                    f"the metadata of document {id!r} has {size:,} characters as JSON, and may have "
+                    f"{LONGEST_METADATA:,}: nothing was added"
+                )
             if index.has_llm:
                 count()
             async with turn:
-                return Change.of(await index.ainsert([sg.Document(id, text, metadata or {})]))
+                if metadata is None:
+                    metadata = await asyncio.to_thread(_metadata_of, index, id)
+                document = sg.Document(id, text, metadata)
+                return Change.of(await _patiently(lambda: index.ainsert([document])))
 
     @server.tool(annotations=_WRITES)
     async def delete_documents(
         ids: Annotated[list[str], Field(min_length=1, max_length=1000, description="Ids of documents.")],
     ) -> Change:
         """Delete documents, and everything in the index that was made only from them."""
-        with _tool_errors():
+        with server.errors():
             index = await server.current()
             async with turn:
-                known = index.chunks(ids)
-                if unknown := [each for each in ids if each not in known]:
-                    raise ValueError(
-                        f"there is no document {unknown[0]!r} ({len(unknown)} of {len(ids)} ids are "
-                        "unknown), so nothing was deleted; list_documents tells the ids"
-                    )
-                return Change.of(await index.adelete(ids))
+                known = await asyncio.to_thread(index.chunks, ids)
+                unknown = [each for each in ids if each not in known]
+                if not unknown:
+                    try:
+                        return Change.of(await _patiently(lambda: index.adelete(ids)))
+                    except KeyError:  # another process deleted one of them meanwhile
+                        known = await asyncio.to_thread(index.chunks, ids)
+                        unknown = [each for each in ids if each not in known] or ids
+                raise ValueError(
+                    f"there is no document {unknown[0]!r} ({len(unknown)} of {len(ids)} ids are "
+                    "unknown), so nothing was deleted; list_documents tells the ids"
+                )
 
 
-def _tool_errors() -> AbstractContextManager[None]:
-    return _errors(ToolError)
+async def _patiently(change: Callable[[], Awaitable[sg.BuildReport]]) -> sg.BuildReport:
+    """Make a change, again and again for a while where another process writes."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return await change()
+        except sg.errors.Locked:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.1)
 
 
-@contextmanager
-def _errors(kind: type[Exception]) -> Iterator[None]:
-    """Raise errors as the agent may read them; the SDK hides all others."""
+def _metadata_of(index: sg.Index, document: str) -> dict[str, Any]:
+    """The metadata of a document; none if it is not there."""
     try:
-        yield
-    except (sg.errors.StratagraphError, KeyError, OSError, TypeError, ValueError) as error:
-        message = error.args[0] if isinstance(error, KeyError) and error.args else error
-        raise kind(f"{type(error).__name__}: {message}") from error
+        return dict(index.documents([document]).get(document, {}))
+    except KeyError:
+        return {}
+
+
+def _require_method(index: sg.Index, method: str | None) -> None:
+    if method is not None and method not in (known := ("walk", *index.methods)):
+        raise MethodMissing(f"there is no {method} here; there are {', '.join(known)}")
+
+
+def _nothing(where: Where | None) -> str:
+    if not where:
+        return "nothing was found"
+    return "no passage that fits `where` was found; list_documents shows which fields and values there are"
+
+
+def _text(chunks: Sequence[sg.Chunk]) -> str:
+    """The text of a document from its passages: where they touch, nothing comes between."""
+    text, end = "", -1
+    for chunk in chunks:
+        overlap = end - chunk.start if chunk.start >= 0 and end >= 0 else -1
+        text += ("\n" if overlap < 0 and text else "") + chunk.text[max(0, overlap) :]
+        end = chunk.end
+    return text
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _shortened(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The first fields of metadata, long values cut, so that no document floods an agent's context."""
+    found: dict[str, Any] = {}
+    left = _METADATA
+    for name, value in metadata.items():
+        shown = _cut(value, _TITLE) if isinstance(value, str) else value
+        left -= len(json.dumps([name, shown], ensure_ascii=False, default=str))
+        if left < 0:
+            found["\N{HORIZONTAL ELLIPSIS}"] = f"{len(metadata) - len(found)} more fields"
+            break
+        found[name] = shown
+    return found
 
 
 def _hits(found: sg.Retrieval) -> list[FoundHit]:
@@ -444,12 +551,12 @@ def _hits(found: sg.Retrieval) -> list[FoundHit]:
         FoundHit(
             number=view.number,
             kind=view.kind,
-            title=view.title,
-            text=view.text if len(view.text) <= _TEXT else view.text[:_TEXT] + "…",
+            title=_cut(view.title, _TITLE),
+            text=_cut(view.text, _TEXT),
             why=list(reasons(view.trace)),
             documents=view.documents,
             passages=view.sources,
-            metadata=view.metadata,
+            metadata=_shortened(view.metadata),
         )
         for view in views
     ]
@@ -485,8 +592,25 @@ def http_app(server: MCPServer[Any], settings: Settings) -> ASGIApp:
         "stateless_http": True,
         "transport_security": off,
     }
+    if isinstance(server, _Server):
+        server.hidden = server.places
     if SECOND_MAJOR:
-        return Guard(server.streamable_http_app(**options), settings)
-    for name, value in options.items():
-        setattr(server.settings, name, value)
-    return Guard(server.streamable_http_app(), settings)
+        app = server.streamable_http_app(**options)
+    else:
+        for name, value in options.items():
+            setattr(server.settings, name, value)
+        app = server.streamable_http_app()
+    return Guard(_posts_alone(app), settings, body_bytes={PATH: _BODY_BYTES})
+
+
+def _posts_alone(app: ASGIApp) -> ASGIApp:
+    """Refuse all but POST: without sessions nothing is sent to a client that only listens."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] not in ("POST", "OPTIONS"):
+            told = {"error": "MethodNotAllowed", "message": "this server keeps no sessions: use POST"}
+            await JSONResponse(told, 405, {"allow": "POST"})(scope, receive, send)
+            return
+        await app(scope, receive, send)
+
+    return guarded

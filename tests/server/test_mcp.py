@@ -21,6 +21,7 @@ pytest.importorskip("fastapi")
 from mcp import Client, MCPError, StdioServerParameters
 
 from stratagraph.mcp import create_server
+from stratagraph.store.folder import IndexFolder
 from tests.server.conftest import DOCUMENTS, LONG
 
 QUESTION = "Who steered the ferry from Ostra to Bremen?"
@@ -239,6 +240,128 @@ async def test_http_asks_for_its_token(folder: Path) -> None:
         assert client.post("/mcp", json=body, headers={"host": "evil.example.com"}).status_code == 421
         foreign = {"origin": "http://evil.example.com", "authorization": "Bearer a token that is long enough"}
         assert client.post("/mcp", json=body, headers=foreign).status_code == 403
+
+
+async def test_http_takes_no_idle_streams_and_the_longest_text_and_hides_its_folder(folder: Path) -> None:
+    from starlette.testclient import TestClient
+
+    from stratagraph.mcp import LONGEST, http_app
+    from stratagraph.server import Settings
+
+    headers = {"accept": "application/json, text/event-stream", "origin": "http://evil.example.com"}
+
+    def request(tool: str, **arguments: Any) -> dict[str, Any]:
+        return {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": tool, "arguments": arguments},
+        }
+
+    with TestClient(
+        http_app(opened(folder, write=True), Settings()), base_url="http://127.0.0.1:8766"
+    ) as client:
+        refused = client.get("/mcp", headers=headers)
+        assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+        del headers["origin"]
+        assert client.delete("/mcp", headers=headers).status_code == 405
+        long = ("\u0442\u0438\u0445\u043e " * LONGEST)[:LONGEST]
+        added = client.post("/mcp", json=request("add_document", id="long", text=long), headers=headers)
+        assert "'long'" not in added.text
+        assert '"added":["long"]' in added.text.replace(" ", "").replace("\\", "")
+        too_large = client.post("/mcp", content=b"x" * (13 * LONGEST), headers=headers)
+        assert too_large.status_code == 413
+        assert "--max-upload" not in too_large.text
+        (folder / "CURRENT").write_text("9")
+        broken = client.post("/mcp", json=request("add_document", id="b", text="b"), headers=headers)
+        assert "isError" in broken.text
+        assert str(folder) not in broken.text
+
+
+async def test_metadata_and_titles_are_bounded(folder: Path) -> None:
+    async with Client(opened(folder, write=True)) as client:
+        for metadata in ({"title": "Z" * 100_000}, {str(at): at for at in range(5_000)}):
+            refused = await client.call_tool(
+                "add_document", {"id": "m", "text": "A seal.", "metadata": metadata}
+            )
+            assert refused.is_error
+            assert "may have 20,000: nothing was added" in refused.content[0].text
+        wide = {"title": "Seals " * 500, **{f"field {at}": "value " * 10 for at in range(100)}}
+        await called(client, "add_document", id="m", text="Ottoline Vane fed a seal.", metadata=wide)
+        (hit,) = (await called(client, "search", question="Who fed a seal?", k=1))["hits"]
+        (entry,) = (await called(client, "list_documents", text="seals"))["documents"]
+        for shown in (hit, entry):
+            assert len(shown["title"]) <= 201
+            assert len(json.dumps(shown["metadata"])) < 3_000
+            assert "more fields" in list(shown["metadata"].values())[-1]
+
+
+async def test_what_replaces_a_document_keeps_its_metadata_unless_it_brings_other(folder: Path) -> None:
+    async with Client(opened(folder, write=True)) as client:
+        seal = {"id": "seal", "text": "Ottoline Vane fed a seal."}
+        await called(client, "add_document", **seal, metadata={"tenant": "a"})
+        assert (await called(client, "add_document", **seal))["unchanged"] == ["seal"]
+        await called(client, "add_document", id="seal", text="Ottoline Vane fed two seals.")
+        asked = {"question": "Who fed seals?", "where": {"tenant": "a"}, "k": 1}
+        assert (await called(client, "search", **asked))["hits"][0]["documents"] == ["seal"]
+        await called(client, "add_document", **seal, metadata={})
+        found = await called(client, "search", **asked)
+        assert found["hits"] == []
+        assert "list_documents shows which fields" in found["note"]
+
+
+async def test_a_change_waits_for_another_process_and_tells_nothing_of_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratagraph.mcp._PATIENCE", 1.0)
+    ours, theirs = opened(folder, write=True), opened(folder, write=True)
+    async with Client(ours) as one, Client(theirs) as other:
+        adding = [
+            called(at, "add_document", id=f"{n} {who}", text=f"Person {n} swims.")
+            for n in range(3)
+            for who, at in (("a", one), ("b", other))
+        ]
+        assert all(each["added"] for each in await asyncio.gather(*adding))
+        with IndexFolder.open(folder).writer("insert"):
+            refused = await one.call_tool("add_document", {"id": "late", "text": "Bo sails."})
+    assert refused.is_error
+    said = refused.content[0].text
+    assert "Locked: another process changed the documents" in said
+    assert not any(word in said for word in (str(folder), str(os.getpid())))
+
+
+async def test_the_text_of_a_resource_is_that_of_its_document(folder: Path) -> None:
+    texts = {"long": "x" * 20_000, "lines": "One line.\n\nAnother one.\n" * 900}
+    async with Client(opened(folder, write=True)) as client:
+        for name, text in texts.items():
+            await called(client, "add_document", id=name, text=text)
+            (content,) = (await client.read_resource(f"stratagraph://documents/{name}")).contents
+            assert content.text.strip() == text.strip()
+
+
+async def test_a_list_that_cannot_be_had_is_a_named_error(tmp_path: Path) -> None:
+    async with Client(opened(tmp_path / "nowhere")) as client:
+        with pytest.raises(MCPError, match="nowhere") as caught:
+            await client.list_resources()
+        assert caught.value.code == -32603
+
+
+@pytest.mark.parametrize(
+    "given", [["--port", "9"], ["--host", "1.2.3.4"], ["--allow-host", "x"], ["--json"], ["--max-calls", "3"]]
+)
+def test_options_that_the_mode_has_no_use_for_are_refused(folder: Path, given: list[str]) -> None:
+    done = subprocess.run(
+        [*COMMAND, str(folder), *given], stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert given[0] in done.stderr
+    assert "give --" in done.stderr
+
+
+def test_a_folder_without_an_index_is_told_at_the_start(tmp_path: Path) -> None:
+    command = [*COMMAND, str(tmp_path / "nowhere")]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert "there is no index at" in done.stderr
 
 
 async def test_a_blank_question_has_an_empty_result(folder: Path) -> None:

@@ -116,5 +116,6 @@ def shown(retrieval: Retrieval, max_tokens: int) -> tuple[str, list[Document]]:
         return NOTHING, []
     context = retrieval.context(max_tokens)
     numbers = sorted({citation.number for citation in context.citations})
-    sources = "\n".join(f"[{number}] {documents[number - 1].metadata[SOURCE]}" for number in numbers)
+    names = {number: " ".join(str(documents[number - 1].metadata[SOURCE]).split()) for number in numbers}
+    sources = "\n".join(f"[{number}] {name}" for number, name in names.items())
     return f"{context}\n\nSources:\n{sources}", documents

@@ -145,6 +145,11 @@ def _loaded(given: dict[str, Any], output: Output) -> dict[str, Any]:
         output.own_files += [cache + suffix for suffix in _SQLITE_SUFFIXES]
     if "max_calls" in given:
         calls, tokens = given.pop("max_calls"), given.pop("max_tokens")
+        if given["llm"] is None and not (calls is None and tokens is None):
+            option = "--max-calls" if tokens is None else "--max-tokens"
+            raise WrongOption(
+                f"{option} bounds what a model may cost, and there is none: give --llm, or leave it out"
+            )
         budget = None if calls is None and tokens is None else sg.Budget(calls=calls, tokens=tokens)
         given["models"] = {
             "llm": given.pop("llm"),

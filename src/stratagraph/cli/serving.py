@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import webbrowser
+from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 import stratagraph as sg
+from stratagraph.cli.loading import WrongOption
 from stratagraph.cli.options import cache_dir_option, index_argument, open_options
 from stratagraph.cli.output import Output, command
 
@@ -125,6 +128,11 @@ def mcp(
         raise
     from stratagraph import server
 
+    if not http:
+        _refuse_options_of_http(output)
+    if "://" not in index and not Path(index).exists():
+        click.echo(f"there is no index at {index} yet; tools will say so until there is one", err=True)
+
     def opened() -> sg.Index:
         try:
             return sg.open_index(index, **models)
@@ -147,6 +155,21 @@ def mcp(
         output.show(addresses, lambda: iter([*lines, "Ctrl-C stops."]))
 
     server.run(tools.http_app(made, settings), host, port, started=started)
+
+
+def _refuse_options_of_http(output: Output) -> None:
+    """Refuse what standard input and output have no use for."""
+    context = click.get_current_context()
+    given = [
+        option.opts[0]
+        for option in context.command.params
+        if option.name in ("host", "port", "token", "hosts", "origins")
+        and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+    ]
+    if given or output.as_json:
+        raise WrongOption(
+            f"{given[0] if given else '--json'} is for --http: give --http too, or leave it out"
+        )
 
 
 def _answer_by_hand(message: str) -> None:

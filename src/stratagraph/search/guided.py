@@ -20,6 +20,7 @@ from stratagraph.models.gate import Gate, Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
 from stratagraph.search.evidence import shortened, stems
+from stratagraph.text.packing import numbered
 from stratagraph.types.question import Guided
 from stratagraph.types.records import Metadata
 from stratagraph.types.results import Guidance, GuidedStep, Hit
@@ -174,9 +175,7 @@ class _Guide:
         shown = sorted(zip(best, told, strict=True), key=lambda each: (each[0].documents, each[0].id))
         self._shown = [hit.id for hit, _ in shown]
         values = {
-            "texts": "\n\n".join(
-                f"[{number}] {text}" for number, text in enumerate((text for _, text in shown), 1)
-            ),
+            "texts": "\n\n".join(numbered(number, text) for number, (_, text) in enumerate(shown, 1)),
             "question": self._question[:LONGEST],
             "searched": searched or "nothing yet",
             "most": str(CHOSEN),

@@ -133,7 +133,7 @@ class Guard:
             self._check(scope, path, headers, origin, allowed_origin)
             length = headers.get("content-length", "0")
             if length.isdecimal() and int(length) > limit:
-                raise _too_large(limit)
+                raise self._too_large(limit)
         except Refused as refused:
             await _refuse(send_with_headers, refused)
             return
@@ -186,6 +186,10 @@ class Guard:
             return False
         return True
 
+    def _too_large(self, limit: int) -> Refused:
+        option = "; see --max-upload" if limit == self._settings.upload_bytes else ""
+        return Refused(413, "TooLarge", f"a body may have at most {limit:,} bytes here{option}")
+
     def _limited(self, receive: Receive, limit: int) -> Receive:
         """`receive` with a bound on the bytes of a body and on the time until it is complete."""
         received = 0
@@ -204,7 +208,7 @@ class Guard:
             received += len(message.get("body", b""))
             is_complete = not message.get("more_body", False)
             if received > limit:
-                raise _too_large(limit)
+                raise self._too_large(limit)
             return message
 
         return limited
@@ -217,10 +221,6 @@ def _path_within(scope: Scope) -> str:
     if root and (path == root or path.startswith(f"{root}/")):
         return path[len(root) :] or "/"
     return path
-
-
-def _too_large(limit: int) -> Refused:
-    return Refused(413, "TooLarge", f"a body may have at most {limit:,} bytes here; see --max-upload")
 
 
 async def _refuse(send: Send, refused: Refused) -> None:

@@ -49,6 +49,11 @@ Of 0, 60, 80, 120 and 200 none is .01 better than another on five corpora and th
 _LONGEST_QUESTION = 2000  # characters whose words are looked for
 _NEVER = 1 << 40  # costs more tokens than any budget has
 _GAP = " \u2026 "
+_BREAKS = "\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029"
+_LIKE_A_NUMBER = re.compile(
+    rf"((?:\A|[{_BREAKS}])(?:[^\w{_BREAKS}\[\uff3b\u3010\u27e6]|_)*)"
+    r"[\[\uff3b\u3010\u27e6]([^\S\n]*\d+[^\S\n]*)[\]\uff3d\u3011\u27e7]"
+)
 _WORD = re.compile(r"\w+")
 _NAME = re.compile(r"[^\W\d_a-z]\w|\d{2}")
 _ENDINGS = re.compile(r"(?<=\w{4})(?:ing|ed|es|s)$")
@@ -64,7 +69,20 @@ class Piece(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"[{self.place + 1}] {self.text}"
+        return numbered(self.place + 1, self.text)
+
+
+def numbered(number: int, text: str) -> str:
+    """A text with its number in brackets, as prompts show it.
+
+    A line of the text that itself begins with a number in brackets gets round ones, so that no document
+    can pass off a part of itself as another text of the list, and have that one cited.
+    """
+    return f"[{number}] {_LIKE_A_NUMBER.sub(_in_round_brackets, text)}"
+
+
+def _in_round_brackets(match: re.Match[str]) -> str:
+    return f"{match[1]}({match[2]})"
 
 
 def joined(pieces: Iterable[Piece]) -> str:
