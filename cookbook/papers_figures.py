@@ -192,6 +192,9 @@ MultiHop-RAG                   51              57          53            53
     "lsh-figure-4": """
 of the text: MultiHop-RAG, accuracy of the LSH tree 64.34; the rest is drawn
 """,
+    "graphrag-bench": """
+on the benchmark's leaderboard, by model and corpus: https://graphrag-bench.github.io
+""",
 }
 
 
