@@ -176,6 +176,7 @@ def shown(command: Sequence[str]) -> tuple[int, str]:
 def sources(given: argparse.Namespace) -> dict[str, Any]:
     """What the outputs of commands depend on beside their words: code, and what is in the files they name."""
     files = [Path(each) for each in (*given.data, given.extraction) if each]
+    files = [each.parent if each.parent.is_file() else each for each in files]  # one source of a file
     return {
         "code": dict(code()),
         "scripts": digest_of_files([HERE / "benchmarks"]),

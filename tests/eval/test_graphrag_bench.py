@@ -41,6 +41,19 @@ def test_of_several_corpora_the_source_is_the_gold_document(tmp_path: Path) -> N
     assert {each.supporting_ids for each in dataset.questions} == {("Islands",)}
 
 
+def test_one_corpus_of_several_is_asked_for_by_its_name(tmp_path: Path) -> None:
+    other = {"corpus_name": "Hills", "context": "Windle Hill is high."}
+    path = written(tmp_path, [CORPUS, other])
+    records = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps([*records, {**records[0], "id": "Hills-1", "source": "Hills"}]), "utf-8")
+    dataset = load_dataset(path / "Hills")
+    assert dataset.name == "Hills"
+    assert [document.id for document in dataset.documents] == ["Hills"]
+    assert [(each.id, each.supporting_ids) for each in dataset.questions] == [("Hills-1", ())]
+    with pytest.raises(ValueError, match=r"islands.json' has no corpus 'Lakes'"):
+        load_dataset(path / "Lakes")
+
+
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     path = written(tmp_path)
     written(tmp_path, name="hills")

@@ -108,7 +108,7 @@ def load_dataset(
         - HippoRAG: `<name>_corpus.json`, `<name>.json`; where a folder has several, the latter's path;
         - MultiHop-RAG: `corpus.json` and `MultiHopRAG.json`;
         - GraphRAG-Bench: `Corpus/<name>.json` and `Questions/<name>_questions.json`; of several, the latter's
-          path. All corpora of the file are one here;
+          path. All corpora of the file are one here; `.../<name>_questions.json/<source>` is one alone;
         - NarrativeQA: `documents.csv`, `qaps.csv`, and stories in `tmp/`;
         - RAG-QA Arena: `annotations_<domain>_with_citation.jsonl`; RobustQA's documents as `corpus.jsonl`.
     name

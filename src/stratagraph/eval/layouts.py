@@ -37,6 +37,8 @@ _SPLITS = ("test", "dev", "validation", "train")
 
 def read_layout(path: Path, split: str) -> Raw:
     """Read a folder, or a file of questions, in any known layout; errors as for `load_dataset`."""
+    if path.parent.is_file() and _bench_corpus(path.parent).is_file():
+        return _graphrag_bench(path.parent, path.name)
     if not path.exists():
         raise FileNotFoundError(f"no such folder or file: {str(path)!r}")
     if path.is_file():
@@ -244,8 +246,8 @@ def _bench_corpus(path: Path) -> Path:
     return path.parent.parent / "Corpus" / f"{path.name.removesuffix(_QUESTIONS)}.json"
 
 
-def _graphrag_bench(path: Path) -> Raw:
-    """GraphRAG-Bench: books, or the texts of a domain. Where there is but one, it is no gold document."""
+def _graphrag_bench(path: Path, only: str = "") -> Raw:
+    """GraphRAG-Bench: all corpora of a file, or `only` one. A single one is no gold document."""
     corpus = _bench_corpus(path)
     if not corpus.is_file():
         raise ValueError(f"{str(corpus)!r}, the corpus of {str(path)!r}, is not there")
@@ -255,9 +257,14 @@ def _graphrag_bench(path: Path) -> Raw:
         DocumentRecord(text_of(each, "corpus_name", place), "", text_of(each, "context", place), {}, place)
         for number, each in enumerate(given)
         for place in (f"{corpus}[{number}]",)
+        if only in ("", each.get("corpus_name"))
     ]
+    if not documents:
+        raise ValueError(f"{str(corpus)!r} has no corpus {only!r}")
     questions = []
     for place, record in json_objects(path):
+        if only not in ("", record.get("source")):
+            continue
         source, answers = text_of(record, "source", place), texts_of(record, place, "answer")
         evidence = texts_of(record, place, "evidence")
         gold = (source,) if len(documents) > 1 else ()
