@@ -18,7 +18,6 @@ from scipy.sparse import csr_array
 from stratagraph import _sync
 from stratagraph.config import Config
 from stratagraph.eval.embedding import SharedEmbedder
-from stratagraph.ingest.carryover import lookup, text_keys
 from stratagraph.ingest.extraction.candidates import settle
 from stratagraph.ingest.extraction.stage import extract_corpus, extractions
 from stratagraph.ingest.graph.entity_resolution import default_rule
@@ -26,7 +25,7 @@ from stratagraph.ingest.graph.merge import Merge, merge
 from stratagraph.ingest.graph.stage import build_graph, resolved
 from stratagraph.models.gate import Gate
 from stratagraph.types.protocols import Rows, Vectors
-from stratagraph.types.records import Built, Chunk, Extraction, Node, content_id, content_keys
+from stratagraph.types.records import Built, Chunk, Extraction, Node, content_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,7 @@ async def ashared_graph(
     corpus = _Corpus(chunks, vectors)
     settings = config.extraction
     use_llm = gate.has_llm and settings.mode != "nlp"
-    extracted = _Held(
+    extracted: Any = _Held(
         await extract_corpus(
             corpus, gate, config=settings, previous=None, use_llm=use_llm, given=given or None
         )
@@ -211,30 +210,10 @@ class _Corpus:
 
 
 class _Held:
-    """The output of a stage, read as if it were stored."""
+    """The output of a stage: of what is stored, all that is read where nothing was built before."""
 
     def __init__(self, built: Built) -> None:
         self._nodes = built.made
-        self.arrays: Mapping[str, NDArray[Any]] = built.arrays
 
     def nodes(self, rows: Sequence[int]) -> list[Node]:
         return [self._nodes[row] for row in rows]
-
-    def texts(self, rows: Sequence[int]) -> list[str]:
-        return [self._nodes[row].text for row in rows]
-
-    def ids(self, rows: Sequence[int]) -> list[str]:
-        return [self._nodes[row].id for row in rows]
-
-    def keys(self, rows: Sequence[int] | Rows) -> NDArray[np.uint64]:
-        return content_keys(self._nodes[row].id for row in rows)
-
-    def marks(self, rows: Sequence[int] | Rows) -> NDArray[np.uint64]:
-        return text_keys(self._nodes[row].text for row in rows)
-
-    def rows(self, ids: Sequence[str]) -> dict[str, int]:
-        places = {node.id: row for row, node in enumerate(self._nodes)}
-        return {identity: places[identity] for identity in ids if identity in places}
-
-    def find(self, keys: NDArray[np.uint64]) -> Rows:
-        return lookup(keys, self.keys(range(len(self._nodes))))
