@@ -126,6 +126,14 @@ def test_without_an_answer_or_a_verdict_a_metric_is_zero_or_none(tmp_path: Path)
     assert {each.stage for each in row.failures} == {"answer dense", "judge statements of dense"}
 
 
+def test_without_a_context_nothing_is_faithful(tmp_path: Path) -> None:
+    model = ScriptedChatModel(lambda prompt: SAID if "from what you know" in prompt else judging(prompt))
+    row = run(tmp_path, model, "zero_shot").row("zero_shot")
+    assert row.contexts == ("",) * 5
+    assert row.scores["faithfulness"] == (None, None, None, None, 0.0)
+    assert row.scores["coverage"][3] == 1.0
+
+
 def test_several_judges_share_the_statements_and_are_averaged(tmp_path: Path) -> None:
     def strict(prompt: str) -> str:
         return json.dumps({"held": []}) if '"held"' in prompt else judging(prompt)

@@ -159,14 +159,14 @@ def _f1(supported: int, said: int, missing: int) -> float:
 def _held(
     gates: Sequence[Gate], stage: str, metric: str, asked: Asked, statements: Parts, texts: Texts
 ) -> dict[int, float | None]:
-    """The share of the statements that a text says, of the questions that have a metric."""
+    """The share of the statements that a text says, of the questions that have a metric; 0 without a text."""
     wanted = {at: own for at in asked if metric in BENCH_METRICS[asked[at].type] and (own := statements[at])}
+    told = {at: own for at, own in wanted.items() if texts[at].strip()}
     items = [
-        CallItem({"text": texts[at], "statements": _numbered(own)}, asked[at].id)
-        for at, own in wanted.items()
+        CallItem({"text": texts[at], "statements": _numbered(own)}, asked[at].id) for at, own in told.items()
     ]
-    found = zip(wanted.items(), *verdicts(gates, HELD, items, stage), strict=True)
-    return {
+    found = zip(told.items(), *verdicts(gates, HELD, items, stage), strict=True)
+    return dict.fromkeys(wanted, 0.0) | {
         at: mean([None if each is None else _among(each.held, own) / len(own) for each in judges])
         for (at, own), *judges in found
     }
