@@ -143,3 +143,28 @@ def test_answers_are_written_for_the_questions_of_graphrag_bench_alone(tmp_path:
     result = run("demo", "--answers", str(tmp_path / "answers"), "--llm", "openai:m@http://127.0.0.1:9/v1")
     assert result.exit_code == 1
     assert "for the questions of GraphRAG-Bench, and 'demo' is asked others" in result.output
+
+
+def test_an_estimate_knows_the_extraction_that_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    texts = {"a": "Orrin sells honey.", "b": "Sarn boils salt."}
+    lines = [json.dumps({"id": key, "text": text}) for key, text in texts.items()]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(lines), "utf-8")
+    asked = {"id": "q", "question": "Who sells honey?", "answers": ["Orrin"], "supporting_ids": ["a"]}
+    (tmp_path / "questions.jsonl").write_text(json.dumps(asked), "utf-8")
+    triples = [
+        {"id": "a", "triples": [["Orrin", "sells", "honey"]]},
+        {"id": "b", "triples": [["Sarn", "boils", "salt"]]},
+    ]
+    (tmp_path / "openie.jsonl").write_text("\n".join(map(json.dumps, triples)), "utf-8")
+    model = ("--llm", "openai:m@http://127.0.0.1:9/v1", "--embedder", "hashing", "--estimate", "--json")
+
+    def stages(*more: str) -> set[str]:
+        result = run(str(tmp_path), "--methods", "hipporag", *model, *more)
+        assert result.exit_code == 0, result.output
+        (bill,) = json.loads(result.stdout).values()
+        return {stage for stage, usage in bill["stages"].items() if usage["calls"]}
+
+    assert stages() - stages("--extraction", "openie.jsonl") == {"extract"}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 if TYPE_CHECKING:
+    from stratagraph.eval.answering import AnswerConfig
     from stratagraph.eval.datasets import Dataset
     from stratagraph.eval.report import Evaluation
     from stratagraph.models.estimate import Estimate
@@ -159,100 +160,86 @@ def _as_dict(found: Sequence[Evaluation]) -> dict[str, Any]:
     return several[0] if len(several) == 1 else {"evaluations": several}
 
 
-def _estimated(
+def _asked(
     data: Sequence[str],
-    methods: Sequence[str] | None,
-    questions: int | None,
-    head_to_head: bool,
-    against_gold: bool,
-    abstract: bool,
-    judge: Sequence[str] | None,
-    answer_tokens: int | Literal["free"],
     llm: Any,
-    reference: str,
-    config: Any,
-    **others: Any,
-) -> dict[str, Estimate]:
-    """Cost of answers and verdicts by corpus."""
-    from stratagraph.eval import AnswerConfig, estimate_answers, load_dataset
-    from stratagraph.eval.harness import DEFAULT
-
-    if llm is None:
-        raise ValueError("--estimate tells what a model would cost: give --llm")
-    if abstract:
-        raise ValueError("--estimate does not know the questions that --abstract would write")
-    answers = AnswerConfig(
-        answer_tokens, head_to_head=head_to_head, against_gold=against_gold, judge_llm=judge
-    )
-    found = {}
-    for each in data:
-        dataset = load_dataset(each)
-        found[dataset.name] = estimate_answers(
-            dataset if questions is None else dataset.head(questions),
-            methods or DEFAULT,
-            llm=llm,
-            answers=answers,
-            reference=reference,
-            config=config,
-        )
-    return found
-
-
-def _evaluated(
-    data: Sequence[str],
-    methods: Sequence[str] | None,
     extraction: str | None,
     query_entities: str | None,
     questions: int | None,
     head_to_head: bool,
     abstract: bool,
+    against_gold: bool,
+    judge: Sequence[str] | None,
+    answer_tokens: int | Literal["free"],
+    cache: str | None,
+    **others: Any,
+) -> tuple[list[Dataset], AnswerConfig]:
+    """The corpora with their questions, and how these are answered and judged."""
+    from stratagraph.eval import AnswerConfig, load_dataset
+
+    style: Literal["full", "auto"] = "full" if abstract or against_gold else "auto"
+    compared = head_to_head or abstract
+    answers = AnswerConfig(
+        answer_tokens, style, head_to_head=compared, against_gold=against_gold, judge_llm=judge
+    )
+    found = [load_dataset(each, extraction=extraction, query_entities=query_entities) for each in data]
+    if abstract:
+        found = [_abstract(each, llm, cache) for each in found]
+    return [each if questions is None else each.head(questions) for each in found], answers
+
+
+def _estimated(methods: Sequence[str] | None, llm: Any, **options: Any) -> dict[str, Estimate]:
+    """Cost of answers and verdicts by corpus."""
+    from stratagraph.eval import estimate_answers
+    from stratagraph.eval.harness import DEFAULT
+
+    if llm is None:
+        raise ValueError("--estimate tells what a model would cost: give --llm")
+    if options["abstract"]:
+        raise ValueError("--estimate does not know the questions that --abstract would write")
+    datasets, answers = _asked(llm=llm, **options)
+    given = {"reference": options["reference"], "config": options["config"]}
+    return {
+        each.name: estimate_answers(each, methods or DEFAULT, llm=llm, answers=answers, **given)
+        for each in datasets
+    }
+
+
+def _evaluated(
+    methods: Sequence[str] | None,
+    llm: Any,
     out: str | None,
     table: str | None,
     plot: str | None,
-    llm: Any,
-    judge: Sequence[str] | None,
-    answer_tokens: int | Literal["free"],
-    against_gold: bool,
     answers: str | None,
     **options: Any,
 ) -> list[Evaluation]:
-    from stratagraph.eval import AnswerConfig, evaluate, load_dataset
+    from stratagraph.eval import evaluate
     from stratagraph.eval.checking import PLOTS, lacking
     from stratagraph.eval.report import save_csv, save_json
 
-    if plot is not None and len(data) > 1:
+    if plot is not None and len(options["data"]) > 1:
         raise ValueError("--plot draws one corpus; give one DATA")
     if plot is not None and (missing := lacking(PLOTS)):
         raise missing
-    if abstract and llm is None:
+    if options["abstract"] and llm is None:
         raise ValueError("--abstract needs a language model: give --llm")
     if answers is not None and llm is None:
         raise ValueError("--answers writes answers, and nothing answers: give --llm")
-    if judge is not None and llm is None:
+    if answers is not None and options["abstract"]:
+        raise ValueError("--answers is for the questions of GraphRAG-Bench, and --abstract asks others")
+    if options["judge"] is not None and llm is None:
         raise ValueError("--judge judges answers, and nothing answers: give --llm")
-    style: Literal["full", "auto"] = "full" if abstract or against_gold else "auto"
-    config = AnswerConfig(
-        answer_tokens,
-        style=style,
-        head_to_head=head_to_head or abstract,
-        against_gold=against_gold,
-        judge_llm=judge,
-    )
     if methods is None:
         _say_left_out(options["view"], options["config"])
-    datasets = [load_dataset(each, extraction=extraction, query_entities=query_entities) for each in data]
-    other = [each.name for each in datasets if abstract or not each.of_bench]
+    datasets, config = _asked(llm=llm, **options)
+    other = [each.name for each in datasets if not each.of_bench]
     if answers is not None and other:
         raise ValueError(
             f"--answers is for the questions of GraphRAG-Bench, and {other[0]!r} is asked others"
         )
-    found = []
-    for dataset in datasets:
-        if abstract:
-            dataset = _abstract(dataset, llm, options.get("cache"))
-        if questions is not None:
-            dataset = dataset.head(questions)
-        found.append(evaluate(dataset, methods, llm=llm, answers=config, **options))
+    run = {name: options[name] for name in _OF_A_RUN}
+    found = [evaluate(each, methods, llm=llm, answers=config, **run) for each in datasets]
     if answers is not None:
         for each in found:
             each.save_answers(answers)
@@ -263,6 +250,13 @@ def _evaluated(
     if plot is not None:
         found[0].save_plot(plot)
     return found
+
+
+_OF_A_RUN = (
+    *("k", "budgets", "view", "reference", "split", "embedder", "config", "cache", "again", "seed"),
+    "progress",
+)
+"""Options that are `evaluate`'s own."""
 
 
 def _say_left_out(view: str, config: Any) -> None:
