@@ -16,7 +16,7 @@
     statements                  answers judged statement by statement (GraphRAG-Bench)
     bill, measuring             model calls, time and memory, before and after
     abstract                    questions about a corpus as a whole
-    results, report, plot       rows, and what is shown and written of them
+    results, report             rows, and what is shown and written of them
 """
 
 from __future__ import annotations

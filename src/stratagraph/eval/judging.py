@@ -24,13 +24,8 @@ Verdicts = Sequence[Hashable | None]
 def cohen_kappa(one: Verdicts, other: Verdicts) -> float | None:
     """Cohen's kappa of two judges (Cohen 1960): 1 if they always agree, 0 if as often as by chance.
 
-    Parameters
-    ----------
-    one, other
-        Verdicts by question, in one order; a question where either is None does not count.
-
-    Returns ------- (p - q) / (1 - q), with p the share of equal verdicts and q that of shuffled ones. 1 where
-    both always gave the same verdict, None if no question has both.
+    (p - q) / (1 - q), with p the share of equal verdicts and q that of shuffled ones; 1 where both always
+    gave the same verdict. A question where either is None does not count; None if no question has both.
     """
     pairs = [(a, b) for a, b in zip(one, other, strict=True) if a is not None and b is not None]
     if not pairs:

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from stratagraph.errors import MissingExtra
 from stratagraph.eval.bootstrap import Difference
 from stratagraph.eval.datasets import BENCH_METRICS, FROM_EXTRACTION, Question
 from stratagraph.eval.judging import Duel
-from stratagraph.eval.plot import draw
 from stratagraph.eval.results import Indexing, Row, mean
 from stratagraph.eval.scoring import Cutoffs
 from stratagraph.types.records import Failure, Usage
@@ -158,24 +158,36 @@ class Evaluation:
             If no row has the metric.
         """
         metric = metric or f"recall@{self.cutoffs.middle}"
-        rows = [row for row in self.rows if self.mean(row.name, metric) is not None]
+        mean, cutoffs = self.mean, self.cutoffs.k
+        rows = [row for row in self.rows if mean(row.name, metric) is not None]
         if not rows:
-            raise ValueError(
-                f"nothing to draw: no row has {metric!r}; there are {', '.join(self.metrics) or 'none'}"
-            )
-        curves = {
-            row.name: [
-                (self.mean(row.name, f"tokens@{k}"), self.mean(row.name, f"recall@{k}"))
-                for k in self.cutoffs.k
+            known = ", ".join(self.metrics) or "none"
+            raise ValueError(f"nothing to draw: no row has {metric!r}; there are {known}")
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise MissingExtra("matplotlib", "viz") from error
+        figure = Figure(figsize=(11, 4.5), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        about = self.settings
+        figure.suptitle(f"{self.dataset}: {about['questions']} questions, {about['embedder']}")
+        for row in rows:
+            curve = [(mean(row.name, f"tokens@{k}"), mean(row.name, f"recall@{k}")) for k in cutoffs]
+            drawn = [
+                (tokens, recall) for tokens, recall in curve if tokens is not None and recall is not None
             ]
-            for row in rows
-        }
-        points = {
-            row.name: (row.latency(50) or 0.0, row.latency(95) or 0.0, self.mean(row.name, metric) or 0.0)
-            for row in rows
-        }
-        title = f"{self.dataset}: {self.settings['questions']} questions, {self.settings['embedder']}"
-        draw(path, title, curves, self.cutoffs.k, points, metric)
+            left.plot([x for x, _ in drawn], [y for _, y in drawn], marker="o", label=row.name)
+            median, slow, value = row.latency(50) or 0.0, row.latency(95) or 0.0, mean(row.name, metric)
+            right.errorbar(median, value, xerr=[[0], [max(slow - median, 0)]], fmt="o", capsize=3)
+            right.annotate(row.name, (median, value), xytext=(4, 4), textcoords="offset points")
+        ks = ", ".join(map(str, cutoffs))
+        left.set(xlabel="retrieved tokens, mean", ylabel=f"recall at k = {ks}", title="quality and tokens")
+        left.grid(alpha=0.3)
+        left.legend()
+        right.set(xscale="log", xlabel="search, ms (median to 95th percentile)", ylabel=metric)
+        right.set_title("quality and latency")
+        right.grid(alpha=0.3, which="both")
+        figure.savefig(path)
 
     def save_csv(self, path: StrPath) -> None:
         """Write a CSV file with a line for each ranker and type of question, `all` first."""

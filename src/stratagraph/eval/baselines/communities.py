@@ -19,7 +19,7 @@ from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.archrag.levels import Recipe
 from stratagraph.methods.reports import joined_members
 from stratagraph.models.gate import CallItem
-from stratagraph.types.protocols import Rows, Vectors
+from stratagraph.types.protocols import Rows
 
 Kind = Literal["leiden", "attributed"]
 LARGEST = 10
@@ -103,7 +103,7 @@ def _leiden(bench: Workbench) -> list[Level]:
         graph.ends, graph.weights, len(graph.entities), max_size=LARGEST, max_levels=MOST_LEVELS
     )
     written: dict[tuple[int, ...], Community] = {}
-    levels = [_groups(each) for each in labels]
+    levels = [[group for group in _by_label(each) if len(group) > 1] for each in labels]
     for groups in reversed(levels):  # the finest first: their reports stand in larger communities' prompts
         new = [group for group in groups if group not in written]
         written |= dict(zip(new, _reported(bench, new, written), strict=True))
@@ -126,7 +126,7 @@ def _attributed(bench: Workbench) -> list[Level]:
         if labels.max() + 1 > (1 - config.min_shrink) * len(members):
             break
         ends, weights = community_graph(ends, None, labels)
-        grouped = [np.flatnonzero(labels == label).tolist() for label in range(int(labels.max()) + 1)]
+        grouped = _by_label(labels)
         members = [tuple(sorted(row for part in group for row in members[part])) for group in grouped]
         new = [group for group in members if len(group) > 1 and group not in written]
         written |= dict(zip(new, _reported(bench, new, written), strict=True))
@@ -138,10 +138,10 @@ def _attributed(bench: Workbench) -> list[Level]:
     return levels[::-1]
 
 
-def _groups(labels: Rows) -> list[tuple[int, ...]]:
+def _by_label(labels: Rows) -> list[tuple[int, ...]]:
     order = np.argsort(labels, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
-    return [tuple(part.tolist()) for part in parts if len(part) > 1]
+    return [tuple(part.tolist()) for part in parts]
 
 
 def _reported(
@@ -212,15 +212,11 @@ def _fitting(
     reports = []
     for length, part, between in sorted(covered, key=lambda each: (-each[0], each[1])):
         report = parts[part].text
-        if left >= 0 or bench.count_tokens(report) >= length:
-            break
+        saved = length - bench.count_tokens(report)
+        if left >= 0 or saved <= 0:
+            continue
         reports.append(report)
-        left += length - bench.count_tokens(report)
+        left += saved
         entities = {row: text for row, text in entities.items() if row not in part}
         relations = {row: text for row, text in relations.items() if row not in between}
     return [*reports, *entities.values(), *relations.values()]
-
-
-def vectors_of(bench: Workbench, level: Level) -> Vectors:
-    """Unit vectors of a level's reports, shape (communities, dimension)."""
-    return bench.embedder.documents([each.text for each in level])

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from stratagraph.errors import CallFailed
 from stratagraph.eval.baselines import Level
-from stratagraph.eval.baselines.communities import Community, Kind, hierarchy, vectors_of
+from stratagraph.eval.baselines.communities import Community, Kind, hierarchy
 from stratagraph.eval.baselines.shared import passage_of, shared_out, stand_ins
 from stratagraph.eval.measuring import booked
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
@@ -179,7 +179,8 @@ class GlobalSearch(_OverCommunities):
     ) -> None:
         super().__init__(bench, communities, level)
         self.own_prompt = own_prompt
-        self._vectors = vectors_of(bench, self._reports) if self._reports else None
+        texts = [each.text for each in self._reports]
+        self._vectors = bench.embedder.documents(texts) if texts else None
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
         """At most `k` reports or passages, best first."""
