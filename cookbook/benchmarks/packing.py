@@ -26,7 +26,6 @@ from stratagraph.text import packing as _packing
 BUDGETS = (500, 1000, 2000)
 HITS, DEEP = 20, 60
 VARIED = {
-    "SAID_AGAIN": (0.3, 1.0),
     "LINK": (0.2, 0.5),
     "FIRST": (0.0, 0.2),
     "SIMILAR": (0.0, 0.8),

@@ -76,7 +76,7 @@ def report(index: sg.Index, questions: list[str], passages: int) -> None:
         "walk to passages": lambda q: passage_walk.rank(q, vectors[q], 10),
         "of it: names": lambda q: linking.link(q, ground.names, frequency=ground.frequency),
         "of it: words": lambda q: ground.lexical.scores(q),
-        "of it: similar": lambda q: passage_walk._nearest.search(vectors[q], walk.SIMILAR_PASSAGES),
+        "of it: similar": lambda q: passage_walk._nearest.search(vectors[q], walk.CONSIDERED),
         "whole walk, unbounded": lambda q: unbounded(passage_walk, q, vectors[q]),
     }
     nodes, edges = ground.matrix.shape[0], len(ground.matrix.indices)
@@ -106,7 +106,7 @@ def synthetic(passages: int = 1_000_000, entities: int = 1_000_000, mentions: in
     questions = []
     for _ in range(QUESTIONS):
         named = passages + common[rng.integers(0, mentions, 2)] - 5
-        similar = rng.integers(0, passages, walk.SIMILAR_PASSAGES)
+        similar = rng.integers(0, passages, walk.CONSIDERED)
         weights = [1 / frequency[named], walk.SIMILAR_SHARE * np.linspace(1, 0.5, 100) ** walk.SIMILAR_POWER]
         questions.append((np.concatenate([named, similar]), np.concatenate(weights)))
     for bound in (1e-4, 3e-5, 1e-5, 0.0):

@@ -30,7 +30,7 @@ from stratagraph.search.evidence import Background
 from stratagraph.search.excerpts import Excerpts
 from stratagraph.search.filters import compile_where
 from stratagraph.search.ranking import concatenate, first, interleaved, labelled, taken
-from stratagraph.search.walk import SIMILAR_PASSAGES, PassageWalk, Provenance, Similar
+from stratagraph.search.walk import CONSIDERED, PassageWalk, Provenance, Similar
 from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.system.locks import Lock, cached_property
@@ -199,7 +199,7 @@ class Answering(ABC):
                 question.k,
                 allowed=None if question.allowed is None else question.allowed.chunks,
                 entities=question.entities,
-                similar=self._similar(question, max(SIMILAR_PASSAGES, question.k)),
+                similar=self._similar(question, max(CONSIDERED, question.k)),
                 linked=self._walk.linked(question) if question.rank == "walk" else None,
                 rank=question.rank,
             ).found
@@ -208,7 +208,7 @@ class Answering(ABC):
 
     def _similar(self, question: Question, k: int) -> TopK:
         """The `k` most similar admitted passages; found once, for the walk and for shards."""
-        size = max(SIMILAR_PASSAGES, k)
+        size = max(CONSIDERED, k)
         allowed = None if question.allowed is None else question.allowed.chunks
         rows, similarity = question.once(
             self, f"similar {size}", lambda: self._nearest.search(question.vector, size, allowed)

@@ -25,11 +25,6 @@ USUAL_WORDS = 8
 LENGTH_POWER = 3
 """Power of a question's length by which names count less in it."""
 
-REPEAT = 0.5
-"""Factor of a passage's mass for each better passage of its document."""
-MOST_REPEATS = 10
-"""Better passages that are counted at most, so that the mass of a long document stays above 0."""
-
 
 @dataclass(frozen=True, slots=True)
 class Gate:
@@ -67,7 +62,7 @@ class Gate:
 def repeats_damped(
     documents: NDArray[np.integer], rows: Rows, scores: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Scores of passages, where each further passage of a document counts half of the one before it.
+    """Scores of passages: that of the n-th best one of a document is divided by n.
 
     So one long document does not take all places. Within a document the order stays; of equal scores the
     lower row comes first. `documents` holds the document of each passage; all arrays have shape (n,).
@@ -75,9 +70,8 @@ def repeats_damped(
     order = np.lexsort((rows, -scores, documents))
     ordered = documents[order]
     first = np.searchsorted(ordered, ordered)
-    place = np.minimum(np.arange(len(order)) - first, MOST_REPEATS)
     damped = scores.copy()
-    damped[order] *= np.float32(REPEAT) ** place.astype(np.float32)
+    damped[order] /= (np.arange(len(order)) - first + 1).astype(np.float32)
     return damped
 
 

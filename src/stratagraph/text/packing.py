@@ -4,8 +4,7 @@ All texts stay whole if they fit. Otherwise their statements compete, and those 
 of their text, in reading order. A statement is a sentence, or several short ones of a line, as in a chat. It
 scores by
 
-- the question's words in it, weighed by inverse frequency in statements; a word counts half as much for each
-  chosen statement that has it;
+- the question's words that no chosen statement has, weighed by inverse frequency in statements;
 - the rarest name or number that it, or its title, shares with a chosen statement of another text;
 - being the first of its text, which mostly says what the text is about;
 - the similarity of its text to the question, where that is known, less a charge for the text's rank.
@@ -30,8 +29,6 @@ from stratagraph.text import CountTokens
 from stratagraph.text.sentences import each_sentence, title_line, without_added
 from stratagraph.text.stopwords import FUNCTION, stop_words
 
-SAID_AGAIN = 0.5
-"""Factor of a question's word for each chosen statement that has it."""
 LINK = 0.35
 """Gain by a name that one other text has; names of many texts gain less."""
 FIRST = 0.2
@@ -199,8 +196,8 @@ class _Choice:
         at, words = self._at, self._words
         costs = self._costs + self._heads[at]
         costs[self._repeats] = _NEVER
-        links, weight = np.zeros(len(at)), np.ones(words.shape[1])
-        scores = self._scores + words @ weight
+        links, unsaid = np.zeros(len(at)), np.ones(words.shape[1])
+        scores = self._scores + words @ unsaid
         followed: set[str] = set()
         used: set[int] = set()
         chosen: list[tuple[int, int]] = []
@@ -218,10 +215,9 @@ class _Choice:
             if place not in used:
                 used.add(place)
                 costs[at == place] -= self._heads[place]
-            own = words[best] > 0
-            if own.any():
-                weight[own] *= SAID_AGAIN
-                scores = self._scores + words @ weight
+            if (own := words[best] > 0).any():
+                unsaid[own] = 0.0
+                scores = self._scores + words @ unsaid
             for name in self._names.of[best] - followed:
                 rows, rarity = self._names.rows[name]
                 others = rows[at[rows] != place]
