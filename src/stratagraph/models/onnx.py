@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -16,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.errors import EmbedderError, MissingExtra
-from stratagraph.models.minilm import products_saturate
 from stratagraph.system.locks import Lock, after_fork
 from stratagraph.types.protocols import Spans, Vectors
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
+    from onnxruntime import InferenceSession, OrtValue, SessionOptions
     from tokenizers import Tokenizer
 
 Pooling = Literal["mean", "cls"]
@@ -36,8 +38,9 @@ class ModelFiles:
     """A model on disk and how it is used.
 
     `max_tokens` is the window with special tokens. `pooling` applies if the model does not pool itself.
-    `sha256` is the expected hash of the ONNX file. `quantised` makes from the file the graph to run, whose
-    windows run one by one.
+    `sha256` is the expected hash of the ONNX file. `int8` is a graph that runs in place of the file's
+    own, with a table beside it of the weights that it takes from the file. It quantises activations with one
+    scale per run. Its windows therefore run one by one, and a vector depends on its text alone.
     """
 
     model: Path
@@ -45,7 +48,7 @@ class ModelFiles:
     max_tokens: int
     pooling: Pooling = "mean"
     sha256: str | None = None
-    quantised: Callable[[bytes], bytes] | None = None
+    int8: Path | None = None
 
     def __post_init__(self) -> None:
         for package in ("onnxruntime", "tokenizers"):
@@ -59,6 +62,7 @@ class ModelFiles:
 @dataclass(frozen=True, slots=True)
 class _Loaded:
     session: InferenceSession
+    weights: list[OrtValue]  # the session may use their memory
     tokenizer: Tokenizer
     prefix: list[int]
     suffix: list[int]
@@ -155,7 +159,7 @@ class Encoder:
         sums = np.zeros((len(texts), self.dimension), np.float32)
         pooled = np.zeros((count, self.dimension), np.float32)
         for batch, (output, vectors) in self._outputs(
-            loaded, list(_batches(windows, 1 if self._files.quantised else BATCH))
+            loaded, list(_batches(windows, 1 if self._files.int8 else BATCH))
         ):
             for place, window in enumerate(batch):
                 sums[window.text] += len(window.ids) * vectors[place]
@@ -221,19 +225,48 @@ def _loaded(files: ModelFiles) -> _Loaded:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1  # texts are shared among the cores, not the steps of each
-    model: str | bytes = str(files.model)  # by name, since weights may be in files beside it
-    if files.quantised is not None:
-        model = files.quantised(files.model.read_bytes())
+    model, weights = files.model, []  # by name, since weights may be in files beside it
+    if files.int8 is not None:
+        model, weights = files.int8, _weights(files.model, files.int8.with_suffix(".json"), options)
         if products_saturate():
             options.add_session_config_entry("session.x64quantprecision", "1")
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     tokenizer = Tokenizer.from_file(str(files.tokenizer))
     padding = _padding(tokenizer)
     tokenizer.no_truncation()
     tokenizer.no_padding()
     framed = tokenizer.encode("a")
     own = [place for place, special in enumerate(framed.special_tokens_mask) if not special]
-    return _Loaded(session, tokenizer, framed.ids[: own[0]], framed.ids[own[-1] + 1 :], padding)
+    return _Loaded(session, weights, tokenizer, framed.ids[: own[0]], framed.ids[own[-1] + 1 :], padding)
+
+
+def _weights(model: Path, table: Path, options: SessionOptions) -> list[OrtValue]:
+    """Hand to a session the tensors in a file, by a table of their types, shapes and places."""
+    from onnxruntime import OrtValue
+
+    content, places = model.read_bytes(), json.loads(table.read_text("utf-8"))
+    arrays = [
+        np.frombuffer(content, dtype, math.prod(shape), place).reshape(shape)
+        for dtype, shape, place in places.values()
+    ]
+    weights = [OrtValue.ortvalue_from_numpy(array) for array in arrays]
+    options.add_external_initializers(list(places), weights)
+    return weights
+
+
+@cache
+def products_saturate() -> bool:
+    """Whether fast products of uint8 with int8 saturate here, as on x86 without VNNI.
+
+    Then `session.x64quantprecision` makes onnxruntime multiply exactly, so that vectors agree among machines.
+    """
+    import onnxruntime
+
+    probe = str(Path(__file__).with_name("minilm") / "saturation.onnx")
+    ones = np.ones((64, 64), np.float32)
+    session = onnxruntime.InferenceSession(probe, providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"x": ones})
+    return not np.allclose(found, 64, rtol=1e-3)
 
 
 def _parts(offsets: Sequence[tuple[int, int]], spans: Spans, row: int) -> Iterator[_Part]:
