@@ -161,6 +161,7 @@ def test_the_rest_of_the_life_of_an_index(index: str, here: Path) -> None:
     assert as_json("build", NOTES, "-o", index, "--method", "lshtree", *HASHING)["documents"] == 32
     assert as_json("regroup", index, "--method", "lshtree", *HASHING)["documents"] == 32
     assert run("regroup", index, "--method", "hirag", *HASHING).exit_code == 1
+    assert as_json("compact", index)["documents"] == 32
     assert as_json("stats", index)["documents"] == 32
     assert as_json("verify", index) == {"problems": []}
 

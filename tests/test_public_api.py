@@ -41,6 +41,7 @@ def test_every_method_of_index_has_its_twin() -> None:
     for name in (
         "add_method",
         "answer",
+        "compact",
         "delete",
         "estimate",
         "estimate_question",

@@ -40,7 +40,7 @@ from stratagraph.operations.shards import listing
 from stratagraph.operations.shards.listing import shards_of
 from stratagraph.operations.shards.reader import opened_reader
 from stratagraph.operations.shards.updating import carried_out, estimated
-from stratagraph.operations.update import REEMBED, RESTORE, Change, settings_of
+from stratagraph.operations.update import COMPACT, REEMBED, RESTORE, Change, settings_of
 from stratagraph.search.rerank import Reranker, SetReranker
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.remote import is_url
@@ -313,6 +313,17 @@ class Index:
         return await self._update(Change("regroup", methods=names, config=self._config))
 
     regroup = blocking(aregroup)
+
+    async def acompact(self) -> BuildReport:
+        """Write all files anew, without what updates put out of use. No answer changes, no model is called.
+
+        Updates share files with the generation before them. So texts and vectors that inserts replaced
+        stay on disk until a fifth of a file is out of use or something is deleted, and lists of row
+        numbers may stay after a deletion.
+        """
+        return await self._update(Change(COMPACT, config=self._config))
+
+    compact = blocking(acompact)
 
     async def areembed(self, embedder: Any) -> BuildReport:
         """Compute all vectors again by another embedder. No extraction is asked again.

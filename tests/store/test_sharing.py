@@ -243,6 +243,14 @@ def test_what_inserts_put_out_of_use_is_shared_until_the_next_deletion() -> None
             index.insert([sg.Document(f"late {at}", f"Ada Holm owns the Dunlin since {1900 + at}.")])
         assert unused() > 0
         assert traces_of(index.path, "third elm")
+        asked = "Who owns the Dunlin?"
+        before, nodes = index.retrieve(asked, method="lshtree").hits, list(index.nodes("lshtree"))
+        report = index.compact()
+        assert (report.operation, report.usage.calls, unused()) == ("compact", 0, 0)
+        assert index.retrieve(asked, method="lshtree").hits == before
+        assert list(index.nodes("lshtree")) == nodes
+        index.insert([sg.Document("last", "Ada Holm sold the Dunlin in 1911.")])
+        assert unused() > 0
         index.delete(["secret"])
         assert unused() == 0
         assert traces_of(index.path, "third elm") == []

@@ -36,7 +36,7 @@ from stratagraph.cli.options import (
 )
 from stratagraph.cli.output import Output, command
 from stratagraph.cli.serving import mcp, serve
-from stratagraph.cli.updating import delete, insert, reembed, regroup, show_report, sync
+from stratagraph.cli.updating import compact, delete, insert, reembed, regroup, show_report, sync
 from stratagraph.config import as_config
 from stratagraph.errors import SettingsConflict
 from stratagraph.methods import NAMES as METHODS
@@ -83,7 +83,7 @@ def main() -> None:
     """
 
 
-for each in (batch, export, serve, mcp, insert, sync, delete, regroup, reembed):
+for each in (batch, export, serve, mcp, insert, sync, delete, regroup, compact, reembed):
     main.add_command(each)
 
 

@@ -1,4 +1,4 @@
-"""`stratagraph insert | sync | delete | regroup | reembed`: commands that change an index."""
+"""`stratagraph insert | sync | delete | regroup | compact | reembed`: commands that change an index."""
 
 from __future__ import annotations
 
@@ -137,6 +137,17 @@ def regroup(
     output.resumes = True
     with sg.open_index(index, **models, progress=not output.as_json) as opened:
         report = opened.regroup(method)
+        output.show(report, lambda: report_lines(report, index))
+
+
+@click.command()
+@index_argument
+@command
+def compact(index: str, output: Output) -> None:
+    """Write all files of INDEX anew, without what updates put out of use. No model is called."""
+    output.resumes = True
+    with sg.open_index(index, embedder=AnyEmbedder(), progress=not output.as_json) as opened:
+        report = opened.compact()
         output.show(report, lambda: report_lines(report, index))
 
 

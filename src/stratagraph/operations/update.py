@@ -65,6 +65,7 @@ SHARED = (EXTRACTION, GRAPH)  # parts that all methods rest on
 REBUILD = "rebuild"
 TAKING = ("build", REBUILD, "insert", "estimate")  # operations that take documents
 REGROUP = "regroup"
+COMPACT = "compact"
 RESTORE = "restore vectors"
 REEMBED = "reembed"
 EMBEDDING = (RESTORE, REEMBED)  # operations that embed everything again, and keep extractions and texts
@@ -197,7 +198,7 @@ async def update(target: Target, change: Change) -> BuildReport:
         require_hnswlib()  # not first by a question, after a build that may have cost money
     writer = target.folder.writer(
         change.operation,
-        compact=change.operation == REGROUP,
+        compact=change.operation in (REGROUP, COMPACT),
         restore=change.operation in EMBEDDING,
         anew=change.operation == REBUILD,
     )
@@ -251,7 +252,7 @@ class _Update:
                 "those of groups that change are written again: open the index with llm=...; summaries of "
                 "other groups stay"
             )
-        if change.operation in (REGROUP, *EMBEDDING):
+        if change.operation in (REGROUP, COMPACT, *EMBEDDING):
             return tuple(present), recorded
         added = {name: change.config.method(name) for name in change.methods}
         config = replace(recorded, methods={**recorded.methods, **added}) if added else recorded
@@ -405,7 +406,7 @@ class _Update:
         moves = self._target.folder.table is not None and not before.manifest.vectors  # into a vector store
         if self._change.operation == REEMBED:
             return self._target.models.has_embedder_of(before.manifest)
-        if self._change.operation in (REGROUP, RESTORE) or moves:
+        if self._change.operation in (REGROUP, COMPACT, RESTORE) or moves:
             return False
         same_corpus = not (self._removed or self._intake.added or self._intake.updated)
         same_methods = self._methods == tuple(before.manifest.methods)
