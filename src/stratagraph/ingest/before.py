@@ -116,7 +116,7 @@ def alike(now: Vectors, rows: Rows, before: Vectors, places: Rows) -> NDArray[np
 
 
 def _sums_of_sources(stored: Stored, rows: Rows, of_chunk: Callable[[Rows], Keys]) -> Keys:
-    """The sum of what `of_chunk` gives for the chunks of each node."""
+    """For each node, the sum of `of_chunk` over its chunks."""
     indptr, indices = stored.arrays["sources.indptr"], stored.arrays["sources.indices"]
     sizes = indptr[rows + 1] - indptr[rows]
     values = of_chunk(indices[ranges(indptr[rows], sizes)])

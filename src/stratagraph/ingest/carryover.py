@@ -114,22 +114,22 @@ def previous_labels(origin: Rows, labels: NDArray[np.integer]) -> Labels:
 
 
 def needs_reclustering(known: NDArray[np.bool_]) -> bool:
-    """Whether a partition is to be computed anew (`RECLUSTER_SHARE`): `known` tells which members it had."""
+    """Whether a partition must be recomputed (`RECLUSTER_SHARE`); `known` marks the members that it had."""
     return not known.any() or bool(np.count_nonzero(~known) > RECLUSTER_SHARE * len(known))
 
 
 def derived_id(members: Iterable[tuple[str, str]], *settings: str) -> str:
-    """The id of something made of members (id, text), in any order, under some settings."""
+    """The id of a node derived from members (id, text), in any order, under some settings."""
     return content_id(*settings, *sorted(content_id(*member) for member in members))
 
 
 def written_by_model(node: Node) -> bool:
-    """Whether a model wrote the node's text, or nobody had to."""
+    """Whether a model wrote the node's text, or it needed no writing."""
     return bool(node.extra.get("by", MODEL) == MODEL)
 
 
 class TextsOnly:
-    """A previous part of which nodes are kept, and no arrays: the vectors of another embedder."""
+    """A previous part of another embedder: its nodes are kept, its arrays are not."""
 
     arrays: Mapping[str, NDArray[Any]] = {}  # nobody writes to it
 

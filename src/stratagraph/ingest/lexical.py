@@ -81,7 +81,7 @@ class _Stemmers(threading.local):
         self._known: dict[str, Callable[[str], str]] = {}
 
     def of(self, language: str) -> Callable[[str], str]:
-        """Stems a word; a language without rules leaves it as it is."""
+        """Stems a word; a language without rules leaves it unchanged."""
         if language not in self._known:
             import snowballstemmer  # imported late, because it has thirty modules
 
@@ -219,7 +219,7 @@ class LexicalIndex:
         gone: Iterable[str],
         coming: Mapping[int, str],
     ) -> Arrays | None:
-        """The arrays that `build` gives of a corpus of which some passages changed, at the cost of those.
+        """Update the arrays of `build` at the cost of the passages that changed.
 
         Parameters
         ----------

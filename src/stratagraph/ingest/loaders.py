@@ -163,7 +163,7 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
         self._documents = self._all(Walk(self._skip, self._leave_out, include, exclude))
 
     def __iter__(self) -> FileDocuments:
-        """Itself; files of which documents were read before are not in `files`."""
+        """Itself. `files` omits files whose documents were read before."""
         self.files.clear()
         self._begun = self._current
         return self
@@ -277,7 +277,7 @@ class _Encoding:
 
 @dataclass(slots=True)
 class _Contents:
-    """What a worker found in a file: documents, and what is to be said of it."""
+    """The documents that a worker read from a file, and messages about it."""
 
     documents: list[Document | StreamedDocument] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
@@ -325,7 +325,7 @@ def _by_size(files: Iterable[Found]) -> Iterator[list[Found]]:
 
 
 def _is_large(file: Found) -> bool:
-    """Whether a file is not to be held in memory whole, of whatever kind it is."""
+    """Whether a file is too large to be held in memory, whatever its kind."""
     return file.size > STREAMED_ABOVE
 
 
@@ -456,7 +456,7 @@ def _looks_like(sample: bytes) -> str:
 
 
 def _blocks(path: Path, encoding: str, errors: str = "replace") -> Iterator[str]:
-    """The text of a file in blocks, line ends as they are."""
+    """The text of a file in blocks; line ends are kept."""
     decoder = codecs.getincrementaldecoder(encoding)(errors)
     with path.open("rb") as file:
         while block := file.read(_BLOCK):

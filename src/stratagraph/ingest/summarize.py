@@ -43,7 +43,7 @@ _AT_ONCE = 32  # groups: some 10 ms of work
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What one summary is made of.
+    """The input of one summary.
 
     `item` names it. `sources` are ids of the chunks below it, `members` the ids of the members that each text
     is about. `ranked` are the texts in the order in which a prompt shows them, if that is another.
@@ -125,7 +125,7 @@ def even_limit(costs: Sequence[int], total: int) -> int:
 
 
 def told_once(texts: Sequence[str]) -> list[str]:
-    """What each text of a node says that no earlier one said; empty if that is nothing.
+    """The part of each text that no earlier text says; may be empty.
 
     An entity's text is a name and statements, "Ada: She sold the mill.", a relation's two names and
     statements. In the short forms of extraction the statements are sentences of passages, and each stands

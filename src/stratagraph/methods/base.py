@@ -69,7 +69,7 @@ class Opened:
         return self.part.arrays["sources.indptr"], self.part.arrays["sources.indices"]
 
     def nearest(self, name: str, vectors: Vectors) -> Nearest:
-        """The search over some vectors, of which the part has the arrays of `Nearest.index` by that name."""
+        """The search over vectors whose `Nearest.index` arrays the part holds under this name."""
         return Nearest(vectors, self.part.arrays, name, self.hnswlib)
 
 

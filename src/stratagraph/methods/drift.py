@@ -1,4 +1,4 @@
-"""How far a partition that updates carry on may be from one made anew: one rule for all methods.
+"""How far a partition may drift from a fresh one under updates; one rule for all methods.
 
 An update leaves communities and clusters as they are and places new members among them, so partitions drift.
 
@@ -85,7 +85,7 @@ class Drift:
 
     @property
     def lapsed(self) -> bool:
-        """Whether enough changed to make partitions anew for the comparison (`ANEW_SHARE`)."""
+        """Whether enough changed to compute fresh partitions and compare with them (`ANEW_SHARE`)."""
         return self.due and self._stale > ANEW_SHARE * self.members
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -96,7 +96,7 @@ class Drift:
         }
 
     def anew(self, name: str, members: int, make: Callable[[], T], measure: Callable[[T], Measures]) -> T:
-        """A partition of this many members, made anew; its measures are recorded under the name."""
+        """A fresh partition of this many members; its measures are recorded under the name."""
         found = make()
         self._made[name] = measure(found) / [max(members, 1), 1]
         return found
@@ -109,7 +109,7 @@ class Drift:
         make: Callable[[], T],
         measure: Callable[[T], Measures],
     ) -> T:
-        """The first result that has not drifted, else the partition made anew.
+        """The first result that has not drifted, else the fresh partition.
 
         Parameters
         ----------

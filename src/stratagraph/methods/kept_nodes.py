@@ -1,4 +1,4 @@
-"""The nodes of a method when some are those of the previous index, which are not read."""
+"""The nodes of a method, of which unchanged ones come from the previous index and are not read."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class KeptNodes:
         return found
 
     def by_model(self) -> NDArray[np.bool_]:
-        """Whether a model wrote each node, or nobody had to."""
+        """Whether each node was written by a model, or needed no writing."""
         return self.column(BY_MODEL, np.array([written_by_model(node) for node in self.fresh], np.bool_))
 
     def text_keys(self) -> Keys:

@@ -1,4 +1,4 @@
-"""Reading for many groups at once, and of many nodes as they lie in their part."""
+"""Reads nodes for many groups at once, in the order in which they are stored."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ class Asking:
     async def _similar(
         self, vector: Vectors, least: float, hits: tuple[Hit, ...], traces: tuple[Metadata, ...]
     ) -> TracedHits:
-        """The hits whose cosine with the question is at least `least`, told in the trace.
+        """The hits whose cosine with the question is at least `least`; the trace holds the cosine.
 
         Of a passage it is that of its stored vector; the texts of other hits are embedded.
         """

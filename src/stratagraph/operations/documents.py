@@ -30,7 +30,7 @@ Documents = Iterable[str | Document | StreamedDocument | Chunk]
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A document on its way in. `chunks` splits it anew on each call.
+    """A document to be taken in. Each call of `chunks` splits it again.
 
     `digest` tells whether it changed, and names its file (`file_of`). `document` is its source, if that is in
     memory and a worker may split it.
@@ -181,7 +181,7 @@ def _canonical(metadata: Metadata, document_id: str) -> str:
 
 
 def _is_deeper(value: object, levels: int) -> bool:
-    """Whether mappings and lists lie in each other at more than so many levels."""
+    """Whether mappings and lists are nested deeper than the limit."""
     if isinstance(value, Mapping):
         value = value.values()
     elif not isinstance(value, list | tuple):

@@ -180,7 +180,7 @@ class Answering(ABC):
                 break
 
     def _dropped(self, found: RankedItems) -> frozenset[int]:
-        """The places of nodes that add nothing, but for the best if those are all of the method's."""
+        """The places of nodes that add nothing. The best one stays if the method has no other."""
         own = [place for place, item in enumerate(found.items) if item.kind != "chunk"]
         dropped = found.redundant | silent(found.items)
         return dropped - {own[0]} if dropped.issuperset(own) and own else dropped

@@ -558,7 +558,7 @@ class _Update:
         )
 
     def _left_out(self, corpus: Snapshot | Staging) -> tuple[str, ...]:
-        """The documents of an index that was built anew without them."""
+        """The documents that a rebuild leaves out."""
         replaced = self._staging.replaced
         kept = corpus.document_metadata()
         return () if replaced is None else tuple(each for each in replaced.digests() if each not in kept)
@@ -574,7 +574,7 @@ class _Update:
             )
 
     def _note_unasked(self) -> None:
-        """Note that a build had no use for its model, which nobody would notice otherwise."""
+        """Note in the report that a build did not use its model."""
         used = self._gate.ledger.total
         new = self._change.operation in ("build", REBUILD, "add method") and bool(self._methods)
         if new and self._gate.has_llm and not used.calls and not used.cached_calls:

@@ -1,4 +1,4 @@
-"""Whether an index speaks of what a question asks, and how many of its words texts have.
+"""Whether an index covers what a question asks, and how many of its words texts contain.
 
 The best similarity of a question is compared with that of general questions, which an index answers only by
 chance: similarities of unrelated texts differ from embedder to embedder and from corpus to corpus. Where the

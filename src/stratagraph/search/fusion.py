@@ -1,4 +1,4 @@
-"""Words beside names and vectors: how much they count for a question, and fusing rankings by their places."""
+"""How much words count beside names and vectors, and reciprocal rank fusion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several indexes as the ground of one walk: their names, words and edges, counted over all of them.
+"""One walk over several indexes: names, words and edges are counted over all of them.
 
 Passages are numbered through all parts. Entities of one name are one entity, so that a walk goes from part
 to part by names. Only numbers are copied: 8 bytes for each name, 24 for each place of a node, 4 for each

@@ -1,4 +1,4 @@
-"""Putting what was found into the order of a second, slower model.
+"""Reorders hits by a second, slower model.
 
 A reranker is any object with `rerank(question, texts)` that returns one score per text, larger for better.
 That of fastembed is one as it is; a cross-encoder of sentence-transformers becomes one by

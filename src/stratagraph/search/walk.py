@@ -1,4 +1,4 @@
-"""From what a method found to source passages: one ranking for all methods.
+"""Ranks passages by a walk over the graph of names; all methods share it.
 
 Vector similarity alone does not find a second hop; names and walks do. So passages are ranked by a
 personalised PageRank over the provenance graph (passages, the entities they name, relations). It restarts at

@@ -394,7 +394,7 @@ def _texts(contents: Contents, manifest: Manifest, folders: Counter[str]) -> Ite
 
 
 def _count(segments: Mapping[str, NamedArrays], array: str, files: int) -> int:
-    """Number of things in the segments of a folder; unlimited if one of its files could not be opened."""
+    """Number of records in the segments of a folder; unlimited if one of its files could not be opened."""
     if files != len(segments):
         return 1 << 32
     return sum(len(arrays.get(array, ())) for arrays in segments.values())

@@ -130,7 +130,7 @@ class ExternalPool(Pool):
         return found
 
     def require(self, slots: Rows) -> None:
-        """Read rows from the store whatever is in memory; `VectorStoreStale` if one is missing or wrong."""
+        """Read rows from the store, not from memory; `VectorStoreStale` if one is missing or wrong."""
         self._read(slots)
 
     def read(self, slots: Rows) -> tuple[Halves, int]:

@@ -217,7 +217,7 @@ class Directory:
         self._write(name, content, f"{name}.tmp")
 
     def write_once(self, name: str, content: bytes) -> None:
-        """`write` a file that all processes fill alike, in a folder that nobody has locked yet.
+        """`write` a file with the same content in all processes, in a folder that is not locked yet.
 
         A killed process leaves a file for which `is_begun` is true.
         """

@@ -461,7 +461,7 @@ class IndexFolder:
 
 
 def _remove_temporary(folder: TemporaryFolder, calls: SqliteCalls, journal: Journal) -> None:
-    """Remove a temporary folder, which nobody else knows; a forked child leaves it to its parent."""
+    """Remove a temporary folder. A forked child leaves that to its parent."""
     if folder.owner == os.getpid():
         calls.close()
         journal.close()

@@ -47,13 +47,13 @@ MEASURES = frozenset(
         "weights",
     }
 )
-"""Last words in names of arrays that hold how many, how much or of which kind, with no word, key or vector.
+"""Last words of the names of arrays that hold counts, measures or kinds, and no word, key or vector.
 
-They are kept as numbers of rows are: nothing of them is erased. Only arrays of one dimension are, whose items
-take no more than four bytes, so that no key is among them.
+Such arrays are stored like row numbers: nothing in them is erased. Only one-dimensional arrays whose items
+take at most four bytes qualify, so that no key is among them.
 """
 _ANEW = 2
-"""If a patch and the pieces that it needs come to one part in so many of all, all is written anew."""
+"""If a patch and its pieces take more than half of the bytes of all arrays, all are written anew."""
 
 
 class ArrayWriter:
@@ -64,10 +64,9 @@ class ArrayWriter:
     directory, generation
         Of the new generation.
     base
-        The generation before, whose files may be shared; None if they may not.
+        The previous generation, whose files may be shared; None if none may be.
     loses
-        Whether chunks of that generation are gone: then nothing that says something of rows, and that no row
-        has now, stays in a shared file.
+        Whether chunks of that generation are gone. Then no content that is out of use stays in a shared file.
     layout
         Of the index folder.
     """
@@ -178,14 +177,14 @@ class ArrayWriter:
 
 
 def tells_nothing(name: str, array: NDArray[Any]) -> bool:
-    """Whether an array holds numbers of rows, or measures, and nothing of what any row says."""
+    """Whether an array holds row numbers or measures, and no content of any row."""
     if name == SLOTS or are_numbers(array.dtype):
         return True
     return array.ndim == 1 and array.itemsize <= 4 and name.rpartition(".")[2] in MEASURES
 
 
 def _ranges(pieces: Pieces, before: Arrays, made: Arrays) -> list[tuple[int, int]]:
-    """The bytes of all pieces that nobody needs now."""
+    """The byte ranges of all pieces that are out of use."""
     start = pieces.bytes().ctypes.data
     places = {name: array.ctypes.data - start for name, array in before.items()}
     return [(places[name] + begin, places[name] + end) for name, begin, end in unused(before, made)]

@@ -29,11 +29,11 @@ from stratagraph.store.arrays import Arrays, check_name
 
 LIST = "list"
 SHARE = 8
-"""A patch is at most one part in so many of what it patches; with more, all is written anew."""
+"""A patch takes at most 1 / 8 of the bytes of what it patches; else all arrays are written anew."""
 LEAST = 1 << 16
-"""Bytes of a group of arrays, below which it is always written as it is."""
+"""Bytes: a smaller group of arrays is always written whole."""
 SMALL = 1 << 12
-"""Bytes up to which an array of numbers that changed is stored whole: a patch costs more than it saves."""
+"""Bytes: a smaller array of numbers is stored whole if it changed, since a patch would not pay."""
 _FEW = 256  # items of an array that may be new however short it is
 _NEW = 8  # at most this fraction of an array's items may be new
 _NEAR = (1 << 6, 1 << 12, 1 << 17)  # by how much numbers may have moved, tried in this order
@@ -48,7 +48,7 @@ How = Literal["same", "whole", "spliced", "lengths"]
 
 @dataclass(frozen=True, slots=True)
 class Splice:
-    """How an array follows from the one before: runs of it, after its numbers moved, and new items."""
+    """The steps from an earlier array to a later one: move its numbers, take runs of it, add new items."""
 
     spans: Spans
     items: NDArray[Any]
@@ -62,11 +62,11 @@ class Splice:
 
     @property
     def bytes(self) -> int:
-        """What it takes."""
+        """Its size in bytes."""
         return int(self.spans.nbytes + self.items.nbytes + self.moves.nbytes)
 
     def applied(self, before: NDArray[Any]) -> NDArray[Any]:
-        """The array that follows from a flat one."""
+        """The later array, from the earlier flat one."""
         source = moved(before, self.moves)
         pieces, new = [], 0
         for begin, run, added in self.spans.tolist():
@@ -75,7 +75,7 @@ class Splice:
         return np.concatenate(pieces) if pieces else source[:0]
 
     def misfit(self, before: int, kind: np.dtype[Any]) -> bool:
-        """Whether it cannot be applied to so many items of a type; checked before it is believed."""
+        """Whether it does not fit `before` items of this type. Checked before it is applied."""
         spans, moves = self.spans, self.moves
         if spans.dtype != np.int64 or spans.ndim != 2 or spans.shape[1] != 3 or (spans < 0).any():
             return True
@@ -94,7 +94,7 @@ class Splice:
 
 
 def moved(numbers: NDArray[Any], moves: NDArray[np.int64]) -> NDArray[Any]:
-    """Numbers, each moved by what the last value in `moves` that is not larger says; negative ones stay."""
+    """Numbers, each moved by the entry of `moves` with the largest start not above it; negative ones stay."""
     if not len(moves) or not len(numbers):
         return numbers
     if (top := int(numbers.max())) < 0:
@@ -113,7 +113,7 @@ def moved(numbers: NDArray[Any], moves: NDArray[np.int64]) -> NDArray[Any]:
 def patch(
     before: Arrays, now: Arrays, *, numbers: bool, apart: bool = False
 ) -> dict[str, NDArray[Any]] | None:
-    """The arrays of the file that makes `now` of `before`; None if it is not worth it.
+    """The arrays of the file that turns `before` into `now`; None if a patch does not pay.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def _described(
 
 
 def are_numbers(kind: np.dtype[Any]) -> bool:
-    """Whether an array of this type holds numbers of rows, and nothing of what any row says.
+    """Whether an array of this type holds row numbers, and no content of any row.
 
     Keys, which stand for names, words and texts, have no sign.
     """

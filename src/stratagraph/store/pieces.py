@@ -69,11 +69,11 @@ class Pieces:
 
     @property
     def complete(self) -> bool:
-        """Whether all pieces were put."""
+        """Whether all pieces were added."""
         return not self._lacking
 
     def put(self, file: str, descriptor: int) -> None:
-        """Take in a piece, whose size is what was said; nothing is done if they do not fit together."""
+        """Add a piece of the size given before. Does nothing if the pieces do not fit together."""
         if self.wrong is not None:
             return
         if self._memory is None:
@@ -95,7 +95,7 @@ class Pieces:
     def erased(self, ranges: Ranges) -> dict[int, NDArray[np.uint8]]:
         """The pieces that hold something in these ranges, by their places, with zeros there.
 
-        Of one that then holds zeros alone nothing is left; the last is as long as it was.
+        A piece of zeros alone becomes empty, except the last one.
         """
         found: dict[int, NDArray[np.uint8]] = {}
         whole = self.bytes()

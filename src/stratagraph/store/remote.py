@@ -151,7 +151,7 @@ class Remote:
         return 1 + max(self._numbers(), default=0)
 
     def upload(self, manifest: Manifest, files: Mapping[str, BinaryIO]) -> None:
-        """Write a generation, which nobody reads before `point_to`."""
+        """Write a generation. It is read only after `point_to`."""
         folder = f"{GENERATIONS}/{manifest.generation}"
         for name, file in files.items():
             path = self._path(f"{folder}/{name}")

@@ -32,12 +32,12 @@ _FILE = re.compile(r"([1-9][0-9]{0,17})-([0-9]{1,9})\.arrays")
 
 
 def segment_file(generation: int, number: int) -> str:
-    """The name of a segment: it tells which generation wrote it, and the how manieth of those it is."""
+    """The file name of a segment: its generation, and its number among the segments of that generation."""
     return f"{generation}-{number}.arrays"
 
 
 def segment_order(file: str) -> tuple[int, int]:
-    """The place of a segment among others, by its name; `ValueError` if that is none."""
+    """The sort key of a segment's file name; `ValueError` if it is not such a name."""
     if not (found := _FILE.fullmatch(file)):
         raise ValueError(f"{file!r} is not the name of a segment")
     return int(found[1]), int(found[2])
@@ -67,7 +67,7 @@ class KeyIndex:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What becomes of the segments there are, and of things that come.
+    """The plan of a new generation: which segments are kept and which are written.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ def planned(
     out_of_use: float = 0.0,
     compact: bool = False,
 ) -> Plan:
-    """Which segments are kept, and what is written anew.
+    """Plan which segments are kept and what is written.
 
     Parameters
     ----------

@@ -189,7 +189,7 @@ class ShardedFolder:
         return [(shard, folder) for shard, folder in found if folder is not None]
 
     def snapshot(self) -> JoinedSnapshot:
-        """The current generations; the same object while none of them changes.
+        """The current generations; the same object until one of them changes.
 
         Raises
         ------

@@ -53,7 +53,7 @@ class Spread:
         return content_key(identity) % len(self.shards)
 
     def owner(self, identity: str, metadata: Metadata) -> int | None:
-        """The shard of a document; None if none of these has its value."""
+        """The shard of a document; None if no shard has its value."""
         return self.shard_of(identity) if self.by is None else self.valued(str(metadata.get(self.by)))
 
     def valued(self, value: str) -> int | None:
@@ -106,7 +106,7 @@ def told(spread: Spread) -> str:
 
 
 def begun(spread: Spread) -> str:
-    """What is told of an operation on all shards that has not ended."""
+    """The record of an unfinished operation on all shards."""
     if spread.unfinished == ADD_METHOD:
         return "a method is being added, or that was stopped before all shards had it; add it again"
     what = "build of shards" if spread.unfinished == BUILD else "copy of shards"

@@ -15,7 +15,7 @@ _ATTEMPTS = 20
 
 
 class TemporaryFolder:
-    """A new temporary folder, of which this process holds the lock until it is closed.
+    """A new temporary folder. This process holds its lock until it is closed.
 
     Folders of the same prefix and user that nobody holds the lock of, since their process died, are removed.
     """

@@ -31,7 +31,7 @@ _ALWAYS = 3  # chunks that are never too many
 
 
 def noun_phrases(text: str, stops: frozenset[str]) -> dict[str, None]:
-    """Lower-case noun phrases that may name things, in order, as keys.
+    """Lower-case noun phrases that may be names, in order, as dictionary keys.
 
     In English a noun phrase ends at a preposition, a conjunction, an auxiliary, a verb in the past tense or a
     mark of punctuation: "the relief boat stopped" has one, "he stayed aboard until the" has none. Its last
@@ -122,7 +122,7 @@ def select_terms(document_frequency: Mapping[str, int], chunks: int) -> set[str]
 
 
 def most_common(chunks: int) -> int:
-    """In how many of so many chunks a term may be at most."""
+    """The maximum number of chunks that a term may occur in, of all `chunks`."""
     return max(_ALWAYS, int(chunks * _COMMON))
 
 
@@ -148,7 +148,7 @@ Miss Dunmore is named in full."""
 
 
 def settle(collected: Merge, chunks: int) -> None:
-    """Drop the names that a corpus of so many chunks does not support, and promote the terms that it does."""
+    """Drop candidate names without support in the corpus, and promote terms that have it."""
     frequency = {term: len(rows) for term, rows in collected.terms.items()}
     lower: Counter[str] = Counter()  # in about how many chunks each word stands in lower case
     for term, count in frequency.items():

@@ -163,7 +163,7 @@ class Ontology:
         return {"types": shown, "relation_types": rules, "relation_form": answer}
 
     def applied(self, extraction: Extraction, notes: Counter[str]) -> Extraction:
-        """An extraction whose types are the given ones as far as they can be told; `notes` counts the others.
+        """An extraction with types mapped to the given ones; `notes` counts those that cannot be mapped.
 
         An entity of another type keeps it, a relation of another type has none.
         """

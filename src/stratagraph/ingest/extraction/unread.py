@@ -26,7 +26,7 @@ of all chunks, as JSON."""
 
 
 def maker_key(maker: str) -> int:
-    """The key of what made an extraction."""
+    """The key of the extractor and settings that made an extraction."""
     return content_key("maker", maker)
 
 

@@ -82,7 +82,7 @@ def _spans(adornment: str, title: str) -> bool:
 
 
 def _without_directives(lines: Iterable[str]) -> Iterator[str]:
-    """The lines without comments and directives, of which the text stays."""
+    """The lines without comments and directives; the text of directives stays."""
     hidden: int | None = None  # the indentation of what is left out
     options = False
     for line in lines:

@@ -31,7 +31,7 @@ def matches(name: str, pattern: str) -> bool:
 
 
 def printable(path: PurePath) -> str:
-    """A path with forward slashes, in UTF-8 and unmistakable whatever bytes the file system holds."""
+    """A path with forward slashes as UTF-8; bytes that are not UTF-8 are escaped without ambiguity."""
     return path.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

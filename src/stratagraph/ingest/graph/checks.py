@@ -64,7 +64,7 @@ def _check_words(checks: Checks, chunks: int) -> None:
 
 
 def check_corpus(vectors: NDArray[Any], documents: NDArray[Any], chunks: int, count: int) -> None:
-    """Raise `Damaged` unless the arrays are those of so many chunks of `count` documents.
+    """Raise `Damaged` unless the arrays fit the numbers of chunks and of documents (`count`).
 
     `vectors` are those of the chunks, and `documents` the place of each chunk's document.
     """

@@ -55,7 +55,7 @@ class Said(NamedTuple):
 
 
 class Describer:
-    """Condenses what is said of entities and relations where it is long.
+    """Condenses long descriptions of entities and relations.
 
     `by_model` tells whether the model condenses entities, and whether it condenses relations. In the short
     forms of extraction an entity has sentences of passages; the best of them describe it, unless there are

@@ -228,7 +228,7 @@ def _blocks(split: Mapping[str, tuple[str, ...]]) -> Iterator[list[str]]:
 
 
 def _evidence(short: tuple[str, ...], long: tuple[str, ...], spread: Mapping[str, int]) -> str:
-    """Why two names may mean the same thing, or ""; `spread` tells in how many names each word is."""
+    """Why two names may mean one thing, or ""; `spread` counts the names that contain each word."""
     if len(short) == 1 and len(long) > 1 and short[0].isalpha() and short[0] in _initials(long):
         return "acronym"
     if _telling(short) != _telling(long):

@@ -40,7 +40,7 @@ class EntityFragments:
     mentions: list[int] = field(default_factory=list)
 
     def update(self, other: EntityFragments) -> None:
-        """Add what other chunks say, or what is said under another name."""
+        """Add fragments of other chunks, or of another name."""
         _add(self.names, other.names)
         _add(self.types, other.types)
         self.texts.update(other.texts)
@@ -168,7 +168,7 @@ class Merge:
             self._named_anew(unit, tuple(key for key in unit[1] if key in there))
 
     def rename(self, aliases: Mapping[str, str]) -> None:
-        """Merge entities into others, by canonical names, as if the chunks had said so.
+        """Merge entities into others, by canonical names, as if the chunks had used those names.
 
         The spellings to show stay those of the chunks. An alias may lead to another; a circle ends at its
         smallest name.

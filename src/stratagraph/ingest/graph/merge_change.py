@@ -47,7 +47,7 @@ Pair = tuple[str, str]
 
 
 def is_large(touched: int, chunks: int) -> bool:
-    """Whether a change touches so many of the chunks that all is better merged anew."""
+    """Whether a change touches so many chunks that a full merge is cheaper."""
     return touched > max(_FEW, MOST_SHARE * chunks)
 
 
@@ -184,7 +184,7 @@ class Change:
     def of(
         cls, before: Side, now: Side, gone: Sequence[int], came: Sequence[int], rows: Rows
     ) -> Change | None:
-        """The change of a corpus; None if it touches so much that all is better merged anew.
+        """The change of a corpus; None if a full merge is cheaper.
 
         Parameters
         ----------

@@ -107,7 +107,7 @@ class Tables(NamedTuple):
 
     @classmethod
     def read(cls, arrays: Mapping[str, NDArray[Any]]) -> Tables | None:
-        """As they are stored; None in a graph that updates merge anew."""
+        """The stored state; None in a graph that every update merges in full."""
         if ADDRESSED not in arrays:
             return None
         names, terms, lower = (
@@ -185,7 +185,7 @@ def closed(extraction: Extraction) -> bool:
 
 
 def spellings(entities: Sequence[EntityFragments]) -> Arrays:
-    """The spellings and types of entities, as they are stored."""
+    """The stored spellings and types of entities."""
     return ragged([spelt(each) for each in entities])
 
 

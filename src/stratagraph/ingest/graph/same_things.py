@@ -60,7 +60,7 @@ TASK = Task(
 
 @dataclass(frozen=True)
 class _Same:
-    """The things of an answer, each as numbers of entries; `unread` counts what is no number."""
+    """The groups of an answer, each as entry numbers; `unread` counts values that are no numbers."""
 
     things: Sequence[Sequence[str | int]]
     unread: int = 0
@@ -268,7 +268,7 @@ class Identities:
         return Identity(apart, renamed, frozenset(judged), +notes)
 
     def _told_apart(self, key: str, thing: Sequence[Entry], others: Sequence[Sequence[Entry]]) -> str:
-        """A name with what tells a thing from its namesakes in brackets."""
+        """A name followed by its distinction from namesakes in brackets."""
         own = [entry for entry in thing if entry.key == key]
         rest = [entry for each in others for entry in each if entry.key == key]
         for document in (document for entry in own for document in entry.documents):
@@ -288,7 +288,7 @@ class Identities:
 
 
 def collected_as(extraction: Extraction, names: Mapping[str, str]) -> Extraction:
-    """An extraction in which some names, by canonical name, are others."""
+    """An extraction with some names, by canonical name, replaced."""
 
     def other(name: str) -> str:
         return names.get(canonical_name(name), name)
@@ -325,7 +325,7 @@ def _statements(extraction: Extraction) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def _nearest(entry: Entry, owners: Mapping[str, Counter[str]], spread: Counter[str], every: int) -> str:
-    """The namesake in whose documents most of what an entry also names occurs; "" if that tells nothing."""
+    """The namesake whose documents share most names with an entry; "" if none does."""
     weight = {name: math.log(1 + every / spread[name]) for name in entry.company if spread[name]}
     scores = {name: sum(weight[key] for key in weight.keys() & own) for name, own in owners.items()}
     best, *rest = sorted(scores.values(), reverse=True)
@@ -384,7 +384,7 @@ def _calls(groups: Iterable[list[Entry]]) -> Iterator[list[list[Entry]]]:
 def _told(
     call: Sequence[Sequence[Entry]], answer: _Same, notes: Counter[str]
 ) -> Iterator[tuple[Sequence[Entry], list[list[Entry]]]]:
-    """The things of each group; numbers that are unknown, given twice or of another group are counted."""
+    """The entities of each group; unknown, repeated and foreign numbers are counted."""
     place = [(at, entry) for at, group in enumerate(call) for entry in group]
     things: list[list[list[Entry]]] = [[] for _ in call]
     unread, used = answer.unread, set[int]()

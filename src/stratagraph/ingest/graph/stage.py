@@ -131,7 +131,7 @@ class _Maker:
     embed: Embedded
 
     def changed(self) -> tuple[Touched, LaidOut] | None:
-        """What is merged again, and the new layout; None if everything is merged anew."""
+        """The changed nodes and the new layout; None if a full merge is cheaper."""
         if self.previous is None or self.kept is None or self.config.resolve:
             return None
         before = self.previous.arrays
@@ -427,7 +427,7 @@ def _arrays(merged: Merged, rows: Mapping[str, int]) -> dict[str, NDArray[Any]]:
 
 
 def _lexical(corpus: Corpus, previous: Stored | None, kept: Kept | None) -> dict[str, NDArray[Any]]:
-    """The arrays of BM25 over the chunks: the previous ones updated, or made anew."""
+    """The BM25 arrays of the chunks, updated from the previous ones or built."""
     arrays = None
     if previous is not None and kept is not None:
         before = _prefixed(previous.arrays, "lexical.")

@@ -70,7 +70,7 @@ class Pooled:
 
 
 def locate(text: str, statements: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Where a passage has statements word for word, whatever blank space is between the words."""
+    """The offsets of statements in a passage, word for word; white space may differ."""
     found: dict[str, tuple[int, int]] = {}
     uneven = "\n" in text or "  " in text
     after = 0
@@ -280,7 +280,7 @@ async def _embed(
     found: NDArray[Any],
     made: Callable[[Vectors], NDArray[Any]] = np.asarray,
 ) -> None:
-    """Fill in what is made of the vectors of the texts at some places, of so many at a time."""
+    """Fill in rows computed from the vectors of some texts, a batch at a time."""
     if not places:
         return
     with gate.stage(stage, len(places)):
@@ -290,7 +290,7 @@ async def _embed(
 
 
 def entity_vectors(units: Vectors, codes: Codes, keys: Keys) -> Vectors:
-    """Unit vectors of entities: of what units say, with their names added, shape (entities, dimension).
+    """Unit vectors of entities, from their units and names, shape (entities, dimension).
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class Moved(NamedTuple):
 
     @classmethod
     def of(cls, count: int, gone: Collection[int], again: Collection[int], places: Sequence[int]) -> Moved:
-        """The moves of `count` rows, of which some are gone and some were merged `again`.
+        """The new places of `count` rows after some were removed and some merged `again`.
 
         `places` are those of new rows among the remaining ones, ascending.
         """
@@ -81,7 +81,7 @@ class Moved(NamedTuple):
     def spliced_lists(
         self, indptr: Rows, indices: NDArray[np.integer], rows: Rows, fresh: Sequence[Sequence[int]]
     ) -> tuple[Rows, Rows]:
-        """The same of lists of rows of another table, of which `rows` holds the present rows."""
+        """The same for lists of rows of another table; `rows` maps them to present rows."""
         stayed, sizes = self.origin >= 0, np.zeros(len(self.origin), np.int64)
         old = self.origin[stayed]
         sizes[stayed] = np.diff(indptr)[old]
@@ -125,7 +125,7 @@ class Touched:
 
 
 def touched(corpus: Corpus, extracted: Stored, previous: Stored, kept: Kept) -> Touched | None:
-    """What a change touches, merged again; None if everything is better merged anew."""
+    """The nodes that a change touches, merged again; None if a full merge is cheaper."""
     tables = Tables.read(previous.arrays)
     if tables is None or kept.extracted is None or (np.diff(kept.before) <= 0).any():
         return None
@@ -328,7 +328,7 @@ class _Update:
 
 
 def _places(count: int, values: Sequence[T], read: Callable[[Rows], Sequence[T]]) -> list[int]:
-    """The places of values among `count` sorted things, by simultaneous bisections.
+    """The places of values among `count` sorted keys, by simultaneous bisections.
 
     Each round reads the things to compare at once, and each of them once.
     """

@@ -175,7 +175,7 @@ Rows = NDArray[np.int64]
 
 
 def updated(before: Mapping[str, NDArray[Any]], now: Rows, size: int, fresh: Mapping[int, str]) -> Arrays:
-    """The arrays of an index of names of which most were there.
+    """Updates the arrays of a name index of which most names are unchanged.
 
     Parameters
     ----------

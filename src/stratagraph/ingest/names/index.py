@@ -69,7 +69,7 @@ class NameIndex:
 
     @staticmethod
     def updated(before: Mapping[str, NDArray[Any]], now: Rows, size: int, fresh: Mapping[int, str]) -> Arrays:
-        """What `build` gives of names of which most were there; see `ingest.names.arrays.updated`."""
+        """As `build`, from the arrays of a previous index; see `ingest.names.arrays.updated`."""
         return updated(before, now, size, fresh)
 
     def __len__(self) -> int:

@@ -54,7 +54,7 @@ _ARTICLE = re.compile(
 
 
 def canonical(name: str) -> str:
-    """The form in which two spellings of a name are equal.
+    """The canonical form of a name: equal for two spellings of one name.
 
     Compatibility forms are unified (NFKC), case is folded; punctuation, quotation marks, possessive 's and
     leading articles go; white space is one space. "&" is "and"; initials close up ("J. R. R. Tolkien" is

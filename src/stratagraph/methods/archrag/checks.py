@@ -17,7 +17,7 @@ from stratagraph.methods.groups import check_nodes
 
 
 def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> None:
-    """Whether the arrays fit each other, the graph, and a corpus of so many chunks.
+    """Check that the arrays fit each other, the graph, and the number of chunks.
 
     Those of C-HNSW are checked by `CHNSW.from_arrays`; here, that they are of these layers.
     """

@@ -123,7 +123,7 @@ class ArchRAGConfig:
 
 @dataclass(frozen=True, slots=True)
 class ArchRAGOptions(SearchOptions):
-    """How a hierarchy is searched, and how an answer is made of what was found.
+    """How a hierarchy is searched, and how answers are made from the hits.
 
     Parameters
     ----------

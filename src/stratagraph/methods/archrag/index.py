@@ -100,7 +100,7 @@ def _brought_up_to_date(
     threads: int,
     zeros: int,
 ) -> tuple[CHNSW, int] | None:
-    """The previous C-HNSW with these layers, and its number of changes; None if it has to be built anew.
+    """The previous C-HNSW updated to these layers, and its number of changes; None if it must be rebuilt.
 
     It is built anew if levels, settings or too many nodes changed. The `zeros` nodes of zero vectors, added
     and then deleted, do not count as changes.
@@ -184,7 +184,7 @@ class Neighbours:
         return self.fresh[np.argpartition(-scores, most - 1, axis=1)[:, :most]]
 
     def _best(self, rows: Rows, offered: Rows, there: NDArray[np.bool_], k: int) -> Rows:
-        """The best of what each is offered; what is at a right angle is near to nothing."""
+        """The best candidates of each row; vectors at a right angle are not near."""
         who, place = np.nonzero(there)
         scores = np.full(offered.shape, -np.inf, np.float32)
         scores[who, place] = pair_products(self.vectors, rows[who], offered[who, place])

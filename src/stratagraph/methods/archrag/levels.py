@@ -47,7 +47,7 @@ class WarmStart:
             self._initial = self._of_entities(graph, graph.before)
 
     def initial(self) -> InitialPartition | None:
-        """Of the present level; None where it has to be clustered anew."""
+        """The previous partition of this level; None if the level must be clustered again."""
         return self._initial
 
     def ascend(self, labels: Labels, count: int) -> None:

@@ -36,7 +36,7 @@ def _pairs(count: int) -> tuple[Rows, Rows]:
 
 
 class Relations:
-    """Finds relations by their ends, shape (relations, 2), in which each pair of entities comes once."""
+    """Finds relations by their ends, shape (relations, 2); each pair of entities occurs once."""
 
     def __init__(self, ends: Rows, entities: int) -> None:
         self._ends = ends

@@ -353,7 +353,7 @@ class CommunityWriter:
         return self._draft(0, title, list(map(entities.node, order)), entities.sources_of(order), joined)
 
     def _names(self, rows: Iterable[int]) -> Iterator[str]:
-        """Names of entities; a name made of members' names gives these."""
+        """Names of entities; a name composed of members' names gives the members' names."""
         for row in rows:
             name = self._entities.name(row)
             yield from members_named(name) if self._entities.named_by_members(row) else [name]

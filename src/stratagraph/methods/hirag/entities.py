@@ -180,7 +180,7 @@ class Entities:
         return str(self.node(row).extra["name"])
 
     def named_by_members(self, row: int) -> bool:
-        """Whether a summary entity has a name made of its members' names."""
+        """Whether a summary entity's name is composed of its members' names."""
         return row >= self.graph.entities and self.node(row).extra["summaries"][0]["by"] != MODEL
 
     def sources_of(self, members: Sequence[int] | Rows) -> list[int]:

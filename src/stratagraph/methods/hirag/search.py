@@ -176,7 +176,7 @@ class BridgeSearcher:
         return found
 
     def _explained(self, found: Ranking, known: Knowledge, question: Question) -> Ranking:
-        """Adds to the trace which step of which path a hit on the bridge is, and pairs without a path."""
+        """Adds to the trace the step and path of each bridge hit, and the pairs without a path."""
         bridge = known.bridge
         ends_of = [tuple(entry.get("ends", ())) for entry in found.trace]
         explained = _explaining(bridge.paths, ends_of)

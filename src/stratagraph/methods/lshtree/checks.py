@@ -12,7 +12,7 @@ from stratagraph.methods.lshtree.build import CHUNK_TIES, CODES, TIES
 
 
 def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> None:
-    """Whether the arrays fit each other and a corpus of so many chunks; the graph is that of all methods."""
+    """Check that the arrays fit each other and the number of chunks. The graph is not used."""
     nodes = check_nodes(checks, chunks, dimension)
     levels = checks.of("levels", np.int16, (nodes,))
     steps = np.diff(levels, prepend=np.int16(0))  # nodes are numbered level by level, from 1

@@ -96,7 +96,7 @@ STAGE = "attributes"
 
 
 def statement_lists(inputs: BuildInputs, entities: Rows, stated: Rows) -> tuple[Rows, Rows]:
-    """The rows of the graph that each entity's attribute is made of, the entity first, as compressed rows.
+    """The graph rows behind each entity's attribute, the entity first, in CSR form.
 
     Statements come most important first, and `NodeRAGConfig.statements` of them at most. They take turns by
     the other entity that they connect the entity with: first the best statement on each of these, the best
@@ -127,7 +127,7 @@ def statement_lists(inputs: BuildInputs, entities: Rows, stated: Rows) -> tuple[
 
 
 def _ranked(columns: tuple[NDArray[Any], ...], groups: Rows) -> Rows:
-    """The place of each row in its group when rows are sorted by `columns`, of which the last come first."""
+    """The rank of each row in its group, sorted by `columns`; the last column is the primary key."""
     order = np.lexsort((*columns, groups))
     starts = np.ones(len(order), np.bool_)
     starts[1:] = np.diff(groups[order]) != 0

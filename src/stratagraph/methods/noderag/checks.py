@@ -17,7 +17,7 @@ from stratagraph.methods.noderag.unchanged import ELEMENT_LABELS
 
 
 def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> None:
-    """Whether the arrays fit each other, the graph, and a corpus of so many chunks.
+    """Check that the arrays fit each other, the graph, and the number of chunks.
 
     The index of titles is checked by `NameIndex`.
     """

@@ -63,7 +63,7 @@ class Element(NamedTuple):
 
 
 class _Insight(NamedTuple):
-    """A title and a text; `by` is empty if nobody had to write it."""
+    """A title and a text; `by` is empty if it needed no writing."""
 
     title: str
     text: str

@@ -166,7 +166,7 @@ class HeterographSearcher:
         return self._found(entries, found.nodes[order], np.minimum.accumulate(found.scores[order]), told)
 
     def _candidates(self, entries: Entries, question: Question, options: NodeRAGOptions) -> _Candidates:
-        """What may be retrieved, whatever the number of results."""
+        """All rows that may be retrieved, before the number of results is applied."""
         nodes, mass = question.once(self, "walk", lambda: self._walk(entries, options))
         kept = self._passing(nodes, question.allowed) & _of(self._layout.types(nodes), RETRIEVABLE)
         nodes, mass = nodes[kept], mass[kept]

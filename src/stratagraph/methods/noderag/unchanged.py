@@ -29,7 +29,7 @@ class Unchanged:
         return self._graph.before
 
     def attributes(self, lists: tuple[Rows, Rows]) -> Rows:
-        """The previous row of each attribute, by its entity and the rows that it is made of, or -1."""
+        """The previous row of each attribute, matched by its entity and source rows; -1 if there is none."""
         indptr, indices = lists
         if not self._arrays:
             return np.full(len(indptr) - 1, -1, np.int64)
@@ -39,7 +39,7 @@ class Unchanged:
         return self._builder.usable(found)
 
     def communities(self, labels: Labels, attributes: Rows) -> tuple[NDArray[np.bool_], Rows, Rows]:
-        """The communities whose elements are made anew; labels and previous rows of the other elements.
+        """The communities whose elements must be rewritten; labels and previous rows of all other elements.
 
         `labels` are those of the rows of the graph, then of the attributes; `attributes` holds their previous
         rows.

@@ -150,7 +150,7 @@ def _parts(snapshot: AnySnapshot) -> tuple[Snapshot, ...]:
 def _joined(
     snapshot: AnySnapshot, listing: Callable[[Snapshot], Iterator[T]], key: Callable[[T], tuple[Any, ...]]
 ) -> Iterator[T]:
-    """Merge the shards' sorted listings; things of one key become one."""
+    """Merge the shards' sorted listings; entries with the same key become one."""
     if isinstance(snapshot, Snapshot):
         return listing(snapshot)
     ordered = merge(*map(listing, snapshot.parts), key=key)
@@ -158,7 +158,7 @@ def _joined(
 
 
 def _one(same: list[T]) -> T:
-    """The thing with most sources among equal ones, with the sources of all."""
+    """The entry with most sources among equal ones, with the sources of all."""
     if len(same) == 1:
         return same[0]
     first = max(same, key=lambda each: len(each.sources))

@@ -190,7 +190,7 @@ class FanOut:
         return self._reader.parts[part]._searcher(self._method.name)
 
     def _asked(self, question: Question) -> Iterator[_Asked]:
-        """The shards of which the filter admits anything, those with the most similar passages first."""
+        """The shards in which the filter admits passages, those with the most similar ones first."""
         allowed, rows_of = question.allowed, self._reader.snapshot.rows_of
         assert allowed is None or isinstance(allowed, JoinedAllowed)
         rows, similarity = self._reader._similar(question, question.k)
@@ -213,7 +213,7 @@ class FanOut:
             yield _Asked(rest[0], replace(question, allowed=own), 0.0, near=True)
 
     def _present(self, part: int, options: Any) -> Any:
-        """The options with the levels that a shard has; None if it has none of them."""
+        """The options with only the levels that a shard has; None if it has none of them."""
         wanted = getattr(options, "levels", None)
         if wanted is None:
             return options

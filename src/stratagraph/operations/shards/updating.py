@@ -316,7 +316,7 @@ def _usage(parts: Iterable[Mapping[str, Usage]]) -> dict[str, Usage]:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A change of one shard, as it is sent to a worker."""
+    """A change of one shard, in the form sent to a worker."""
 
     name: str
     path: Path
