@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stratagraph.models.budget import Account, Budget, Limits, Prices
-from stratagraph.models.limiter import Bucket, Limiter, Slots
+from stratagraph.models.concurrency import Bucket, Limiter, Slots
 from stratagraph.types.records import Usage
 from tests.models.tasks import Pauses
 

@@ -8,9 +8,9 @@ import pytest
 
 from stratagraph.errors import EmbedderError, ModelError
 from stratagraph.models.budget import Limits
+from stratagraph.models.concurrency import Services
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.identity import embedder_name, model_name
-from stratagraph.models.limiter import Services
 from stratagraph.testing import FakeEmbedder, MemoryVectors, ServiceError
 from tests.models.tasks import Pauses, Recorder, all_free, texts
 

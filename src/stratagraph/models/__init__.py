@@ -2,8 +2,7 @@
 
     gate        ModelGate: cache, budget, limiter, retry, call, parse, ledger, in this order
     request     one request for text: budget, limiter, retry, ledger
-    pending     calls under way and their deadlines
-    limiter     slots, token buckets, threads, and the services that the gates of an index share
+    concurrency slots, rates, threads and deadlines of requests; calls under way
     retry       which errors are worth another attempt; outages
     budget      limits, budgets, prices, accounts, ledgers
     identity    what the key of a cached answer and the name of an embedder depend on

@@ -10,10 +10,9 @@ import numpy as np
 
 from stratagraph.errors import EmbedderError, MapperError, ModelError
 from stratagraph.models.budget import Limits, Sleep
+from stratagraph.models.concurrency import PendingCall, PendingCalls, Slot, Slots, run_workers, within
 from stratagraph.models.identity import embedder_name, is_named
-from stratagraph.models.limiter import Slot, Slots
 from stratagraph.models.mapped import LOCAL
-from stratagraph.models.pending import PendingCall, PendingCalls, run_workers, within
 from stratagraph.models.retry import nobody_there, translate, with_retries
 from stratagraph.models.tracing import request_attributes, span
 from stratagraph.models.wrap import Embedding, offers_spans

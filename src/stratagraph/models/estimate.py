@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from stratagraph.models.budget import Prices, cost_of, money
+from stratagraph.models.concurrency import PendingCall
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.hashing import HashingEmbedder
 from stratagraph.models.identity import embedder_name
-from stratagraph.models.pending import PendingCall
 from stratagraph.models.stages import stage_of
 from stratagraph.models.task import Call, answer_text
 from stratagraph.models.wrap import offers_spans

@@ -21,12 +21,11 @@ from stratagraph.errors import BudgetExceeded, CallFailed, EmbedderError, ModelE
 from stratagraph.mapping import as_mapper, growing, in_order
 from stratagraph.models.budget import Account, Budget, Ledger, Limits, Scope, Sleep, cost_of
 from stratagraph.models.completion import Completion
+from stratagraph.models.concurrency import PendingCall, PendingCalls, Services, run_workers
 from stratagraph.models.embedding import Embedder, Passage
-from stratagraph.models.limiter import Services
 from stratagraph.models.log import logger
 from stratagraph.models.mapped import mapped
 from stratagraph.models.messages import Messages
-from stratagraph.models.pending import PendingCall, PendingCalls, run_workers
 from stratagraph.models.request import Requests, approximate_tokens
 from stratagraph.models.retry import too_many
 from stratagraph.models.stages import models_by_stage, stage_of

@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 from stratagraph.errors import BudgetExceeded, CallFailed, ModelError, ParseFailed
 from stratagraph.models.budget import Account, Limits, Scope, Sleep, UsageHistory
 from stratagraph.models.completion import Completion, answer_within
-from stratagraph.models.limiter import Limiter, Slot
+from stratagraph.models.concurrency import Limiter, PendingCall, Slot, within
 from stratagraph.models.log import logger
 from stratagraph.models.messages import Messages
-from stratagraph.models.pending import PendingCall, within
 from stratagraph.models.retry import (
     Outage,
     describe,

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from stratagraph import _sync
 from stratagraph.errors import CallFailed, ModelError
 from stratagraph.models.completion import Completion
+from stratagraph.models.concurrency import Slot, Threads
 from stratagraph.models.identity import identity_of_model, model_name, server_address
-from stratagraph.models.limiter import Slot, Threads
 from stratagraph.models.messages import Messages
 from stratagraph.models.retry import refuses_system, refuses_temperature
 from stratagraph.system.locks import Lock

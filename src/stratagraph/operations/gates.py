@@ -16,10 +16,10 @@ from stratagraph.ingest.graph.entity_resolution import Rule, default_rule
 from stratagraph.mapping import as_mapper
 from stratagraph.models.batching import BatchGate, Results
 from stratagraph.models.budget import Account, Budget, cost_of
+from stratagraph.models.concurrency import Services
 from stratagraph.models.estimate import CountingGate
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.identity import declared_dimension, embedder_name
-from stratagraph.models.limiter import Services
 from stratagraph.models.local import HashingEmbedder, default_embedder
 from stratagraph.models.mapped import LOCAL, goes_along
 from stratagraph.models.named import as_chat_model, as_embedder
