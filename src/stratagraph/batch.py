@@ -200,7 +200,7 @@ async def aread(
     embedder: Any = None,
     cache: StrPath | None = None,
 ) -> Pending:
-    """Take in the results of a batch, and write what is to be asked next, or build the index if nothing is.
+    """Read the results of a batch. Write the next requests, or build the index if there are none.
 
     Every answer that can be used is in the cache of calls when this returns. It may be called again with the
     same results, with those of a part of the batch, or with those of several.
@@ -266,7 +266,7 @@ def _begun(
 
 
 def _name_of(llm: Any) -> Any:
-    """The name, or the names by stage, by which a model can be made again; None where there is none."""
+    """The name of a model, or names by stage, to make it again; None if it has none."""
     if isinstance(llm, Mapping):
         names = {stage: _name_of(model) for stage, model in llm.items()}
         return names if all(names.values()) else None
@@ -350,7 +350,7 @@ def _check_models(gate: BatchGate, models: Models, begun: Begun, folder: IndexFo
 
 
 def _sorted_out(results: Results, gate: BatchGate, begun: Begun) -> dict[str, list[str]]:
-    """Which results were there before or are nobody's, and which are missing."""
+    """The results that are known or unasked, and the missing ones."""
     asked, given = set(begun.asked), set(results.ids)
     others = [each for each in results.ids if each not in asked]
     known = [each for each in others if gate.knows(each)]

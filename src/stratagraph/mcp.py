@@ -144,7 +144,7 @@ class DocumentList(BaseModel):
 
 
 class Relation(BaseModel):
-    """Two things of the graph and what connects them."""
+    """Two entities and what connects them."""
 
     source: str
     target: str
@@ -174,7 +174,7 @@ class Change(BaseModel):
 
     @classmethod
     def of(cls, report: sg.BuildReport) -> Change:
-        """What a report tells."""
+        """The lists and failures of a report."""
         lists = {name: list(getattr(report, name)) for name in ("added", "updated", "unchanged", "deleted")}
         return cls(**lists, failures=[f"{each.stage}: {each.reason}" for each in report.failures])
 

@@ -1,4 +1,4 @@
-"""What the commands of `stratagraph.cli.main` are made of.
+"""The command line; `stratagraph.cli.main` has the commands.
 
 loading     what the values of options name: models, settings, search options
 options     options that several commands have

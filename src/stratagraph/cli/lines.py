@@ -100,7 +100,7 @@ def _around(sentence: str, way: Way) -> str:
 
 
 def report_lines(report: sg.BuildReport, path: str) -> Iterator[str]:
-    """What an update did, what it cost, and what did not go smoothly."""
+    """The changes, costs and failures of an update."""
     usage = report.usage
     nodes = ", ".join(
         f"{name}: {_counted(count, 'node')}" if count or name == "graph" else f"{name}: too little to group"
@@ -164,7 +164,7 @@ def answer_lines(answer: sg.Answer, listed: int | None, methods: Sequence[str]) 
 
 
 def _place(metadata: Mapping[str, Any]) -> str:
-    """Where in its document a passage is, as far as its metadata tells."""
+    """The place of a passage in its document, if its metadata has it."""
     told = [f"{name} {metadata[name]}" for name in ("page", "slide", "sheet") if name in metadata]
     headings = metadata.get("headings")
     if isinstance(headings, list):
@@ -187,7 +187,7 @@ def hit_lines(
 
 
 def _step(metadata: Mapping[str, Any]) -> str:
-    """Which step of which path a hit is, as far as its metadata tells."""
+    """The step and path of a hit, if its metadata has them."""
     path, step = metadata.get("path"), metadata.get("step")
     return f", step {step} of {' → '.join(path)}" if isinstance(path, list) and step else ""
 
@@ -215,7 +215,7 @@ def _way_line(found: sg.Retrieval, methods: Sequence[str]) -> str:
 
 
 def tree_lines(value: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """A nested mapping, indented, without what is None or an empty mapping."""
+    """A nested mapping, indented, without None and empty mappings."""
     for key, item in value.items():
         if item is None or item == {}:
             continue

@@ -72,7 +72,7 @@ class OwnNode:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the demo tells: the seconds that the walk and the four methods took, and what they found.
+    """The output of the demo: seconds and hits of the walk and the four methods.
 
     `own` are the methods' first own nodes for the question `asked`.
     """

@@ -61,7 +61,7 @@ class Raw(NamedTuple):
 
 
 def several(value: Any) -> list[Any]:
-    """A list as it is, None as an empty list, another value as a list of one."""
+    """A value as a list: None is empty, a single value is a list of one."""
     return [] if value is None else value if isinstance(value, list) else [value]
 
 
@@ -94,7 +94,7 @@ def word_of(record: Mapping[str, Any], place: str, *keys: str) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is text as it is; true and false have no agreed wording."""
+    """Whether a value can be shown as text; true and false have no agreed wording."""
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, str | int) and not isinstance(value, bool)

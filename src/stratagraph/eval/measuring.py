@@ -72,7 +72,7 @@ def resident_memory() -> int | None:
 
 
 class AnswerFailed(CallFailed):
-    """An answer failed; `usage` is what it took."""
+    """An answer failed; `usage` counts its calls and tokens."""
 
     def __init__(self, message: str, usage: Usage) -> None:
         super().__init__(message)

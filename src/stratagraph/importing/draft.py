@@ -126,7 +126,7 @@ def is_name(name: str) -> bool:
 
 
 def clean_name(value: object) -> str:
-    """A name on one line; empty for what is neither text nor a number."""
+    """A name on one line; empty for values other than text and numbers."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     return " ".join(str(value).split())

@@ -138,7 +138,7 @@ def _imported(parts: _Parts) -> Imported:
 
 
 def _by_role(parts: _Parts) -> tuple[list[_Edge], list[_Edge], list[_Edge]]:
-    """Links between passages, edges from a passage to what it mentions, and relations."""
+    """Links between passages, edges from passages to mentions, and relations."""
     links: list[_Edge] = []
     mentions: list[_Edge] = []
     said: list[_Edge] = []

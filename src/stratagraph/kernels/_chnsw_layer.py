@@ -338,7 +338,7 @@ def _followed(links: Nodes, moved: Nodes) -> Nodes:
 
 
 class Flat:
-    """Scan of the living nodes of a layer, as it is at construction; large layers through sign bits."""
+    """Exact scan of the living nodes of a layer; large layers are narrowed by sign bits first."""
 
     def __init__(self, layer: Layer) -> None:
         self.version = layer.version

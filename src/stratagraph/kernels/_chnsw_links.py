@@ -133,7 +133,7 @@ class Linked:
                 self._link_down(level + 1, threads)
 
     def _forget_links(self, level: int) -> None:
-        """Without the native kernels links cannot be mended: where they are, the layer is linked anew."""
+        """Drop the links of a layer, which is linked again later: numpy cannot mend links."""
         if self._backend == "numpy":
             self._layers[level].linked = False
 

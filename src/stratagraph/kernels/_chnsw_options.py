@@ -1,4 +1,4 @@
-"""Options of a C-HNSW index, how they are stored, and the checks of what callers give to one."""
+"""Options of a C-HNSW index, their stored form, and checks of its input."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def place(
     minimum: int,
     maximum: int,
 ) -> Groups:
-    """Add rows to existing groups and restore the bounds; other groups stay as they are.
+    """Add rows to existing groups and restore the size bounds; other groups do not change.
 
     Each new row joins the group with the nearest representative. A group above `maximum` is cut in two, by
     2-means in Hamming distance. A group below `minimum` joins the nearest one.

@@ -313,7 +313,7 @@ class CHNSW(Linked):
         self._ef, self._pool_sizes = ef, {}
 
     def _note_changes(self, changes: Sequence[int]) -> None:
-        """Count nodes that were added and deleted; choose `ef` anew where they have become many."""
+        """Count added and deleted nodes; choose `ef` again when they are many."""
         self._changes = [before + now for before, now in zip(self._changes, changes, strict=True)]
         if self.options.ef is not None or self._backend == "numpy":
             return
@@ -367,7 +367,7 @@ def _read(layer: NDArray[np.floating], what: str, rows: NDArray[np.int64]) -> Ma
 
 
 def _blends(layers: Sequence[Layer], seed: int) -> Matrix:
-    """Queries near the vectors of the lowest layer that has nodes, and equal to none of them."""
+    """Queries near, but not equal to, vectors of the lowest layer that has nodes."""
     layer = next(layer for layer in layers if len(layer.rows))
     rng = np.random.default_rng(seed)
     one, other = (rng.choice(layer.rows, _SAMPLE) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Personalised PageRank over the union of several graphs that have nodes in common, none of them copied.
+"""Personalised PageRank over the union of graphs that share nodes, without copying them.
 
 With s_i(v) the sum of the weights at a node v in G_i, and P_i the row-stochastic matrix of G_i, the
 transition matrix of the union is

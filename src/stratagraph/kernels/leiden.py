@@ -142,7 +142,7 @@ def _masses(edges: Edges) -> Weights:
 
 
 def _start(initial: NDArray[np.integer], nodes: int) -> Labels:
-    """The labels to start from, with one of its own for each new node."""
+    """The initial labels; each new node has a label of its own."""
     initial = np.asarray(initial, dtype=np.int64)
     if initial.shape != (nodes,):
         raise ValueError(f"initial has one label per node: shape ({nodes},), not {initial.shape}")
@@ -189,7 +189,7 @@ def optimise(edges: Edges, masses: Weights, resolution: float, initial: Labels |
 
 
 def split_large(edges: Edges, labels: Labels, max_size: int, seed: int) -> Labels:
-    """Split communities of more than `max_size` nodes; the others stay as they are (ERRATA A4).
+    """Split communities of more than `max_size` nodes; others do not change (ERRATA A4).
 
     Leiden splits each on its own subgraph, repeatedly. A community that Leiden leaves whole, such as a star
     or a clique, is cut into as few pieces as possible, of equal size, along the depth-first order of its

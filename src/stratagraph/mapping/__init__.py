@@ -97,7 +97,7 @@ def check_sendable(where: Mapper, function: Callable[..., Any]) -> None:
 
 
 def as_mapper(given: Any) -> Mapper:
-    """A mapper, by its name or as it is; None is a thread here. TypeError for anything else."""
+    """A mapper, by name or as an object; None is a thread of this process. TypeError for other values."""
     if given is None:
         return ThreadMapper()
     if isinstance(given, str):

@@ -298,7 +298,7 @@ class ProcessMapper(ApartMapper):
         return f"mapper('processes', {self.workers})"
 
     def close(self) -> None:
-        """End the processes, whatever they do."""
+        """Kill the processes."""
         with self._lock:
             pool, self._pool = self._pool, None
             folder, self._folder = self._folder, None

@@ -198,7 +198,7 @@ class RayMapper(ApartMapper):
 
 
 def _knock(address: str) -> None:
-    """Refuse an address where nobody listens; Ray would try for many minutes."""
+    """Refuse an address where no server listens; Ray would try for many minutes."""
     found = _ADDRESS.fullmatch(address)
     if found is not None:
         socket.create_connection((found["host"].strip("[]"), int(found["port"])), timeout=_KNOCKS).close()

@@ -29,7 +29,7 @@ class Decomposition(BaseModel):
     @field_validator("entities", mode="before")
     @classmethod
     def _plain(cls, value: object) -> object:
-        """Names as strings, of lists in lists too; what is no name is left out."""
+        """The names in a value as strings, nested lists included; other values are left out."""
         if not isinstance(value, list):
             return value
         return [name for item in flat(value) if (name := read_name(item))]

@@ -150,7 +150,7 @@ def asked_metadata(question: str, text: str, metadata: Metadata) -> Metadata:
 def shortened(
     question: str, texts: Sequence[str], tokens: int, count_tokens: Callable[[str], int]
 ) -> list[str]:
-    """Texts, best first, that have at most so many tokens together: of long ones the best sentences.
+    """Texts, best first, cut to a total of tokens: long ones keep their best sentences.
 
     Sentences are chosen by the question's words, and stand in their order after the text's title, with "..."
     where others are left out. Long texts share what short ones leave over, the text at place n by

@@ -63,7 +63,7 @@ class Excerpts:
         return Telling(self, query)
 
     def wanted(self, item: Item, row: int) -> int:
-        """How many statements to show of a node; 0: it is shown as it is."""
+        """The number of statements to show of a node; 0 shows its whole text."""
         if item.kind in _GROUPS:
             shortened = item.extra.get("by") in (EXTRACTIVE, FAILED)
         else:
@@ -219,6 +219,6 @@ def _key(item: Item) -> tuple[str, str]:
 
 
 def joined(statements: Sequence[str]) -> str:
-    """Statements in a row; one without an end of its own gets a semicolon."""
+    """Statements joined to one text; one without final punctuation gets a semicolon."""
     parts = [each if each[-1:] in ".!?。！？;" else f"{each};" for each in statements[:-1]]
     return " ".join([*parts, *statements[-1:]])

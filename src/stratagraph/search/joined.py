@@ -30,7 +30,7 @@ _NO_SCORES: NDArray[np.float32] = np.zeros(0, np.float32)
 
 
 def admitted(parts: Parts, allowed: Mask | None) -> list[tuple[int, Mask | None]]:
-    """The parts of which a filter admits any passage, each with its own mask."""
+    """The parts in which a filter admits passages, each with its mask."""
     if allowed is None:
         return [(part, None) for part in range(len(parts))]
     masks = [(part, allowed[parts.of(part)]) for part in range(len(parts))]
@@ -171,7 +171,7 @@ class JoinedGround:
 
 
 def _numbered(keys: Sequence[NDArray[np.uint64]], known: NDArray[np.uint64]) -> list[NDArray[np.int32]]:
-    """Numbers by the place of a key among all; a name without a word has no key, and a number of its own."""
+    """Numbers by the rank of keys; a name without words has no key and gets a number of its own."""
     numbers, following = [], len(known)
     for own in keys:
         number = np.searchsorted(known, own).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Rankings of what a search found: rows with scores, and which table each row is of."""
+"""Rankings: rows with scores, and the table of each row."""
 
 from __future__ import annotations
 

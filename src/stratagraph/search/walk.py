@@ -65,7 +65,7 @@ _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class RankedPassages:
-    """Passages best first: what they were ranked by, and what each says of itself; all of shape (n,).
+    """Ranked passages, best first, with their scores and features; all arrays have shape (n,).
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class RankedPassages:
 
     @property
     def found(self) -> Ranking:
-        """As a ranking; the trace tells why each passage is there."""
+        """As a `Ranking` whose trace gives the reason for each passage."""
         decided = {}
         if self.gate is not None:
             decided = {
@@ -351,7 +351,7 @@ def _without_a_graph(evidence: _Evidence, rank: str) -> tuple[Rows, NDArray[np.f
 
 
 def _heaviest(parts: Sequence[tuple[Rows, NDArray[np.float64]]]) -> tuple[Rows, NDArray[np.float64]]:
-    """The seeds of largest weight; of equals the lower nodes. What weighs nothing is none."""
+    """The seeds of largest weight above 0; of equals the lower nodes."""
     nodes = np.concatenate([each for each, _ in parts])
     weights = np.concatenate([each for _, each in parts])
     if len(nodes) > MOST_SEEDS:  # a name may mean very many entities
@@ -371,6 +371,6 @@ def _heaviest_of(mass: NDArray[np.float32], size: int) -> tuple[NDArray[np.intp]
 
 
 def _relative(scores: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Scores, best first, as parts of the best one; what is below 0 counts nothing."""
+    """Scores, best first, relative to the best one; negative ones count as 0."""
     positive = np.maximum(scores.astype(np.float64), 0.0)
     return positive / positive[0] if len(positive) and positive[0] else positive

@@ -22,7 +22,7 @@ SHOWN = 400  # characters of a text in a list
 
 
 class Overview(BaseModel):
-    """The index as a whole. `problem` says what is wrong with the folder, if something is."""
+    """The index as a whole. `problem` is empty if the folder is sound."""
 
     version: str
     path: str
@@ -38,7 +38,7 @@ class Overview(BaseModel):
 
 
 class ItemView(BaseModel):
-    """A thing in a list, with the beginning of its text."""
+    """An entry of a list, with the beginning of its text."""
 
     id: str
     kind: str
@@ -82,7 +82,7 @@ async def overview(server: Server) -> Overview:
 
 @router.get("/stats")
 async def stats(server: Server) -> dict[str, Any]:
-    """What `Index.stats` tells."""
+    """The result of `Index.stats`."""
     return await (await server.library.current()).astats()
 
 
@@ -189,7 +189,7 @@ def reading(index: sg.Index, document: str, cited: str | None, offset: int, limi
 
 
 def without_overlaps(chunks: list[sg.Chunk], whole: int) -> list[str]:
-    """Texts that follow each other without repeats; the one at `whole` is left as it is."""
+    """Consecutive texts without overlaps; the one at `whole` is not cut."""
     texts = [chunk.text for chunk in chunks]
     for at, (one, other) in enumerate(pairwise(chunks)):
         repeated = one.end - other.start if other.start >= 0 else 0

@@ -40,7 +40,7 @@ class JobView(BaseModel):
 
     @classmethod
     def of(cls, job: Job) -> JobView:
-        """A job as it is now."""
+        """The present state of a job."""
         return cls(**{name: getattr(job, name) for name in cls.model_fields})
 
 

@@ -9,7 +9,7 @@ import stratagraph as sg
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """How often an operation ran, what it used together, and what that costs; None: a price is not known."""
+    """The number of runs of an operation, their usage, and their cost; None if a price is unknown."""
 
     operation: str
     count: int

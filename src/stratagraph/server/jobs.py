@@ -23,7 +23,7 @@ WAITING = 20
 
 @dataclass(slots=True)
 class Job:
-    """A change: what it is, how far it is, and what came of it.
+    """A change with its progress and outcome.
 
     `stage`, `done` and `total` tell of the stage that is under way; `total` is None where nobody knows it.
     """
@@ -47,7 +47,7 @@ class TooMany(RuntimeError):
 
 
 class JobProgress:
-    """The `Progress` of an index: whatever stage moved last is what the running job is at."""
+    """The `Progress` of an index: the running job shows the stage that moved last."""
 
     def __init__(self) -> None:
         self._job: Job | None = None
@@ -55,7 +55,7 @@ class JobProgress:
         self._lock = threading.Lock()
 
     def follow(self, job: Job | None) -> None:
-        """Tell this job from now on; None: nobody."""
+        """Report progress to this job from now on; None stops that."""
         with self._lock:
             self._job, self._stages = job, {}
 

@@ -40,7 +40,7 @@ class Library:
         self._lock = asyncio.Lock()
 
     async def current(self) -> sg.Index:
-        """The index, in its newest generation, but for what happened in the last moments (`OFTEN`)."""
+        """The index in its newest generation, checked at most every `OFTEN` seconds."""
         if time.monotonic() - self._looked > self._often and not self._lock.locked():
             async with self._lock:
                 await asyncio.to_thread(self._follow)
@@ -48,7 +48,7 @@ class Library:
         return self._index
 
     async def warm(self) -> None:
-        """Make the first question as fast as the next; of a damaged folder it will tell what is wrong."""
+        """Make the first question as fast as later ones. Of a damaged folder the first question fails."""
         with suppress(sg.errors.StratagraphError, OSError):
             await asyncio.to_thread(self._index.warm)
 

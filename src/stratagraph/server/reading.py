@@ -144,7 +144,7 @@ def _limit(seconds: int) -> None:
 
 
 def main(folder: Path, path: Path, name: str, seconds: int) -> None:
-    """Read a file and print what is in it."""
+    """Read a file and print its documents."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     own = path.as_posix()
 

@@ -15,7 +15,7 @@ from stratagraph.server.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One server: its index, its changes, what they cost, how it is guarded, and its uploads."""
+    """The state of one server: index, changes, costs, guard and uploads."""
 
     library: Library
     jobs: Jobs

@@ -27,7 +27,7 @@ _FILTER_VALUES = 1000
 
 
 def _checked_filter(where: dict[str, Any]) -> dict[str, Any]:
-    """A filter whose number of values bounds what it costs to apply."""
+    """A filter with a bounded number of values, so that it is cheap to apply."""
     values, waiting = 0, [where]
     while waiting:
         value: Any = waiting.pop()

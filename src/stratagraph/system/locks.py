@@ -34,7 +34,7 @@ _remade: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
 
 def after_fork(remake: Callable[[], None]) -> None:
-    """Call a method in forked children for as long as its object lives, to make threads and counters anew."""
+    """Call a method in forked children while its object lives, to create threads and counters again."""
     _remade[remake.__self__] = remake.__name__  # type: ignore[attr-defined]  # a bound method
 
 

@@ -155,7 +155,7 @@ class Caller:
 
 
 def state(index: sg.Index, method: str) -> dict[str, Any]:
-    """All that an index holds, in a form in which equal indexes are equal."""
+    """The content of an index in a form that compares equal for equal indexes."""
     return {"corpus": _corpus(index), "graph": _table(index, "graph"), method: _table(index, method)}
 
 

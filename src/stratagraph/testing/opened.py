@@ -18,7 +18,7 @@ def snapshot_of(index: sg.Index) -> Snapshot:
 
 
 def opened(index: sg.Index, method: str) -> Opened:
-    """What the method's searcher is made of."""
+    """The inputs of the method's searcher."""
     return Reader(snapshot_of(index)).opened(method)
 
 

@@ -102,7 +102,7 @@ class _Text:
         return cls(piece.place, piece.text, title, _statements(piece.text, begin))
 
     def shown(self, orders: Sequence[int]) -> Piece:
-        """The title and some statements; neighbours keep what is between them."""
+        """The title and some statements; the text between neighbours is kept."""
         if len(orders) == len(self.spans):
             return Piece(self.place, self.text)
         runs: list[tuple[int, int]] = []
@@ -172,7 +172,7 @@ def pack(
 
 
 class _Choice:
-    """The sentences of texts, one row for each, and what is known of them."""
+    """The sentences of texts, a row for each, with their features."""
 
     def __init__(
         self, question: str, texts: Sequence[_Text], scores: Sequence[float], count_tokens: CountTokens

@@ -93,7 +93,7 @@ def whole_sentences(text: str, max_tokens: int, count_tokens: CountTokens) -> st
 
 
 def stream_sentences(blocks: Iterable[str]) -> Iterator[tuple[int, str, bool]]:
-    """The sentences of a text that arrives in blocks, whatever the blocks are.
+    """The sentences of a text that arrives in blocks of any size.
 
     Yields (offset, sentence with the blank space after it, whether a paragraph ends there); joined, they are
     the text. Holds about 128 Ki characters; a longer sentence is cut at a clause or a word. A lone
@@ -141,7 +141,7 @@ def with_added(names: Sequence[str], text: str) -> str:
 
 
 def without_added(text: str) -> str:
-    """A text as it was before `with_added`: what is compared and quoted."""
+    """A text without the names that `with_added` added, for comparing and quoting."""
     return _ADDED.sub("", text) if ":] " in text else text
 
 
@@ -156,7 +156,7 @@ def without_names(text: str, names: Set[str]) -> str:
 
 
 def added_as_text(text: str) -> str:
-    """A text with the added names, but without the brackets that mark them: what is embedded."""
+    """A text with the added names but without their brackets, for embedding."""
     return _ADDED.sub(r"\1: ", text) if ":] " in text else text
 
 

@@ -1,1 +1,1 @@
-"""The values that everything exchanges, and what is asked of callers' objects."""
+"""Values that all layers exchange, and protocols for objects that callers pass in."""

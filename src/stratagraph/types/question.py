@@ -127,7 +127,7 @@ class Question:
 
     @property
     def mixed(self) -> bool:
-        """Whether passages of the walk have a share, in which case a method leaves out those of its own."""
+        """Whether the walk's passages get a share; a method then leaves out its own passages."""
         return self.fill and not self.options.narrowed
 
     def once(self, finder: object, name: str, find: Callable[[], T]) -> T:

@@ -123,7 +123,7 @@ class Citation:
 
     @classmethod
     def of(cls, number: int, hit: Hit, place: int | None = None) -> Citation:
-        """The citation of a hit under a number, or of what stands at a place of its text (`at_place`)."""
+        """The citation of a hit under a number, or of the part at a place in its text (`at_place`)."""
         metadata = hit.metadata if place is None else at_place(hit.metadata, place)
         return cls(number, hit.id, hit.kind, hit.text, hit.sources, hit.documents, metadata)
 

@@ -1,4 +1,4 @@
-"""The graph around a question: what it names, what was retrieved and why, and what joins them."""
+"""The graph around a question: named entities, hits with reasons, and what joins them."""
 
 from __future__ import annotations
 
