@@ -42,8 +42,8 @@ from llama_index_stratagraph import LSHTreeIndex
 from llama_index_stratagraph._models import to_chat_model as to_llama_index
 from stratagraph import demo
 from stratagraph.ingest.extraction.by_model import EXTRACT
-from stratagraph.models.completion import Completion
 from stratagraph.models.gate import CallItem, ModelGate
+from stratagraph.models.messages import Completion
 from stratagraph.models.named import as_chat_model
 from stratagraph.models.structured import is_refusal
 

@@ -9,11 +9,10 @@ from pydantic import BaseModel
 
 from stratagraph.errors import BudgetExceeded, CallFailed, ModelError, ParseFailed, TooManyFailures
 from stratagraph.models.budget import Budget, Limits, Prices
-from stratagraph.models.completion import Completion
 from stratagraph.models.gate import CallItem, ModelGate
-from stratagraph.models.stages import StageModels
+from stratagraph.models.messages import Completion
 from stratagraph.models.structured import json_as
-from stratagraph.models.task import Task
+from stratagraph.models.task import StageModels, Task
 from stratagraph.testing import BlockingChatModel, MemoryCalls, ScriptedChatModel, ServiceError
 from tests.models.tasks import ECHO, FACT, TEXT, Codes, Fact, Pauses, Recorder, all_free, items
 

@@ -21,9 +21,8 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import BaseModel
 
 from stratagraph.models.clients import PerLoop
-from stratagraph.models.completion import Completion
 from stratagraph.models.identity import sampling_settings, server_address
-from stratagraph.models.messages import Messages
+from stratagraph.models.messages import Completion, Messages
 from stratagraph.models.schema import sent_schema
 
 _callbacks: ContextVar[Callbacks] = ContextVar("stratagraph_callbacks", default=None)

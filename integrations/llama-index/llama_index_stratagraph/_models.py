@@ -23,9 +23,8 @@ from pydantic import BaseModel, ValidationError
 
 from stratagraph.errors import ParseFailed
 from stratagraph.models.clients import PerLoop
-from stratagraph.models.completion import Completion, from_openai
 from stratagraph.models.identity import sampling_settings, server_address
-from stratagraph.models.messages import Messages
+from stratagraph.models.messages import Completion, Messages, from_openai
 from stratagraph.models.schema import response_format, sent_schema
 
 M = TypeVar("M", bound=BaseModel)

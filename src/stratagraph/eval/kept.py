@@ -22,7 +22,7 @@ from stratagraph.eval.rankers import Workbench
 from stratagraph.eval.results import Indexing, Row
 from stratagraph.eval.scoring import Cutoffs
 from stratagraph.models.identity import identity_of_model
-from stratagraph.models.stages import models_by_stage
+from stratagraph.models.task import models_by_stage
 from stratagraph.store.files import Directory
 from stratagraph.types.records import Usage
 

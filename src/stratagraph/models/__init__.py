@@ -6,11 +6,10 @@
     retry       which errors are worth another attempt; outages
     budget      limits, budgets, prices, accounts, ledgers
     identity    what the key of a cached answer and the name of an embedder depend on
-    task        prompts, tasks and the items of a stage
-    stages      a model per stage
+    task        prompts, tasks, the items of a stage and a model per stage
     structured  reading what models write: text, JSON, delimited records
     schema      JSON schemas as they are sent
-    completion  an answer with its usage and finish reason
+    messages    a prompt as messages; an answer with its usage and finish reason
     embedding   texts to vectors: journal, batches, retry, checks
     estimate    CountingGate, which counts instead of calling
     batching    BatchGate, whose answers come in batch files

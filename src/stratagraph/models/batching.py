@@ -20,9 +20,9 @@ from typing import Any, Protocol, TypeVar
 
 from stratagraph.errors import CallFailed, ParseFailed
 from stratagraph.models.budget import Scope
-from stratagraph.models.completion import Completion, from_openai
 from stratagraph.models.concurrency import PendingCall
 from stratagraph.models.gate import ModelGate, Reply
+from stratagraph.models.messages import Completion, from_openai
 from stratagraph.models.retry import Verdict, judge
 from stratagraph.models.task import Call, CallItem, repair_request
 from stratagraph.types.protocols import Vectors

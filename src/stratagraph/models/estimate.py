@@ -11,8 +11,7 @@ from stratagraph.models.concurrency import PendingCall
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.hashing import HashingEmbedder
 from stratagraph.models.identity import embedder_name
-from stratagraph.models.stages import stage_of
-from stratagraph.models.task import Call, answer_text
+from stratagraph.models.task import Call, answer_text, stage_of
 from stratagraph.models.wrap import offers_spans
 from stratagraph.types.protocols import Spans, Vectors
 from stratagraph.types.records import Usage
@@ -120,10 +119,12 @@ class _NamedModel:
 class PseudoEmbedder:
     """Hashed vectors in place of another embedder's: similar texts are near each other in both."""
 
-    def __init__(self, name: str, dimension: int) -> None:
-        self.name = name
+    def __init__(self, embedder: object, dimension: int) -> None:
+        self.name = embedder_name(embedder, dimension)
         self.dimension = dimension
         self._hashing = HashingEmbedder(dimension)
+        if offers_spans(embedder):
+            self.aembed_spans = self._embed_spans
 
     async def aembed_documents(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors, shape (len(texts), dimension)."""
@@ -135,19 +136,9 @@ class PseudoEmbedder:
         vector: Vectors = self._hashing.embed_query(text)
         return vector
 
-
-class PseudoSpanEmbedder(PseudoEmbedder):
-    """In place of an embedder that also embeds parts of texts."""
-
-    async def aembed_spans(self, texts: Sequence[str], spans: Sequence[Spans]) -> tuple[Vectors, Vectors]:
-        """Unit vectors of texts and of their parts."""
+    async def _embed_spans(self, texts: Sequence[str], spans: Sequence[Spans]) -> tuple[Vectors, Vectors]:
         parts = [text[start:end] for text, own in zip(texts, spans, strict=True) for start, end in own]
         return await self.aembed_documents(texts), await self.aembed_documents(parts)
-
-
-def _pseudo(embedder: object, dimension: int) -> PseudoEmbedder:
-    kind = PseudoSpanEmbedder if offers_spans(embedder) else PseudoEmbedder
-    return kind(embedder_name(embedder, dimension), dimension)
 
 
 class CountingGate(ModelGate):
@@ -167,7 +158,7 @@ class CountingGate(ModelGate):
         size = dimension or DEFAULT_DIMENSION
         super().__init__(
             _NamedModel(llm) if isinstance(llm, str) else llm,
-            None if embedder is None else _pseudo(embedder, size),
+            None if embedder is None else PseudoEmbedder(embedder, size),
             dimension=dimension,
             **keywords,
         )

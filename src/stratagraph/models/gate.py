@@ -20,17 +20,15 @@ from stratagraph._sync import in_thread, stoppable
 from stratagraph.errors import BudgetExceeded, CallFailed, EmbedderError, ModelError, ParseFailed
 from stratagraph.mapping import as_mapper, growing, in_order
 from stratagraph.models.budget import Account, Budget, Ledger, Limits, Scope, Sleep, cost_of
-from stratagraph.models.completion import Completion
 from stratagraph.models.concurrency import PendingCall, PendingCalls, Services, run_workers
 from stratagraph.models.embedding import Embedder, Passage
 from stratagraph.models.log import logger
 from stratagraph.models.mapped import mapped
-from stratagraph.models.messages import Messages
+from stratagraph.models.messages import Completion, Messages
 from stratagraph.models.request import Requests, approximate_tokens
 from stratagraph.models.retry import too_many
-from stratagraph.models.stages import models_by_stage, stage_of
 from stratagraph.models.structured import lacks_end, plain_text
-from stratagraph.models.task import Call, CallItem, Prompt, Task, repair_request
+from stratagraph.models.task import Call, CallItem, Prompt, Task, models_by_stage, repair_request, stage_of
 from stratagraph.models.tracing import span, usage_attributes
 from stratagraph.models.wrap import Chat, Embedding
 from stratagraph.text import CountTokens
@@ -71,7 +69,7 @@ class ModelGate:
     Parameters
     ----------
     llm, embedder
-        A chat model or `stages.StageModels`, and an embedder; either may be None.
+        A chat model or `task.StageModels`, and an embedder; either may be None.
     cache, vectors, spending
         Keep answers, vectors until they are published, and what models were paid for.
     budget

@@ -18,7 +18,7 @@ LOCAL = HashingEmbedder | MiniLMEmbedder | OnnxEmbedder
 
 
 class MappedEmbedder:
-    """Embeds texts in workers and questions here."""
+    """Embeds texts, and parts of them where the embedder can, in workers; questions here."""
 
     def __init__(self, embedder: Any, mapper: Mapper) -> None:
         if not callable(getattr(embedder, "embed_documents", None)):
@@ -32,21 +32,15 @@ class MappedEmbedder:
         for name in ("embed_query", "aembed_query"):
             if hasattr(embedder, name):
                 setattr(self, name, getattr(embedder, name))
+        if offers_spans(embedder):
+            self._spans = partial(_spans, embedder)
+            self.aembed_spans = self._embed_spans
 
     async def aembed_documents(self, texts: list[str]) -> Any:
         """Whatever the embedder gives for these texts."""
         return await asyncio.wrap_future(self._mapper.submit(self._documents, texts, model=True))
 
-
-class MappedSpanEmbedder(MappedEmbedder):
-    """The same for an embedder that also embeds parts of texts."""
-
-    def __init__(self, embedder: Any, mapper: Mapper) -> None:
-        super().__init__(embedder, mapper)
-        self._spans = partial(_spans, embedder)
-
-    async def aembed_spans(self, texts: list[str], spans: list[Spans]) -> Any:
-        """Whatever the embedder gives for these texts and their parts."""
+    async def _embed_spans(self, texts: list[str], spans: list[Spans]) -> Any:
         return await asyncio.wrap_future(self._mapper.submit(self._spans, (texts, spans), model=True))
 
 
@@ -54,7 +48,7 @@ def mapped(embedder: Any, mapper: Mapper) -> Any:
     """An embedder for an operation: in the workers if the mapper takes it there and it is worth sending."""
     if not goes_along(embedder, mapper) or (mapper.embed is None and isinstance(embedder, HashingEmbedder)):
         return embedder
-    return (MappedSpanEmbedder if offers_spans(embedder) else MappedEmbedder)(embedder, mapper)
+    return MappedEmbedder(embedder, mapper)
 
 
 def goes_along(embedder: object, mapper: Mapper) -> bool:

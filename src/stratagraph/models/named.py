@@ -18,7 +18,7 @@ from typing import Any
 from stratagraph.errors import MissingExtra
 from stratagraph.models.hashing import HashingEmbedder
 from stratagraph.models.local import MiniLMEmbedder
-from stratagraph.models.stages import StageModels
+from stratagraph.models.task import StageModels
 
 _MAKERS = {
     "llm": ("langchain.chat_models", "init_chat_model"),

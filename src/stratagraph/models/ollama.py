@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from stratagraph.errors import MissingExtra
 from stratagraph.models.clients import PerLoop, PerProcess
-from stratagraph.models.completion import Completion
 from stratagraph.models.identity import sampling_settings
-from stratagraph.models.messages import Messages
+from stratagraph.models.messages import Completion, Messages
 from stratagraph.models.schema import sent_schema
 
 if TYPE_CHECKING:

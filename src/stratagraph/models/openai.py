@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 
 from stratagraph.errors import MissingExtra, ModelError
 from stratagraph.models.clients import PerLoop, PerProcess
-from stratagraph.models.completion import Completion, from_openai
 from stratagraph.models.identity import normalised_address, sampling_settings
-from stratagraph.models.messages import Messages
+from stratagraph.models.messages import Completion, Messages, from_openai
 from stratagraph.models.schema import response_format
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 
 from stratagraph.errors import BudgetExceeded, CallFailed, ModelError, ParseFailed
 from stratagraph.models.budget import Account, Limits, Scope, Sleep, UsageHistory
-from stratagraph.models.completion import Completion, answer_within
 from stratagraph.models.concurrency import Limiter, PendingCall, Slot, within
 from stratagraph.models.log import logger
-from stratagraph.models.messages import Messages
+from stratagraph.models.messages import Completion, Messages, answer_within
 from stratagraph.models.retry import (
     Outage,
     describe,
@@ -28,8 +27,7 @@ from stratagraph.models.retry import (
     with_retries,
 )
 from stratagraph.models.schema import schema_text
-from stratagraph.models.stages import stage_of
-from stratagraph.models.task import Task
+from stratagraph.models.task import Task, stage_of
 from stratagraph.models.tracing import Recorded, answer_attributes, request_attributes, span
 from stratagraph.models.wrap import Chat
 from stratagraph.text import CountTokens

@@ -11,7 +11,7 @@ import re
 import types
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any, Generic, Protocol, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 import json_repair
 from pydantic import BaseModel, ValidationError
@@ -20,7 +20,6 @@ from pydantic.fields import FieldInfo
 from stratagraph.errors import ParseFailed
 
 __all__ = [
-    "JsonParser",
     "Parser",
     "delimited_records",
     "is_refusal",
@@ -31,18 +30,11 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 M = TypeVar("M", bound=BaseModel)
 
 
-class Parser(Protocol[T_co]):
-    """Turns an answer into a value, or raises `ParseFailed`."""
-
-    def __call__(self, answer: str) -> T_co:
-        """The value."""
-        ...
-
-
+Parser = Callable[[str], T]
+"""Turns an answer into a value, or raises `ParseFailed`."""
 _LONGEST = 400_000
 """Characters of an answer that are read; no model writes more on purpose."""
 _LONGEST_BROKEN = 60_000
@@ -106,38 +98,31 @@ def plain_text(answer: str) -> str:
     return text
 
 
-class JsonParser(Generic[M]):
-    """Reads an answer as JSON that satisfies a pydantic model. Made by `json_as`."""
+def json_as(model: type[M]) -> Parser[M]:
+    """A parser for answers that should be JSON of this shape; `ParseFailed` says what to change.
 
-    def __init__(self, model: type[M]) -> None:
-        self._model = model
+    See `fit` and `read_json` for what it tolerates.
+    """
 
-    def __call__(self, answer: str) -> M:
-        """The validated object, or `ParseFailed` with what the model should change."""
-        return read_json(answer, self._read)
-
-    def _read(self, value: Any, repaired: bool) -> M | None:
-        reasons: list[str] = []
-        for shaped in self._readings(value, repaired):
-            try:
-                return self._model.model_validate(shaped)
-            except ValidationError as error:
-                reasons.append(_reason(error))
-        if reasons:
-            raise ParseFailed(reasons[0])
+    def read(value: Any, repaired: bool) -> M | None:
+        failed: ParseFailed | None = None
+        for shaped in fit(value, model):
+            # Repair makes objects out of almost anything: those must hold a field that was asked for.
+            if repaired and not recognised(shaped, model):
+                continue
+            # Of an answer that was cut short, also all but what it was cut in.
+            for each in (shaped, drop_last(shaped)) if repaired else (shaped,):
+                if each is None:
+                    continue
+                try:
+                    return model.model_validate(each)
+                except ValidationError as error:
+                    failed = failed or ParseFailed(_reason(error))
+        if failed is not None:
+            raise failed
         return None
 
-    def _readings(self, value: Any, repaired: bool) -> Iterator[Any]:
-        """What a JSON value may have been meant as, the likeliest first."""
-        for shaped in fit(value, self._model):
-            # Repair makes objects out of almost anything: those must hold a field that was asked for.
-            if repaired and not recognised(shaped, self._model):
-                continue
-            yield shaped
-            if repaired:  # an answer that was cut short: all but what it was cut in
-                shorter = drop_last(shaped)
-                if shorter is not None:
-                    yield shorter
+    return lambda answer: read_json(answer, read)
 
 
 def read_json(answer: str, read: Callable[[Any, bool], T | None]) -> T:
@@ -230,14 +215,6 @@ def readable(given: Any, read: Callable[[Any], T], *, least: int = 1) -> T:
         if len(kept) < least:
             raise
         return read(kept)
-
-
-def json_as(model: type[M]) -> JsonParser[M]:
-    """A parser for answers that should be JSON of this shape.
-
-    See `fit` and `read_json` for what it tolerates.
-    """
-    return JsonParser(model)
 
 
 def _candidates(text: str) -> Iterator[tuple[Any, bool]]:

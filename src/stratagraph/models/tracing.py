@@ -18,7 +18,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from stratagraph.models.completion import Completion
+from stratagraph.models.messages import Completion
 from stratagraph.types.records import Usage
 
 if TYPE_CHECKING:

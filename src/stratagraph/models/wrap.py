@@ -13,10 +13,9 @@ from urllib.parse import urlsplit
 
 from stratagraph import _sync
 from stratagraph.errors import CallFailed, ModelError
-from stratagraph.models.completion import Completion
 from stratagraph.models.concurrency import Slot, Threads
 from stratagraph.models.identity import identity_of_model, model_name, server_address
-from stratagraph.models.messages import Messages
+from stratagraph.models.messages import Completion, Messages
 from stratagraph.models.retry import refuses_system, refuses_temperature
 from stratagraph.system.locks import Lock
 from stratagraph.types.protocols import Spans

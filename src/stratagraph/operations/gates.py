@@ -23,7 +23,7 @@ from stratagraph.models.identity import declared_dimension, embedder_name
 from stratagraph.models.local import HashingEmbedder, default_embedder
 from stratagraph.models.mapped import LOCAL, goes_along
 from stratagraph.models.named import as_chat_model, as_embedder
-from stratagraph.models.stages import models_by_stage
+from stratagraph.models.task import models_by_stage
 from stratagraph.operations.progress import LineProgress, NamedProgress
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.folder import IndexFolder
