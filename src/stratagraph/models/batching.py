@@ -24,7 +24,7 @@ from stratagraph.models.concurrency import PendingCall
 from stratagraph.models.gate import ModelGate, Reply
 from stratagraph.models.messages import Completion, from_openai
 from stratagraph.models.retry import Verdict, judge
-from stratagraph.models.task import Call, CallItem, repair_request
+from stratagraph.models.task import Call, CallItem, answer_text, repair_request
 from stratagraph.types.protocols import Vectors
 from stratagraph.types.records import Failure
 
@@ -394,6 +394,6 @@ class BatchGate(ModelGate):
             task.name,
             sender.body(prompt, task.schema),
             sender.input_tokens(prompt, task.schema),
-            self.count_tokens(task.expected_answer(call.values)),
+            self.count_tokens(answer_text(task.placeholder(call.values))),
         )
         return Unanswered("is asked for in the next batch")

@@ -268,7 +268,11 @@ class Embedder:
 
         async def run(pending: PendingCall) -> tuple[list[Vectors], list[int]]:
             returned = await self._attempt(request, texts, label, pending)
-            vectors, parts = _both(returned, label) if wanted else (returned, ())
+            if wanted and (not isinstance(returned, Sequence) or len(returned) != 2):
+                raise EmbedderError(
+                    f"embed_spans must return vectors of texts and of their parts ({label(0)})"
+                )
+            vectors, parts = returned if wanted else (returned, ())
             rows, zero = unit_rows(vectors, texts, label=label, dimension=self.dimension)
             self.dimension = rows.shape[1]
             found = self._with_parts(passages, rows, parts)
@@ -331,9 +335,3 @@ class Embedder:
             if isinstance(failed, ModelError):
                 raise failed from error
             raise EmbedderError(f"{failed} ({label(0)}: {excerpt(texts[0])})") from error
-
-
-def _both(returned: Any, label: Label) -> tuple[Sequence[Any], Sequence[Any]]:
-    if not isinstance(returned, Sequence) or len(returned) != 2:
-        raise EmbedderError(f"embed_spans must return vectors of texts and of their parts ({label(0)})")
-    return returned[0], returned[1]

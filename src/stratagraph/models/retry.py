@@ -127,12 +127,8 @@ def _about_text(error: BaseException) -> bool:
     return any(words.search(str(error)) for words in (_TOO_LONG_WORDS, _FILTER_WORDS))
 
 
-def too_long(error: BaseException) -> bool:
-    """Whether a request was rejected because its text does not fit the model's context."""
-    return any(map(_too_long, _chain(error)))
-
-
 def _too_long(error: BaseException) -> bool:
+    """Whether a request was rejected because its text does not fit the model's context."""
     status, text = status_of(error), str(error)
     if status == 429:
         return _TOO_LARGE_WORDS.search(text) is not None
@@ -324,11 +320,6 @@ async def with_retries(
     raise AssertionError("unreachable")
 
 
-def _no_such_path(error: Exception) -> bool:
-    """Whether the server knows no such path, rather than no such model."""
-    return status_of(error) == 404 and "model" not in describe(error).lower()
-
-
 def translate(error: Exception, *, who: str, attempts: int, reached: bool = True) -> StratagraphError:
     """Our error for one that a model raised: `ModelError` for every call, or `CallFailed` for this one.
 
@@ -341,7 +332,8 @@ def translate(error: Exception, *, who: str, attempts: int, reached: bool = True
             f"{who}: no server answers there ({describe(error)}). Start it, or correct the address"
         )
     if judge(error) is Verdict.STOP:
-        path = _PATH if _no_such_path(error) else ""
+        no_such_path = status_of(error) == 404 and "model" not in describe(error).lower()
+        path = _PATH if no_such_path else ""
         return ModelError(
             f"{who} refuses every call: {describe(error)}. Check its key, its name and its settings{path}; "
             "the same command then goes on with what an index folder or a cache kept"
@@ -352,7 +344,7 @@ def translate(error: Exception, *, who: str, attempts: int, reached: bool = True
             f"{who} failed after {tried}: what came is no answer of a model ({describe(error)}); a proxy or "
             "a login page may stand in between: check the address"
         )
-    if too_long(error):
+    if any(map(_too_long, _chain(error))):
         return CallFailed(
             f"{who}: the text is too long for the model's context ({describe(error)}). Take a model with a "
             "larger context (for Ollama: num_ctx), or send less: smaller chunks when an index is built "

@@ -352,28 +352,31 @@ def _fitted(value: Any, annotation: Any) -> Any:
         # An object, or one value, where a list of them was asked.
         values = value if isinstance(value, list) else [value]
         return [_fitted(each, item) for each in values]
-    if _is_text(annotation) and isinstance(value, int | float) and not isinstance(value, bool):
+    if _is_one_of(annotation, str) and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     return value
 
 
 def _object(value: dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
-    spelled = {_plain(key): name for name, field in model.model_fields.items() for key in _keys(name, field)}
+    spelled = {
+        _plain(key): name for name, field in model.model_fields.items() for key in (name, field.alias or name)
+    }
     fitted: dict[str, Any] = {}
     for key, each in value.items():
         name = spelled.get(_plain(str(key)))
         field = None if name is None else model.model_fields[name]
         if name is None or field is None:
             fitted[key] = each
-        elif each is not None or field.is_required() or _allows_none(field.annotation):
-            if isinstance(each, str) and _is_number(field.annotation):
+        elif (
+            each is not None
+            or field.is_required()
+            or field.annotation is Any
+            or type(None) in _members(field.annotation)
+        ):
+            if isinstance(each, str) and _is_one_of(field.annotation, int, float):
                 each = _number(each, field)
             fitted.setdefault(field.alias or name, _fitted(each, field.annotation))
     return fitted
-
-
-def _keys(name: str, field: FieldInfo) -> list[str]:
-    return [name] if field.alias is None else [name, field.alias]
 
 
 def _plain(key: str) -> str:
@@ -386,10 +389,6 @@ def _members(annotation: Any) -> tuple[Any, ...]:
     if get_origin(annotation) in (Union, types.UnionType):
         return get_args(annotation)
     return (annotation,)
-
-
-def _allows_none(annotation: Any) -> bool:
-    return type(None) in _members(annotation) or annotation is Any
 
 
 def _model_of(annotation: Any) -> type[BaseModel] | None:
@@ -429,14 +428,10 @@ def _scale(field: FieldInfo) -> float | None:
     return float(bounds[0]) if bounds else float(described[1]) if described else None
 
 
-def _is_number(annotation: Any) -> bool:
+def _is_one_of(annotation: Any, *scalars: type) -> bool:
+    """Whether a value must have one of these types, or may also be None."""
     members = set(_members(annotation)) - {type(None)}
-    return bool(members) and members <= {int, float}
-
-
-def _is_text(annotation: Any) -> bool:
-    members = set(_members(annotation)) - {type(None)}
-    return members == {str}
+    return bool(members) and members <= set(scalars)
 
 
 _SEPARATOR = "<|>"

@@ -141,10 +141,6 @@ class Task(Generic[T]):
     expected_output_tokens: int = 200
     answers_question: bool = False
 
-    def expected_answer(self, values: Mapping[str, str]) -> str:
-        """The answer that an estimate expects, in the form that the prompt asks for."""
-        return answer_text(self.placeholder(values))
-
     @property
     def usable_in_part(self) -> bool:
         """Whether an answer without its end is better than none, as JSON and an awaited answer are."""
