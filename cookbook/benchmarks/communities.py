@@ -65,6 +65,8 @@ def compare(title: str, vectors: np.ndarray, ends: np.ndarray) -> None:
     start = time.process_time()
     labels = leiden(ends, None, len(vectors))
     print(line("Leiden, unbounded", vectors, ends, labels, time.process_time() - start))
+    labels = np.random.default_rng(0).permutation(len(vectors)) * -(-len(vectors) // MAX_SIZE) // len(vectors)
+    print(line("random", vectors, ends, labels, 0.0))
     for clustering in CLUSTERINGS:
         for augmentation in AUGMENTATIONS:
             start = time.process_time()

@@ -14,8 +14,10 @@ a corpus are stopped, and not tried on larger ones.
     mixture    this package's RAPTOR-style baseline: diagonal mixtures of a size that is set, not searched
     raptor     as RAPTOR describes it: full covariances, the number of components by BIC over 1 to 50, first
                for all, then in each cluster; ten principal components where RAPTOR has UMAP
+    random     groups of at most 12 at random
 
-`cosine` is the mean similarity of a passage and its group's mean: what a grouping is worth.
+`cosine` is the mean similarity of a passage and its group's mean: what a grouping is worth. Compare it with
+that of `random`: the smaller the groups, the higher it is whatever they hold.
 """
 
 from __future__ import annotations
@@ -87,11 +89,17 @@ def soft(vectors: np.ndarray) -> Groups:
     return [np.flatnonzero(column) for column in belongs.T if column.any()]
 
 
+def at_random(vectors: np.ndarray) -> Groups:
+    order = np.random.default_rng(0).permutation(len(vectors))
+    return np.array_split(order, -(-len(vectors) // MAXIMUM))
+
+
 BUILDERS: dict[str, Callable[[np.ndarray], Groups]] = {
     "lsh": by_lsh,
     "balanced": by_halving,
     "mixture": by_mixture,
     "raptor": by_raptor,
+    "random": at_random,
 }
 
 
