@@ -48,7 +48,7 @@ LOGS = {
 INTRO = f"""# Results
 
 How often searches find what a question needs, on five public corpora, without a language model.
-`cookbook/types/results.py` measures it and writes this page.
+`cookbook/results.py` measures it and writes this page.
 
 ## What was compared
 

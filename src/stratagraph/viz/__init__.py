@@ -4,7 +4,7 @@
 function         shows                                                  module
 ================ ====================================================== ==================
 `hierarchy`      a method's levels as an icicle; a click opens a text   `hierarchy.py`
-`question`       the graph around a question: what was found, and why   `types/question.py`
+`question`       the graph around a question: what was found, and why   `question.py`
 `build_report`   tokens and seconds of a build, stage by stage          `report.py`
 ================ ====================================================== ==================
 
