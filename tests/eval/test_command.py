@@ -11,8 +11,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from stratagraph import build_index
 from stratagraph.cli.main import command, models_options
+from stratagraph.eval import load_dataset
 from stratagraph.eval.command import eval_command
+from stratagraph.testing import FakeEmbedder
 
 
 def run(*arguments: str) -> Result:
@@ -168,3 +171,6 @@ def test_an_estimate_knows_the_extraction_that_is_given(
         return {stage for stage, usage in bill["stages"].items() if usage["calls"]}
 
     assert stages() - stages("--extraction", "openie.jsonl") == {"extract"}
+    with build_index(load_dataset(tmp_path).documents, embedder=FakeEmbedder(), progress=False) as index:
+        index.export(tmp_path / "export.jsonl")
+    assert stages() - stages("--extraction", "export.jsonl") == {"extract"}

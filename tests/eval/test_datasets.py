@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from stratagraph import build_index
 from stratagraph.eval import Dataset, Question, load_dataset
 from stratagraph.eval import datasets as wording
+from stratagraph.testing import FakeEmbedder
 from stratagraph.types.records import Chunk, Document
 
 CORPUS = [
@@ -279,6 +281,21 @@ def test_other_folders_are_refused_with_what_they_hold(tmp_path: Path) -> None:
     (folder / "questions.jsonl").write_text('{"id": "q1", "question": ["no"]}\n')
     with pytest.raises(ValueError, match=r"questions\.jsonl:1: 'question' must be a string"):
         load_dataset(folder)
+
+
+def test_an_export_is_an_extraction(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, CORPUS, QUESTIONS)
+    other = Document("elsewhere", "Nobody asks about Hathe.")
+    some = load_dataset(folder).documents[:1]
+    with build_index([*some, other], embedder=FakeEmbedder(), progress=False) as index:
+        index.export(folder / "index.jsonl")
+    dataset = load_dataset(folder, extraction="index.jsonl")
+    assert sorted(str(each.text) for each in dataset.documents) == sorted(
+        str(each.text) for each in load_dataset(folder).documents
+    )
+    assert [isinstance(each, Chunk) for each in dataset.documents].count(True) == len(some)
+    assert dataset.notes["extraction: passages of documents that are not in the corpus: left out"]
+    assert dataset.notes["extraction: documents that are not in the export: read as they are"]
 
 
 def test_given_extractions_and_question_entities(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from statistics import median
 from stratagraph.eval.layout_fields import DocumentRecord, text_of, texts_of
 from stratagraph.eval.layout_fields import Question as Question
 from stratagraph.eval.layouts import read_layout
-from stratagraph.importing import read_openie
+from stratagraph.importing import Imported, read_extraction, read_openie
 from stratagraph.importing.lines import json_lines
+from stratagraph.importing.own import is_export
 from stratagraph.types.records import Chunk, Document, Extraction
 
 StrPath = str | os.PathLike[str]
@@ -116,8 +117,9 @@ def load_dataset(
     split
         Judgements of a BEIR folder to read, or set of NarrativeQA.
     extraction
-        File of entities and triples of the passages; see `stratagraph.importing.read_openie`. A path that
-        does not exist is looked for in the folder.
+        What is known of the passages: entities and triples (`stratagraph.importing.read_openie`), or the
+        export of an index (`read_extraction`), which has descriptions and units too. A path that does not
+        exist is looked for in the folder.
     query_entities
         File of entities of the questions: lines of `{"id": ..., "entities": [...]}`. Looked for likewise.
 
@@ -260,12 +262,32 @@ def _beside(folder: Path, path: StrPath) -> Path:
 
 
 def _with_extraction(dataset: Dataset, path: Path) -> Dataset:
-    imported = read_openie(path, documents=dataset.documents)
+    if is_export(path):
+        imported = _of_documents(read_extraction(path), dataset.documents)
+    else:
+        imported = read_openie(path, documents=dataset.documents)
     notes = dict(dataset.notes)
     for what, count in imported.notes.items():
         notes[FROM_EXTRACTION + what] = (f"{count} times",)
     documents = tuple(item for item in imported.documents if isinstance(item, Document | Chunk))
     return replace(dataset, documents=documents, extractions=imported.extractions, notes=notes)
+
+
+def _of_documents(exported: Imported, documents: Sequence[Document | Chunk]) -> Imported:
+    """The passages of the documents in an export, and the documents that it does not have as they are."""
+    wanted = {document.id: document for document in documents}
+    chunks = [chunk for chunk in exported.documents if isinstance(chunk, Chunk)]
+    kept = [chunk for chunk in chunks if chunk.document_id in wanted]
+    lacking = [wanted[identity] for identity in wanted.keys() - {chunk.document_id for chunk in kept}]
+    notes = {
+        what: count
+        for what, count in (
+            ("passages of documents that are not in the corpus: left out", len(chunks) - len(kept)),
+            ("documents that are not in the export: read as they are", len(lacking)),
+        )
+        if count
+    }
+    return Imported([*kept, *sorted(lacking, key=lambda each: each.id)], exported.extractions, notes)
 
 
 def _with_question_entities(dataset: Dataset, path: Path) -> Dataset:

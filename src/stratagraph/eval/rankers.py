@@ -13,7 +13,7 @@ from stratagraph.config import Config
 from stratagraph.errors import ModelError
 from stratagraph.eval.datasets import Dataset
 from stratagraph.eval.embedding import SharedEmbedder
-from stratagraph.eval.shared_graph import SharedGraph, identity_of, shared_graph
+from stratagraph.eval.shared_graph import SharedGraph, ids_of, shared_graph
 from stratagraph.ingest.chunk import split
 from stratagraph.models.gate import Gate
 from stratagraph.text import CountTokens
@@ -93,8 +93,9 @@ class Workbench:
 
     @cached_property
     def _places(self) -> dict[str, str]:
-        named = {identity_of(chunk): chunk.document_id for chunk in self.chunks}
-        return named | {str(row): chunk.document_id for row, chunk in enumerate(self.chunks)}
+        owners = [chunk.document_id for chunk in self.chunks]
+        named = dict(zip(ids_of(self.chunks), owners, strict=True))
+        return named | {str(row): owner for row, owner in enumerate(owners)}
 
     @cached_property
     def passages(self) -> tuple[Passage, ...]:

@@ -6,6 +6,7 @@ before), else the rules'.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -178,16 +179,22 @@ def _triples(collected: Merge, rows: Mapping[str, int]) -> list[Triple]:
     return [Triple(*fact, tuple(sorted(chunks))) for fact, chunks in sorted(found.items())]
 
 
-def identity_of(chunk: Chunk) -> str:
-    """The id of a passage."""
-    return content_id(chunk.document_id, str(chunk.ordinal), chunk.text)
+def ids_of(chunks: Iterable[Chunk]) -> list[str]:
+    """The ids of passages in an index: a text that a document has again gets another id each time."""
+    seen: Counter[tuple[str, str]] = Counter()
+    ids = []
+    for chunk in chunks:
+        place = chunk.document_id, chunk.text
+        ids.append(content_id(*place, str(seen[place])))
+        seen[place] += 1
+    return ids
 
 
 class _Corpus:
     def __init__(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
         self._chunks = chunks
         self.vectors = vectors
-        self._ids = [identity_of(each) for each in chunks]
+        self._ids = ids_of(chunks)
         documents = sorted({each.document_id for each in chunks})
         places = {identity: place for place, identity in enumerate(documents)}
         self._documents = np.array([places[each.document_id] for each in chunks], np.int32)

@@ -46,6 +46,12 @@ def read_extraction(path: str | os.PathLike[str]) -> Imported:
     return Imported(chunks, extractions)
 
 
+def is_export(path: Path) -> bool:
+    """Whether a file begins as an export does."""
+    with path.open("rb") as file:
+        return b'"record": "stratagraph"' in file.readline(1000)
+
+
 def _check_header(record: Mapping[str, Any], place: str) -> None:
     if record.get("record") != "stratagraph":
         raise ValueError(
