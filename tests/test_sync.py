@@ -16,7 +16,7 @@ import pytest
 
 import stratagraph as sg
 from stratagraph import _sync
-from stratagraph.models import clients
+from stratagraph.models.clients import PerLoop
 from stratagraph.operations import progress
 from stratagraph.system import locks as _locks
 
@@ -159,10 +159,14 @@ def test_a_property_that_is_computed_during_a_fork_can_be_computed_in_the_child(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
 def test_a_forked_child_has_a_client_and_bars_of_its_own() -> None:
-    client, shown = clients.PerProcess(object), io.StringIO()
+    clients, shown = PerLoop(object), io.StringIO()
+
+    async def client() -> object:
+        return clients.get()
+
     bars = progress.LineProgress(shown)
-    mine = client.get()
-    assert client.get() is mine
+    mine = _sync.run(client())
+    assert _sync.run(client()) is mine
     bars.start("embed", 10)
     child = os.fork()
     if child == 0:
@@ -173,9 +177,9 @@ def test_a_forked_child_has_a_client_and_bars_of_its_own() -> None:
         bars.advance("summarize")
         bars.finish("summarize")
         told = shown.getvalue()
-        os._exit(0 if client.get() is not mine and "summarize" in told and "embed" not in told else 1)
+        os._exit(0 if _sync.run(client()) is not mine and "summarize" in told and "embed" not in told else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert client.get() is mine
+    assert _sync.run(client()) is mine
     bars.advance("embed", 10)
     bars.finish("embed")
     assert shown.getvalue().startswith("embed: 10 in")

@@ -28,7 +28,8 @@ _END = object()
 
 
 class _Loop:
-    def __init__(self) -> None:
+    def __init__(self, before: _Loop | None) -> None:
+        self.before = before  # held: in a forked child, closing its connections would end the parent's
         self.pid = os.getpid()
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, name="stratagraph", daemon=True)
@@ -45,7 +46,7 @@ def _running() -> _Loop:
     with _lock:
         lost = _background is None or _background.pid != os.getpid() or not _background.thread.is_alive()
         if _background is None or lost:
-            _background = _Loop()
+            _background = _Loop(_background)
         return _background
 
 

@@ -201,7 +201,7 @@ def test_a_server_that_is_too_slow_is_not_asked_for_all_units(api: str) -> None:
         limits = Limits(concurrency=4, timeout=0.2, retries=1, grace=0.1)
         through = gate("openai by name", server, limits=limits, max_failures=1.0)
         items = [CallItem({"text": f"thing {number}"}, str(number)) for number in range(40)]
-        with pytest.raises(ModelError if api == "async" else StratagraphError):
+        with pytest.raises(ModelError):
             APIS[api](through.map(TEXT, items))
         assert server.requests <= 16
 
@@ -212,7 +212,10 @@ def test_a_server_that_hangs() -> None:
             through = gate(name, server, limits=Limits(concurrency=2, timeout=0.5, retries=5, grace=0.1))
             with pytest.raises(CallFailed, match=r"no answer within timeout=0\.5 s"):
                 APIS[api](extract(through))
-            assert 1 <= server.requests <= (2 if api == "async" else 1)
+            in_thread = (
+                name == "ChatOpenAI" and api == "sync"
+            )  # which cannot be stopped, and so is not repeated
+            assert 1 <= server.requests <= (1 if in_thread else 2)
 
 
 @pytest.mark.parametrize("name", CLIENTS)

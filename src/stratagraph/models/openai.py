@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from stratagraph._sync import blocking
 from stratagraph.errors import MissingExtra, ModelError
-from stratagraph.models.clients import PerLoop, PerProcess
+from stratagraph.models.clients import PerLoop
 from stratagraph.models.identity import normalised_address, sampling_settings
 from stratagraph.models.messages import Completion, Messages, from_openai
 from stratagraph.models.schema import response_format
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI, OpenAI
+    from openai import AsyncOpenAI
 
 
 _OPENAI = "https://api.openai.com/v1"
 
 
 class _Client:
-    """The client in its two forms, without retries of its own; made when it is first used."""
+    """OpenAI's client without retries of its own, one for each event loop; made when it is first used."""
 
     def __init__(self, model: str, base_url: str | None, api_key: str | None) -> None:
         try:
@@ -36,7 +37,6 @@ class _Client:
         self.in_loop: PerLoop[AsyncOpenAI] = PerLoop(
             lambda: openai.AsyncOpenAI(http_client=openai.DefaultAsyncHttpxClient(), **self._keywords())
         )
-        self.blocking: PerProcess[OpenAI] = PerProcess(lambda: openai.OpenAI(**self._keywords()))
 
     def require_key(self) -> None:
         """Raise `ModelError` without a key; an estimate and a batch file need none."""
@@ -103,50 +103,27 @@ class OpenAIChatModel:
         """Use the model's default temperature unless the caller chose one; True if that changes it."""
         return not self._given and self._options.pop("temperature", None) is not None
 
-    def complete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
-        """The model's answer; JSON text where there is a `schema`."""
-        request = self._request(prompt, schema)
-        return _answer(self._client.blocking.get().chat.completions.create(**request))
-
     async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
-        """The async twin of `complete`."""
-        request = self._request(prompt, schema)
-        return _answer(await self._client.in_loop.get().chat.completions.create(**request))
-
-    def stream(self, prompt: str) -> Iterator[str]:
-        """The answer in pieces."""
-        for chunk in self._client.blocking.get().chat.completions.create(
-            **self._request(prompt, None), stream=True
-        ):
-            yield _piece(chunk)
+        """The model's answer; JSON text where there is a `schema`."""
+        completion = await self._client.in_loop.get().chat.completions.create(**self.body(prompt, schema))
+        found = from_openai(completion)
+        if found is None:
+            raise ValueError(
+                f"'{type(completion).__name__}' object is not a chat completion: {str(completion)[:80]!r}"
+            )
+        return found
 
     async def astream(self, prompt: str) -> AsyncIterator[str]:
-        """The async twin of `stream`."""
+        """The answer in pieces."""
         completions = self._client.in_loop.get().chat.completions
-        async for chunk in await completions.create(**self._request(prompt, None), stream=True):
-            yield _piece(chunk)
+        async for chunk in await completions.create(**self.body(prompt, None), stream=True):
+            yield (chunk.choices[0].delta.content or "") if chunk.choices else ""
 
     def body(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
-        """A request as it would be sent, for a batch file."""
-        return self._request(prompt, schema)
-
-    def _request(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
+        """A request as it is sent, or written to a batch file."""
         messages = [{"role": role, "content": text} for role, text in Messages.of(prompt).by_role]
         request = {"model": self.name, "messages": messages, **self._options}
         return request if schema is None else {**request, "response_format": response_format(schema)}
-
-
-def _answer(completion: Any) -> Completion:
-    found = from_openai(completion)
-    if found is None:
-        raise ValueError(
-            f"'{type(completion).__name__}' object is not a chat completion: {str(completion)[:80]!r}"
-        )
-    return found
-
-
-def _piece(chunk: Any) -> str:
-    return (chunk.choices[0].delta.content or "") if chunk.choices else ""
 
 
 class OpenAIEmbedder:
@@ -166,27 +143,18 @@ class OpenAIEmbedder:
         self.given_name = _name(model, base_url) if plain else None
         self._client = _Client(model, base_url, api_key)
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text."""
-        return _vectors(self._client.blocking.get().embeddings.create(**self._request(texts)))
-
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """The async twin of `embed_documents`."""
-        return _vectors(await self._client.in_loop.get().embeddings.create(**self._request(texts)))
-
-    def embed_query(self, text: str) -> list[float]:
-        """The vector of a question."""
-        return self.embed_documents([text])[0]
+        """One vector per text."""
+        # Many servers do not support base64, the client's default.
+        request: dict[str, Any] = {"model": self.model, "input": texts, "encoding_format": "float"}
+        if self.dimensions is not None:
+            request["dimensions"] = self.dimensions
+        answer = await self._client.in_loop.get().embeddings.create(**request)
+        return [item.embedding for item in sorted(answer.data, key=lambda item: item.index)]
 
     async def aembed_query(self, text: str) -> list[float]:
-        """The async twin of `embed_query`."""
+        """The vector of a question."""
         return (await self.aembed_documents([text]))[0]
 
-    def _request(self, texts: list[str]) -> dict[str, Any]:
-        # Many servers do not support base64, the client's default.
-        request = {"model": self.model, "input": texts, "encoding_format": "float"}
-        return request if self.dimensions is None else {**request, "dimensions": self.dimensions}
-
-
-def _vectors(answer: Any) -> list[list[float]]:
-    return [item.embedding for item in sorted(answer.data, key=lambda item: item.index)]
+    embed_documents = blocking(aembed_documents)
+    embed_query = blocking(aembed_query)
