@@ -154,8 +154,8 @@ def run(tables: Sequence[Table], given: argparse.Namespace) -> int:
 def in_the_paper(table: Table) -> str:
     """The paper's own figures, with where they stand."""
     if not (figures := printed(table.name)):
-        return f"{table.paper}, {table.label}: its figures are only drawn\n"
-    return f"{table.paper}, {table.label}, as printed there (other models, corpora as a whole):\n{figures}\n"
+        return f"{table.place}: its figures are only drawn\n"
+    return f"{table.place}, as printed there (other models, corpora as a whole):\n{figures}\n"
 
 
 def shown(command: Sequence[str]) -> tuple[int, str]:
@@ -194,7 +194,7 @@ def listing() -> Iterator[str]:
     """A line for each table."""
     width = max(map(len, TABLES))
     for name, table in TABLES.items():
-        yield f"{name:{width}}  {table.paper}, {table.label}: {table.title} [{table.needs}]"
+        yield f"{name:{width}}  {table.place}: {table.title} [{table.needs}]"
 
 
 def arguments() -> argparse.Namespace:

@@ -9,6 +9,14 @@ from typing import Any, Literal
 
 Corpora = Literal["any", "texts", "short"]
 Given = Literal["none", "all", "each", "beside"]
+PAPERS = {
+    "archrag": "ArchRAG",
+    "noderag": "NodeRAG",
+    "hirag": "HiRAG",
+    "lsh": "LSH tree",
+    "graphrag": "GraphRAG-Bench",
+}
+"""The papers, as names of tables begin."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,7 @@ class Step:
     script: str = ""
     corpora: Given = "each"
     takes_extraction: bool = False
-    keeps_vectors: bool = False
+    keeps_vectors: bool = True
     takes_llm: bool = False
     small: tuple[str, ...] = ()
     libraries: Mapping[str, str] = field(default_factory=dict)
@@ -65,18 +73,24 @@ class Step:
 
 @dataclass(frozen=True)
 class Table:
-    """One table or figure: where it stands, what it shows, on which data, and how it is made.
+    """One table or figure: what it shows, on which data, and how it is made; its name says where it stands.
 
     `with_model` are steps that follow where there is a model, of tables whose other steps need none.
     """
 
     name: str
-    paper: str
-    label: str
     title: str
     steps: tuple[Step, ...]
     data: str = ""
     with_model: tuple[Step, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """Where it stands: `ArchRAG, Table 3`."""
+        paper, _, label = self.name.partition("-")
+        return (
+            f"{PAPERS[paper]}, {label.replace('-', ' ').capitalize() if label != 'bench' else 'its metrics'}"
+        )
 
     @property
     def takes_model(self) -> bool:
@@ -121,28 +135,3 @@ def compared(reference: str, *methods: str, tokens: str = "", only: Corpora = "a
 def pairwise(*methods: str, tokens: str = "", only: Corpora = "any") -> tuple[Step, ...]:
     """Every method compared with every other one: each is the reference once. Answers come from the cache."""
     return tuple(compared(reference, *methods, tokens=tokens, only=only) for reference in methods)
-
-
-def script(
-    name: str,
-    *arguments: str,
-    corpora: Given = "each",
-    extraction: bool = False,
-    vectors: bool = True,
-    llm: bool = False,
-    small: tuple[str, ...] = (),
-    libraries: Mapping[str, str] | None = None,
-    needs: Mapping[str, str] | None = None,
-) -> Step:
-    """A script of `benchmarks/`: whether it takes corpora, extractions, a folder of vectors, a model."""
-    options = {"takes_extraction": extraction, "keeps_vectors": vectors, "takes_llm": llm}
-    return Step(
-        (),
-        arguments,
-        script=name,
-        corpora=corpora,
-        small=small,
-        libraries=libraries or {},
-        needs=needs or {},
-        **options,
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from papers_steps import Step, Table, answered, compared, pairwise, script
+from papers_steps import Step, Table, answered, compared, pairwise
 
 MULTIHOP = "MultiHop-RAG (folder), HotpotQA (file)"
 ARENA = "RAG-QA Arena (folder with corpus.jsonl), one for each domain or one for all"
@@ -22,9 +22,9 @@ RAPTOR = "raptor/nodes"
 BALANCED = "raptor/nodes?clusters=balanced"
 TEXTS = "a corpus with others beside it, of 91,200 texts and sentences together"
 
-CHNSW = script(
-    "chnsw.py",
-    *("--leaves", "90000", "--data", "real"),
+CHNSW = Step(
+    script="chnsw.py",
+    arguments=("--leaves", "90000", "--data", "real"),
     corpora="beside",
     small=("--small",),
     libraries={
@@ -36,17 +36,23 @@ CHNSW = script(
     },
     needs={"hnswlib": "hnswlib", "'stratagraph[local]'": "onnxruntime"},
 )
-COMMUNITIES = script("communities.py", corpora="all", small=("--small",))
-ABLATIONS = script("noderag.py", "tables", extraction=True, small=("--small",))
-FIGURES = script("hirag.py", "figures", extraction=True, small=("--embedder", "hashing", "--questions", "10"))
-CONSTRUCTION = script(
-    "construction.py",
-    *("--limit", "120"),
-    corpora="all",
+COMMUNITIES = Step(script="communities.py", corpora="all", small=("--small",))
+ABLATIONS = Step(script="noderag.py", arguments=("tables",), takes_extraction=True, small=("--small",))
+FIGURES = Step(
+    script="hirag.py",
+    arguments=("figures",),
+    takes_extraction=True,
+    small=("--embedder", "hashing", "--questions", "10"),
+)
+CONSTRUCTION = Step(script="construction.py", arguments=("--limit", "120"), corpora="all", small=("--small",))
+STATISTICS = Step(script="statistics_of_data.py", corpora="all", keeps_vectors=False)
+ENTITY_ERRORS = Step(script="entity_errors.py", corpora="all", keeps_vectors=False, takes_llm=True)
+CHUNK_SIZES = Step(
+    script="chunk_size.py",
+    arguments=("--sizes", "200,400,800,1400"),
+    takes_extraction=True,
     small=("--small",),
 )
-STATISTICS = script("statistics_of_data.py", corpora="all", vectors=False)
-
 
 SPECIFIC = ("zero_shot", "cot", "bm25", "dense", RAPTOR, "hipporag", *LIGHTRAG, *GRAPHRAG, ARCHRAG)
 RIVALS = ("dense", "hyde", "lightrag/nodes", "graphrag_local/nodes", NODERAG)
@@ -111,98 +117,74 @@ BENCH = Step(
 _ALL = (
     Table(
         "archrag-table-3",
-        "ArchRAG",
-        "Table 3",
         "specific questions",
         (answered(*SPECIFIC),),
         f"{MULTIHOP}, NarrativeQA (folder)",
     ),
     Table(
         "archrag-figure-3",
-        "ArchRAG",
-        "Figure 3",
         "abstract questions, each method against each",
         pairwise("dense", "lightrag/nodes", "graphrag_global?level=1", "graphrag_global?level=2", ARCHRAG),
         "MultiHop-RAG (folder)",
     ),
     Table(
         "archrag-figure-4",
-        "ArchRAG",
-        "Figure 4",
         "time and tokens of questions",
         (answered(*LIGHTRAG, *GRAPHRAG, "hipporag", ARCHRAG),),
         MULTIHOP,
     ),
     Table(
         "archrag-figure-5",
-        "ArchRAG",
-        "Figure 5",
         "time and tokens of indexing",
         (answered("hipporag", RAPTOR, "lightrag/nodes", "graphrag_local/nodes", ARCHRAG),),
         MULTIHOP,
     ),
-    Table("archrag-figure-6", "ArchRAG", "Figure 6", "C-HNSW against Base-HNSW", (CHNSW,), TEXTS),
+    Table("archrag-figure-6", "C-HNSW against Base-HNSW", (CHNSW,), TEXTS),
     Table(
         "archrag-figure-7",
-        "ArchRAG",
-        "Figure 7",
         "communities by the CH index",
         (COMMUNITIES,),
         "a folder with openie.jsonl, or entities.jsonl and relationships.jsonl",
     ),
     Table(
         "archrag-figure-8",
-        "ArchRAG",
-        "Figure 8",
         "communities by cosine similarity",
         (COMMUNITIES,),
         "as Figure 7",
     ),
     Table(
         "archrag-table-4",
-        "ArchRAG",
-        "Table 4",
         "variants",
         (VARIANTS,),
         MULTIHOP,
     ),
     Table(
         "archrag-table-5",
-        "ArchRAG",
-        "Table 5",
         "other models: run it once for each --llm",
         (answered(*BACKBONES),),
         MULTIHOP,
     ),
     Table(
         "archrag-table-6",
-        "ArchRAG",
-        "Table 6",
         "against the gold answers",
         (answered(*BACKBONES, arguments=("--against-gold",)),),
         ARENA,
     ),
     Table(
         "archrag-table-7",
-        "ArchRAG",
-        "Table 7",
         "communities: Leiden against ours",
         (COMMUNITIES,),
         "as Figure 7",
     ),
     Table(
         "archrag-table-8",
-        "ArchRAG",
-        "Table 8",
         "GraphRAG with attributed communities",
         (answered("graphrag_global", "graphrag_global?communities=attributed", ARCHRAG),),
         MULTIHOP,
     ),
-    Table("archrag-figure-9", "ArchRAG", "Figure 9", "C-HNSW on other vectors", (CHNSW,), TEXTS),
+    Table("archrag-figure-9", "C-HNSW on other vectors", (CHNSW,), TEXTS),
     Table(
         "archrag-figure-10",
-        "ArchRAG",
-        "Figure 10",
         "numbers of results per level",
         (
             answered(
@@ -214,16 +196,12 @@ _ALL = (
     ),
     Table(
         "archrag-table-9",
-        "ArchRAG",
-        "Table 9",
         "names that HippoRAG finds in questions",
-        (script("entity_errors.py", corpora="all", vectors=False, llm=True),),
+        (ENTITY_ERRORS,),
         MULTIHOP,
     ),
     Table(
         "noderag-table-1",
-        "NodeRAG",
-        "Table 1",
         "accuracy and tokens; comparisons of each with each",
         (
             answered(*RIVALS, tokens="free", only="short"),
@@ -232,11 +210,9 @@ _ALL = (
         ),
         f"HotpotQA, {MUSIQUE}, MultiHop-RAG, {ARENA}",
     ),
-    Table("noderag-table-2", "NodeRAG", "Table 2", "ablations", (ABLATIONS,), MUSIQUE, (NODERAG_PARTS,)),
+    Table("noderag-table-2", "ablations", (ABLATIONS,), MUSIQUE, (NODERAG_PARTS,)),
     Table(
         "noderag-figure-4",
-        "NodeRAG",
-        "Figure 4",
         "steps of the walk",
         (ABLATIONS,),
         MUSIQUE,
@@ -244,78 +220,60 @@ _ALL = (
     ),
     Table(
         "noderag-table-3",
-        "NodeRAG",
-        "Table 3",
         "times, disk and tokens",
         (answered("graphrag_local/nodes", "graphrag_global", "lightrag/nodes", NODERAG, tokens="free"),),
         f"HotpotQA, {MUSIQUE}, MultiHop-RAG, {ARENA}",
     ),
-    Table("noderag-table-4", "NodeRAG", "Table 4", "nodes and edges by type", (ABLATIONS,), MUSIQUE),
+    Table("noderag-table-4", "nodes and edges by type", (ABLATIONS,), MUSIQUE),
     Table(
         "noderag-table-5",
-        "NodeRAG",
-        "Table 5",
         "variants of GraphRAG",
         (answered("graphrag_local/nodes", "graphrag_global"),),
         MUSIQUE,
     ),
     Table(
         "noderag-table-6",
-        "NodeRAG",
-        "Table 6",
         "types of nodes (definitions; the counts are Table 4's)",
         (ABLATIONS,),
         MUSIQUE,
     ),
     Table(
         "hirag-table-1",
-        "HiRAG",
-        "Table 1",
         "win rates on summaries, and ablations",
         (WIN_RATES,),
         ULTRA,
     ),
     Table(
         "hirag-table-2",
-        "HiRAG",
-        "Table 2",
         "EM and F1 of chains",
         (CHAINS,),
         "2WikiMultiHopQA, HotpotQA (files)",
     ),
-    Table("hirag-table-3", "HiRAG", "Table 3", "statistics of data", (STATISTICS,), ULTRA),
+    Table("hirag-table-3", "statistics of data", (STATISTICS,), ULTRA),
     Table(
         "hirag-table-4",
-        "HiRAG",
-        "Table 4",
         "statistics of data",
         (STATISTICS,),
         "2WikiMultiHopQA, HotpotQA (files)",
     ),
     Table(
         "hirag-table-5",
-        "HiRAG",
-        "Table 5",
         "tokens, calls and time",
         (answered("graphrag_local/nodes", "lightrag/nodes", "kag", "hirag?own_prompt=true"),),
         ULTRA,
     ),
     Table(
         "hirag-table-6",
-        "HiRAG",
-        "Table 6",
         "the same by other judges: run it once for each --judge, or give several",
         (compared(SUMMARIES[-1], *SUMMARIES),),
         ULTRA,
     ),
-    Table("hirag-table-7", "HiRAG", "Table 7", "what the bridge covers", (FIGURES,), "a corpus"),
-    Table("hirag-figure-4", "HiRAG", "Figure 4", "cluster sparsity", (FIGURES,), "a corpus"),
-    Table("hirag-figure-5", "HiRAG", "Figure 5", "clustering coefficients", (FIGURES,), "a corpus"),
-    Table("hirag-figure-6", "HiRAG", "Figure 6", "shortest paths with the hierarchy", (FIGURES,), "a corpus"),
+    Table("hirag-table-7", "what the bridge covers", (FIGURES,), "a corpus"),
+    Table("hirag-figure-4", "cluster sparsity", (FIGURES,), "a corpus"),
+    Table("hirag-figure-5", "clustering coefficients", (FIGURES,), "a corpus"),
+    Table("hirag-figure-6", "shortest paths with the hierarchy", (FIGURES,), "a corpus"),
     Table(
         "lsh-table-1",
-        "LSH tree",
-        "Table 1",
         "construction times",
         (CONSTRUCTION,),
         "MultiHop-RAG, MuSiQue, ALCE, HotpotQA",
@@ -323,34 +281,26 @@ _ALL = (
     ),
     Table(
         "lsh-table-2",
-        "LSH tree",
-        "Table 2",
         "abstract questions against GraphRAG",
         (compared("graphrag_global", "lshtree?own_prompt=true"),),
         "UltraDomain's mix, cs and legal (files), MultiHop-RAG",
     ),
     Table(
         "lsh-table-3",
-        "LSH tree",
-        "Table 3",
         "abstract questions against RAPTOR",
         (compared(RAPTOR, "lshtree?own_prompt=true"),),
         "UltraDomain's mix, cs and legal (files), MultiHop-RAG",
     ),
     Table(
         "lsh-figure-4",
-        "LSH tree",
-        "Figure 4",
         "accuracy and recall; STRREC, STREM, STRHIT",
         (answered("graphrag_local/nodes", RAPTOR, BALANCED, "lshtree?own_prompt=true"),),
         "MultiHop-RAG, MuSiQue, ALCE, HotpotQA",
     ),
     Table(
         "lsh-figure-5",
-        "LSH tree",
-        "Figure 5",
         "sizes of chunks",
-        (script("chunk_size.py", "--sizes", "200,400,800,1400", extraction=True, small=("--small",)),),
+        (CHUNK_SIZES,),
         "a corpus of long documents",
         tuple(
             answered("lshtree?own_prompt=true", config={"chunking": {"size": size, "overlap": size // 10}})
@@ -359,8 +309,6 @@ _ALL = (
     ),
     Table(
         "graphrag-bench",
-        "GraphRAG-Bench",
-        "its metrics",
         "answers by type of question",
         (BENCH,),
         "GraphRAG-Bench's medical or novel (Questions/NAME_questions.json, with Corpus/NAME.json)",

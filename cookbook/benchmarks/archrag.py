@@ -1,11 +1,11 @@
 """Time and memory of ArchRAG's clustering, index and search on a synthetic graph, without models.
 
-    python cookbook/benchmarks/archrag.py [--entities N] [--relations N] [--narrativeqa] [--extractive]
+    python cookbook/benchmarks/archrag.py [--entities N] [--relations N] [--extractive]
 
 The graph has topics in which most relations lie, and vectors around the topics. A stand-in for the gate gives
 each report at once and embeds it as the mean of the entities that it names. `--extractive` writes the
-reports from the members' texts, as without a model. `--narrativeqa` has the size of that corpus' graph:
-650,000 entities and 680,000 relations.
+reports from the members' texts, as without a model. NarrativeQA's graph has 650,000 entities and 680,000
+relations.
 """
 
 from __future__ import annotations
@@ -185,11 +185,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--entities", type=int, default=40_000)
     parser.add_argument("--relations", type=int, default=31_000)
-    parser.add_argument("--narrativeqa", action="store_true")
     parser.add_argument("--extractive", action="store_true")
     given = parser.parse_args()
-    size = (650_000, 680_000) if given.narrativeqa else (given.entities, given.relations)
-    corpus, graph, vectors = synthetic(*size)
+    corpus, graph, vectors = synthetic(given.entities, given.relations)
     before = peak()
     print(f"{graph.entities} entities, {graph.relations} relations; {before:.2f} GB with their stand-ins")
     gate = StubGate(vectors, not given.extractive)

@@ -4,9 +4,8 @@ usage: python cookbook/benchmarks/building.py [FOLDER...] [--passages N,N] [--me
            [--synthetic N]
 
 FOLDERs are corpora with questions (see `stratagraph.eval.load_dataset`); their passages are put together,
-long
-ones in windows of 110 words, and the first N are built without a language model: each method alone, and all
-of them together, each in a process of its own. `x passages` is the CPU time against that of embedding the
+long ones in windows of 110 words, and the first N are built without a language model: each method alone, and
+all of them together, each in a process of its own. `x passages` is the CPU time against that of embedding the
 passages, which is what a plain vector index costs. With --hashed, vectors are of 384 hashed words, so that
 what is left is the CPU of the build itself; give several N to see how it grows. --synthetic makes up the
 passages, for memory and opening at sizes that no corpus here has.
@@ -23,6 +22,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from million_shards import SYLLABLES, VERBS
 
 import stratagraph as sg
 from stratagraph.eval import load_dataset
@@ -52,34 +53,17 @@ def passages(folders: list[str], count: int) -> list[sg.Document]:
 def synthetic(count: int) -> list[sg.Document]:
     """Passages of five sentences about names that return, as those of a real corpus do."""
     rng = random.Random(0)
-    syllables = [
-        "an",
-        "bel",
-        "cor",
-        "dal",
-        "er",
-        "fin",
-        "gor",
-        "hath",
-        "il",
-        "jun",
-        "kel",
-        "lor",
-        "mar",
-        "nex",
-    ]
 
     def word() -> str:
-        return "".join(rng.choices(syllables, k=rng.randint(2, 3)))
+        return "".join(rng.choices(SYLLABLES, k=rng.randint(2, 3)))
 
     people = [f"{word().title()} {word().title()}" for _ in range(max(10, count))]
     places = [word().title() for _ in range(max(10, count // 10))]
-    verbs = ["founded", "visited", "described", "rebuilt", "left", "painted", "sold", "governed"]
     nouns = [word() for _ in range(3_000)]
     documents = []
     for number in range(count):
         sentences = [
-            f"{rng.choice(people)} {rng.choice(verbs)} the {rng.choice(nouns)} {rng.choice(nouns)} of "
+            f"{rng.choice(people)} {rng.choice(VERBS)} the {rng.choice(nouns)} {rng.choice(nouns)} of "
             f"{rng.choice(places)} with {rng.choice(people)} and the {rng.choice(nouns)}."
             for _ in range(5)
         ]

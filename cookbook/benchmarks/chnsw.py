@@ -1,17 +1,12 @@
 """C-HNSW beside Base-HNSW (one index per layer) and an exact scan, compared at equal recall.
 
-python cookbook/benchmarks/chnsw.py [--small] [--leaves N] [--texts DATA] [--embeddings A.npy ...]
-    [--queries Q.npy] [--libraries hnswlib faiss faiss_sq8 usearch usearch_f16 usearch_i8 svs ngt]
-    [--instructions auto avx2]
+python cookbook/benchmarks/chnsw.py [--small] [--leaves N] [--texts DATA] [--data real random]
+    [--libraries hnswlib faiss_sq8 usearch_i8 svs ngt] [--instructions auto avx2]
 
 The data are, in turn:
 
-- `real`, if a folder of corpora is named, whose texts are embedded (chnsw_vectors.py; kept in --cache), or
-  files of real embeddings (rows of unit vectors): their rows, where they are as many as the leaves;
-  otherwise leaves made from them, each a sum of real vectors (a topic of two) and the difference of two
-  others, which keeps their directions but is not a corpus. Queries are made alike and held out, unless files
-  of real queries are named.
-- `clustered`: Gaussian topics around Gaussian themes.
+- `real`, if a folder of corpora is named, whose texts are embedded (chnsw_vectors.py; kept in --cache).
+  Queries are held out of them.
 - `random`: no structure at all, the paper's own synthetic test; there no entry into a layer can help.
 
 All run in one process on one thread, in turn for every size of the result pool, in short pieces of which
@@ -27,7 +22,6 @@ Peers that search codes rank three times as many results again by their vectors.
 set of instructions that is named, as on a processor that has no others: with the widest that there is, and
 with AVX2, if none is. Peers choose theirs themselves, hnswlib when it is compiled; what its module tells of
 that is printed.
-Growth, a million leaves and memory are in chnsw_scale.py.
 """
 
 from __future__ import annotations
@@ -45,21 +39,10 @@ from chnsw_vectors import PART, chosen, vectors
 
 from stratagraph.kernels import _native
 from stratagraph.kernels.chnsw import CHNSW
-from stratagraph.kernels.knn import knn_graph
 
 POOLS = [5, 7, 10, 14, 20, 28, 40, 56, 80, 112, 160, 224, 320]
-RECALLS = [
-    0.8,
-    0.85,
-    0.9,
-    0.93,
-    0.95,
-    0.97,
-    0.98,
-    0.985,
-    0.99,
-    0.995,
-]  # of each layer, for pools of their own
+RECALLS = (0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.985, 0.99, 0.995)
+"""Of each layer, for pools of their own."""
 ROUNDS = 6
 PIECE = 20  # queries that are timed together
 RATIO = 6
@@ -68,39 +51,6 @@ Run = tuple[float, float, float, float]  # recall over layers, at layer 0, micro
 
 def unit(vectors: np.ndarray) -> np.ndarray:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-
-
-def blended(real: np.ndarray, leaves: int, queries: int) -> tuple[np.ndarray, np.ndarray]:
-    """Leaves and queries made from real vectors, and their topics, which differ in how narrow they are."""
-    rng = np.random.default_rng(0)
-
-    def pick(count: int) -> np.ndarray:
-        return rng.integers(0, len(real), count)
-
-    topics, block = max(1, leaves // 20), 65_536
-    centres = real[pick(topics)] + np.float32(0.5) * real[pick(topics)]
-    widths = rng.uniform(0.35, 0.85, topics).astype(np.float32)
-    of = rng.integers(0, topics, leaves + queries)
-    one, other = pick(len(of)), pick(len(of))
-    made = np.empty((len(of), real.shape[1]), np.float32)
-    for at in range(0, len(of), block):  # a million vectors are no place for copies
-        part = slice(at, at + block)
-        made[part] = centres[of[part]] + widths[of[part], None] * (real[one[part]] - real[other[part]])
-        made[part] = unit(made[part])
-    made[leaves:] = unit(made[leaves:] + np.float32(0.4) * real[pick(queries)])
-    return made, of
-
-
-def clustered(leaves: int, queries: int, dimension: int = 384) -> np.ndarray:
-    rng = np.random.default_rng(0)
-    topics = max(1, leaves // 100)
-    themes = rng.standard_normal((topics // 20 + 1, dimension), dtype=np.float32)
-    centres = (
-        rng.standard_normal((topics, dimension), dtype=np.float32)
-        + themes[rng.integers(0, len(themes), topics)]
-    )
-    of = rng.integers(0, topics, leaves + queries)
-    return unit(centres[of] + 1.2 * rng.standard_normal((len(of), dimension), dtype=np.float32))
 
 
 def hierarchy(leaves: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -311,27 +261,6 @@ def cpu(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def neighbours(vectors: np.ndarray) -> None:
-    start = time.process_time()
-    rows, _ = knn_graph(vectors, 10)
-    spent = time.process_time() - start
-    sample = np.random.default_rng(0).choice(len(vectors), 200, replace=False)
-    scores = vectors[sample] @ vectors.T
-    scores[np.arange(200), sample] = -9
-    truth = np.argsort(-scores, axis=1)[:, :10]
-    recall = np.mean([np.isin(t, r).mean() for t, r in zip(truth, rows[sample], strict=True)])
-    print(f"kNN graph of {len(vectors):,}, k = 10: {spent:.1f} CPU-seconds, recall {recall:.3f}")
-
-
-def given(arguments: argparse.Namespace, wanted: int) -> np.ndarray:
-    """The real vectors that the arguments tell of."""
-    parts = [np.load(path).astype(np.float32) for path in arguments.embeddings]
-    if arguments.texts:
-        some = chosen(arguments.texts)[: -(-wanted // PART) * PART]
-        parts.append(vectors(some, arguments.cache / "chnsw"))
-    return np.concatenate(parts)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -340,14 +269,11 @@ def main() -> None:
     parser.add_argument("--leaves", type=int, default=100_000)
     parser.add_argument("--texts", type=Path, help="a folder of corpora whose texts are embedded")
     parser.add_argument("--cache", type=Path, default=Path("cache"), help="keeps their vectors")
-    parser.add_argument("--embeddings", nargs="*", default=[], help="files of real unit vectors, .npy")
-    parser.add_argument("--queries", help="a file of real queries, .npy")
     parser.add_argument("--codes", nargs="*", default=["int8", "float32"])
     parser.add_argument("--libraries", nargs="*", default=["hnswlib", "faiss_sq8", "usearch_i8"])
     both = ["auto", *(name for name in _native.simd_levels()[1:] if name == "avx2")]
     parser.add_argument("--instructions", nargs="*", default=both, help="such as: auto avx2")
-    parser.add_argument("--neighbours", action="store_true", help="time a kNN graph of the real leaves too")
-    parser.add_argument("--data", nargs="*", default=["real", "clustered", "random"])
+    parser.add_argument("--data", nargs="*", default=["real", "random"])
     arguments = parser.parse_args()
     leaves, queries = (3_000, 200) if arguments.small else (arguments.leaves, 800)
     rivals = arguments.codes, arguments.libraries, arguments.instructions
@@ -355,21 +281,11 @@ def main() -> None:
     def run(name: str, data: np.ndarray, asked: np.ndarray) -> None:
         compare(name, *hierarchy(data), asked, *rivals)
 
-    if (arguments.embeddings or arguments.texts) and "real" in arguments.data:
-        real = given(arguments, leaves + queries)
-        if len(real) >= leaves + queries:
-            data = real[np.random.default_rng(0).permutation(len(real))[: leaves + queries]]
-            run("real", data[:leaves], data[leaves:])
-        else:
-            data, _ = blended(real, leaves, queries)
-            run(f"made from {len(real):,} real vectors", data[:leaves], data[leaves:])
-        if arguments.queries:
-            run("real, asked by real queries", data[:leaves], np.load(arguments.queries).astype(np.float32))
-        if arguments.neighbours:
-            neighbours(data[:leaves])
-    if "clustered" in arguments.data:
-        data = clustered(leaves, queries)
-        run("clustered", data[:leaves], data[leaves:])
+    if arguments.texts and "real" in arguments.data:
+        some = chosen(arguments.texts)[: -(-(leaves + queries) // PART) * PART]
+        real = vectors(some, arguments.cache / "chnsw")
+        data = real[np.random.default_rng(0).permutation(len(real))[: leaves + queries]]
+        run("real", data[:leaves], data[leaves:])
     if "random" in arguments.data:
         data = unit(np.random.default_rng(0).standard_normal((leaves + queries, 384), dtype=np.float32))
         run("random", data[:leaves], data[leaves:])

@@ -39,15 +39,6 @@ class Base:
         index.add_items(layer)
         return index
 
-    def _faiss(self, layer: np.ndarray) -> Any:
-        import faiss
-
-        faiss.omp_set_num_threads(1)
-        index = faiss.IndexHNSWFlat(layer.shape[1], 16, faiss.METRIC_INNER_PRODUCT)
-        index.hnsw.efConstruction = 100
-        index.add(layer)
-        return index
-
     def _faiss_sq8(self, layer: np.ndarray) -> Any:
         import faiss
 
@@ -60,16 +51,10 @@ class Base:
         index.add(layer)
         return index
 
-    def _usearch_f16(self, layer: np.ndarray) -> Any:
-        return self._usearch(layer, "f16")
-
     def _usearch_i8(self, layer: np.ndarray) -> Any:
-        return self._usearch(layer, "i8")
-
-    def _usearch(self, layer: np.ndarray, dtype: str = "f32") -> Any:
         from usearch.index import Index
 
-        index = Index(ndim=layer.shape[1], metric="ip", dtype=dtype, connectivity=16, expansion_add=100)
+        index = Index(ndim=layer.shape[1], metric="ip", dtype="i8", connectivity=16, expansion_add=100)
         index.add(np.arange(len(layer)), layer, threads=1)
         return index
 
@@ -106,7 +91,7 @@ class Base:
         if self.library == "hnswlib":
             index.set_ef(ef)
             return index.knn_query(queries, k=k, num_threads=1)[0]
-        if self.library.startswith("faiss"):
+        if self.library == "faiss_sq8":
             index.hnsw.efSearch = ef
             return index.search(queries, k)[1]
         if self.library == "svs":
@@ -119,7 +104,7 @@ class Base:
         return np.atleast_2d(index.search(queries, k, threads=1).keys).astype(np.int64)
 
     def evaluations(self, queries: np.ndarray, pool: Pool) -> float:
-        if not self.library.startswith("faiss"):
+        if self.library != "faiss_sq8":
             return float("nan")
         import faiss
 

@@ -1,7 +1,5 @@
 """Real vectors for chnsw.py: all-MiniLM-L6-v2's of distinct texts of several corpora.
 
-python cookbook/benchmarks/chnsw_vectors.py DATA OUT.npy [--parts FOLDER]
-
 Texts are all passages and descriptions (of entities, relations and communities) in the corpora of DATA, and
 as many of their sentences, 91,200 in all, in an order without order. A thousand take about ten CPU-seconds;
 they are kept in parts, so that the same command goes on where it was stopped. Needs the extra `local`.
@@ -9,7 +7,6 @@ they are kept in parts, so that the same command goes on where it was stopped. N
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import random
@@ -87,18 +84,3 @@ def vectors(texts: Sequence[str], parts: Path) -> np.ndarray:
             unfinished.replace(path)
         made.append(np.load(path))
     return np.concatenate(made)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("data", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--parts", type=Path, help="OUT.parts if not given")
-    given = parser.parse_args()
-    np.save(given.out, vectors(chosen(given.data), given.parts or given.out.with_suffix(".parts")))
-
-
-if __name__ == "__main__":
-    main()

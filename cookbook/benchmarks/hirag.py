@@ -1,8 +1,7 @@
-"""HiRAG: the paper's figures on a data set, times of clustering and of a query, the cost of an insert.
+"""HiRAG: the paper's figures on a data set, and the cost of an insert.
 
     python cookbook/benchmarks/hirag.py figures DATASET [--extraction FILE] [--questions N] [--embedder NAME]
         [--cache FOLDER]
-    python cookbook/benchmarks/hirag.py times [--small]
     python cookbook/benchmarks/hirag.py insert [--small]
 
 `figures` prints, for a folder that `stratagraph eval` reads: the sparsity of each layer's clusters and its
@@ -19,10 +18,7 @@ import asyncio
 import hashlib
 import json
 import random
-import resource
 import statistics
-import tempfile
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,8 +29,7 @@ from kept import kept_embedder
 import stratagraph as sg
 from stratagraph.eval import load_dataset
 from stratagraph.ingest.names.index import words
-from stratagraph.kernels.mixture import soft_clusters
-from stratagraph.testing.opened import searcher_of, snapshot_of
+from stratagraph.testing.opened import snapshot_of
 
 DIMENSION = 384
 
@@ -214,63 +209,6 @@ def corpus(numbers: Sequence[int]) -> list[sg.Chunk]:
     return [sg.Chunk(f"passage number {number} .", f"doc-{number:06}") for number in numbers]
 
 
-def times(arguments: argparse.Namespace) -> None:
-    for count in (10_000,) if arguments.small else (10_000, 100_000):
-        chance = np.random.default_rng(0)
-        topics = chance.standard_normal((count // 40, DIMENSION), dtype=np.float32)
-        vectors = topics[chance.integers(len(topics), size=count)]
-        vectors += 0.7 * chance.standard_normal((count, DIMENSION), dtype=np.float32)
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        wall, processor = time.perf_counter(), time.process_time()
-        found = soft_clusters(vectors)
-        wall, processor = time.perf_counter() - wall, time.process_time() - processor
-        sizes = [len(rows) for rows in found]
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(
-            f"clusters of {count} x {DIMENSION}: {wall:.1f} s ({processor:.1f} s of processor), "
-            f"{len(found)} of {min(sizes)} to {max(sizes)}, peak {peak:.0f} MB"
-        )
-    query(5_000 if arguments.small else 50_000)
-
-
-def query(entities: int) -> None:
-    """A query without embedding and model, paths included."""
-    embedder = Synthetic()
-    with tempfile.TemporaryDirectory() as folder:
-        began = time.perf_counter()
-        documents = corpus(range(entities // 10))
-        model = Extractor(entities)
-        with sg.build_index(
-            documents, "hirag", folder, llm=model, embedder=embedder, progress=False, config={"limits": {}}
-        ) as index:
-            print(f"build of {entities} entities: {time.perf_counter() - began:.0f} s, {model.calls}")
-        with sg.open_index(folder, embedder=embedder) as index:
-            searched(index, embedder, entities)
-
-
-def searched(index: sg.Index, embedder: Synthetic, entities: int) -> None:
-    from stratagraph.methods.base import Question
-    from stratagraph.methods.hirag import HiRAGOptions
-
-    searcher = searcher_of(index, "hirag")
-    for mode in ("hi", "no_bridge"):
-        spent, paths = [], []
-        for number in range(100):
-            text = f"t{number * 7 % (entities // 60)} t{number * 13 % (entities // 60)}"
-            vector = embedder.embed_query(text)
-            vector /= np.linalg.norm(vector)
-            asked = Question(text, vector, 10, "hirag", HiRAGOptions(mode=mode))
-            began = time.perf_counter()
-            found = searcher.nodes(asked)
-            spent.append(1000 * (time.perf_counter() - began))
-            paths.append(found.trace[0].get("bridge", {}).get("paths", 0))
-        late = sorted(spent)[94]
-        print(
-            f"nodes, mode {mode}, {entities} entities: p50 {statistics.median(spent):.2f} ms, "
-            f"p95 {late:.2f} ms, {statistics.fmean(paths):.0f} paths each"
-        )
-
-
 def insert(arguments: argparse.Namespace) -> None:
     """Model calls of an insert of one part in a hundred, and of its deletion."""
     count = 200 if arguments.small else 1_000
@@ -306,10 +244,9 @@ def main() -> None:
     one.add_argument("--questions", type=int, default=1000)
     one.add_argument("--embedder", choices=("minilm", "hashing"), default="minilm")
     one.set_defaults(run=figures)
-    for name, run in (("times", times), ("insert", insert)):
-        command = commands.add_parser(name)
-        command.add_argument("--small", action="store_true", help="a tenth of the size")
-        command.set_defaults(run=run)
+    other = commands.add_parser("insert")
+    other.add_argument("--small", action="store_true", help="a fifth of the size")
+    other.set_defaults(run=insert)
     arguments = parser.parse_args()
     arguments.run(arguments)
 

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from retrieving import opened
+from updates import passages
 
 import stratagraph as sg
 from stratagraph.methods import NAMES
@@ -31,8 +31,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=15)
     given = parser.parse_args()
     folder = given.index or Path(tempfile.mkdtemp(prefix="opening-"))
-    opened(folder, given.folders, given.passages, NAMES).close()
     embedder = sg.HashingEmbedder(384)
+    if not (folder / "CURRENT").exists():
+        documents = passages(given.folders, given.passages)
+        sg.build_index(documents, NAMES, path=folder, embedder=embedder, progress=False).close()
     times: dict[str, list[float]] = {}
     for _ in range(given.runs):
         for check in ("sizes", "sampled", "full"):

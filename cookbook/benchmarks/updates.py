@@ -1,13 +1,12 @@
 """What an update costs beside a build: CPU, bytes written and bytes on disk, by stage and by file.
 
 usage: python cookbook/benchmarks/updates.py FOLDER [FOLDER ...] [--passages N[,N]] [--methods A,B] [--each]
-           [--steps "build,insert 1,delete 1,delete built 1,insert 1 %,delete 1 %"] [--files] [--profile STEP]
-           [--row N]
+           [--steps "build,insert 1,delete 1,delete built 1,insert 1 %,delete 1 %"] [--files]
+           [--row N] [--recall]
 
 FOLDER is a corpus with questions (see `stratagraph.eval.load_dataset`); its documents are cut into passages
-of
-about 500 characters, each a document of its own, until there are N. No model; vectors are hashed words of 384
-dimensions. CPU is that of the process, of all its threads. Bytes written are those of files that were not
+of about 500 characters, each a document of its own, until there are N. No model; vectors are hashed words of
+384 dimensions. CPU is that of the process, of all its threads. Bytes written are those of files that were not
 there before the step, a hard link to an earlier file being the same file. The folder is a temporary one.
 `delete built 1` is of a passage of the build, whose names and vectors lie scattered in the files, that in the
 middle, `delete built .3` of that at 30 % of them; the other deletes are of what was inserted before them.
@@ -20,26 +19,19 @@ is, then after `regroup`, and of an index built of the same passages.
 from __future__ import annotations
 
 import argparse
-import asyncio
-import cProfile
 import os
-import pstats
 import re
 import resource
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import stratagraph as sg
-from stratagraph._sync import run
 from stratagraph.eval import load_dataset
 from stratagraph.methods import NAMES
 from stratagraph.models.local import MiniLMEmbedder
@@ -98,9 +90,7 @@ def sizes(found: Files) -> Counter[str]:
     return counted
 
 
-def measured(
-    folder: Path, index: sg.Index | None, work: Callable[[], sg.Index | None]
-) -> tuple[float, Files]:
+def measured(folder: Path, work: Callable[[], object]) -> tuple[float, Files]:
     """The CPU of a step in seconds, and the files that it wrote."""
     before = files(folder)
     began = time.process_time()
@@ -108,40 +98,6 @@ def measured(
     spent = time.process_time() - began
     after = files(folder)
     return spent, {key: value for key, value in after.items() if key not in before}
-
-
-class _Here(ThreadPoolExecutor):
-    """Does at once, in the thread that asks, what it is given."""
-
-    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        try:
-            done.set_result(function(*args, **kwargs))
-        except BaseException as error:
-            done.set_exception(error)
-        return done
-
-
-@contextmanager
-def profiled(profile: cProfile.Profile) -> Iterator[None]:
-    """Profile the thread of the package's event loop, which does all work itself meanwhile.
-
-    Else the profile would be that of a thread which waits.
-    """
-
-    async def begin() -> None:
-        asyncio.get_running_loop().set_default_executor(_Here(1))
-        profile.enable()
-
-    async def end() -> None:
-        profile.disable()
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
-
-    run(begin())
-    try:
-        yield
-    finally:
-        run(end())
 
 
 def recall(folders: Sequence[str], count: int) -> None:
@@ -201,9 +157,7 @@ def table(given: argparse.Namespace, count: int, methods: str) -> dict[str, floa
         for step in given.steps.split(","):
             if at := re.fullmatch(r"delete built (\.\d+)", step):
                 work[step] = partial(delete_built, float(at[1]))
-            profile = cProfile.Profile(time.thread_time)
-            with profiled(profile) if given.profile == step else nullcontext():
-                spent, written = measured(folder, index, work[step])
+            spent, written = measured(folder, work[step])
             costs[step] = spent
             whole = next(iter(costs.values()))
             held = sum(sizes(files(folder)).values())
@@ -222,8 +176,6 @@ def table(given: argparse.Namespace, count: int, methods: str) -> dict[str, floa
             if given.files:
                 for name, size in sizes(written).most_common():
                     print(f"    {name:40} {size / 1e6:9.2f} MB {size / len(rest) / 1e3:9.2f} KB a passage")
-            if given.profile == step:
-                pstats.Stats(profile).sort_stats("cumulative").print_stats(70)
         index.close()
     return costs
 
@@ -272,7 +224,6 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(NAMES))
     parser.add_argument("--each", action="store_true", help="after all methods each of them alone")
     parser.add_argument("--steps", default=STEPS)
-    parser.add_argument("--profile", help="the step whose functions are listed")
     parser.add_argument("--recall", action="store_true", help="only what vectors lose as float16 (MiniLM)")
     parser.add_argument(
         "--row", type=int, help="insert so many passages one after the other, and nothing else"

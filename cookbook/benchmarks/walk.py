@@ -1,12 +1,10 @@
-"""What a question costs on the walk to passages: on real passages, and on a graph of a million.
+"""What a question costs on the walk to passages; `million.py` asks this of a synthetic million.
 
     python cookbook/benchmarks/walk.py FOLDER [FOLDER ...] [--passages 2000 20000]
-    python cookbook/benchmarks/walk.py --synthetic
 
-The first joins the corpora of the folders (each as `stratagraph.eval.load_dataset` reads it), cuts them into
+It joins the corpora of the folders (each as `stratagraph.eval.load_dataset` reads it), cuts them into
 passages of about 60 tokens, and builds an index of each size with the hashing embedder; it tells the CPU time
-that a question takes in all, and in each part. The second walks over a random graph with hubs and tells the
-time and the number of nodes that are reached, by the bound per edge.
+that a question takes in all, and in each part.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ import stratagraph as sg
 from stratagraph.eval import load_dataset
 from stratagraph.ingest.chunk import ChunkConfig, split
 from stratagraph.ingest.names import linking
-from stratagraph.kernels.ppr import shallow_pagerank, transition_matrix
 from stratagraph.models.hashing import HashingEmbedder
 from stratagraph.search import walk
 from stratagraph.text.tokens import Estimate
@@ -95,44 +92,11 @@ def unbounded(passage_walk: walk.PassageWalk, question: str, vector: Any) -> Non
         walk.PER_EDGE = bound
 
 
-def synthetic(passages: int = 1_000_000, entities: int = 1_000_000, mentions: int = 5_400_000) -> None:
-    """Entities by Zipf's law, the most common in every twelfth passage; about 10,000,000 stored edges."""
-    rng = np.random.default_rng(0)
-    common = np.exp(rng.uniform(np.log(5), np.log(entities), mentions)).astype(np.int64)
-    ends = np.column_stack([rng.integers(0, passages, mentions), passages + common - 5])
-    matrix = transition_matrix(passages + entities, ends, np.ones(mentions))
-    frequency = np.diff(matrix.indptr)
-    print(f"{matrix.shape[0]} nodes, {len(matrix.indices)} edges, largest hub {frequency.max()}")
-    questions = []
-    for _ in range(QUESTIONS):
-        named = passages + common[rng.integers(0, mentions, 2)] - 5
-        similar = rng.integers(0, passages, walk.CONSIDERED)
-        weights = [1 / frequency[named], walk.SIMILAR_SHARE * np.linspace(1, 0.5, 100) ** walk.SIMILAR_POWER]
-        questions.append((np.concatenate([named, similar]), np.concatenate(weights)))
-    for bound in (1e-4, 3e-5, 1e-5, 0.0):
-
-        def walked(question: tuple[Any, Any], bound: float = bound) -> Any:
-            nodes, weights = question
-            return shallow_pagerank(
-                matrix, nodes, weights=weights, restart=walk.RESTART, steps=walk.STEPS, per_edge=bound
-            )
-
-        asked = questions if bound else questions[:3]
-        reached = np.mean([len(walked(question)[0]) for question in asked])
-        median, slow = milliseconds(walked, asked)
-        told = f"{reached:9.0f} nodes reached; CPU ms {median:.2f}, {slow:.2f} (p50, p95)"
-        print(f"  per edge {bound:5.0e}: {told}")
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folders", nargs="*")
+    parser.add_argument("folders", nargs="+")
     parser.add_argument("--passages", nargs="+", type=int, default=[2000, 20_000])
-    parser.add_argument("--synthetic", action="store_true")
     given = parser.parse_args()
-    if given.synthetic:
-        synthetic()
-    if given.folders:
-        real(given.folders, given.passages)
+    real(given.folders, given.passages)
