@@ -13,7 +13,7 @@
     embedding   texts to vectors: journal, batches, retry, checks
     estimate    CountingGate, which counts instead of calling
     batching    BatchGate, whose answers come in batch files
-    wrap        callers' models and embedders, sync or async, as one shape
+    wrap        a caller's chat model, sync or async, as one shape
     named       models by name; openai and ollama are providers
     local       embedders that run here: onnx, minilm, hashing
     fake        models and embedders for tests

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from stratagraph._sync import in_background
 from stratagraph.errors import EmbedderError, MapperError, ModelError
+from stratagraph.mapping import check_sendable
 from stratagraph.models.budget import Limits, Sleep
-from stratagraph.models.concurrency import PendingCall, PendingCalls, Slot, Slots, run_workers, within
+from stratagraph.models.concurrency import (
+    PendingCall,
+    PendingCalls,
+    Slot,
+    Slots,
+    Threads,
+    run_workers,
+    within,
+)
 from stratagraph.models.identity import embedder_name, is_named
-from stratagraph.models.mapped import LOCAL
+from stratagraph.models.local import LOCAL, HashingEmbedder
 from stratagraph.models.retry import nobody_there, translate, with_retries
 from stratagraph.models.tracing import request_attributes, span
-from stratagraph.models.wrap import Embedding, offers_spans
-from stratagraph.types.protocols import Spans, VectorJournal, Vectors
+from stratagraph.types.protocols import Mapper, VectorJournal, Vectors
 from stratagraph.types.records import content_id
 
 EXCERPT = 60
@@ -110,8 +121,26 @@ class Passage(NamedTuple):
         return [self.text[start:end] for start, end in self.spans]
 
 
+def offers_spans(embedder: object) -> bool:
+    """Whether an embedder also embeds parts of texts (`protocols.SpanEmbedder`)."""
+    return any(callable(getattr(embedder, name, None)) for name in ("embed_spans", "aembed_spans"))
+
+
+def goes_along(embedder: object, mapper: Mapper) -> bool:
+    """Whether workers embed: with local embedders, or with any if the mapper says so."""
+    if not mapper.apart:
+        return False
+    return isinstance(embedder, LOCAL) if mapper.embed is None else mapper.embed
+
+
+def _called(embedder: Any, request: tuple[str, Sequence[Any]]) -> Any:
+    """Done in a worker: a method of the embedder by name, with its arguments."""
+    method, given = request
+    return getattr(embedder, method)(*given)
+
+
 class Embedder:
-    """An embedder behind the gate.
+    """An embedder behind the gate; texts are embedded in the workers of a mapper where that is worth it.
 
     `dimension` is None until the first vector. `zero_vectors` lists texts with zero vectors as stage, index
     and excerpt: no failures, but no search by similarity finds them.
@@ -119,8 +148,10 @@ class Embedder:
 
     def __init__(
         self,
-        embedding: Embedding,
+        embedder: Any,
         *,
+        threads: Threads,
+        mapper: Mapper,
         slots: Slots,
         journal: VectorJournal | None,
         limits: Limits,
@@ -131,7 +162,18 @@ class Embedder:
         self.dimension = dimension
         self.zero_vectors: list[str] = []
         self.slots = slots
-        self._embedding = embedding
+        self._embedder = embedder
+        self._threads = threads
+        self._mapper = mapper
+        self._in_worker: Callable[[tuple[str, Sequence[Any]]], Any] | None = None
+        if goes_along(embedder, mapper) and (mapper.embed or not isinstance(embedder, HashingEmbedder)):
+            if not callable(getattr(embedder, "embed_documents", None)):
+                raise TypeError(
+                    f"embedder of type {type(embedder).__qualname__} has no embed_documents(texts), which "
+                    "workers call; keep it here with mapper(..., embed=False)"
+                )
+            self._in_worker = partial(_called, embedder)
+            check_sendable(mapper, self._in_worker)
         self._journal = journal
         self._limits = limits
         self._sleep = sleep
@@ -141,7 +183,7 @@ class Embedder:
     @property
     def name(self) -> str:
         """The fingerprint; that of a nameless embedder needs the dimension."""
-        return embedder_name(self._embedding.embedder, self.dimension)
+        return embedder_name(self._embedder, self.dimension)
 
     async def query(self, text: str) -> Vectors:
         """The unit vector of a question, shape (dimension,)."""
@@ -149,22 +191,18 @@ class Embedder:
         def label(_: int) -> str:
             return "the question"
 
-        def request(slot: Slot) -> Awaitable[Any]:
-            return self._embedding.query(text, slot)
-
-        return self._vector(await self._attempt(request, [text], label, None), text)
+        return self._vector(await self._attempt("embed_query", (text,), [text], label, None), text)
 
     @property
     def here(self) -> bool:
         """Whether the embedder runs in this process and waits for nobody."""
-        return isinstance(self._embedding.embedder, LOCAL)
+        return isinstance(self._embedder, LOCAL)
 
     def query_here(self, text: str) -> Vectors:
         """As `query`, at once."""
         said = {**request_attributes("embeddings", self.name), "stratagraph.texts": 1}
-        embedder: Any = self._embedding.embedder
         with span(f"embeddings {self.name}", said, client=True):
-            return self._vector(embedder.embed_query(text), text)
+            return self._vector(self._embedder.embed_query(text), text)
 
     def _vector(self, returned: Any, text: str) -> Vectors:
         rows, _ = unit_rows([returned], [text], label=lambda _: "the question", dimension=self.dimension)
@@ -225,12 +263,12 @@ class Embedder:
     @property
     def offers_spans(self) -> bool:
         """Whether parts of passages can be embedded (`protocols.SpanEmbedder`)."""
-        return offers_spans(self._embedding.embedder)
+        return offers_spans(self._embedder)
 
     @property
     def words_only(self) -> bool:
         """See `protocols.Embedder`."""
-        return bool(getattr(self._embedding.embedder, "words_only", False))
+        return bool(getattr(self._embedder, "words_only", False))
 
     def keys(self, passage: Passage) -> list[str]:
         """The journal's keys of a passage and its parts."""
@@ -243,7 +281,7 @@ class Embedder:
     def remembered(self, passages: Sequence[Passage]) -> Iterator[tuple[int, Vectors]]:
         """Index and vectors of those passages that the journal holds with all their parts."""
         # Without the dimension, the name of a nameless embedder is unknown, and so are its keys.
-        nameless = self.dimension is None and not is_named(self._embedding.embedder)
+        nameless = self.dimension is None and not is_named(self._embedder)
         if self._journal is None or nameless:
             return
         keys = [self.keys(passage) for passage in passages]
@@ -258,16 +296,12 @@ class Embedder:
     async def fetch(self, passages: list[Passage], label: Label) -> tuple[list[Vectors], list[int]]:
         """Vectors from the embedder, checked and journalled, and the numbers of zero ones."""
         texts = [passage.text for passage in passages]
-        spans: list[Spans] = [passage.spans for passage in passages]
+        spans = [passage.spans for passage in passages]
         wanted = any(spans)
-
-        def request(slot: Slot) -> Awaitable[Any]:
-            if wanted:
-                return self._embedding.spans(texts, spans, slot)
-            return self._embedding.documents(texts, slot)
+        method, given = ("embed_spans", (texts, spans)) if wanted else ("embed_documents", (texts,))
 
         async def run(pending: PendingCall) -> tuple[list[Vectors], list[int]]:
-            returned = await self._attempt(request, texts, label, pending)
+            returned = await self._attempt(method, given, texts, label, pending)
             if wanted and (not isinstance(returned, Sequence) or len(returned) != 2):
                 raise EmbedderError(
                     f"embed_spans must return vectors of texts and of their parts ({label(0)})"
@@ -295,9 +329,28 @@ class Embedder:
         own = np.split(inner, ends[:-1])
         return [np.concatenate([row[None], each]) for row, each in zip(rows, own, strict=True)]
 
+    async def _call(self, method: str, given: Sequence[Any], slot: Slot) -> Any:
+        """What a method of the embedder returns: in a worker, here, or in a thread."""
+        if self._in_worker is not None and method != "embed_query":
+            return await asyncio.wrap_future(
+                self._mapper.submit(self._in_worker, (method, given), model=True)
+            )
+        native, blocking = (getattr(self._embedder, name, None) for name in (f"a{method}", method))
+        if blocking is not None and (native is None or in_background()):
+            return await self._threads.run(slot, blocking, *given)
+        if native is not None:
+            return await native(*given)
+        if method == "embed_query":
+            return (await self._call("embed_documents", ([*given],), slot))[0]
+        raise TypeError(
+            f"embedder of type {type(self._embedder).__qualname__} has neither embed_documents(texts) nor "
+            "aembed_documents(texts)"
+        )
+
     async def _attempt(
         self,
-        request: Callable[[Slot], Awaitable[Any]],
+        method: str,
+        given: Sequence[Any],
         texts: Sequence[str],
         label: Label,
         pending: PendingCall | None,
@@ -311,7 +364,9 @@ class Embedder:
             said = {**request_attributes("embeddings", self.name), "stratagraph.texts": len(texts)}
             sending = nullcontext() if pending is None else pending.request()
             with span(f"embeddings {self.name}", said, client=True), sending:
-                found = await within(timeout, request(slot), slot, who="the embedder", pending=pending)
+                found = await within(
+                    timeout, self._call(method, given, slot), slot, who="the embedder", pending=pending
+                )
             self._reached = True
             return found
 

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from stratagraph.models.budget import Prices, cost_of, money
 from stratagraph.models.concurrency import PendingCall
+from stratagraph.models.embedding import offers_spans
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.hashing import HashingEmbedder
 from stratagraph.models.identity import embedder_name
 from stratagraph.models.task import Call, answer_text, stage_of
-from stratagraph.models.wrap import offers_spans
 from stratagraph.types.protocols import Spans, Vectors
 from stratagraph.types.records import Usage
 

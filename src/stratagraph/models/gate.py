@@ -23,14 +23,13 @@ from stratagraph.models.budget import Account, Budget, Ledger, Limits, Scope, Sl
 from stratagraph.models.concurrency import PendingCall, PendingCalls, Services, run_workers
 from stratagraph.models.embedding import Embedder, Passage
 from stratagraph.models.log import logger
-from stratagraph.models.mapped import mapped
 from stratagraph.models.messages import Completion, Messages
 from stratagraph.models.request import Requests, approximate_tokens
 from stratagraph.models.retry import too_many
 from stratagraph.models.structured import lacks_end, plain_text
 from stratagraph.models.task import Call, CallItem, Prompt, Task, models_by_stage, repair_request, stage_of
 from stratagraph.models.tracing import span, usage_attributes
-from stratagraph.models.wrap import Chat, Embedding
+from stratagraph.models.wrap import Chat
 from stratagraph.text import CountTokens
 from stratagraph.types.protocols import (
     CallCache,
@@ -144,7 +143,9 @@ class ModelGate:
             None
             if embedder is None
             else Embedder(
-                Embedding(embedder, services.threads, mapped(embedder, self._mapper)),
+                embedder,
+                threads=services.threads,
+                mapper=self._mapper,
                 slots=services.embed_slots,
                 journal=vectors,
                 limits=self.limits,

@@ -39,42 +39,16 @@ _SAME_SETTING = {
     "thinking": "reasoning",
 }
 """Settings that libraries call by several names."""
-_SETTINGS = (
-    *(
-        "adapter_id",
-        "additional_kwargs",
-        "api_version",
-        "betas",
-        "deployment",
-        "effort",
-        "extra_body",
-        "format",
-    ),
-    *(
-        "frequency_penalty",
-        "generate_kwargs",
-        "generation_config",
-        "grammar",
-        "guardrails",
-        "include_thoughts",
-    ),
-    *("length_penalty", "logit_bias", "max_length", "max_tokens", "min_p", "mirostat", "mirostat_eta"),
-    *("mirostat_tau", "model_kwargs", "model_version", "num_beams", "num_ctx", "options", "pipeline_kwargs"),
-    *("presence_penalty", "query_wrapper_prompt", "reasoning", "reasoning_effort", "reasoning_format"),
-    *("repeat_last_n", "repeat_penalty", "repetition_penalty", "response_format", "response_mime_type"),
-    *("response_schema", "revision", "safety_settings", "seed", "stop", "stop_token_ids", "strict", "system"),
-    *(
-        "system_prompt",
-        "template",
-        "temperature",
-        "tfs_z",
-        "thinking_budget",
-        "thinking_level",
-        "tool_choice",
-    ),
-    *("tools", "top_a", "top_k", "top_p", "typical_p", "use_responses_api", "verbosity"),
-    *_SAME_SETTING,
-)
+_SETTINGS = """
+    adapter_id additional_kwargs api_version betas deployment effort extra_body format frequency_penalty
+    generate_kwargs generation_config grammar guardrails include_thoughts length_penalty logit_bias
+    max_length max_tokens min_p mirostat mirostat_eta mirostat_tau model_kwargs model_version num_beams
+    num_ctx options pipeline_kwargs presence_penalty query_wrapper_prompt reasoning reasoning_effort
+    reasoning_format repeat_last_n repeat_penalty repetition_penalty response_format response_mime_type
+    response_schema revision safety_settings seed stop stop_token_ids strict system system_prompt template
+    temperature tfs_z thinking_budget thinking_level tool_choice tools top_a top_k top_p typical_p
+    use_responses_api verbosity
+"""
 """The attributes of models that change their answers; mappings among them are taken whole."""
 _NO_SETTING = re.compile(
     r".*(?:api_?key|secret|password|credential|authorization|access_token|auth_token|headers?|cookies?"
@@ -157,7 +131,9 @@ def sampling_settings(*holders: Any) -> dict[str, Any]:
         if isinstance(holder, Mapping):
             given = {str(name): _plain(value) for name, value in holder.items() if value is not None}
         else:
-            given = {name: _attribute(getattr(holder, name, None)) for name in _SETTINGS}
+            given = {
+                name: _attribute(getattr(holder, name, None)) for name in (*_SETTINGS.split(), *_SAME_SETTING)
+            }
         for name, value in given.items():
             if value not in (None, "", [], {}) and not _NO_SETTING.fullmatch(name):
                 found[_SAME_SETTING.get(name, name)] = value

@@ -18,7 +18,7 @@ from stratagraph.models.hashing import HashingEmbedder
 from stratagraph.models.onnx import Encoder, ModelFiles, Pooling
 from stratagraph.types.protocols import Spans
 
-__all__ = ["HashingEmbedder", "MiniLMEmbedder", "OnnxEmbedder", "default_embedder"]
+__all__ = ["LOCAL", "HashingEmbedder", "MiniLMEmbedder", "OnnxEmbedder", "default_embedder"]
 
 Products = Literal["int8", "float32"]
 _MINILM: Mapping[str, Products] = {"all-MiniLM-L6-v2-w8a8": "int8", "all-MiniLM-L6-v2-int8": "float32"}
@@ -147,6 +147,10 @@ class OnnxEmbedder:
     def embed_query(self, text: str) -> Any:
         """The unit vector of one question, shape (dimension,)."""
         return self._encoder.encode([self._query_prompt + text])[0]
+
+
+LOCAL = HashingEmbedder | MiniLMEmbedder | OnnxEmbedder
+"""Embedders that come along, and cost nothing but time."""
 
 
 def default_embedder(recorded: str | None = None) -> MiniLMEmbedder | HashingEmbedder:

@@ -1,4 +1,4 @@
-"""Callers' models and embedders, synchronous or not, as one asynchronous shape.
+"""A caller's chat model, synchronous or not, as one asynchronous shape.
 
 In the caller's event loop the asynchronous method is preferred. Under the synchronous API the blocking one
 is, in a thread of the gate's pool: an asynchronous client belongs to the loop that first used it.
@@ -7,8 +7,8 @@ is, in a thread of the gate's pool: an asynchronous client belongs to the loop t
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
 from urllib.parse import urlsplit
 
 from stratagraph import _sync
@@ -18,25 +18,15 @@ from stratagraph.models.identity import identity_of_model, model_name, server_ad
 from stratagraph.models.messages import Completion, Messages
 from stratagraph.models.retry import refuses_system, refuses_temperature
 from stratagraph.system.locks import Lock
-from stratagraph.types.protocols import Spans
 
-R = TypeVar("R")
 _END = object()
 _COLD, _SYSTEM = "temperature 0", "system messages"
 _REFUSALS = {_COLD: refuses_temperature, _SYSTEM: refuses_system}
-_PROVIDERS = {
-    *(
-        "api.openai.com",
-        "api.anthropic.com",
-        "api.mistral.ai",
-        "api.deepseek.com",
-        "api.groq.com",
-        "api.x.ai",
-    ),
-    *("api.cohere.com", "generativelanguage.googleapis.com"),
-}
+_PROVIDERS = """
+    api.openai.com api.anthropic.com api.mistral.ai api.deepseek.com api.groq.com api.x.ai api.cohere.com
+    generativelanguage.googleapis.com
+"""
 """Servers at which a model costs what the table of prices says."""
-_Pair = tuple[Callable[..., Any] | None, Callable[..., Any] | None]
 
 
 def _takes_schema(function: Callable[..., Any]) -> bool:
@@ -72,7 +62,7 @@ class Chat:
     @property
     def priced_as(self) -> str:
         """The model's name for the table of prices, marked if another server runs it."""
-        own = self.address and urlsplit(self.address).hostname not in _PROVIDERS
+        own = self.address and urlsplit(self.address).hostname not in _PROVIDERS.split()
         return f"{self.name} (own server)" if own else self.name
 
     def accepted(self, schema: type[Any] | None) -> type[Any] | None:
@@ -181,53 +171,3 @@ def _text(answer: object, name: str) -> str:
         answer.close()
         hint = "; an asynchronous model has `async def acomplete`, not `complete`"
     raise CallFailed(f"model {name!r} returned {type(answer).__qualname__} where a string is expected{hint}")
-
-
-def offers_spans(embedder: object) -> bool:
-    """Whether an embedder also embeds parts of texts (`protocols.SpanEmbedder`)."""
-    return any(callable(getattr(embedder, name, None)) for name in ("embed_spans", "aembed_spans"))
-
-
-class Embedding:
-    """An embedder; `through`, if given, is called in its place.
-
-    A missing method is an error only when needed.
-    """
-
-    def __init__(self, embedder: object, threads: Threads, through: object | None = None) -> None:
-        self.embedder = embedder
-        self._called = embedder if through is None else through
-        self._threads = threads
-        self._many = self._pair("embed_documents")
-        self._one = self._pair("embed_query")
-        self._spans = self._pair("embed_spans")
-
-    def _pair(self, name: str) -> _Pair:
-        return getattr(self._called, f"a{name}", None), getattr(self._called, name, None)
-
-    async def documents(self, texts: list[str], slot: Slot) -> Sequence[Any]:
-        """Whatever the embedder returns for these texts."""
-        result: Sequence[Any] = await self._run(self._many, slot, texts)
-        return result
-
-    async def spans(self, texts: list[str], spans: list[Spans], slot: Slot) -> Any:
-        """Whatever the embedder returns for these texts and the parts of each."""
-        return await self._run(self._spans, slot, texts, spans)
-
-    async def query(self, text: str, slot: Slot) -> Any:
-        """Whatever the embedder returns for a question."""
-        if self._one == (None, None):
-            vectors = await self.documents([text], slot)
-            return vectors[0]
-        return await self._run(self._one, slot, text)
-
-    async def _run(self, pair: _Pair, slot: Slot, *given: Any) -> Any:
-        native, blocking = pair
-        if blocking is not None and (native is None or _sync.in_background()):
-            return await self._threads.run(slot, blocking, *given)
-        if native is None:
-            raise TypeError(
-                f"embedder of type {type(self.embedder).__qualname__} has neither embed_documents(texts) "
-                "nor aembed_documents(texts)"
-            )
-        return await native(*given)

@@ -17,11 +17,11 @@ from stratagraph.mapping import as_mapper
 from stratagraph.models.batching import BatchGate, Results
 from stratagraph.models.budget import Account, Budget, cost_of
 from stratagraph.models.concurrency import Services
+from stratagraph.models.embedding import goes_along
 from stratagraph.models.estimate import CountingGate
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.identity import declared_dimension, embedder_name
-from stratagraph.models.local import HashingEmbedder, default_embedder
-from stratagraph.models.mapped import LOCAL, goes_along
+from stratagraph.models.local import LOCAL, HashingEmbedder, default_embedder
 from stratagraph.models.named import as_chat_model, as_embedder
 from stratagraph.models.task import models_by_stage
 from stratagraph.operations.progress import LineProgress, NamedProgress
