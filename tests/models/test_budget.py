@@ -1,17 +1,14 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import threading
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratagraph.models.budget import Account, Budget, Limits, Prices
+from stratagraph.models.budget import Budget, Limits
 from stratagraph.models.concurrency import Bucket, Limiter, Slots
-from stratagraph.types.records import Usage
-from tests.models.tasks import Pauses
 
 
 class Clock:
@@ -39,21 +36,6 @@ def test_impossible_budgets() -> None:
         Budget(calls=-1)
     with pytest.raises(ValueError, match="needs prices"):
         Budget(cost=1.0)
-
-
-def test_prices_are_per_million_tokens() -> None:
-    assert Prices(2.0, 10.0).cost(1_000_000, 500_000) == pytest.approx(7.0)
-
-
-def test_calls_under_way_count_against_the_budget() -> None:
-    account = Account(Budget(tokens=100))
-    first = Usage(1, 0, 40, 20)
-    assert account.reserve(first)
-    assert not account.reserve(Usage(1, 0, 40, 20))
-    assert account.reached == "tokens=100"
-    account.settle(first, Usage(1, 0, 40, 1))
-    assert account.reserve(Usage(1, 0, 40, 19))
-    assert not account.reserve(Usage(1, 0, 1, 0))
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=60), st.integers(1, 600))
@@ -92,25 +74,6 @@ async def test_an_interrupted_wait_gives_its_share_back() -> None:
                 await limiter.pace(1)
     assert limiter._requests is not None
     assert limiter._requests.take(1) == pytest.approx(60)
-
-
-async def test_slots_survive_a_thousand_errors_and_cancellations() -> None:
-    slots = Slots(7)
-    chance = random.Random(5)
-
-    async def use(number: int) -> None:
-        async with slots.one():
-            await asyncio.sleep(chance.random() / 500)
-            if number % 3 == 0:
-                raise LookupError(str(number))
-
-    tasks = [asyncio.create_task(use(number)) for number in range(1_000)]
-    for task in tasks:
-        if chance.random() < 0.4:
-            asyncio.get_running_loop().call_later(chance.random() / 5, task.cancel)
-    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    assert {type(each) for each in outcomes} == {type(None), LookupError, asyncio.CancelledError}
-    assert slots.free == 7
 
 
 async def test_a_slot_that_arrives_with_the_cancellation_is_passed_on() -> None:
@@ -157,11 +120,3 @@ def test_slots_are_shared_between_event_loops() -> None:
         thread.join(timeout=20)
     assert most == 2
     assert slots.free == 2
-
-
-async def test_nothing_waits_without_rates() -> None:
-    pauses = Pauses()
-    limiter = Limiter(Limits(), sleep=pauses)
-    for _ in range(100):
-        await limiter.pace(10_000)
-    assert pauses.seconds == []

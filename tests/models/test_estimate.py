@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from stratagraph.models.budget import Limits, Prices
+from stratagraph.models.budget import Prices
 from stratagraph.models.estimate import CountingGate
-from stratagraph.models.gate import CallItem, Gate, ModelGate
+from stratagraph.models.gate import Gate, ModelGate
 from stratagraph.models.request import approximate_tokens
 from stratagraph.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
-from tests.models.tasks import FACT, TEXT, Pauses, items, texts
+from tests.models.tasks import TEXT, items, texts
 
 ANSWER = "ten tokens of forty characters at most.."  # as many tokens as TEXT expects
 
@@ -47,13 +47,6 @@ async def test_an_estimate_is_what_the_build_then_costs() -> None:
     assert counting.estimate().embedded_tokens == sum(map(approximate_tokens, texts(20)))
 
 
-async def test_the_name_of_a_model_is_enough() -> None:
-    counting = CountingGate("scripted", FakeEmbedder())
-    assert counting.has_llm
-    assert (await counting.call(FACT, {"text": "x"}, item="i")).subject == "x"
-    assert not CountingGate(None, FakeEmbedder()).has_llm
-
-
 async def test_vectors_are_repeatable_and_of_the_wanted_dimension() -> None:
     first = await CountingGate(None, FakeEmbedder(), dimension=48).embed("embed", texts(50))
     second = await CountingGate(None, FakeEmbedder(), dimension=48).embed("embed", texts(50))
@@ -62,37 +55,16 @@ async def test_vectors_are_repeatable_and_of_the_wanted_dimension() -> None:
     np.testing.assert_allclose(np.linalg.norm(first, axis=1), 1, rtol=1e-3)
 
 
-async def test_many_units_are_counted_whatever_the_limits() -> None:
-    counting = CountingGate("m", None, limits=Limits(concurrency=1, requests_per_minute=1))
-    await counting.map(TEXT, [CallItem({"text": str(n)}, str(n)) for n in range(500)])
-    assert counting.estimate().calls == 500
-
-
 async def test_presentation() -> None:
-    counting = CountingGate("m", FakeEmbedder())
+    counting = CountingGate(ScriptedChatModel(), FakeEmbedder())
     await recipe(counting)
     estimate = counting.estimate(Prices(1_000.0, 2_000.0))
     assert (estimate.calls, estimate.output_tokens) == (31, 310)
     assert estimate.cost == pytest.approx((estimate.input_tokens * 1_000 + 310 * 2_000) / 1e6)
     table = str(estimate).splitlines()
-    assert table[0].split() == [
-        "stage",
-        "calls",
-        "cached",
-        "tokens",
-        "in",
-        "tokens",
-        "out",
-        "embedded",
-        "tokens",
-    ]
+    assert " ".join(table[0].split()) == "stage calls cached tokens in tokens out embedded tokens"
     assert [line.split()[0] for line in table] == ["stage", "describe", "embed", "total", "cost:"]
     assert len({len(line) for line in table[:-1]}) == 1
     assert json.loads(json.dumps(estimate.to_dict()))["stages"]["describe"]["calls"] == 31
     assert "unknown" in str(counting.estimate())
     assert counting.estimate().to_dict()["cost"] is None
-
-
-async def test_answers_of_the_fakes_are_deterministic() -> None:
-    one, two = (ModelGate(ScriptedChatModel(), None, sleep=Pauses()) for _ in range(2))
-    assert await one.map(TEXT, items(5)) == await two.map(TEXT, items(5))

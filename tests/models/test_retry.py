@@ -7,7 +7,7 @@ import pytest
 
 from stratagraph.errors import MissingExtra, ModelError
 from stratagraph.models.budget import Limits
-from stratagraph.models.retry import Verdict, judge, retry_after, translate, with_retries
+from stratagraph.models.retry import Outage, Verdict, judge, retry_after, translate, with_retries
 from stratagraph.testing import ServiceError
 from tests.models.tasks import Codes, Pauses
 
@@ -135,3 +135,27 @@ def test_messages() -> None:
     assert str(failed) == "model 'm' failed after 6 attempts: ServiceError: HTTP 500"
     missing = MissingExtra("onnxruntime", "local")
     assert translate(missing, who="model 'm'", attempts=1) is missing
+
+
+def over(attempts: int, failed: list[int], *, patient: bool) -> list[bool]:
+    """After each failure, by the number of its call, whether the server is held to be gone."""
+    outage, found = Outage(attempts), []
+    for call in failed:
+        outage.failed(call)
+        found.append(outage.over(patient=patient))
+    outage.answered()
+    assert not outage.over(patient=patient)
+    return found
+
+
+def test_when_a_server_is_held_to_be_gone() -> None:
+    assert not any(over(3, [0] * 9, patient=False))  # one call that always fails is not the server
+    assert over(3, [0, 1, 0], patient=False) == [False, False, True]
+    assert over(3, [0, 1, 0, 1, 0, 1], patient=True) == [False] * 5 + [True]  # of a build, as many as all may
+    side_by_side = [*range(10), *range(10), 4]  # they may all meet one short disturbance
+    assert over(6, side_by_side, patient=False) == [False] * 20 + [True]
+    outage = Outage(3)
+    for _ in range(3):
+        assert not outage.over(patient=True)
+        outage.gave_up()  # too late
+    assert outage.over(patient=True)
