@@ -25,7 +25,7 @@ from kept import kept_embedder
 import stratagraph as sg
 from stratagraph.eval import load_dataset
 from stratagraph.kernels.centrality import centrality
-from stratagraph.kernels.ppr import shallow_pagerank, shallow_pagerank_many
+from stratagraph.kernels.ppr import shallow_pagerank
 from stratagraph.methods.noderag import NodeRAGOptions
 from stratagraph.testing.opened import searcher_of
 from stratagraph.types.question import Question
@@ -189,9 +189,6 @@ def _questions(searcher: Any, entities: int, count: int) -> None:
     starts = [each.nodes for each in entries]
     _timed("entry points", lambda i: searcher._entries.search(queries[i], options), count)
     _timed("PPR, one question", lambda i: shallow_pagerank(matrix, starts[i]), count)
-    for threads in (1, 2):
-        name = f"PPR, 100 questions in a batch, {threads} thread(s)"
-        _timed(name, lambda _, n=threads: shallow_pagerank_many(matrix, starts[:100], threads=n), 7)
     _timed("retrieval of nodes", lambda i: searcher.nodes(queries[i]), count)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -168,22 +167,3 @@ def test_groups_that_are_cut_off_continue_none():
     )
     assert found.origin.tolist() == [0, -1]
     assert sorted(map(len, found.members)) == [4, 9]
-
-
-@pytest.mark.parametrize(("minimum", "maximum"), [(0, 5), (4, 6), (3, 2)])
-def test_bounds_that_cannot_hold(minimum, maximum):
-    """ERRATA L3."""
-    codes, ties = np.zeros((9, 1), np.uint64), np.zeros(9, np.uint64)
-    with pytest.raises(ValueError, match=r"2 \* minimum - 1"):
-        group(codes, np.zeros((9, 0), np.int64), ties=ties, minimum=minimum, maximum=maximum)
-
-
-def test_shapes_are_checked():
-    with pytest.raises(ValueError, match="expected codes"):
-        group(
-            np.zeros((9, 1), np.uint64),
-            np.zeros((9, 0), np.int64),
-            ties=np.zeros(8, np.uint64),
-            minimum=1,
-            maximum=2,
-        )

@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from stratagraph.eval.clustering_metrics import calinski_harabasz, cosine_similarity
 from stratagraph.kernels._edges import Edges
 from stratagraph.kernels.augment import augment
-from stratagraph.kernels.node2vec import Walks, embed_nodes, node2vec, random_walks
+from stratagraph.kernels.node2vec import DIMENSION, embed_nodes, random_walks
 from stratagraph.kernels.partition import cluster, community_graph
 from stratagraph.kernels.scan import core_clusters, scan
 from stratagraph.kernels.spectral import spectral
@@ -175,50 +175,33 @@ class TestScan:
         assert labels[10] == labels[11] == labels[12] == labels[5]
         assert labels.max() == 1
 
-    @pytest.mark.parametrize(("eps", "mu"), [(0.0, 2), (1.1, 2), (0.5, 1)])
-    def test_settings_are_checked(self, eps, mu):
-        with pytest.raises(ValueError, match="must be"):
-            scan(NONE, None, 3, eps=eps, mu=mu)
-
 
 class TestNode2vec:
     def test_walks_follow_edges(self):
         graph = nx.gnp_random_graph(40, 0.1, seed=1)
         edges = Edges.of(rows(graph), None, 40)
-        walks = random_walks(edges, Walks(per_node=3, length=9), np.random.default_rng(0))
+        walks = random_walks(edges, np.random.default_rng(0), per_node=3, length=9)
         assert len(walks) == 3 * sum(1 for node in graph if graph[node])
         assert all(graph.has_edge(a, b) for walk in walks.tolist() for a, b in pairwise(walk))
 
     def test_steps_are_second_order(self):
         """From 0 by 1 the walk may go back to 0, to 2 (a neighbour of 0), or on to 3: 1/p, 1 and 1/q."""
         edges = Edges.of(np.array([[0, 1], [1, 2], [0, 2], [1, 3]]), None, 4)
-        plan = Walks(per_node=20_000, length=3, window=2, p=2, q=0.5)
-        walks = random_walks(edges, plan, np.random.default_rng(0))
+        walks = random_walks(edges, np.random.default_rng(0), per_node=20_000, length=3, back=0.5)
         seen = walks[(walks[:, 0] == 0) & (walks[:, 1] == 1), 2]
         shares = np.bincount(seen, minlength=4) / len(seen)
         assert shares == pytest.approx(np.array([0.5, 0, 1, 2]) / 3.5, abs=0.02)
 
     def test_first_steps_follow_weights(self):
         edges = Edges.of(np.array([[0, 1], [0, 2]]), np.array([3.0, 1.0]), 3)
-        walks = random_walks(edges, Walks(per_node=20_000, length=2, window=1), np.random.default_rng(0))
+        walks = random_walks(edges, np.random.default_rng(0), per_node=20_000, length=2)
         assert (walks[walks[:, 0] == 0, 1] == 1).mean() == pytest.approx(0.75, abs=0.02)
 
     def test_neighbours_are_near_and_lonely_nodes_nowhere(self):
         ends, groups = planted(groups=6)
-        embedding = embed_nodes(Edges.of(ends, None, 61), dimension=8)
-        assert embedding.shape == (61, 8)
+        embedding = embed_nodes(Edges.of(ends, None, 61))
+        assert embedding.shape == (61, DIMENSION)
         assert not embedding[60].any()
         similar = embedding[:60] @ embedding[:60].T
         same = groups[:, None] == groups
         assert similar[same].mean() > similar[~same].mean() + 0.5
-
-    @pytest.mark.parametrize(
-        "wrong", [{"per_node": 0}, {"length": 1}, {"window": 0}, {"window": 16}, {"p": 0.0}, {"q": -1.0}]
-    )
-    def test_plans_are_checked(self, wrong):
-        with pytest.raises(ValueError, match="not"):
-            Walks(**wrong)
-
-    def test_sizes_are_checked(self):
-        with pytest.raises(ValueError, match="dimension"):
-            node2vec(NONE, None, 3, dimension=0)

@@ -26,11 +26,6 @@ class TestHyperplanes:
         assert abs((np.abs(planes) < 1).mean() - 0.6827) < 0.01
         assert abs(np.corrcoef(planes[:-1], planes[1:])[0, 1]) < 0.01
 
-    @pytest.mark.parametrize(("bits", "dimension"), [(0, 4), (4, 0)])
-    def test_sizes_are_checked(self, bits, dimension):
-        with pytest.raises(ValueError, match="at least 1"):
-            hyperplanes(bits, dimension, seed=0)
-
 
 class TestHashCodes:
     @pytest.mark.parametrize("bits", [1, 7, 64, 65, 130])
@@ -76,7 +71,3 @@ class TestHashCodes:
         planes = hyperplanes(64, 5, seed=0)
         assert hash_codes(np.zeros((2, 5), np.float32), planes).tolist() == [[0], [0]]
         assert hash_codes(np.zeros((0, 5), np.float32), planes).shape == (0, 1)
-
-    def test_dimensions_are_checked(self):
-        with pytest.raises(ValueError, match="differ in dimension"):
-            hash_codes(np.zeros((2, 5), np.float32), hyperplanes(8, 6, seed=0))

@@ -101,22 +101,6 @@ def test_equal_input_gives_equal_clusters_whatever_the_type():
     assert first == [rows.tolist() for rows in soft_clusters(np.asfortranarray(points))]
 
 
-@pytest.mark.parametrize(
-    "bounds",
-    [
-        {"target": 1},
-        {"target": 9, "max_size": 8},
-        {"most": 0},
-        {"dimensions": 0},
-        {"threshold": 0.0},
-        {"threshold": 1.5},
-    ],
-)
-def test_bounds_that_make_no_sense(bounds):
-    with pytest.raises(ValueError, match=next(iter(bounds))):
-        soft_clusters(np.zeros((3, 2)), **bounds)
-
-
 def test_sparsity_is_the_formula():
     assert sparsity([3, 2, 1], 6) == pytest.approx(1 - (3 * 2 + 2 * 1) / (6 * 5))
     assert sparsity([1] * 5, 5) == 1.0

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratagraph.kernels import ppr
-from stratagraph.kernels.ppr import shallow_pagerank, shallow_pagerank_many, transition_matrix
+from stratagraph.kernels.ppr import shallow_pagerank, transition_matrix
 
 
 @pytest.fixture(params=["native", "numpy"], autouse=True)
@@ -85,19 +85,6 @@ def test_mass_stays_near_the_entries() -> None:
     assert sorted(nodes.tolist()) == [48, 49, 50, 51, 52]
 
 
-def test_many_equal_one_by_one_on_any_number_of_threads() -> None:
-    transition, _, _ = random_graph(500, 2000, 3)
-    rng = np.random.default_rng(0)
-    entries = [rng.choice(500, size=rng.integers(1, 9)) for _ in range(40)]
-    single = [shallow_pagerank(transition, each) for each in entries]
-    for threads in (1, 2, 5):
-        many = shallow_pagerank_many(transition, entries, threads=threads)
-        for (nodes, scores), (expected_nodes, expected_scores) in zip(many, single, strict=True):
-            assert np.array_equal(nodes, expected_nodes)
-            assert np.array_equal(scores, expected_scores)
-    assert shallow_pagerank_many(transition, []) == []
-
-
 def test_parallel_edges_add_up_and_loops_do_not_count() -> None:
     ends = np.array([[0, 1], [1, 0], [0, 2], [0, 0]])
     transition = transition_matrix(3, ends, np.array([1.0, 2.0, 1.0, 9.0]))
@@ -123,6 +110,7 @@ def test_a_graph_without_edges_keeps_all_mass_where_it_was() -> None:
         ({"weights": np.array([0.0])}, "above 0"),
         ({"weights": np.array([1.0, 1.0])}, "as many"),
         ({"weights": np.array([np.nan])}, "finite"),
+        ({"per_edge": 1.0}, "per_edge"),
     ],
 )
 def test_bad_input_is_named(change: dict[str, Any], message: str) -> None:
@@ -192,15 +180,3 @@ def damaged(what: str, value: float) -> Any:
 def test_a_damaged_matrix_is_an_error_and_nothing_outside_is_read(what: str, value: float) -> None:
     with pytest.raises(ValueError, match="damaged"):
         shallow_pagerank(damaged(what, value), np.array([0, 1]), steps=4)
-
-
-def test_threads_report_a_damaged_matrix_too() -> None:
-    with pytest.raises(ValueError, match="damaged"):
-        shallow_pagerank_many(damaged("indices", 99), [np.array([1])] * 9, steps=3, threads=3)
-
-
-@pytest.mark.parametrize("per_edge", [-0.1, 1.0, np.nan])
-def test_a_bound_out_of_range_is_named(per_edge: float) -> None:
-    transition = transition_matrix(4, np.array([[0, 1]]), np.ones(1))
-    with pytest.raises(ValueError, match="per_edge"):
-        shallow_pagerank(transition, np.array([0]), per_edge=per_edge)

@@ -19,7 +19,6 @@ STACK = 1 << 45  # of a thread, for which no machine has room
 SCARCE = """
 import numpy as np
 from stratagraph.kernels.chnsw import CHNSW
-from stratagraph.kernels.ppr import shallow_pagerank_many, transition_matrix
 import threading
 
 try:
@@ -27,10 +26,6 @@ try:
 except RuntimeError:
     print("no thread")
 rng = np.random.default_rng(0)
-matrix = transition_matrix(50, rng.integers(0, 50, (200, 2)), np.ones(200))
-entries = [rng.integers(0, 50, 3) for _ in range(40)]
-for one, many in zip(*(shallow_pagerank_many(matrix, entries, threads=n) for n in (1, 4)), strict=True):
-    np.testing.assert_array_equal(one, many)
 vectors = rng.normal(size=(500, 16))
 index = CHNSW.build([vectors], scan_limit=0, threads=4)
 index, _ = index.revised([vectors[100:]], threads=4)

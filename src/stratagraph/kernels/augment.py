@@ -18,7 +18,8 @@ Matrix = NDArray[np.float32]
 CONTENT_NEIGHBOURS = 50
 """Content edges that CODICIL offers each node, as its authors do."""
 
-_FLOOR = 1e-3
+FLOOR = 1e-3
+"""The least weight of an edge."""
 _ROUNDING = 1e-6
 
 
@@ -30,8 +31,6 @@ def augment(
     mode: Augmentation = "knn",
     neighbours: int | None = None,
     quantile: float = 0.8,
-    threshold: float | None = None,
-    floor: float = _FLOOR,
     seed: int = 0,
     threads: int = 1,
     known: Known | None = None,
@@ -40,7 +39,7 @@ def augment(
 
     knn
         Edges to the K nearest others whose cosine reaches a threshold, and to all K where a node has no edge
-        of its own (ERRATA A2). Weights are cosines, at least `floor` (ERRATA A1).
+        of its own (ERRATA A2). Weights are cosines, at least `FLOOR` (ERRATA A1).
     codicil
         Content edges to the nearest others join the graph's own edges. Then each node ranks its edges by the
         mean of two similarities, each standardised over its edges: the cosine, and the Jaccard coefficient of
@@ -53,17 +52,13 @@ def augment(
     ----------
     vectors
         Attributes of the nodes, shape (nodes, dimension), of any length. A vector of zeros gets no edges, and
-        those it has weigh `floor`.
+        those it has weigh `FLOOR`.
     ends, weights
         The edges as for `leiden`. The weights count in mode none alone.
     neighbours
         K. None: in mode knn the average degree of the nodes that have edges, at least 1; in mode codicil 50.
     quantile
         The threshold is this quantile of the cosines over the given edges; without edges there is none.
-    threshold
-        The least cosine of an added edge, instead of the quantile.
-    floor
-        The least weight, above 0.
     known
         In mode knn the edges that were added before; only its nodes look for neighbours.
 
@@ -74,28 +69,25 @@ def augment(
     Raises
     ------
     ValueError
-        If a vector is not finite, naming its row; if the edges or a setting are not valid.
+        If a vector is not finite, naming its row; if the edges are not valid.
     """
-    _check(vectors.shape, mode, neighbours, quantile, floor)
     attributes = _Attributes.of(vectors)
     edges = Edges.of(ends, weights, len(vectors))
     if mode == "none":
         return edges.pairs(), edges.weights
     own = attributes.cosines(edges)
-    given = Edges(edges.low, edges.high, np.maximum(own, floor), edges.nodes)
+    given = Edges(edges.low, edges.high, np.maximum(own, FLOOR), edges.nodes)
     if mode == "codicil":
         offered = _nearest(attributes, neighbours or CONTENT_NEIGHBOURS, seed, threads)
-        joined = _sample(_join(given, offered, attributes, -1.0, floor))
+        joined = _sample(_join(given, offered, attributes, -1.0))
     else:
         offered = _offered(attributes, edges, neighbours or average_degree(edges), seed, threads, known)
-        if threshold is None:
-            attributed = attributes.lengths > 0
-            between = own[attributed[edges.low] & attributed[edges.high]]
-            alone = edges.degrees()[offered[:, 0]] == 0  # gated too, they would stay alone in communities
-            given = _join(given, offered[alone], attributes, -1.0, floor)
-            offered = offered[~alone]
-            threshold = float(np.quantile(between, quantile)) if len(between) else -1.0
-        joined = _join(given, offered, attributes, threshold, floor)
+        attributed = attributes.lengths > 0
+        between = own[attributed[edges.low] & attributed[edges.high]]
+        alone = edges.degrees()[offered[:, 0]] == 0  # gated too, they would stay alone in communities
+        given = _join(given, offered[alone], attributes, -1.0)
+        threshold = float(np.quantile(between, quantile)) if len(between) else -1.0
+        joined = _join(given, offered[~alone], attributes, threshold)
     return joined.pairs(), joined.weights
 
 
@@ -183,14 +175,14 @@ def _offered(
     return np.concatenate([pairs, near])
 
 
-def _join(given: Edges, pairs: Labels, attributes: _Attributes, threshold: float, floor: float) -> Edges:
+def _join(given: Edges, pairs: Labels, attributes: _Attributes, threshold: float) -> Edges:
     """The given edges and the candidate pairs whose cosine reaches the threshold."""
     offered = Edges.of(pairs, None, given.nodes)
     similar = attributes.cosines(offered)
     new = similar >= threshold - _ROUNDING
     new &= ~_among(offered, given)
     ends = np.concatenate([given.pairs(), offered.pairs()[new]])
-    return Edges.of(ends, np.concatenate([given.weights, np.maximum(similar[new], floor)]), given.nodes)
+    return Edges.of(ends, np.concatenate([given.weights, np.maximum(similar[new], FLOOR)]), given.nodes)
 
 
 def _among(edges: Edges, others: Edges) -> NDArray[np.bool_]:
@@ -232,16 +224,3 @@ def _check_finite(vectors: NDArray[np.floating]) -> None:
     wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(wrong):
         raise ValueError(f"vector {int(wrong[0])} is not finite ({len(wrong)} of {len(vectors)} are not)")
-
-
-def _check(shape: tuple[int, ...], mode: str, neighbours: int | None, quantile: float, floor: float) -> None:
-    if mode not in ("knn", "codicil", "none"):
-        raise ValueError(f"mode is 'knn', 'codicil' or 'none', not {mode!r}")
-    if len(shape) != 2:
-        raise ValueError(f"expected vectors of shape (nodes, dimension), not {shape}")
-    if neighbours is not None and neighbours < 1:
-        raise ValueError(f"neighbours must be at least 1, not {neighbours}")
-    if not 0 <= quantile <= 1:
-        raise ValueError(f"quantile must be between 0 and 1, not {quantile}")
-    if not floor > 0:
-        raise ValueError(f"floor must be above 0, not {floor}")

@@ -67,18 +67,7 @@ def group(
     -------
     Groups in the order of their smallest (code, tie). They do not depend on the order of the input, but among
     equal (code, tie) pairs.
-
-    Raises
-    ------
-    ValueError
-        If the bounds cannot hold, or the shapes differ.
     """
-    shapes = codes.ndim, neighbours.ndim, len(neighbours), ties.shape
-    if shapes != (2, 2, len(codes), (len(codes),)):
-        raise ValueError(
-            "expected codes of shape (n, words), neighbours of shape (n, any) and ties of shape (n,), not "
-            f"{codes.shape}, {neighbours.shape} and {ties.shape}"
-        )
     order = np.lexsort((ties, *codes.T[::-1]))
     places = np.empty(len(order) + 1, np.int64)
     places[order], places[-1] = np.arange(len(order)), -1
@@ -146,11 +135,6 @@ class _State:
         minimum: int,
         maximum: int,
     ) -> None:
-        if minimum < 1 or maximum < 2 * minimum - 1:
-            raise ValueError(
-                f"bounds need minimum >= 1 and maximum >= 2 * minimum - 1, not {minimum} and {maximum}: "
-                "otherwise a group one too large could not be split"
-            )
         self.members = members
         self._codes = codes.copy()
         self._gone = np.array([not rows for rows in members], np.bool_)

@@ -22,14 +22,7 @@ def hyperplanes(bits: int, dimension: int, seed: int) -> Matrix:
 
     The array is read-only. The first planes do not depend on `bits`. They are drawn from the raw stream of
     PCG64, which is the same in all versions of numpy.
-
-    Raises
-    ------
-    ValueError
-        If `bits` or `dimension` is below 1.
     """
-    if bits < 1 or dimension < 1:
-        raise ValueError(f"bits and dimension must be at least 1, not {bits} and {dimension}")
     pairs = (dimension + 1) // 2
     raw = np.random.PCG64(seed).random_raw(bits * pairs * 2).reshape(bits, 2, pairs)
     uniform = ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
@@ -49,11 +42,8 @@ def hash_codes(vectors: Matrix, planes: Matrix, *, batch: int = 8192) -> Codes:
     A code depends on its vector alone: matrix products differ in their last digits with the size of the
     batch, so products near zero are computed again.
 
-    `vectors` have shape (n, dimension) and `planes` (bits, dimension), else a `ValueError` says so; `batch`
-    rows are hashed at once.
+    `vectors` have shape (n, dimension) and `planes` (bits, dimension); `batch` rows are hashed at once.
     """
-    if vectors.ndim != 2 or planes.ndim != 2 or vectors.shape[1] != planes.shape[1]:
-        raise ValueError(f"vectors {vectors.shape} and planes {planes.shape} differ in dimension")
     codes = np.empty((len(vectors), math.ceil(len(planes) / WORD)), dtype=np.uint64)
     transposed = np.ascontiguousarray(planes.T)
     for start in range(0, len(vectors), batch):

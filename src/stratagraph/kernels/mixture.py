@@ -79,18 +79,7 @@ def soft_clusters(
     -------
     Ascending rows of each cluster, in the order of their smallest members. A cluster has one row if no
     cluster near that row has room for it.
-
-    Raises
-    ------
-    ValueError
-        If a bound is out of range.
     """
-    if target < 2 or max_size < target or most < 1 or dimensions < 1 or not 0 < threshold <= 1:
-        raise ValueError(
-            "expected target >= 2, max_size >= target, most >= 1, dimensions >= 1 and 0 < threshold <= 1, "
-            f"not target={target}, max_size={max_size}, most={most}, dimensions={dimensions}, "
-            f"threshold={threshold:g}"
-        )
     clusters: list[Rows] = []
     with one_thread():
         if vectors.shape[1] > BASE and len(vectors) > LOCAL:

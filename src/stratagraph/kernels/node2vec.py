@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
@@ -15,33 +13,10 @@ from stratagraph.kernels._subspace import Matrix, orthonormal, ritz, unit_rows
 _PROPOSALS = 32
 """Proposals for a step; the last is taken as it is. With p and q near 1 the second is rarely needed."""
 
+DIMENSION = 32
+_WINDOW = 4  # nodes at most so far apart in a walk are near each other
 _OVERSAMPLING = 8
 _POWERS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Walks:
-    """Second-order random walks (Grover and Leskovec, 2016): `per_node` from each node, of `length` nodes.
-
-    Nodes at most `window` apart in a walk are near each other. Going back is weighed 1/p, going to a
-    neighbour of the node before 1, going elsewhere 1/q.
-    """
-
-    per_node: int = 8
-    length: int = 16
-    window: int = 4
-    p: float = 1.0
-    q: float = 0.5
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        if not (self.per_node >= 1 and self.length >= 2 and 1 <= self.window < self.length):
-            raise ValueError(
-                f"walks need per_node >= 1, length >= 2 and 1 <= window < length, not {self.per_node}, "
-                f"{self.length} and {self.window}"
-            )
-        if not (self.p > 0 and self.q > 0):
-            raise ValueError(f"p and q must be above 0, not {self.p} and {self.q}")
 
 
 def node2vec(
@@ -50,8 +25,6 @@ def node2vec(
     nodes: int,
     *,
     max_size: int = 15,
-    dimension: int = 32,
-    walks: Walks | None = None,
     seed: int = 0,
 ) -> Labels:
     """k-means over node2vec's embeddings, divided further until communities are small.
@@ -63,8 +36,6 @@ def node2vec(
     max_size
         Communities are divided until they have no more nodes, unless all their embeddings are equal. No
         community spans two connected parts.
-    dimension
-        Of the embeddings.
 
     Returns
     -------
@@ -73,43 +44,52 @@ def node2vec(
     Raises
     ------
     ValueError
-        If the edges, `dimension` or `max_size` are not valid.
+        If the edges or `max_size` are not valid.
     """
     check_size(max_size)
     edges = Edges.of(ends, weights, nodes)
-    embedding = embed_nodes(edges, dimension=dimension, walks=walks, seed=seed)
+    embedding = embed_nodes(edges, seed)
     return divide(edges, lambda members, _: embedding[members], max_size, seed)
 
 
-def embed_nodes(edges: Edges, *, dimension: int = 32, walks: Walks | None = None, seed: int = 0) -> Matrix:
-    """Embeddings, shape (nodes, at most `dimension`), rows of length 1; zeros for a node without edges.
+def embed_nodes(edges: Edges, seed: int = 0) -> Matrix:
+    """Embeddings, shape (nodes, at most `DIMENSION`), rows of length 1; zeros for a node without edges.
 
     Instead of training a skip-gram network, the matrix that it approximates is factorised by a truncated
     singular value decomposition: positive pointwise mutual information of nodes within a window (Levy and
     Goldberg, 2014).
     """
-    if dimension < 1:
-        raise ValueError(f"dimension must be at least 1, not {dimension}")
     nodes = edges.nodes
-    plan = walks or Walks()
     rng = np.random.default_rng(seed)
     if not len(edges):
-        return np.zeros((nodes, min(dimension, nodes)))
-    information = _mutual_information(_near(random_walks(edges, plan, rng), plan.window, nodes))
-    left, values = _leading(information, min(dimension, nodes), rng)
+        return np.zeros((nodes, min(DIMENSION, nodes)))
+    information = _mutual_information(_near(random_walks(edges, rng), nodes))
+    left, values = _leading(information, min(DIMENSION, nodes), rng)
     return unit_rows(left * np.sqrt(values))
 
 
-def random_walks(edges: Edges, plan: Walks, rng: np.random.Generator) -> Labels:
-    """Walks from every node that has edges, shape (walks, length); all take each step together."""
+def random_walks(
+    edges: Edges,
+    rng: np.random.Generator,
+    *,
+    per_node: int = 8,
+    length: int = 16,
+    back: float = 1.0,
+    outwards: float = 2.0,
+) -> Labels:
+    """Second-order random walks from every node that has edges (Grover and Leskovec, 2016).
+
+    Going back is weighed `back` (1/p), going to a neighbour of the node before 1, going elsewhere `outwards`
+    (1/q). All walks take each step together. Returns shape (walks, length).
+    """
     adjacency = edges.matrix()
     adjacency.sort_indices()
-    starts = np.repeat(np.flatnonzero(edges.degrees()), plan.per_node)
-    walks = np.empty((plan.length, len(starts)), dtype=np.int64)
+    starts = np.repeat(np.flatnonzero(edges.degrees()), per_node)
+    walks = np.empty((length, len(starts)), dtype=np.int64)
     walks[0] = starts
     walks[1] = _propose(adjacency, np.cumsum(adjacency.data), starts, rng)
-    for step in range(2, plan.length):
-        walks[step] = _next(adjacency, walks[step - 2], walks[step - 1], plan, rng)
+    for step in range(2, length):
+        walks[step] = _next(adjacency, walks[step - 2], walks[step - 1], (back, outwards), rng)
     return np.ascontiguousarray(walks.T)
 
 
@@ -123,7 +103,11 @@ def _propose(adjacency: csr_array, cumulated: Matrix, here: Labels, rng: np.rand
 
 
 def _next(
-    adjacency: csr_array, before: Labels, here: Labels, plan: Walks, rng: np.random.Generator
+    adjacency: csr_array,
+    before: Labels,
+    here: Labels,
+    weights: tuple[float, float],
+    rng: np.random.Generator,
 ) -> Labels:
     """One second-order step of each walk, by rejection: tables per edge would be huge at hubs."""
     cumulated = np.cumsum(adjacency.data)
@@ -131,12 +115,13 @@ def _next(
     keys += adjacency.indices
     chosen = _propose(adjacency, cumulated, here, rng)
     open_ = np.arange(len(here))
-    bias = max(1 / plan.p, 1.0, 1 / plan.q)
+    back, outwards = weights
+    bias = max(1.0, back, outwards)
     for _ in range(_PROPOSALS):
         wanted = before[open_] * adjacency.shape[0] + chosen[open_]
         joined = keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)] == wanted
-        share = np.where(joined, 1.0, 1 / plan.q)
-        share[chosen[open_] == before[open_]] = 1 / plan.p
+        share = np.where(joined, 1.0, outwards)
+        share[chosen[open_] == before[open_]] = back
         open_ = open_[rng.random(len(open_)) * bias >= share]
         if not len(open_):
             break
@@ -144,10 +129,10 @@ def _next(
     return chosen
 
 
-def _near(walks: Labels, window: int, nodes: int) -> csr_array:
+def _near(walks: Labels, nodes: int) -> csr_array:
     """How often two nodes are within the window of each other, shape (nodes, nodes)."""
     counts = csr_array((nodes, nodes))
-    for apart in range(1, window + 1):
+    for apart in range(1, _WINDOW + 1):
         first, second = walks[:, :-apart].ravel(), walks[:, apart:].ravel()
         ones = np.ones(len(first))
         counts = counts + csr_array(coo_array((ones, (first, second)), shape=(nodes, nodes)))

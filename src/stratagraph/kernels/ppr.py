@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -102,49 +101,22 @@ def shallow_pagerank(
         If `entries` is empty or out of range, `restart` is outside (0, 1), a weight is not positive,
         `per_edge` is outside [0, 1), or the matrix is damaged.
     """
-    (walk,) = shallow_pagerank_many(
-        transition,
-        [entries],
-        weights=None if weights is None else [weights],
-        restart=restart,
-        steps=steps,
-        tolerance=tolerance,
-        per_edge=per_edge,
-    )
-    return walk
-
-
-def shallow_pagerank_many(
-    transition: csr_array,
-    entries: Sequence[NDArray[np.integer]],
-    *,
-    weights: Sequence[NDArray[np.floating]] | None = None,
-    restart: float = 0.5,
-    steps: int | None = 2,
-    tolerance: float = 1e-6,
-    per_edge: float = 0.0,
-    threads: int = 1,
-) -> list[Walk]:
-    """`shallow_pagerank` for several sets of entries, on `threads` threads where there is a native kernel."""
     bounds = Bounds.of(restart, steps, tolerance, per_edge)
-    shares = [
-        entry_shares(nodes, None if weights is None else weights[i], transition.shape[0])
-        for i, nodes in enumerate(entries)
-    ]
+    nodes, shares = entry_shares(entries, weights, transition.shape[0])
     if not native_available():
-        return [_walk(transition, *each, restart, bounds) for each in shares]
-    starts = np.cumsum([0, *(len(nodes) for nodes, _ in shares)], dtype=np.int64)
-    return _native.walks(
-        _as(transition.indptr, np.int32),
-        _as(transition.indices, np.int32),
-        _as(transition.data, np.float32),
-        starts,
-        np.concatenate([nodes for nodes, _ in shares] or [np.zeros(0, np.int64)]),
-        np.concatenate([share for _, share in shares] or [np.zeros(0)]),
+        return _walk(transition, nodes, shares, restart, bounds)
+    (walk,) = _native.walks(
+        np.ascontiguousarray(transition.indptr, np.int32),
+        np.ascontiguousarray(transition.indices, np.int32),
+        np.ascontiguousarray(transition.data, np.float32),
+        np.array([0, len(nodes)], np.int64),
+        nodes,
+        shares,
         restart,
         *bounds,
-        threads,
+        1,
     )
+    return walk
 
 
 class Bounds(NamedTuple):
@@ -164,10 +136,6 @@ class Bounds(NamedTuple):
         if not 0 <= per_edge < 1:
             raise ValueError(f"per_edge must be from 0 to below 1, not {per_edge}")
         return cls(_MOST_STEPS if steps is None else steps, tolerance if steps is None else 0.0, per_edge)
-
-
-def _as(array: NDArray[np.generic], kind: type[np.generic]) -> NDArray[np.generic]:
-    return np.ascontiguousarray(array, dtype=kind)
 
 
 def entry_shares(

@@ -39,7 +39,7 @@ def scan(
     Raises
     ------
     ValueError
-        If edges, `eps` or `mu` are not valid.
+        If the edges are not valid.
     """
     edges = Edges.of(ends, weights, nodes)
     return _placed(edges, core_clusters(edges, eps, mu))
@@ -53,10 +53,6 @@ def structural_similarity(edges: Edges) -> Weights:
 
 def core_clusters(edges: Edges, eps: float, mu: int) -> Labels:
     """The cluster of each node, numbered by its smallest member; -1 for SCAN's hubs and outliers."""
-    if not 0 < eps <= 1:
-        raise ValueError(f"eps must be above 0 and at most 1, not {eps}")
-    if mu < 2:
-        raise ValueError(f"mu must be at least 2, not {mu}")
     similarity = structural_similarity(edges)
     near = similarity >= eps - _ROUNDING
     similar = Edges(edges.low[near], edges.high[near], similarity[near], edges.nodes)

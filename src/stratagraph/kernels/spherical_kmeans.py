@@ -31,14 +31,7 @@ def spherical_kmeans(vectors: Matrix, count: int, seed: int) -> Labels:
     Returns
     -------
     The cluster of each vector, from 0 to `count - 1`, shape (n,); -1 for zero vectors.
-
-    Raises
-    ------
-    ValueError
-        If `count` is below 1.
     """
-    if count < 1:
-        raise ValueError(f"count must be at least 1, not {count}")
     labels = np.full(len(vectors), -1, np.int64)
     rows = nonzero_rows(vectors)
     if not len(rows):
