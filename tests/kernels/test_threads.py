@@ -28,7 +28,7 @@ except RuntimeError:
 rng = np.random.default_rng(0)
 vectors = rng.normal(size=(500, 16))
 index = CHNSW.build([vectors], scan_limit=0, threads=4)
-index, _ = index.revised([vectors[100:]], threads=4)
+index, _ = index.revised([vectors[100:]], None, [np.arange(100, 500)], threads=4)
 assert (index.search_many(vectors[100:], 1, ef=64, threads=4)[0][0].ravel() == np.arange(400)).mean() > 0.9
 print("done")
 """

@@ -131,7 +131,6 @@ def test_an_update_keeps_the_edges_of_similarity_between_communities(monkeypatch
         raise AssertionError("all nodes of a level looked for neighbours")
 
     monkeypatch.setattr(building, "_MANY", 1)  # else all would, on levels of a few dozen communities
-    monkeypatch.setattr(building, "_MANY_COMPARED", 1)
     monkeypatch.setattr(augment, "_nearest", of_all)
     index.insert([sg.Document("x", "Gerda Quill wrote to Hans Oberon of Farnoth. Farnoth was cold.")])
     now, after = _edges_above(index)
@@ -155,7 +154,6 @@ def test_edges_of_similarity_outlast_comparisons_until_a_tenth_changed(
 
     monkeypatch.setattr(augment, "_offered", watched)
     monkeypatch.setattr(building, "_MANY", 1)  # else all would look wherever several do, of so few
-    monkeypatch.setattr(building, "_MANY_COMPARED", 1)
     seen = set()
     for document in everything[90:]:
         before, anew[:] = _changed(index), []

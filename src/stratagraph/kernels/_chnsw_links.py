@@ -9,10 +9,9 @@ from functools import cache
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stratagraph.errors import NativeUnavailable
-from stratagraph.kernels._chnsw_layer import Array, Flat, Layer, Matrix, Nodes, Places, encode
+from stratagraph.kernels._chnsw_layer import Array, Flat, Layer, Matrix, Nodes, Places
 from stratagraph.kernels._chnsw_options import LEAST_EF, Options
 from stratagraph.kernels.hamming import native_available
 
@@ -25,8 +24,6 @@ Read = Callable[[Places], Matrix]
 _KINDS = {"float32": 0, "int8": 1}
 _MOST_PILOTS = 512
 _EF_DOWN = 32
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_BLOCK = 16_384
 
 
 class Linked:
@@ -167,7 +164,7 @@ class Linked:
 
         Returns how many nodes of each layer were deleted or added.
         """
-        kept = [_placed(*each) for each in zip(self._layers, layers, rows, strict=True)]
+        kept = [_placed(*each) for each in zip(self._layers, rows, strict=True)]
         changed: list[int] = []
         for level, (layer, places) in enumerate(zip(self._layers, kept, strict=True)):
             stays = np.zeros(layer.count, np.bool_)
@@ -214,18 +211,13 @@ def _tell_once() -> None:
     )
 
 
-def _placed(layer: Layer, read: Read, rows: Places) -> Places:
-    """The place of each node in a layer that has it, by its id or by its vector, or -1."""
+def _placed(layer: Layer, rows: Places) -> Places:
+    """The place of each node in a layer that has it, or -1."""
     places = np.full(len(rows), -1, np.int64)
     if layer.count:
-        told = rows >= 0
-        places[told] = layer.places[rows[told]]
-        places[told & (layer.alive[places] == 0)] = -1
-    left = np.ones(layer.count, np.bool_)
-    left[places[places >= 0]] = False
-    living, others = np.flatnonzero(left & (layer.alive == 1)), np.flatnonzero(places < 0)
-    if len(living) and len(others):
-        places[others] = _matched(layer, living, read(others))
+        known = rows >= 0
+        places[known] = layer.places[rows[known]]
+        places[known & (layer.alive[places] == 0)] = -1
     return places
 
 
@@ -238,41 +230,3 @@ def _least_moved(places: Places) -> Places:
     late = np.flatnonzero(places >= count)
     order[order < 0] = late[np.argsort(places[late])]
     return order
-
-
-def _matched(layer: Layer, living: Places, vectors: Matrix) -> Places:
-    """The place of a living node that has each vector, or -1; no place is given twice."""
-    if len(layer.vectors):
-        before, after = _words(layer.vectors[living]), _words(vectors)
-    else:
-        before, after = _words(layer.codes[living], layer.scales[living]), _words(*encode(vectors))
-    keys_before, keys = _keys(before), _keys(after)
-    order = np.argsort(keys_before, kind="stable")
-    found = order[np.minimum(np.searchsorted(keys_before[order], keys), len(order) - 1)]
-    same = keys_before[found] == keys
-    for start in range(0, len(vectors), _BLOCK):  # keys are hashes: two may be equal by chance
-        rows = slice(start, start + _BLOCK)
-        same[rows] &= (before[found[rows]] == after[rows]).all(axis=1)
-    return np.where(same, living[found], -1)
-
-
-def _words(*parts: Array) -> NDArray[np.uint64]:
-    """The bytes of each row of some arrays, such as codes and scales, as 64-bit words."""
-    rows = [np.ascontiguousarray(each).view(np.uint8).reshape(len(parts[0]), -1) for each in parts]
-    width = sum(each.shape[1] for each in rows)
-    found = np.zeros((len(parts[0]), -(-width // 8) * 8), np.uint8)
-    np.concatenate(rows, axis=1, out=found[:, :width])
-    return found.view(np.uint64)
-
-
-def _keys(rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A hash of each row and of the number of equal rows before it."""
-    factors = np.cumprod(np.full(rows.shape[1], _MIX)) | np.uint64(1)
-    keys: NDArray[np.uint64] = np.einsum("ij,j->i", rows ^ (rows >> np.uint64(31)), factors)
-    keys ^= keys >> np.uint64(29)
-    order = np.argsort(keys, kind="stable")
-    first = np.concatenate([[True], keys[order][1:] != keys[order][:-1]])
-    starts = np.flatnonzero(first)
-    preceding = np.empty(len(rows), np.uint64)
-    preceding[order] = np.arange(len(rows)) - starts[np.cumsum(first) - 1]
-    return keys * _MIX + preceding

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -92,14 +91,10 @@ def augment(
 
 
 class Known(NamedTuple):
-    """Edges that were added before, shape (edges, 2), and the nodes that are new or changed.
-
-    `nearest(nodes, k)` gives pairs of nodes and their nearest others; None: all vectors are compared.
-    """
+    """Edges that were added before, shape (edges, 2), and the nodes that are new or changed."""
 
     added: Labels
     nodes: Labels
-    nearest: Callable[[Labels, int], Labels] | None = None
 
 
 def added(ends: NDArray[np.integer], augmented: NDArray[np.integer], nodes: int) -> Labels:
@@ -168,10 +163,7 @@ def _offered(
     pairs = known.added.reshape(-1, 2)
     turned = edges.degrees()[pairs[:, 1]] == 0
     pairs = np.where(turned[:, None], pairs[:, ::-1], pairs)
-    if known.nearest is not None:
-        near = known.nearest(known.nodes, k)
-    else:
-        near = nearest_of(attributes.vectors, known.nodes, k, lengths=attributes.lengths)
+    near = nearest_of(attributes.vectors, known.nodes, k, lengths=attributes.lengths)
     return np.concatenate([pairs, near])
 
 

@@ -250,9 +250,9 @@ class CHNSW(Linked):
     def revised(
         self,
         layers: Sequence[NDArray[np.floating]],
-        children: Sequence[NDArray[np.integer]] | None = None,
+        children: Sequence[NDArray[np.integer]] | None,
+        rows: Sequence[NDArray[np.int64]],
         *,
-        rows: Sequence[NDArray[np.int64]] | None = None,
         threads: int = 1,
     ) -> tuple[CHNSW, list[int]]:
         """An index of other layers, most of whose vectors are in this one, which does not change.
@@ -265,8 +265,8 @@ class CHNSW(Linked):
         layers, children
             As for `build`; as many layers as this index has. Vectors are read by row.
         rows
-            For each layer the row in this index of each vector that is the same there, or -1, shape (n,);
-            these vectors are not read. None: vectors are recognised by their values.
+            For each layer the row in this index of each vector that is the same there, or -1 for a new one,
+            shape (n,); known vectors are not read.
 
         Returns
         -------
@@ -281,13 +281,12 @@ class CHNSW(Linked):
         if len(shapes) != len(self) or any(shape[1:] != (self.dimension,) for shape in shapes):
             raise ValueError(f"expected {len(self)} layers of {self.dimension} dimensions, not {shapes}")
         pairs = checked_children(children, [len(layer) for layer in layers])
-        known = [np.full(len(layer), -1, np.int64) for layer in layers] if rows is None else rows
         index = CHNSW(self.dimension, len(self), self.options, self._backend, self._instructions)
         index._ef, index._changes = self.ef, list(self._changes)
         index._layers = [layer.copy() for layer in self._layers]
         index._settle(threads)
         reads = [partial(_read, layer, f"layer {i}") for i, layer in enumerate(layers)]
-        changed = index._revise(reads, known, pairs, threads)
+        changed = index._revise(reads, rows, pairs, threads)
         index._note_changes(changed)
         return index, changed
 

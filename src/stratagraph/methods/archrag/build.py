@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.augment import Known
-from stratagraph.kernels.hamming import native_available
 from stratagraph.methods.archrag.communities import Communities, write_communities
 from stratagraph.methods.archrag.config import ArchRAGConfig
-from stratagraph.methods.archrag.index import CHANGES, ZEROS, Neighbours, index_arrays, opened
+from stratagraph.methods.archrag.index import ZEROS, index_arrays
 from stratagraph.methods.archrag.levels import (
     PARENTS,
     Level,
@@ -34,9 +33,8 @@ ADDED = "entities.added"
 """Name of the array of the edges of similarity between entities, which an update keeps."""
 ADDED_ABOVE = "communities.added"
 """Name of the array of those between communities of one level, by their rows."""
-_MANY, _MANY_COMPARED = 4, 16
-"""If more than one in so many nodes look for neighbours, all do: that is faster. The first is for searches
-through the previous index, the second for comparisons with all nodes."""
+_MANY = 4
+"""If more than one in so many nodes look for neighbours, all do: that is faster."""
 
 
 async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
@@ -101,12 +99,7 @@ def _known_edges(graph: Graph, level: Level, previous: Stored | None) -> Known |
     edges = edges[(edges >= 0).all(axis=1)]
     linked = np.bincount(np.concatenate([level.ends.ravel(), edges.ravel()]), minlength=level.size)
     looking = np.flatnonzero(~alike | (linked == 0))
-    neighbours = None
-    if level.number == 0 and native_available() and CHANGES in previous.arrays:
-        neighbours = Neighbours(graph.vectors, opened(previous.arrays), rows, np.flatnonzero(~alike))
-    if (_MANY_COMPARED if neighbours is None else _MANY) * len(looking) > level.size:
-        return None
-    return Known(edges, looking, None if neighbours is None else neighbours.nearest)
+    return None if _MANY * len(looking) > level.size else Known(edges, looking)
 
 
 def _partitioned(
