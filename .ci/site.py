@@ -1,7 +1,8 @@
 """Pages of the documentation site that are made from elsewhere in the project, when mkdocs builds it.
 
 The notebooks of the cookbook (as they stand, with their outputs: nothing is run), the documents at the root,
-and references that the code itself holds: search options, and the help of every command.
+and references that the code itself holds: search options, and the help of every command. A page that loads
+from the network, and a public name that the reference lacks, are warnings, at which `--strict` fails.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 import click
 import nbformat
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File, Files
 
 import stratagraph as sg
@@ -29,6 +31,8 @@ PAGES = {
     "cookbook/README.md": "tutorials/index.md",
     "cookbook/RESULTS.md": "results.md",
 } | {f"cookbook/{path.name}": f"tutorials/{path.stem}.md" for path in (ROOT / "cookbook").glob("*.ipynb")}
+_FETCHED = re.compile(r"""<(?:script|img|link rel="(?:stylesheet|preconnect)")[^>]+(?:src|href)="https?://""")
+_log = get_plugin_logger("site")
 _LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -42,6 +46,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "reference/options.md", content="\n".join(_options())))
     files.append(File.generated(config, "reference/commands.md", content="\n".join(_commands())))
     return files
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Warn of pages that load from the network, and of public names that the reference lacks."""
+    site = Path(config.site_dir)
+    for page in site.rglob("*.html"):
+        if _FETCHED.search(page.read_text("utf-8")):
+            _log.warning("%s loads something from the network", page.relative_to(site))
+    reference = (site / "reference/index.html").read_text("utf-8")
+    for name in sg.__all__:
+        if name != "errors" and f'id="stratagraph.{name}"' not in reference:
+            _log.warning("reference/index.md lacks stratagraph.%s", name)
 
 
 def _relinked(text: str, source: str, page: str, repository: str) -> str:

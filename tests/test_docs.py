@@ -1,11 +1,9 @@
-"""What the guides for contributors name exists, and the site builds without a warning or a network."""
+"""What the guides for contributors name exists, and the blocks of the guides run."""
 
 from __future__ import annotations
 
 import importlib
 import re
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -13,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-import stratagraph as sg
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {
@@ -196,26 +192,3 @@ def test_every_paper_map_names_its_code() -> None:
         rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
         assert len(rows) >= 6
         assert all("`" in row.split("|")[2] for row in rows)
-
-
-def test_the_site_builds(tmp_path: Path) -> None:
-    pytest.importorskip("mkdocs")
-    for extra in ("material", "mkdocstrings", "nbformat"):
-        pytest.importorskip(extra)
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    pages = {str(page.relative_to(tmp_path)) for page in tmp_path.rglob("*.html")}
-    assert "index.html" in pages
-    for notebook in (ROOT / "cookbook").glob("*.ipynb"):
-        assert f"tutorials/{notebook.stem}/index.html" in pages
-    reference = (tmp_path / "reference/index.html").read_text("utf-8")
-    missing = [
-        name for name in sg.__all__ if name != "errors" and f'id="stratagraph.{name}"' not in reference
-    ]
-    assert not missing
-    fetched = re.compile(
-        r"""<(?:script|img|link rel="(?:stylesheet|preconnect)")[^>]+(?:src|href)="https?://"""
-    )
-    for page in pages:
-        assert not fetched.search((tmp_path / page).read_text("utf-8")), f"{page} loads from the network"

@@ -47,7 +47,7 @@ class IndexRetriever(BaseRetriever):
     dictionary of `id`, `kind`, `level`, `score`, `sources` (chunk ids), `documents` (document ids) and
     `trace`.
 
-    Parameters
+    Attributes
     ----------
     index
         The open index. Use it for what a retriever has no method for, such as `retriever.index.stats()`.

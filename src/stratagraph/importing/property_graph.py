@@ -32,9 +32,11 @@ def from_property_graph(graph: object) -> Imported:
         that; or a list of chunk nodes, entity nodes, relations and triplets, or of text nodes from a path
         extractor. Only their fields are read.
 
-    Returns ------- A chunk for each passage, with the node's id as `ref`. A store keeps one passage for an
-    entity or relation, that of its first or last extraction. What names no passage of the graph becomes
-    passages of statements.
+    Returns
+    -------
+    A chunk for each passage, with the node's id as `ref`. A store keeps one passage for an entity or
+    relation, that of its first or last extraction. What names no passage of the graph becomes passages of
+    statements.
 
     Raises
     ------
