@@ -49,44 +49,44 @@ class Before:
     @cached_property
     def origin(self) -> Rows:
         """The previous row of the node with the same id, or -1, shape (rows,)."""
-        found = self._carried.copy()
-        found[self._made] = self.stored.find(self._now.keys(self._made))
-        return found
+        origins = self._carried.copy()
+        origins[self._made] = self.stored.find(self._now.keys(self._made))
+        return origins
 
     @cached_property
     def now(self) -> Rows:
         """The present row of each previous node, or -1, shape (size,)."""
-        found = np.full(self.size, -1, np.int64)
-        found[self.origin[self.origin >= 0]] = np.flatnonzero(self.origin >= 0)
-        return found
+        rows = np.full(self.size, -1, np.int64)
+        rows[self.origin[self.origin >= 0]] = np.flatnonzero(self.origin >= 0)
+        return rows
 
     @cached_property
     def same(self) -> NDArray[np.bool_]:
         """Whether a node existed with the same content and sources, shape (rows,)."""
-        found = self._carried >= 0
+        unchanged = self._carried >= 0
         rows = self._made[(self.origin >= 0)[self._made] & ~self.rewritten[self._made]]
         now = _sums_of_sources(self._now, rows, lambda chunks: mixed(self.chunks[chunks]))  # -1 of a new one
-        found[rows] = now == _sums_of_sources(self.stored, self.origin[rows], mixed)
-        return found
+        unchanged[rows] = now == _sums_of_sources(self.stored, self.origin[rows], mixed)
+        return unchanged
 
     @cached_property
     def rewritten(self) -> NDArray[np.bool_]:
         """Whether a node existed with other content, shape (rows,)."""
-        found = np.zeros(len(self.origin), np.bool_)
+        changed = np.zeros(len(self.origin), np.bool_)
         rows = self._made[self.origin[self._made] >= 0]
-        found[rows] = self._now.marks(rows) != self.stored.marks(self.origin[rows])
-        return found
+        changed[rows] = self._now.marks(rows) != self.stored.marks(self.origin[rows])
+        return changed
 
     @cached_property
     def alike(self) -> NDArray[np.bool_]:
         """Whether the vector of an entity is that of the previous node with its id, shape (entities,)."""
         now, before = self._now.arrays[VECTORS], self.stored.arrays.get(VECTORS)
-        found = self.origin[: len(now)] >= 0
+        equal = self.origin[: len(now)] >= 0
         if before is None:
             return np.zeros(len(now), np.bool_)
-        rows = np.flatnonzero(found)
-        found[rows] = alike(now, rows, before, self.origin[rows])
-        return found
+        rows = np.flatnonzero(equal)
+        equal[rows] = alike(now, rows, before, self.origin[rows])
+        return equal
 
     @cached_property
     def _chunks_now(self) -> Rows:
@@ -99,8 +99,8 @@ class Before:
         """The chunks of unchanged previous nodes, as borders and present rows."""
         indptr, indices = stored.arrays["sources.indptr"], stored.arrays["sources.indices"]
         sizes = indptr[rows + 1] - indptr[rows]
-        found = self._chunks_now[indices[ranges(indptr[rows], sizes)]]
-        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), found
+        chunks = self._chunks_now[indices[ranges(indptr[rows], sizes)]]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), chunks
 
 
 def alike(now: Vectors, rows: Rows, before: Vectors, places: Rows) -> NDArray[np.bool_]:
@@ -125,20 +125,20 @@ def _sums_of_sources(stored: Stored, rows: Rows, of_chunk: Callable[[Rows], Keys
 
 def carried_keys(known: Keys, origin: Rows, made: Callable[[list[int]], Keys]) -> Keys:
     """Keys of rows: `known[origin]` where `origin` is a previous row, `made(rows)` where it is -1."""
-    found = np.zeros(len(origin), np.uint64)
+    keys = np.zeros(len(origin), np.uint64)
     kept = origin >= 0
-    found[kept] = known[origin[kept]]
+    keys[kept] = known[origin[kept]]
     new = np.flatnonzero(~kept)
-    found[new] = made(new.tolist())
-    return found
+    keys[new] = made(new.tolist())
+    return keys
 
 
 def mixed(numbers: NDArray[np.integer]) -> Keys:
     """64 bits for each number, whose sums identify sets (the finaliser of splitmix64)."""
-    found = (numbers.astype(np.uint64) + np.uint64(2)) * _STEP  # not 0 of -1
-    found = (found ^ (found >> np.uint64(30))) * _FIRST
-    found = (found ^ (found >> np.uint64(27))) * _SECOND
-    return found ^ (found >> np.uint64(31))
+    bits = (numbers.astype(np.uint64) + np.uint64(2)) * _STEP  # not 0 of -1
+    bits = (bits ^ (bits >> np.uint64(30))) * _FIRST
+    bits = (bits ^ (bits >> np.uint64(27))) * _SECOND
+    return bits ^ (bits >> np.uint64(31))
 
 
 def list_sums(indptr: Rows, values: Keys) -> Keys:
@@ -150,10 +150,10 @@ def list_sums(indptr: Rows, values: Keys) -> Keys:
 
 def label_sums(labels: Labels, values: Keys, count: int) -> Keys:
     """The sum of the values under each label from 0 to `count - 1`; label -1 is left out."""
-    found = np.zeros(count, np.uint64)
+    sums = np.zeros(count, np.uint64)
     known = labels >= 0
-    np.add.at(found, labels[known], values[known])
-    return found
+    np.add.at(sums, labels[known], values[known])
+    return sums
 
 
 def recognised(labels: Labels, origin: Rows, same: NDArray[np.bool_], before: Labels, count: int) -> Rows:
@@ -168,16 +168,16 @@ def recognised(labels: Labels, origin: Rows, same: NDArray[np.bool_], before: La
     before
         The previous group of each previous row, or -1.
     """
-    found, whole = np.full(count, -1, np.int64), np.ones(count, np.bool_)
+    groups, whole = np.full(count, -1, np.int64), np.ones(count, np.bool_)
     whole[labels[(labels >= 0) & ~same]] = False
     kept = same & (labels >= 0)
     rows = origin[kept]
-    found[labels[kept]] = before[rows]
-    whole &= found >= 0
+    groups[labels[kept]] = before[rows]
+    whole &= groups >= 0
     sums = label_sums(labels[kept], mixed(rows), count)
     were = label_sums(before, mixed(np.arange(len(before))), int(before.max(initial=-1)) + 1)
-    whole[whole] = sums[whole] == were[found[whole]]
-    return np.where(whole, found, -1)
+    whole[whole] = sums[whole] == were[groups[whole]]
+    return np.where(whole, groups, -1)
 
 
 def recognised_lists(

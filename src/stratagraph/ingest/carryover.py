@@ -86,11 +86,11 @@ def lookup(keys: Keys, known: Keys) -> Rows:
         return np.full(len(keys), -1, np.int64)
     if _FEW * len(keys) < len(known):  # to look for each known key takes less than to sort them
         few, which = np.unique(keys, return_inverse=True)
-        found = np.full(len(few), -1, np.int64)
+        first = np.full(len(few), -1, np.int64)
         at = np.searchsorted(few, known).clip(max=len(few) - 1)
         places = np.flatnonzero(few[at] == known)[::-1]
-        found[at[places]] = places
-        return found[which]
+        first[at[places]] = places
+        return first[which]
     order = np.argsort(known, kind="stable")
     ordered = known[order]
     at = np.searchsorted(ordered, keys).clip(max=len(known) - 1)
@@ -107,10 +107,10 @@ def previous_labels(origin: Rows, labels: NDArray[np.integer]) -> Labels:
     labels
         Of the previous members, shape (..., m); leading axes are levels.
     """
-    found = np.full((*labels.shape[:-1], len(origin)), -1, np.int64)
+    previous = np.full((*labels.shape[:-1], len(origin)), -1, np.int64)
     known = origin >= 0
-    found[..., known] = labels[..., origin[known]]
-    return found
+    previous[..., known] = labels[..., origin[known]]
+    return previous
 
 
 def needs_reclustering(known: NDArray[np.bool_]) -> bool:
@@ -152,8 +152,8 @@ class CarryOver:
         """The previous nodes with these ids, by id; with a model, only those that a model wrote."""
         if self._previous is None:
             return {}
-        found = self._previous.nodes(list(self._previous.rows(ids).values()))
-        return {node.id: node for node in found if not self._gate.has_llm or written_by_model(node)}
+        nodes = self._previous.nodes(list(self._previous.rows(ids).values()))
+        return {node.id: node for node in nodes if not self._gate.has_llm or written_by_model(node)}
 
     async def embed(
         self,
@@ -168,17 +168,17 @@ class CarryOver:
 
         `stage` is the ledger's name for it; `vectors` and `keys` name the previous arrays.
         """
-        found = np.zeros((len(texts), dimension), np.float32)
+        embedded = np.zeros((len(texts), dimension), np.float32)
         if self._previous is not None and vectors in self._previous.arrays:
-            await asyncio.to_thread(_take_vectors, self._previous, found, texts, vectors, keys)
-        missing = np.flatnonzero(~np.any(found, axis=1))
+            await asyncio.to_thread(_take_vectors, self._previous, embedded, texts, vectors, keys)
+        missing = np.flatnonzero(~np.any(embedded, axis=1))
         if missing.size:
-            found[missing] = await self._gate.embed(stage, [texts[row] for row in missing.tolist()])
-        return found
+            embedded[missing] = await self._gate.embed(stage, [texts[row] for row in missing.tolist()])
+        return embedded
 
 
-def _take_vectors(previous: Stored, found: Vectors, texts: Sequence[str], vectors: str, keys: str) -> None:
+def _take_vectors(previous: Stored, embedded: Vectors, texts: Sequence[str], vectors: str, keys: str) -> None:
     """Fill in the previous vectors; a zero vector means that the text was not embedded."""
     places = lookup(text_keys(texts), previous.arrays[keys])
     rows = np.flatnonzero(places >= 0)
-    found[rows] = previous.arrays[vectors][places[rows]]
+    embedded[rows] = previous.arrays[vectors][places[rows]]

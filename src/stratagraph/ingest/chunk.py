@@ -94,11 +94,11 @@ def _metadata(own: Metadata, sections: Sequence[Section], start: int, end: int) 
     )
     if last < 0:
         return own
-    found = {**own, **(sections[middle].metadata if middle >= 0 else {})}
+    metadata = {**own, **(sections[middle].metadata if middle >= 0 else {})}
     if first < last:
         reached = sections[max(first, 0) : last + 1]
-        found["sections"] = [[max(0, each.start - start), dict(each.metadata)] for each in reached]
-    return found
+        metadata["sections"] = [[max(0, each.start - start), dict(each.metadata)] for each in reached]
+    return metadata
 
 
 def _windows(units: Iterable[_Unit], config: ChunkConfig, count: CountTokens) -> Iterator[list[_Unit]]:

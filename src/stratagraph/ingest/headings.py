@@ -81,7 +81,7 @@ def _unmarked(text: str, code: bool) -> str:
 
 def fenced(text: str) -> list[tuple[int, int]]:
     """The blocks of fenced code in a text of Markdown, with their fences, as offsets; short ones only."""
-    return [found.span() for found in _BLOCK.finditer(text)] if "```" in text or "~~~" in text else []
+    return [block.span() for block in _BLOCK.finditer(text)] if "```" in text or "~~~" in text else []
 
 
 def statements(
@@ -92,9 +92,9 @@ def statements(
     Headings and fenced code of Markdown are no sentences. A text of nothing else has all its sentences.
     """
     begin = title_line(text)[1]
-    found = ((start + begin, end + begin) for start, end in each_sentence(_prose(text)[begin:]))
+    spans = ((start + begin, end + begin) for start, end in each_sentence(_prose(text)[begin:]))
     told = (
-        (start, end) for start, end in found if not is_byline(text, start, end) or wanted(text[start:end])
+        (start, end) for start, end in spans if not is_byline(text, start, end) or wanted(text[start:end])
     )
     return list(islice(told, most)) or list(islice(each_sentence(text), most))
 
@@ -104,7 +104,7 @@ def _prose(text: str) -> str:
     if not any(mark in text for mark in _MARKS):
         return text
     lines = text.split("\n")
-    fences = [(at, found[1]) for at, line in enumerate(lines) if (found := _FENCE.match(line))]
+    fences = [(at, match[1]) for at, line in enumerate(lines) if (match := _FENCE.match(line))]
     fence = _open_before(lines, fences)
     marks = dict(fences)
     silent: set[int] = set()

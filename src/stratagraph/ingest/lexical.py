@@ -118,12 +118,12 @@ class _Read:
         owners: list[int] = []
         often: Counter[int] = Counter()
         for passage in passages:
-            found = Counter(place.setdefault(word, len(place)) for word in words(passage))
-            often.update(found)
-            lengths.append(found.total())
-            owners.append(len(found))
-            numbers.append(np.fromiter(found, np.int32, len(found)))
-            times = np.fromiter(found.values(), np.int64, len(found))
+            counted = Counter(place.setdefault(word, len(place)) for word in words(passage))
+            often.update(counted)
+            lengths.append(counted.total())
+            owners.append(len(counted))
+            numbers.append(np.fromiter(counted, np.int32, len(counted)))
+            times = np.fromiter(counted.values(), np.int64, len(counted))
             counts.append(np.minimum(times, _MOST_OFTEN).astype(np.uint8))
         rows = np.repeat(np.arange(len(owners)), owners)
         sizes = np.array(lengths, np.uint32)
@@ -168,9 +168,9 @@ def norms_of(lengths: NDArray[np.float64]) -> NDArray[np.float32]:
 def _language(markers: NDArray[np.int64]) -> str:
     """The language whose words of grammar stand most often in a corpus; the first of equals."""
     often = dict(zip(MARKED, markers.tolist(), strict=True))
-    found = {name: sum(often[word] for word in each.split()) for name, each in _MARKERS.items()}
-    best = max(found, key=found.__getitem__)
-    return best if found[best] else "none"
+    scores = {name: sum(often[word] for word in each.split()) for name, each in _MARKERS.items()}
+    best = max(scores, key=scores.__getitem__)
+    return best if scores[best] else "none"
 
 
 MOST_POSTINGS = 200_000

@@ -204,11 +204,11 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
             self._on_skip(name, reason)
 
     def _all(self, walk: Walk) -> Iterator[Document | StreamedDocument]:
-        found = False
+        any_read = False
         for document in self._read(walk.files(self._given)):
-            found = True
+            any_read = True
             yield document
-        if not found and not self.files:
+        if not any_read and not self.files:
             where = ", ".join(repr(str(path)) for path in self._given) or "an empty list of paths"
             what = "; ".join(self._skipped[:5])
             more = f"; and {len(self._skipped) - 5} more" if len(self._skipped) > 5 else ""
@@ -227,8 +227,8 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
                 waiting.append(batch)
                 yield [file for file in batch if not _is_large(file)]
 
-        for found in in_order(mapper, _read_in_worker, sent()):
-            read = iter(found)
+        for from_worker in in_order(mapper, _read_in_worker, sent()):
+            read = iter(from_worker)
             for file in waiting.popleft():
                 if _is_large(file):
                     yield from self._read_here(file)
@@ -302,12 +302,12 @@ def _or_skipped(file: Found, contents: _Contents) -> Iterator[Document | Streame
 
 
 def _read_in_worker(files: list[Found]) -> list[_Contents]:
-    found = []
+    read = []
     for file in files:
         contents = _Contents()
         contents.documents += _or_skipped(file, contents)
-        found.append(contents)
-    return found
+        read.append(contents)
+    return read
 
 
 def _by_size(files: Iterable[Found]) -> Iterator[list[Found]]:

@@ -128,8 +128,8 @@ class Nearest:
             directed = len(self._vectors) - (0 if self._zeros is None else len(self._zeros))
             if 0 < k <= SHARE_SCANNED * directed:
                 rows, graph = self._graph
-                found, scores = graph.search(query[None], k)
-                return rows[found[0]], scores[0]
+                nearest, scores = graph.search(query[None], k)
+                return rows[nearest[0]], scores[0]
         if self._zeros is not None:
             allowed = np.ones(len(self._vectors), np.bool_) if allowed is None else allowed.copy()
             allowed[self._zeros] = False
@@ -156,8 +156,8 @@ def _zeros(vectors: Vectors, name: str, before: tuple[Mapping[str, NDArray[Any]]
     known = arrays[f"{name}.zeros"]
     were[known[known < len(were)]] = True
     kept = np.flatnonzero(origin >= 0)
-    found = [kept[were[origin[kept]]], _zero_rows(vectors, np.flatnonzero(origin < 0))]
-    return np.sort(np.concatenate(found))
+    zeros = [kept[were[origin[kept]]], _zero_rows(vectors, np.flatnonzero(origin < 0))]
+    return np.sort(np.concatenate(zeros))
 
 
 def _zero_rows(vectors: Vectors, rows: Rows) -> Rows:

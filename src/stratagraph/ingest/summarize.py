@@ -104,13 +104,13 @@ def fitted(texts: Sequence[str], tokens: int, count_tokens: CountTokens) -> list
     """
     costs = [count_tokens(text) for text in texts]
     limit = even_limit(costs, tokens)
-    found = [
+    cut = [
         text if cost <= limit else whole_sentences(text, limit, count_tokens)
         for text, cost in zip(texts, costs, strict=True)
     ]
-    if texts and not any(found):
-        found[0] = clip(texts[0], max(tokens, 0), count_tokens)
-    return [text for text in found if text]
+    if texts and not any(cut):
+        cut[0] = clip(texts[0], max(tokens, 0), count_tokens)
+    return [text for text in cut if text]
 
 
 def even_limit(costs: Sequence[int], total: int) -> int:
@@ -133,7 +133,7 @@ def told_once(texts: Sequence[str]) -> list[str]:
     sentence are left out where they are the text's own.
     """
     said: set[str] = set()
-    found = []
+    shortened = []
     for text in texts:
         parts = _labelled(text)
         new = [(label, statement) for label, statement in parts if statement not in said]
@@ -141,8 +141,8 @@ def told_once(texts: Sequence[str]) -> list[str]:
         label = parts[0][0] if new and not new[0][0] else ""
         shown = text if len(new) == len(parts) else label + " ".join(own + told for own, told in new)
         name = text.partition(": ")[0]
-        found.append(without_names(shown, {name, *name.split(" - ")}))
-    return found
+        shortened.append(without_names(shown, {name, *name.split(" - ")}))
+    return shortened
 
 
 def told_within(texts: Sequence[str], tokens: int, count_tokens: CountTokens) -> str:
@@ -158,13 +158,13 @@ def _labelled(text: str) -> list[tuple[str, str]]:
     """The statements of a node's text, each with the label that stands before it, "Ada: ", or none."""
     name = text.partition(": ")[0]
     labels = [f"{name}: ", f"{' - '.join(reversed(name.split(' - ')))}: "]  # of a relation's other direction
-    found = []
+    statements = []
     for line in text.splitlines():
         for start, end in sentences(line):
             label = next((each for each in labels if line.startswith(each, start, end)), "")
             first, *rest = _BEFORE_ADDED.split(line[start + len(label) : end])
-            found += [(label, first), *(("", statement) for statement in rest)]
-    return found
+            statements += [(label, first), *(("", statement) for statement in rest)]
+    return statements
 
 
 async def summarize(
@@ -288,19 +288,19 @@ def _sentences(texts: Sequence[str], memory: SentenceMemory) -> list[str]:
     """Distinct sentences in order, no titles or bylines; of long groups an even share of each text."""
     told = [text for text in texts if not (text.endswith(".") and is_byline(text, 0, len(text)))] or texts
     share = max(1, _CANDIDATES // max(1, len(told)))
-    found = chain.from_iterable(
+    sentences = chain.from_iterable(
         _split(text, share) if len(text) > _LONG or share < _FEW else memory.split(text)[:share]
         for text in told
     )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(sentences))
 
 
 def _split(text: str, most: int | None = None) -> tuple[str, ...]:
     """The sentences of a text; those of one unit with names added to it stay together, for they need them."""
     if len(text) <= _UNIT and text[:1] == "[" and len(_BEFORE_ADDED.split(f" {text}")) == 2:
         return (" ".join(text.split()),)
-    found = (" ".join(text[start:end].split()) for start, end in statements(text, most=most))
-    return tuple(filter(None, found))
+    sentences = (" ".join(text[start:end].split()) for start, end in statements(text, most=most))
+    return tuple(filter(None, sentences))
 
 
 class _Sentences(NamedTuple):
@@ -327,5 +327,5 @@ class _Sentences(NamedTuple):
 
     def products(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """The inner product of each with a vector, shape (sentences,)."""
-        found = np.bincount(self.rows, self.values * vector[self.places], len(self.starts) - 1)
-        return found.astype(np.float64, copy=False)
+        inner = np.bincount(self.rows, self.values * vector[self.places], len(self.starts) - 1)
+        return inner.astype(np.float64, copy=False)

@@ -107,8 +107,8 @@ async def ask(
     types = ontology.values(form)
     items = [CallItem({"passage": each.text, **types}, each.id, [each.id]) for each in chunks]
     full, facts = (_TYPED_EXTRACT, _TYPED_FACTS) if ontology.relations else (EXTRACT, FACTS)
-    found = await gate.map(facts if form == "facts" else full, items)
-    answers = [[] if answer is None else [answer] for answer in found]
+    firsts = await gate.map(facts if form == "facts" else full, items)
+    answers = [[] if answer is None else [answer] for answer in firsts]
     for done in range(gleaning):
         await _glean(_TYPED_GLEAN if ontology.relations else GLEAN, items, answers, gate, done)
     return answers
@@ -119,7 +119,7 @@ async def _named(
 ) -> Sequence[ExtractionAnswer | None]:
     """The names of all sentences. A call has several passages; one without an answer is asked again alone."""
     passages = [Passage(each.id, each.document_id, cut(each.text)) for each in chunks]
-    found = [None if each.sentences else ExtractionAnswer() for each in passages]
+    read_of = [None if each.sentences else ExtractionAnswer() for each in passages]
     task, types = _TYPED_SENTENCES if ontology.relations else SENTENCES, ontology.values("sentences")
 
     async def ask_of(groups: Sequence[Sequence[int]], *, final: bool) -> None:
@@ -134,7 +134,7 @@ async def _named(
             if answer is not None:
                 read = answer.of_passages([passages[at] for at in group])
                 for at, one in zip(group, read, strict=True):
-                    found[at] = one or (ExtractionAnswer() if final else None)
+                    read_of[at] = one or (ExtractionAnswer() if final else None)
 
     sizes = [gate.count_tokens(each.text) for each in chunks]
     groups = _together([at for at, each in enumerate(passages) if each.sentences], sizes)
@@ -142,8 +142,8 @@ async def _named(
     await ask_of(shared, final=False)
     await ask_of([group for group in groups if len(group) == 1], final=True)
     gate.require_answers()
-    await ask_of([[at] for group in shared for at in group if found[at] is None], final=True)
-    return found
+    await ask_of([[at] for group in shared for at in group if read_of[at] is None], final=True)
+    return read_of
 
 
 def _together(places: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
@@ -195,18 +195,18 @@ def _placeholder(passage: str, relation_types: str) -> ExtractionAnswer:
     In 400 passages of MuSiQue these are 11.0 names a passage, 3,406 different ones; gpt-3.5 found 8.7 and
     2,725, or 12.9 and 4,304 with all ends of its relations.
     """
-    found = by_rules.extract(passage)
-    names = [each.name for each in found.entities]
+    ruled = by_rules.extract(passage)
+    names = [each.name for each in ruled.entities]
     others = [each for each in by_rules.question_entities(passage) if each not in set(names)]
     entities = tuple(EntityMention(each, "concept", _around(each, passage)) for each in (*names, *others))
-    beside = [(unit, [each for each in others if each in unit.text]) for unit in found.units]
+    beside = [(unit, [each for each in others if each in unit.text]) for unit in ruled.units]
     units = tuple(SemanticUnit(unit.text, (*unit.entities, *more)) for unit, more in beside)
     related = [
         RelationMention(unit.entities[0], each, unit.text)
         for unit, more in beside
         for each in more
         if unit.entities
-    ] + sorted(found.relations, key=lambda each: -each.strength)
+    ] + sorted(ruled.relations, key=lambda each: -each.strength)
     relations = (  # a model describes a relation in words of its own, not as a part of a unit
         replace(
             each,
@@ -237,22 +237,22 @@ def to_extraction(answers: Sequence[ExtractionAnswer], notes: Counter[str]) -> E
     for answer in answers:
         for kind, count in answer.unread.items():
             notes[f"{kind} that could not be read dropped"] += count
-    found = _Chunk(notes)
-    found.add_entities(entity for answer in answers for entity in answer.entities)
+    chunk = _Chunk(notes)
+    chunk.add_entities(entity for answer in answers for entity in answer.entities)
     relations = [relation for answer in answers for relation in answer.relations]
     for relation in relations:
         if _is_whole(relation):
-            found.add_relation(relation)
+            chunk.add_relation(relation)
     for relation in relations:  # the other ones, now that all entities are known
         if not _is_whole(relation):
-            found.mend(relation)
+            chunk.mend(relation)
     for answer in answers:
         for unit in answer.units:
-            found.add_unit(unit)
+            chunk.add_unit(unit)
     return Extraction(
-        tuple(dict.fromkeys(found.units)),
-        tuple(found.entities.values()),
-        tuple(dict.fromkeys(found.relations)),
+        tuple(dict.fromkeys(chunk.units)),
+        tuple(chunk.entities.values()),
+        tuple(dict.fromkeys(chunk.relations)),
     )
 
 

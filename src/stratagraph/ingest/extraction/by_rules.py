@@ -83,12 +83,12 @@ def extract(text: str, *, title: str = "") -> Extraction:
     parsed: list[Sentence] = []
     for start, end in sentences(text[begin:] if begin else text):
         start, end = start + begin, end + begin
-        found = mentions(said, start, end, stops)
+        mentioned = mentions(said, start, end, stops)
         if topic and topic in text:
-            found = _with_topic(said, start, end, topic, found)
+            mentioned = _with_topic(said, start, end, topic, mentioned)
         if foreign and foreign.names:
-            found = sorted([*found, *occurrences(said, start, end, foreign.names)], key=itemgetter(1))
-        parsed.append(Sentence(start, end, _named(found, names)))
+            mentioned = sorted([*mentioned, *occurrences(said, start, end, foreign.names)], key=itemgetter(1))
+        parsed.append(Sentence(start, end, _named(mentioned, names)))
     _imply(text, topic, parsed)
 
     related: list[RelationMention] = []
@@ -180,22 +180,22 @@ def _title_names(title: str, body: str, names: _Names, *, heading: bool) -> str:
     return "" if doubtful else topic
 
 
-def _with_topic(text: str, start: int, end: int, topic: str, found: list[Mention]) -> list[Mention]:
+def _with_topic(text: str, start: int, end: int, topic: str, mentioned: list[Mention]) -> list[Mention]:
     """The mentions with the title as one name where the sentence has it, unless as part of a longer name."""
     at = text.find(topic, start, end)
     if at < 0:
-        return found
+        return mentioned
     last = at + len(topic)
-    apart = [mention for mention in found if mention[2] <= at or mention[1] >= last]
-    inside = [mention for mention in found if mention[1] >= at and mention[2] <= last]
-    if len(apart) + len(inside) < len(found) or text[last : last + 1].isalnum():
-        return found
+    apart = [mention for mention in mentioned if mention[2] <= at or mention[1] >= last]
+    inside = [mention for mention in mentioned if mention[1] >= at and mention[2] <= last]
+    if len(apart) + len(inside) < len(mentioned) or text[last : last + 1].isalnum():
+        return mentioned
     return sorted([*apart, (topic, at, last, "")], key=itemgetter(1))
 
 
-def _named(found: list[Mention], names: _Names) -> list[Named]:
+def _named(mentioned: list[Mention], names: _Names) -> list[Named]:
     named: dict[str, Named] = {}
-    for name, start, end, kind in found:
+    for name, start, end, kind in mentioned:
         if len(name) <= LONGEST_NAME and kind not in (DATE, QUANTITY):
             known = names.mentioned(name, doubtful=kind == DOUBTFUL)
             if known not in named:

@@ -40,25 +40,25 @@ def noun_phrases(text: str, stops: frozenset[str]) -> dict[str, None]:
     """
     if stops is not ENGLISH:
         return neighbours(text, stops)
-    found: dict[str, None] = {}
+    phrases: dict[str, None] = {}
     run: list[str] = []
     for word in text.split():
         bare = word if word.isalpha() else word.strip(_OPENING + _CLOSING)
         if not bare or bare in stops or "0" <= bare[0] <= "Z" or not _COMPOUND.fullmatch(bare):
             if run:
-                _close(run, bare in _ENDS or not bare or word[0] in _OPENING, found)
+                _close(run, bare in _ENDS or not bare or word[0] in _OPENING, phrases)
                 run = []
             continue
         if word[0] in _OPENING or _is_verb(bare):
-            _close(run, True, found)
+            _close(run, True, phrases)
             run = []
         if not _is_verb(bare):
             run.append(bare)
         if word[-1] in _CLOSING:
-            _close(run, True, found)
+            _close(run, True, phrases)
             run = []
-    _close(run, True, found)
-    return found
+    _close(run, True, phrases)
+    return phrases
 
 
 def _is_verb(word: str) -> bool:
@@ -66,16 +66,16 @@ def _is_verb(word: str) -> bool:
     return len(word) > 4 and word.endswith("ed") and word[-3] != "e"
 
 
-def _close(run: list[str], ends: bool, found: dict[str, None]) -> None:
+def _close(run: list[str], ends: bool, phrases: dict[str, None]) -> None:
     if ends and len(run) > 1 and sum(map(len, run[-3:])) < _LONGEST:
         for part in (run[-3:], run[-3:-1], run[-2:]):
             if len(part) > 1:
-                found[" ".join(part)] = None
+                phrases[" ".join(part)] = None
 
 
 def neighbours(text: str, stops: frozenset[str]) -> dict[str, None]:
     """Pairs and triples of neighbouring lower-case content words, in order, as keys."""
-    found: dict[str, None] = {}
+    phrases: dict[str, None] = {}
     before = pair = ""  # the content word before this one, and the two before
     for word in text.split():
         if word in stops or "0" <= word[0] <= "Z":  # a digit or a capital
@@ -93,15 +93,15 @@ def neighbours(text: str, stops: frozenset[str]) -> dict[str, None]:
             word = bare
         if before and len(before) + len(word) < _LONGEST:
             both = f"{before} {word}"
-            found[both] = None
+            phrases[both] = None
             if pair:
-                found[f"{pair} {word}"] = None
+                phrases[f"{pair} {word}"] = None
             before, pair = word, both
         else:
             before, pair = word, ""
         if ends:
             before = pair = ""
-    return found
+    return phrases
 
 
 def select_terms(document_frequency: Mapping[str, int], chunks: int) -> set[str]:
@@ -160,8 +160,10 @@ def settle(collected: Merge, chunks: int) -> None:
         [key for key, each in entities.items() if len(each.certain) < max(1, DOUBTFUL_SHARE * lower[key])]
     )
     full = by_short(entities)
-    found = {key: alias_of(key, entities.__contains__, lambda short: full.get(short, [])) for key in entities}
-    if aliases := {key: target for key, target in found.items() if target}:
+    targets = {
+        key: alias_of(key, entities.__contains__, lambda short: full.get(short, [])) for key in entities
+    }
+    if aliases := {key: target for key, target in targets.items() if target}:
         collected.rename(aliases)
     collected.promote_terms(sorted(select_terms(frequency, chunks)))
 
@@ -190,8 +192,8 @@ def short_of(name: str) -> str:
 
 def by_short(names: Iterable[str]) -> dict[str, list[str]]:
     """Names in full with a form of address, by their `short_of`."""
-    found: dict[str, list[str]] = {}
+    names_of: dict[str, list[str]] = {}
     for name in names:
         if short := short_of(name):
-            found.setdefault(short, []).append(name)
-    return found
+            names_of.setdefault(short, []).append(name)
+    return names_of

@@ -37,8 +37,8 @@ def prose(text: str) -> str:
     return _MARKS.sub(_blank, _unfenced(text))
 
 
-def _blank(found: re.Match[str]) -> str:
-    return _VISIBLE.sub(" ", found[0])
+def _blank(markup: re.Match[str]) -> str:
+    return _VISIBLE.sub(" ", markup[0])
 
 
 def _unfenced(text: str) -> str:

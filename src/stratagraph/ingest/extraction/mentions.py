@@ -192,52 +192,54 @@ def mentions(text: str, start: int, end: int, stops: Set[str]) -> list[Mention]:
 
     `stops` are the words of grammar of the text's language.
     """
-    found: list[Mention] = []
+    mentioned: list[Mention] = []
     for match in spans(text, start, end):
         kind = match.lastgroup
         if kind == "name":
             name = match[0]
             if name not in _NOTHING:
-                _name(text, start, name, match.start(), match.end(), stops, found)
+                _name(text, start, name, match.start(), match.end(), stops, mentioned)
         elif kind == "numbered":
-            _numbered(text, *match.span(), stops, found)
+            _numbered(text, *match.span(), stops, mentioned)
         elif kind == "title" or kind == "phrase":
-            _quoted(match, kind, stops, found)
+            _quoted(match, kind, stops, mentioned)
         else:
             what = QUANTITY if kind == "quantity" or kind == "money" else DATE
-            found.append((_squeezed(match[0]), *match.span(), what))
+            mentioned.append((_squeezed(match[0]), *match.span(), what))
     if text[start] == "#":  # in a heading a capital tells nothing
-        return [(name, at, last, kind or DOUBTFUL) for name, at, last, kind in found]
-    return found
+        return [(name, at, last, kind or DOUBTFUL) for name, at, last, kind in mentioned]
+    return mentioned
 
 
 def _squeezed(name: str) -> str:
     return " ".join(name.split()) if "\n" in name or "  " in name or "\u00a0" in name else name
 
 
-def _quoted(match: Match[str], kind: str, stops: Set[str], found: list[Mention]) -> None:
+def _quoted(match: Match[str], kind: str, stops: Set[str], mentioned: list[Mention]) -> None:
     inside = match[kind]
     name = _squeezed(inside.rstrip(" .,;:!?'\u2019"))
     folded = name.lower()
     is_speech = kind == "phrase" and name != inside
     if name and not is_speech and folded not in stops and folded not in _ALONE:
-        found.append((name, *match.span(kind), ""))
+        mentioned.append((name, *match.span(kind), ""))
 
 
-def _numbered(text: str, at: int, end: int, stops: Set[str], found: list[Mention]) -> None:
+def _numbered(text: str, at: int, end: int, stops: Set[str], mentioned: list[Mention]) -> None:
     """Part "in 1998 Bill Clinton" and "a 1998 American film" but not "the 1998 World Cup"."""
     name = _squeezed(text[at:end])
     number, _, rest = name.partition(" ")
     year = len(number) == 4 and number.isdigit()
     if year and (" " not in rest or (at and not _DEFINITE.search(text, max(0, at - 5), at))):
-        found.append((number, at, at + 4, DATE))
+        mentioned.append((number, at, at + 4, DATE))
         if rest and rest not in _NOTHING:
-            _name(text, at, rest, end - len(rest), end, stops, found)
+            _name(text, at, rest, end - len(rest), end, stops, mentioned)
     elif rest and rest not in _NOTHING:
-        found.append((name, at, end, ""))
+        mentioned.append((name, at, end, ""))
 
 
-def _name(text: str, start: int, name: str, at: int, end: int, stops: Set[str], found: list[Mention]) -> None:
+def _name(
+    text: str, start: int, name: str, at: int, end: int, stops: Set[str], mentioned: list[Mention]
+) -> None:
     """Judge one capitalised span: cut what does not belong to the name, split what is several names."""
     opens = (
         text[at - 1] in '"\u201c['
@@ -251,17 +253,17 @@ def _name(text: str, start: int, name: str, at: int, end: int, stops: Set[str], 
         name, at = _extended(text, name, at)
     if not opens and name.isalpha():
         if len(name) > 1:
-            found.append((name, at, end, ""))
+            mentioned.append((name, at, end, ""))
         return
     if " " not in name and "\n" not in name:
-        _word(text, name, at, end, opens, stops, found)
+        _word(text, name, at, end, opens, stops, mentioned)
         return
     if "\n" in name or "  " in name or "\u00a0" in name:
         name = " ".join(name.split())
     if name.endswith(" I") and text[end : end + 2].strip().islower() and _FIRST_PERSON.search(text):
         name, end = name[:-2], end - 2  # "to my nephew Caspar I leave"
     if name[:4] == "The " and name[4:] in _NOTHING and not opens:  # "a song by The Who"
-        found.append((name, at, end, ""))
+        mentioned.append((name, at, end, ""))
         return
     opener = name.partition(" ")[0].lower() if opens else ""
     if opens or name[: name.find(" ")] in _IN_FRONT:
@@ -270,24 +272,24 @@ def _name(text: str, start: int, name: str, at: int, end: int, stops: Set[str], 
     if " the " in name and (article := _second_article(text, name, at, end, opener)):
         left, right = name[: article.start()], name[article.end() :]
         if left not in _NOTHING:
-            _name(text, start, left, at, at + len(left), stops, found)
-        _name(text, start, right, end - len(right), end, stops, found)
+            _name(text, start, left, at, at + len(left), stops, mentioned)
+        _name(text, start, right, end - len(right), end, stops, mentioned)
         return
     if name.partition(" ")[0].isdigit():
-        _numbered(text, at, end, stops, found)
+        _numbered(text, at, end, stops, mentioned)
         return
     if " " not in name:
-        _word(text, name, at, end, opens, stops, found)
+        _word(text, name, at, end, opens, stops, mentioned)
         return
     if name.isupper() and len(name) > 8:
         for part in _SHOUTED.split(name):
-            _part(part, at, end, found)
+            _part(part, at, end, mentioned)
     elif "'s " in name or "\u2019s " in name:
-        _possessive(name, at, found)
+        _possessive(name, at, mentioned)
     elif JUNCTION.search(name):
-        _parted(text, name, at, opens, stops, found)
+        _parted(text, name, at, opens, stops, mentioned)
     else:
-        found.append((name, at, end, ""))
+        mentioned.append((name, at, end, ""))
 
 
 def _second_article(text: str, name: str, at: int, end: int, opener: str) -> Match[str] | None:
@@ -352,7 +354,7 @@ def _beheaded(name: str, opens: bool, stops: Set[str], *, item: bool) -> tuple[s
 
 
 def _word(
-    text: str, word: str, at: int, end: int, opens: bool, stops: Set[str], found: list[Mention]
+    text: str, word: str, at: int, end: int, opens: bool, stops: Set[str], mentioned: list[Mention]
 ) -> None:
     if len(word) < 2 or (len(word) < 3 and word[-1] == "."):
         return
@@ -374,41 +376,41 @@ def _word(
             return
         if _PARTICIPLE.match(folded) and _AFTER_PARTICIPLE.match(text, end):
             return
-    found.append((word, at, end, DOUBTFUL if opens and not acronym else ""))
+    mentioned.append((word, at, end, DOUBTFUL if opens and not acronym else ""))
 
 
-def _part(name: str, at: int, end: int, found: list[Mention]) -> None:
+def _part(name: str, at: int, end: int, mentioned: list[Mention]) -> None:
     if name[:4] in ("the ", "The ", "THE "):
         name, at = name[4:], at + 4
     if len(name) > 1 and (name.lower() not in _ALONE or (name.isupper() and len(name) < 4)):
-        found.append((name, at, end, ""))
+        mentioned.append((name, at, end, ""))
 
 
-def _possessive(name: str, at: int, found: list[Mention]) -> None:
+def _possessive(name: str, at: int, mentioned: list[Mention]) -> None:
     """Of "Britain's Prime Minister" both parts; of "Schindler's List" the whole and the owner."""
     owner, owned = _POSSESSIVE.split(name, maxsplit=1)
     cut, end = at + len(owner), at + len(name)
     if " " in owned and owner.lower() not in OPENERS:
-        _part(owner, at, cut, found)
-        _part(owned, end - len(owned), end, found)
+        _part(owner, at, cut, mentioned)
+        _part(owned, end - len(owned), end, mentioned)
         return
-    _part(name, at, end, found)
+    _part(name, at, end, mentioned)
     if owner.lower() not in OPENERS:
-        _part(owner, at, cut, found)
+        _part(owner, at, cut, mentioned)
 
 
-def _parted(text: str, name: str, at: int, opens: bool, stops: Set[str], found: list[Mention]) -> None:
+def _parted(text: str, name: str, at: int, opens: bool, stops: Set[str], mentioned: list[Mention]) -> None:
     """Split the names in "Paris and London", not in "Department of Trade and Industry"."""
     begin = 0
     for junction in JUNCTION.finditer(name):
         if not _joins(name[begin : junction.start()], junction[1], name[junction.end() :]):
             part, place = name[begin : junction.start()], (at + begin, at + junction.start())
             if opens and not begin and " " not in part:  # "Given to Greta Coil"
-                _word(text, part, *place, True, stops, found)
+                _word(text, part, *place, True, stops, mentioned)
             else:
-                _part(part, *place, found)
+                _part(part, *place, mentioned)
             begin = junction.end()
-    _part(name[begin:], at + begin, at + len(name), found)
+    _part(name[begin:], at + begin, at + len(name), mentioned)
 
 
 def _joins(left: str, junction: str, right: str) -> bool:
@@ -418,6 +420,6 @@ def _joins(left: str, junction: str, right: str) -> bool:
     if junction not in _ANDS:
         return body is not None and junction != "to" and junction != "with"
     right = JUNCTION.split(right, maxsplit=1)[0]
-    if any(found["last"] is not None for found in _BODY.finditer(right)):
+    if any(kind["last"] is not None for kind in _BODY.finditer(right)):
         return " " not in left and " " in right  # "Food and Drug Administration"; not "A School and B School"
     return body is not None and _TOPIC.search(left, body.end() - 1) is not None

@@ -71,7 +71,7 @@ def checked_types(given: Any, setting: str) -> Mapping[str, str] | tuple[str, ..
         raise ValueError(
             f"{setting} has {len(pairs):,} types, and may have {MOST_TYPES}: each prompt has all"
         )
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     seen: dict[str, str] = {}
     for name, description in pairs:
         if not isinstance(name, str) or not isinstance(description, str):
@@ -90,10 +90,10 @@ def checked_types(given: Any, setting: str) -> Mapping[str, str] | tuple[str, ..
                 f"{setting}: the description of {plain!r} has {len(description):,} characters, and may have "
                 f"{LONGEST_DESCRIPTION:,}"
             )
-        if (other := seen.setdefault(_words(plain), plain)) != plain or plain in found:
+        if (other := seen.setdefault(_words(plain), plain)) != plain or plain in types:
             raise ValueError(f"{setting}: {other!r} and {plain!r} are the same type twice; keep one of them")
-        found[plain] = " ".join(description.split())
-    return found if described else tuple(found)
+        types[plain] = " ".join(description.split())
+    return types if described else tuple(types)
 
 
 def _cut(value: object) -> str:
@@ -193,6 +193,6 @@ class Ontology:
         for told in (kind, _HEAD.split(kind, maxsplit=1)[0]):
             words = _words(told).split()
             for start in range(len(words)):
-                if (found := self._entities.get(" ".join(words[start:]))) is not None:
-                    return found
+                if (given := self._entities.get(" ".join(words[start:]))) is not None:
+                    return given
         return None

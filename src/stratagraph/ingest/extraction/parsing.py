@@ -225,25 +225,25 @@ def _read_answer(
 def _each(
     kind: str, given: Mapping[str, list[Any]], read: Callable[[Any], T | None], unread: Counter[str]
 ) -> tuple[T, ...]:
-    found = [made for value in given.get(kind, ()) if (made := read(value)) is not None]
-    if missing := len(given.get(kind, ())) - len(found):
+    elements = [made for value in given.get(kind, ()) if (made := read(value)) is not None]
+    if missing := len(given.get(kind, ())) - len(elements):
         unread[kind] += missing
-    return tuple(found)
+    return tuple(elements)
 
 
 def _sections(value: Any) -> dict[str, list[Any]] | None:
     """The elements of an answer by kind: from an object with lists, one around it, or a list."""
     if isinstance(value, dict):
-        found: dict[str, list[Any]] = {}
+        lists: dict[str, list[Any]] = {}
         for key, each in value.items():
             plain = "".join(filter(str.isalnum, str(key).casefold()))
             kind = next((kind for kind, keys in _LISTS.items() if plain in keys), None)
             if kind is not None and each is not None:
-                found.setdefault(kind, []).extend(each if isinstance(each, list) else [each])
-        if not found and len(value) == 1:
+                lists.setdefault(kind, []).extend(each if isinstance(each, list) else [each])
+        if not lists and len(value) == 1:
             inner = next(iter(value.values()))
             return _sections(inner) if isinstance(inner, dict) else None
-        return found or None
+        return lists or None
     if not isinstance(value, list) or not any(isinstance(each, str | dict) for each in value):
         return None
     others = [each for each in value if isinstance(each, dict) and not isinstance(_first(each, _NAME), str)]
@@ -282,7 +282,7 @@ def _from_records(records: Iterable[tuple[str, ...]]) -> ExtractionAnswer:
             # Between description and strength older prompts have keywords, which nobody asked for here.
             kept = [*fields[:3], fields[-1]] if len(fields) > 3 else fields
             relations.append(dict(zip(("source", "target", "description", "strength"), kept, strict=False)))
-    found = _read_answer({"entities": entities, "relations": relations}) if entities or relations else None
-    if found is None:
+    answer = _read_answer({"entities": entities, "relations": relations}) if entities or relations else None
+    if answer is None:
         raise ParseFailed("no entity or relation among the records")
-    return found
+    return answer

@@ -96,7 +96,7 @@ def cut(text: str) -> list[str]:
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
     for start, end in sentences(text):
-        borders = [start, *(found.end() for found in _TURN.finditer(text, start, end)), end]
+        borders = [start, *(turn.end() for turn in _TURN.finditer(text, start, end)), end]
         for first, last in pairwise(borders):
             yield from _short(text, first, last)
 
@@ -221,22 +221,22 @@ def _answer(
     typed: Sequence[tuple[int, str, str, str]],
 ) -> ExtractionAnswer:
     """Units of sentences, with the names that they leave out before them."""
-    found = []
+    units = []
     for sentence, given in zip(statements, named, strict=True):
         names = [read_name(name) or name for name in given]
         spoken = set(words(sentence))
         added = [name for name, raw in zip(names, given, strict=True) if _left_out(raw, spoken)]
-        found.append(SemanticUnit(with_added(added, sentence), tuple(names)))
-    return _related(found, types, unread, typed)
+        units.append(SemanticUnit(with_added(added, sentence), tuple(names)))
+    return _related(units, types, unread, typed)
 
 
 def _each_once(names: Sequence[str]) -> list[str]:
     """Names that have a letter or digit, each in the spelling met first."""
-    found: dict[str, str] = {}
+    spellings: dict[str, str] = {}
     for name in names:
-        found.setdefault(canonical(name), name)
-    found.pop("", None)
-    return list(found.values())
+        spellings.setdefault(canonical(name), name)
+    spellings.pop("", None)
+    return list(spellings.values())
 
 
 def _left_out(name: str, spoken: Collection[str]) -> bool:
@@ -344,7 +344,7 @@ class _Given(NamedTuple):
 def _sections(value: Any, keys: Collection[str]) -> _Given | None:
     """The lists of an answer: of an object, one around it, or a list of the elements."""
     if isinstance(value, list):
-        wholes = [found for each in value if isinstance(each, dict) and (found := _sections(each, keys))]
+        wholes = [inner for each in value if isinstance(each, dict) and (inner := _sections(each, keys))]
         if wholes:
             return _Given(
                 [each for whole in wholes for each in whole.elements],
@@ -378,22 +378,22 @@ def _read_entry(value: Any) -> tuple[Sequence[int], list[str]]:
         number = next((keyed[key] for key in ("number", "sentence", "id", "no", "n") if key in keyed), None)
         value = [number, next((keyed[key] for key in ("names", "things", "entities") if key in keyed), None)]
     head, *rest = [str(each) for each in flat(value) if isinstance(each, str | int)] or [""]
-    found = _NUMBERS.match(head)
-    if found is None:
+    numbered = _NUMBERS.match(head)
+    if numbered is None:
         return (), []
-    parts = re.findall(r"([-\u2013,])\s*(\d+)", found[2])
-    numbers = [int(found[1])]
+    parts = re.findall(r"([-\u2013,])\s*(\d+)", numbered[2])
+    numbers = [int(numbered[1])]
     for joint, number in parts:
         if joint != "," and not 0 < int(number) - numbers[-1] < _MOST_SENTENCES:
             return (), []
         numbers += [int(number)] if joint == "," else range(numbers[-1] + 1, int(number) + 1)
-    texts = "|".join((head[found.end() :], *rest)).split("|")
+    texts = "|".join((head[numbered.end() :], *rest)).split("|")
     return numbers, [name for text in texts if (name := text.strip())]
 
 
 def _read_types(value: Any) -> dict[str, str]:
     """Types by canonical name, from texts such as `person|Runa Vik|Ada`, or an object of types."""
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     for each in _listed(value):
         if isinstance(each, dict):
             each = list(each.values())
@@ -401,23 +401,23 @@ def _read_types(value: Any) -> dict[str, str]:
         kind, names = [*re.split("[|:]", text, maxsplit=1), ""][:2]
         for name in names.split("|"):
             if kind.strip() and (key := canonical(read_name(name) or "")):
-                found.setdefault(key, kind.strip())
-    return found
+                kinds.setdefault(key, kind.strip())
+    return kinds
 
 
 def _read_relations(given: Iterable[Any], size: int, unread: Counter[str]) -> list[list[str]]:
     """The parts of relations, from texts such as `sold to|Runa Vik|Ada`, or lists or objects of the parts."""
-    found = []
+    relations = []
     for each in given:
         if isinstance(each, dict):
             each = list(each.values())
         text = "|".join(str(part) for part in flat(each) if isinstance(part, str | int))
         parts = [part.strip() for part in text.split("|")]
         if len(parts) == size and all(parts):
-            found.append(parts)
+            relations.append(parts)
         else:
             unread["relations"] += 1
-    return found
+    return relations
 
 
 def _types_as_json(types: Mapping[str, str]) -> list[str]:
@@ -491,8 +491,8 @@ def expected_facts(passage: str, relation_types: str) -> ExtractionAnswer:
         said = text if main in names else f"{main} {text}"
         units.append(SemanticUnit(said, tuple(dict.fromkeys((main, *names)))))
     related = _expected_relations([unit.entities for unit in units]) if relation_types else []
-    found = _related(units, {}, Counter(), related)
-    return _ExpectedFacts(found.units, found.entities, found.relations)
+    answer = _related(units, {}, Counter(), related)
+    return _ExpectedFacts(answer.units, answer.entities, answer.relations)
 
 
 EXPECTED_TYPE = "related to"

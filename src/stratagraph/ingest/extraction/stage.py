@@ -166,8 +166,8 @@ async def extract_corpus(
     stage = _Stage(corpus, todo, gate, config, previous, use_llm, placed, may_load)
     with gate.stage("extract", corpus.size):
         nodes = await (stage.by_model() if use_llm else stage.locally())
-    found = unread.all_makers(rows, nodes, previous)
-    by_model = unread.of_makers(found, wanted)
+    made_by = unread.all_makers(rows, nodes, previous)
+    by_model = unread.of_makers(made_by, wanted)
     noted = unread.all_notes(rows, nodes, previous)
     notes.update(noted)
     if use_llm:
@@ -177,7 +177,7 @@ async def extract_corpus(
     places = np.arange(corpus.size + 1)
     return Built(
         Carried(rows, nodes, places, places[:-1]) if len(todo) < corpus.size else nodes,
-        unread.arrays(found, recipe, noted),
+        unread.arrays(made_by, recipe, noted),
         notes={key: count for key, count in sorted(notes.items()) if count},
         complete=bool(by_model.all()),
     )
@@ -223,8 +223,8 @@ class _Stage:
                         missing.append((row, chunk.id, _local_maker(chunk, self.config)))
                         yield chunk.text, _title(chunk)
 
-        found = await _told(passages(), self.gate, self.config)
-        for (row, identity, maker), text in zip(missing, found, strict=True):
+        texts = await _told(passages(), self.gate, self.config)
+        for (row, identity, maker), text in zip(missing, texts, strict=True):
             made[row] = _node(row, identity, text, maker)
         return [made[row] for row in self.rows]
 
@@ -343,7 +343,7 @@ async def _told(passages: Iterable[_Passage], gate: Gate, config: ExtractionConf
 
 def _extracted(passages: list[_Passage], *, pipeline: str | None) -> list[str]:
     if pipeline is not None:
-        return [to_json(found) for found in by_spacy.extract_all(passages, pipeline)]
+        return [to_json(extraction) for extraction in by_spacy.extract_all(passages, pipeline)]
     return [to_json(extract(text, title=title)) for text, title in passages]
 
 
@@ -362,8 +362,8 @@ async def _by_model(
             notes["chunks too long for a prompt, read in part"] += 1
         if given:
             maker = _maker(config, len(given) - 1)
-            found = ontology.applied(to_extraction(given, notes), notes)
-            made[row] = _node(row, chunk.id, to_json(found), maker, notes)
+            extraction = ontology.applied(to_extraction(given, notes), notes)
+            made[row] = _node(row, chunk.id, to_json(extraction), maker, notes)
         else:
             made[row] = _node(row, chunk.id, next(local), _local_maker(chunk, config), notes)
     return made

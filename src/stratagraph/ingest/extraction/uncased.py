@@ -76,50 +76,50 @@ def has_uncased(text: str) -> bool:
 
 def uncased(text: str) -> Uncased:
     """The names of a text in scripts without capitals, with their types (`date` or empty)."""
-    found = Uncased({}, {})
+    candidates = Uncased({}, {})
     for title in _TITLE.findall(text):
-        found.names.setdefault(title.strip(), "")
+        candidates.names.setdefault(title.strip(), "")
     for date in _DATE.findall(text):
-        found.names.setdefault(date, "date")
+        candidates.names.setdefault(date, "date")
     if _HIRAGANA.search(text):
         for name in _KATAKANA.findall(text):
-            found.names.setdefault(name, "")
-    _han(text, found)
+            candidates.names.setdefault(name, "")
+    _han(text, candidates)
     _repeated_words(
-        [_PARTICLE.sub("", _PARTICLE.sub("", word)) for word in _HANGUL.findall(text)], found, shortest=2
+        [_PARTICLE.sub("", _PARTICLE.sub("", word)) for word in _HANGUL.findall(text)], candidates, shortest=2
     )
-    _repeated_words(_WORD.findall(text), found, shortest=3)
+    _repeated_words(_WORD.findall(text), candidates, shortest=3)
     for gram in _repeated(_THAI.findall(text), shortest=4, longest=14):
-        found.names.setdefault(gram, "")
-    found.names.pop("", None)
-    return found
+        candidates.names.setdefault(gram, "")
+    candidates.names.pop("", None)
+    return candidates
 
 
 def occurrences(text: str, start: int, end: int, names: Mapping[str, str]) -> list[Mention]:
     """Where a sentence has names, the longest at each place."""
-    found: list[Mention] = []
+    mentioned: list[Mention] = []
     sizes = sorted({len(name) for name in names}, reverse=True)
     at = start
     while at < end:
         for size in sizes:
             name = text[at : at + size]
             if name in names and at + size <= end:
-                found.append((name, at, at + size, names[name]))
+                mentioned.append((name, at, at + size, names[name]))
                 at += size - 1
                 break
         at += 1
-    return found
+    return mentioned
 
 
-def _han(text: str, found: Uncased) -> None:
+def _han(text: str, candidates: Uncased) -> None:
     segments = _SEGMENT.findall(_DATE.sub(" ", text))
     for segment in segments:
         for body in _BODY.findall(segment):
-            found.names.setdefault(body, "")
+            candidates.names.setdefault(body, "")
         if 2 <= len(segment) <= 6:
-            found.terms[segment] = None
+            candidates.terms[segment] = None
     for gram in _repeated(segments, shortest=2, longest=6):
-        found.names.setdefault(gram, "")
+        candidates.names.setdefault(gram, "")
 
 
 def _repeated(segments: list[str], *, shortest: int, longest: int) -> list[str]:
@@ -135,14 +135,14 @@ def _repeated(segments: list[str], *, shortest: int, longest: int) -> list[str]:
     return [gram for gram in often if gram not in covered]
 
 
-def _repeated_words(found_words: list[str], found: Uncased, *, shortest: int) -> None:
+def _repeated_words(found_words: list[str], candidates: Uncased, *, shortest: int) -> None:
     content = [word if len(word) >= shortest and word not in _STOPS else "" for word in found_words]
     pairs = [f"{first} {second}" for first, second in pairwise(content) if first and second]
     for word, count in Counter(content).items():
         if word and count > 1:
-            found.names.setdefault(word, "")
+            candidates.names.setdefault(word, "")
     for pair, count in Counter(pairs).items():
         if count > 1:
-            found.names.setdefault(pair, "")
+            candidates.names.setdefault(pair, "")
         else:
-            found.terms[pair] = None
+            candidates.terms[pair] = None

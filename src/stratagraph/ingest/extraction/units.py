@@ -33,7 +33,7 @@ _BORDER = re.compile(
 )
 
 
-def relations(text: str, sentence: Sentence, found: list[RelationMention]) -> None:
+def relations(text: str, sentence: Sentence, related: list[RelationMention]) -> None:
     """Join each name of a sentence to the next and to the first, its likely subject.
 
     So n names give at most 2n - 3 relations and never more than 40. The strength is 1 / (1 + gap / 60
@@ -49,10 +49,10 @@ def relations(text: str, sentence: Sentence, found: list[RelationMention]) -> No
         stated = _around(text, sentence, before_end, end) if long else description
         if start >= before_end:
             strength = _HALF / (_HALF + start - before_end)
-            found.append(RelationMention(before, name, stated, strength))
+            related.append(RelationMention(before, name, stated, strength))
         if 0 < at < _FROM_SUBJECT and start >= subject_end:
             strength = _HALF / (_HALF + start - subject_end)
-            found.append(RelationMention(subject, name, stated, strength))
+            related.append(RelationMention(subject, name, stated, strength))
         before, before_end = name, end
 
 
@@ -139,17 +139,17 @@ def acronyms(text: str) -> Iterator[tuple[str, str, str]]:
     """(acronym, what it stands for, the text that says so) for every one that a text explains."""
     if "(" not in text:
         return
-    for found in _LONG_FIRST.finditer(text):
-        short = found["short"]
+    for explained in _LONG_FIRST.finditer(text):
+        short = explained["short"]
         if _shouted(short):
-            at = found.start()
+            at = explained.start()
             full = _expansion(text[max(0, at - 120) : at], short)
             if full:
                 yield short, full, f"{full} ({short})"
-    for found in _SHORT_FIRST.finditer(text):
-        before = _SHORT_BEFORE.search(text, max(0, found.start() - 12), found.start())
+    for explained in _SHORT_FIRST.finditer(text):
+        before = _SHORT_BEFORE.search(text, max(0, explained.start() - 12), explained.start())
         if before and _shouted(before[0].strip()):
-            short, full = before[0].strip(), found["long"].strip()
+            short, full = before[0].strip(), explained["long"].strip()
             if _expansion(full, short) == full:
                 yield short, full, f"{short} ({full})"
 

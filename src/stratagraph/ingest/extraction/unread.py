@@ -51,19 +51,19 @@ def unread(
         With a model, the makers whose extractions are good enough. None admits those of any model, and those
         of rules with this `recipe`.
     """
-    found = np.full(size, -1, np.int64)
+    rows_before = np.full(size, -1, np.int64)
     if previous is None or kept is None or MAKERS not in previous.arrays:
-        return found
-    found[kept.now] = kept.before
-    found[kept.arrived] = -1
-    found[list(given)] = -1
-    rows = found >= 0
-    before = _makers(previous)[found[rows]]
+        return rows_before
+    rows_before[kept.now] = kept.before
+    rows_before[kept.arrived] = -1
+    rows_before[list(given)] = -1
+    rows = rows_before >= 0
+    before = _makers(previous)[rows_before[rows]]
     if makers is not None:
-        found[rows] = np.where(np.isin(before, _keys(makers)), found[rows], -1)
+        rows_before[rows] = np.where(np.isin(before, _keys(makers)), rows_before[rows], -1)
     elif int(previous.arrays[RECIPE][0]) != maker_key(recipe):
-        found[:] = -1
-    return found
+        rows_before[:] = -1
+    return rows_before
 
 
 def of_makers(makers: NDArray[np.uint64], wanted: Iterable[str]) -> NDArray[np.bool_]:
@@ -73,21 +73,21 @@ def of_makers(makers: NDArray[np.uint64], wanted: Iterable[str]) -> NDArray[np.b
 
 def all_makers(rows: Rows, fresh: Sequence[Node], previous: Stored | None) -> NDArray[np.uint64]:
     """The makers of all extractions: of previous `rows`, and of fresh nodes where the row is -1."""
-    found = np.zeros(len(rows), np.uint64)
-    found[rows < 0] = _keys(node.extra["maker"] for node in fresh)
+    keys = np.zeros(len(rows), np.uint64)
+    keys[rows < 0] = _keys(node.extra["maker"] for node in fresh)
     if previous is not None and (rows >= 0).any():
-        found[rows >= 0] = _makers(previous)[rows[rows >= 0]]
-    return found
+        keys[rows >= 0] = _makers(previous)[rows[rows >= 0]]
+    return keys
 
 
 def all_notes(rows: Rows, fresh: Sequence[Node], previous: Stored | None) -> Counter[str]:
     """The counts of all chunks; of the previous extractions only deleted ones are read."""
-    found = _noted(fresh)
+    counts = _noted(fresh)
     if previous is not None and (rows >= 0).any():
-        found += _read(previous)
+        counts += _read(previous)
         gone = np.setdiff1d(np.arange(len(_makers(previous))), rows)
-        found -= _noted(previous.nodes(gone.tolist()))
-    return found
+        counts -= _noted(previous.nodes(gone.tolist()))
+    return counts
 
 
 def arrays(makers: NDArray[np.uint64], recipe: str, notes: Counter[str]) -> dict[str, NDArray[Any]]:
@@ -121,14 +121,14 @@ def _keys(makers: Iterable[str]) -> NDArray[np.uint64]:
 
 
 def _noted(nodes: Iterable[Node]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for node in nodes:
-        found.update(node.extra.get("notes", {}))
-    return found
+        counts.update(node.extra.get("notes", {}))
+    return counts
 
 
 def _read(stored: Stored) -> Counter[str]:
-    found = json.loads(stored.arrays[NOTES].tobytes().decode("utf-8", "surrogatepass"))
-    if not isinstance(found, dict) or not all(isinstance(count, int) for count in found.values()):
-        raise ValueError(f"array '{NOTES}' holds {str(found)[:60]}, and no counts")
-    return Counter(found)
+    counts = json.loads(stored.arrays[NOTES].tobytes().decode("utf-8", "surrogatepass"))
+    if not isinstance(counts, dict) or not all(isinstance(count, int) for count in counts.values()):
+        raise ValueError(f"array '{NOTES}' holds {str(counts)[:60]}, and no counts")
+    return Counter(counts)

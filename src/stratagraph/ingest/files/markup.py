@@ -83,21 +83,21 @@ def from_markdown(text: str) -> Made:
 
 def _fields(front: str) -> dict[str, Any]:
     """`key: value` lines, `[a, b]` and `- a` lists as strings; other YAML is ignored."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     key = ""
     for line in front.split("\n"):
         item = re.match(r"^\s*-[ \t]+(.*)$", line)
-        if item and key and isinstance(found[key] or [], list):
-            found[key] = [*(found[key] or []), _plain(item[1])]
+        if item and key and isinstance(values[key] or [], list):
+            values[key] = [*(values[key] or []), _plain(item[1])]
         elif field := _FIELD.match(line):
             key, value = field[1].strip(), field[2].strip()
             is_list = value.startswith("[") and value.endswith("]")
-            found[key] = (
+            values[key] = (
                 [_plain(each) for each in value[1:-1].split(",") if each.strip()]
                 if is_list
                 else _plain(value)
             )
-    return {key: value for key, value in found.items() if value != ""}
+    return {key: value for key, value in values.items() if value != ""}
 
 
 def _plain(value: str) -> Any:

@@ -51,8 +51,8 @@ def from_docx(path: Path) -> Made:
             writer.add("\n".join(_table(row.cells for row in block.rows)))
             continue
         style = block.style.name if block.style is not None else ""
-        if (found := _HEADING.match(style or "")) and block.text.strip():
-            writer.section(headings.enter(int(found[1]), block.text))
+        if (heading := _HEADING.match(style or "")) and block.text.strip():
+            writer.section(headings.enter(int(heading[1]), block.text))
         writer.add(block.text)
     known = document.core_properties
     return writer.made({"title": known.title, "author": known.author})

@@ -177,26 +177,26 @@ def candidates(entities: Sequence[Entity], units: Iterable[Unit] | None = None) 
     """
     split = {entity.key: tuple(words(entity.key)) for entity in entities}
     spread = Counter(part for parts in split.values() for part in set(parts))
-    found: dict[tuple[str, str], str] = {}
+    pairs: dict[tuple[str, str], str] = {}
     for group in _blocks(split):
         for place, one in enumerate(group):
             for two in group[place + 1 :]:
                 alias, kept = sorted((one, two), key=lambda key: (len(split[key]), len(key), key))
                 evidence = _evidence(split[alias], split[kept], spread)
                 if evidence:
-                    found[alias, kept] = evidence
+                    pairs[alias, kept] = evidence
     for entity in entities:
         bare = canonical(_BRACKET.sub("", entity.name))
         if bare != entity.key and bare in split:
-            found[bare, entity.key] = "words"
+            pairs[bare, entity.key] = "words"
     names = {entity.key: entity.name for entity in entities}
     for one, two in _told(units or (), names):
         alias, kept = sorted((one, two), key=lambda key: (len(split[key]), len(key), key))
-        found[alias, kept] = "told"
-    fits = Counter(alias for (alias, _), evidence in found.items() if evidence == "words")
+        pairs[alias, kept] = "told"
+    fits = Counter(alias for (alias, _), evidence in pairs.items() if evidence == "words")
     return [
         Candidate(alias, kept, evidence)
-        for (alias, kept), evidence in sorted(found.items())
+        for (alias, kept), evidence in sorted(pairs.items())
         if units is not None or evidence != "words" or fits[alias] == 1
     ]
 

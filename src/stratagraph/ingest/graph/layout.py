@@ -88,8 +88,8 @@ class LaidOut:
             "units.indptr": self._units[0],
             "units.indices": self._units[1],
         }
-        starts, found = transposed(*self._units, len(entities.origin))
-        self._naming = [found[starts[row] : starts[row + 1]] for row in entities.fresh.tolist()]
+        starts, naming = transposed(*self._units, len(entities.origin))
+        self._naming = [naming[starts[row] : starts[row + 1]] for row in entities.fresh.tolist()]
         self.describing = self._described(entities)
         self.names = self._names()
 

@@ -100,11 +100,11 @@ class RelationFragments:
     @property
     def texts(self) -> dict[tuple[int, str, str, str], float]:
         """The strength of each fragment (chunk, source, target, description)."""
-        found: dict[tuple[int, str, str, str], float] = {}
+        strengths: dict[tuple[int, str, str, str], float] = {}
         for *each, strength in self.said:
             fragment = cast(tuple[int, str, str, str], tuple(each))
-            found[fragment] = max(strength, found.get(fragment, 0.0))
-        return found
+            strengths[fragment] = max(strength, strengths.get(fragment, 0.0))
+        return strengths
 
     @property
     def chunks(self) -> set[int]:

@@ -136,28 +136,28 @@ class Side:
 
     def _longer(self, term: str) -> list[str]:
         """Terms that contain this one, in one of its chunks; a term of as many chunks is in all of them."""
-        (found,) = self.read(self.rows_of_term(term)[:1]).values()
-        return [longer for longer in found.terms if term in parts_of(longer)]
+        (extraction,) = self.read(self.rows_of_term(term)[:1]).values()
+        return [longer for longer in extraction.terms if term in parts_of(longer)]
 
     def ends(self, names: Iterable[str]) -> dict[str, str]:
         """The canonical name under which each name is in the graph; empty if it is not."""
         keys = {name: canonical_name(name) for name in names}
-        found = {key for key in keys.values() if key}
-        self._support(found)
-        targets = {key: target for key in found if (target := self.target(key)) is not None}
+        canonical = {key for key in keys.values() if key}
+        self._support(canonical)
+        targets = {key: target for key in canonical if (target := self.target(key)) is not None}
         aliases = {key: target for key, target in targets.items() if target != key}
         return {name: resolved(key, aliases) if key in targets else "" for name, key in keys.items()}
 
     def collected(self, rows: Iterable[int], terms: Collection[str]) -> Merge:
         """What some chunks add to the graph, with those of some terms that become entities."""
-        found = collect(self.read(rows))
-        self._support(found.entities)
-        targets = {name: self.target(name) for name in found.entities}
-        found.drop([name for name, target in targets.items() if target is None])
+        merge = collect(self.read(rows))
+        self._support(merge.entities)
+        targets = {name: self.target(name) for name in merge.entities}
+        merge.drop([name for name, target in targets.items() if target is None])
         if aliases := {name: target for name, target in targets.items() if target and target != name}:
-            found.rename(aliases)
-        found.promote_terms(sorted(term for term in terms if term in found.terms and self.chosen(term)))
-        return found
+            merge.rename(aliases)
+        merge.promote_terms(sorted(term for term in terms if term in merge.terms and self.chosen(term)))
+        return merge
 
 
 @dataclass(frozen=True)
@@ -241,40 +241,40 @@ class Change:
     @property
     def notes(self) -> Counter[str]:
         """The differences of counts."""
-        found = Counter(self.added.notes)
-        found.subtract(self.taken.notes)
-        return found
+        counts = Counter(self.added.notes)
+        counts.subtract(self.taken.notes)
+        return counts
 
     def entity(self, name: str, counted: tuple[Counter[str], Counter[str], bool] | None) -> EntityFragments:
         """An entity's updated spellings and types; chunks and descriptions as in `added`."""
-        found = EntityFragments()
+        entity = EntityFragments()
         names, types = (Counter[str](), Counter[str]()) if counted is None else counted[:2]
         if name in self.added.entities:
-            found.update(self.added.entities[name])
-            names, types = names + Counter(found.names), types + Counter(found.types)
+            entity.update(self.added.entities[name])
+            names, types = names + Counter(entity.names), types + Counter(entity.types)
         if name in self.taken.entities:
             taken = self.taken.entities[name]
             names, types = names - Counter(taken.names), types - Counter(taken.types)
-        found.names, found.types = dict(names), dict(types)
-        return found
+        entity.names, entity.types = dict(names), dict(types)
+        return entity
 
     def whole(self, rows: Iterable[int], entities: Collection[str], pairs: Collection[Pair]) -> Merge:
         """What some chunks say now: descriptions of some entities, and relations of some pairs."""
         extractions = self.now.read({*rows, *self.came})
         ends = self.now.ends({name for each in extractions.values() for name in _named(each)})
-        found = Merge()
+        merge = Merge()
         for chunk, each in extractions.items():
             for entity in each.entities:
                 if entity.description and (key := ends[entity.name]) in entities:
-                    found.entities.setdefault(key, EntityFragments()).texts[chunk, entity.description] = None
+                    merge.entities.setdefault(key, EntityFragments()).texts[chunk, entity.description] = None
             for relation in each.relations:
                 one, two = ends[relation.source], ends[relation.target]
                 pair = (one, two) if one < two else (two, one)
                 if pair in pairs:
-                    fragments = found.relations.setdefault(pair, RelationFragments())
+                    fragments = merge.relations.setdefault(pair, RelationFragments())
                     told = (relation.description, relation.strength, relation.type)
                     fragments.add(chunk, one, two, *told, described=described_apart(relation, each))
-        return found
+        return merge
 
 
 def _named(extraction: Extraction) -> Iterator[str]:
@@ -291,9 +291,9 @@ def _counted_otherwise(before: Side, now: Side) -> Iterator[str]:
         counts = np.diff(side.tables.terms.starts)
         for place in np.flatnonzero((counts > least) & (counts <= most)).tolist():
             row = int(side.tables.terms.rows[side.tables.terms.at(place)][0])
-            (found,) = side.read([row]).values()
+            (extraction,) = side.read([row]).values()
             key = int(side.tables.terms.keys[place])
-            yield from (term for term in found.terms if int(key_of(term)[0]) == key)
+            yield from (term for term in extraction.terms if int(key_of(term)[0]) == key)
 
 
 def _seen_otherwise(before: Side, now: Side, names: Collection[str]) -> Iterator[str]:

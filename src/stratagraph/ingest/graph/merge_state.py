@@ -54,8 +54,8 @@ class Wider(NamedTuple):
     @classmethod
     def of(cls, terms: Iterable[str]) -> Wider:
         """Of some terms."""
-        found = [term for term in terms if has_uncased(term) and is_thing(term)]
-        pairs = [(part, term) for term in found for part in parts_of(term) if part]
+        uncased = [term for term in terms if has_uncased(term) and is_thing(term)]
+        pairs = [(part, term) for term in uncased for part in parts_of(term) if part]
         return cls._ordered(
             content_keys([part for part, _ in pairs]), content_keys([term for _, term in pairs])
         )
@@ -93,8 +93,8 @@ class Tables(NamedTuple):
     @classmethod
     def of(cls, collected: Merge) -> Tables:
         """From extractions that were collected and not yet settled."""
-        found = collected.entities.items()
-        told = ((key, each.chunks, each.certain) for key, each in found)
+        entities = collected.entities.items()
+        told = ((key, each.chunks, each.certain) for key, each in entities)
         names = ((key, row, row in certain) for key, rows, certain in told for row in rows)
         terms = ((term, row, 1) for term, rows in collected.terms.items() for row in rows)
         return cls(
@@ -134,13 +134,15 @@ class Tables(NamedTuple):
     def arrays(self) -> Arrays:
         """What is stored."""
         kinds = (np.uint64, np.int64, np.int32, np.uint16)
-        found = {
+        arrays = {
             f"{PREFIX}{table}.{each}": np.asarray(getattr(postings, each)).astype(kind)
             for table, postings in zip(_TABLES, self.postings, strict=True)
             for each, kind in zip(_FIELDS, kinds, strict=True)
         }
         return (
-            found | dict(zip(WIDER, self.wider, strict=True)) | {ADDRESSED: _json_array(list(self.addressed))}
+            arrays
+            | dict(zip(WIDER, self.wider, strict=True))
+            | {ADDRESSED: _json_array(list(self.addressed))}
         )
 
 
@@ -150,9 +152,9 @@ def first_of_two(term: str) -> str:
     return first if second and " " not in second else ""
 
 
-def _postings(found: Iterable[tuple[str, int, int]]) -> Postings:
+def _postings(triples: Iterable[tuple[str, int, int]]) -> Postings:
     numbers: dict[str, int] = {}
-    flat = ((numbers.setdefault(key, len(numbers)), row, value) for key, row, value in found)
+    flat = ((numbers.setdefault(key, len(numbers)), row, value) for key, row, value in triples)
     table = np.fromiter(chain.from_iterable(flat), np.int64).reshape(-1, 3)
     keys = content_keys(list(numbers))[table[:, 0]]
     return Postings.of(keys, table[:, 1], table[:, 2])
@@ -197,11 +199,11 @@ def spelt(entity: EntityFragments) -> bytes:
 
 def describing(entities: Iterable[EntityFragments]) -> Arrays:
     """The array that tells which of their chunks describe entities."""
-    found = []
+    described = []
     for each in entities:
         texts = {chunk for chunk, _ in each.texts}
-        found += [chunk in texts for chunk in sorted(each.chunks)]
-    return {DESCRIBING: np.packbits(np.array(found, np.bool_))}
+        described += [chunk in texts for chunk in sorted(each.chunks)]
+    return {DESCRIBING: np.packbits(np.array(described, np.bool_))}
 
 
 def read_describing(arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.bool_]:
@@ -242,12 +244,12 @@ class Spellings:
         sizes[~new] = np.diff(self._starts)[old]
         sizes[new] = [len(each) for each in fresh]
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        found = np.zeros(int(starts[-1]), np.uint8)
-        found[ranges(starts[:-1][~new], sizes[~new])] = self._bytes[
+        content = np.zeros(int(starts[-1]), np.uint8)
+        content[ranges(starts[:-1][~new], sizes[~new])] = self._bytes[
             ranges(self._starts[:-1][old], sizes[~new])
         ]
-        found[ranges(starts[:-1][new], sizes[new])] = np.frombuffer(b"".join(fresh), np.uint8)
-        return {f"{PREFIX}spellings.starts": starts.astype(np.int64), f"{PREFIX}spellings.bytes": found}
+        content[ranges(starts[:-1][new], sizes[new])] = np.frombuffer(b"".join(fresh), np.uint8)
+        return {f"{PREFIX}spellings.starts": starts.astype(np.int64), f"{PREFIX}spellings.bytes": content}
 
 
 def notes_array(notes: Mapping[str, int]) -> Arrays:
@@ -257,18 +259,18 @@ def notes_array(notes: Mapping[str, int]) -> Arrays:
 
 def read_notes(arrays: Mapping[str, NDArray[Any]]) -> Counter[str]:
     """The stored counts."""
-    found = _read_json(arrays, f"{PREFIX}notes")
-    if not isinstance(found, dict) or not all(isinstance(count, int) for count in found.values()):
-        raise ValueError(f"array '{PREFIX}notes' holds {str(found)[:60]}, and no counts")
-    return Counter(found)
+    counts = _read_json(arrays, f"{PREFIX}notes")
+    if not isinstance(counts, dict) or not all(isinstance(count, int) for count in counts.values()):
+        raise ValueError(f"array '{PREFIX}notes' holds {str(counts)[:60]}, and no counts")
+    return Counter(counts)
 
 
 def read_names(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
     """The stored full names with forms of address."""
-    found = _read_json(arrays, ADDRESSED)
-    if not isinstance(found, list) or not all(isinstance(name, str) and short_of(name) for name in found):
-        raise ValueError(f"array '{ADDRESSED}' holds {str(found)[:60]}, and no names under forms of address")
-    return found
+    names = _read_json(arrays, ADDRESSED)
+    if not isinstance(names, list) or not all(isinstance(name, str) and short_of(name) for name in names):
+        raise ValueError(f"array '{ADDRESSED}' holds {str(names)[:60]}, and no names under forms of address")
+    return names
 
 
 def _json_array(value: Any) -> NDArray[np.uint8]:
@@ -301,10 +303,10 @@ def check(checks: Checks, entities: int, relations: int, chunks: int) -> None:
 
 def collect(extractions: Mapping[int, Extraction]) -> Merge:
     """The extractions of some chunks, by their rows, before anything is settled."""
-    found = Merge()
+    merge = Merge()
     for row, each in sorted(extractions.items()):
-        found.add(row, each)
-    return found
+        merge.add(row, each)
+    return merge
 
 
 def key_of(name: str) -> Keys:

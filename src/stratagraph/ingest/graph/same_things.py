@@ -147,15 +147,15 @@ class Identities:
         doubtful = set(self._senses) | self._of_several_types()
         keys = doubtful | {key for pair in pairs for key in (pair.alias, pair.kept)}
         entries = {
-            key: _bundled(found, self._senses.get(key, {})) for key, found in self._entries(keys).items()
+            key: _bundled(answers, self._senses.get(key, {})) for key, answers in self._entries(keys).items()
         }
         groups = [_most_spread(group, entries) for group in _groups(keys, pairs)]
         groups = sorted((each for each in groups if len(each) > 1), key=_weight)
         calls = list(_calls(groups))
-        found = await gate.map(TASK, [self._item(each) for each in calls[:MOST_CALLS]], required=False)
+        answers = await gate.map(TASK, [self._item(each) for each in calls[:MOST_CALLS]], required=False)
         notes = Counter({"groups of names not asked about": sum(map(len, calls[MOST_CALLS:]))})
         things: list[tuple[Sequence[Entry], list[list[Entry]]]] = []
-        for call, answer in zip(calls, found, strict=False):
+        for call, answer in zip(calls, answers, strict=False):
             if answer is None:
                 notes["groups of names about which the model failed"] += len(call)
             else:
@@ -166,8 +166,8 @@ class Identities:
         """The longer names that titles give, as "Mercury (planet)" for "Mercury", by key and document."""
         senses: defaultdict[str, dict[int, str]] = defaultdict(dict)
         for document, title in self._titles.items():
-            if (found := _BRACKET.fullmatch(title)) and (key := canonical_name(found["name"])) in self._names:
-                senses[key][document] = f"{found['name']} ({found['kind'] or found['place']})"
+            if (parts := _BRACKET.fullmatch(title)) and (key := canonical_name(parts["name"])) in self._names:
+                senses[key][document] = f"{parts['name']} ({parts['kind'] or parts['place']})"
         return senses
 
     def _of_several_types(self) -> set[str]:
@@ -180,8 +180,8 @@ class Identities:
                     types[canonical_name(each.name)].setdefault(document, set()).add(each.type.casefold())
         return {
             key
-            for key, found in types.items()
-            if key in self._names and len(found) > 1 and not set.intersection(*found.values())
+            for key, by_document in types.items()
+            if key in self._names and len(by_document) > 1 and not set.intersection(*by_document.values())
         }
 
     def _spread(self) -> Counter[str]:
@@ -195,7 +195,7 @@ class Identities:
 
     def _entries(self, keys: set[str]) -> dict[str, list[Entry]]:
         """What each document says under these names."""
-        found: dict[tuple[str, int], Entry] = {}
+        by_place: dict[tuple[str, int], Entry] = {}
         for chunk, extraction in self._read() if keys else ():
             document = int(self._documents[chunk])
             types: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -206,7 +206,7 @@ class Identities:
                     types[canonical_name(name)]
             named = keys & types.keys()
             for key in named:
-                entry = found.setdefault((key, document), Entry(key, [document]))
+                entry = by_place.setdefault((key, document), Entry(key, [document]))
                 entry.chunks.append(chunk)
                 entry.types += types[key]
                 entry.company.update(
@@ -216,11 +216,11 @@ class Identities:
                 )
             for text, names in _statements(extraction):
                 for key in named.intersection(map(canonical_name, names)):
-                    statements = found[key, document].statements
+                    statements = by_place[key, document].statements
                     if len(statements) < _STATEMENTS and text not in statements:
                         statements.append(text)
         by_key: dict[str, list[Entry]] = {key: [] for key in sorted(keys)}
-        for (key, _), entry in sorted(found.items(), key=lambda item: item[0]):
+        for (key, _), entry in sorted(by_place.items(), key=lambda item: item[0]):
             by_key[key].append(entry)
         return by_key
 
@@ -346,8 +346,8 @@ def _bundled(entries: Sequence[Entry], senses: Mapping[int, str]) -> list[Entry]
                 sense = sense or other
                 new.add(bundle)
         bundles = [*rest, (sense, new)]
-    found = [bundle for _, bundle in bundles]
-    return sorted(found, key=lambda each: (-len(each.documents), min(each.documents)))
+    joined = [bundle for _, bundle in bundles]
+    return sorted(joined, key=lambda each: (-len(each.documents), min(each.documents)))
 
 
 def _groups(keys: Set[str], pairs: Iterable[Candidate]) -> list[list[str]]:

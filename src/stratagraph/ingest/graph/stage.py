@@ -256,10 +256,10 @@ class _Maker:
                     len(change.entities),
                 )
                 own = [node.text for node in fresh[: len(change.entities)]]
-                found = await _entity_vectors(source, change.entities, own, said, stated & said.any(axis=1))
-                carried = CarriedVectors(before[VECTORS], entities.origin, found.pop(VECTORS))
+                made = await _entity_vectors(source, change.entities, own, said, stated & said.any(axis=1))
+                carried = CarriedVectors(before[VECTORS], entities.origin, made.pop(VECTORS))
                 arrays[VECTORS] = cast(Vectors, carried)
-                arrays |= {name: entities.spliced(before[name], each) for name, each in found.items()}
+                arrays |= {name: entities.spliced(before[name], each) for name, each in made.items()}
         nodes = Carried(laid.origin, fresh, laid.indptr, laid.indices)
         complete = not self._unfinished(condensed, len(entities.origin))
         return Built(nodes, arrays, change.notes, complete=complete, origins=origins)
@@ -316,17 +316,17 @@ class _Maker:
 
 def _condensed(descriptions: Iterable[Description | None]) -> NDArray[np.uint8]:
     """For each description 0 if it is not condensed, 1 if it is as it should be, else `_WITHOUT_MODEL`."""
-    found = (
+    states = (
         0 if each is None or not each.digest else 1 if each.enough else _WITHOUT_MODEL
         for each in descriptions
     )
-    return np.fromiter(found, np.uint8)
+    return np.fromiter(states, np.uint8)
 
 
 def _sources(entities: Sequence[Entity]) -> tuple[Rows, Rows]:
     indptr = np.cumsum([0, *(len(entity.chunks) for entity in entities)], dtype=np.int64)
-    found = (row for entity in entities for row in entity.chunks)
-    return indptr, np.fromiter(found, np.int64, int(indptr[-1]))
+    chunks = (row for entity in entities for row in entity.chunks)
+    return indptr, np.fromiter(chunks, np.int64, int(indptr[-1]))
 
 
 def _names(index: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -362,8 +362,8 @@ def _stated(merged: Merged) -> NDArray[np.bool_]:
     for unit in merged.units:
         for name in unit.entities:
             units[name].append(unit.text)
-    found = (described_by_units(entity.fragments, units[entity.key]) for entity in merged.entities)
-    return np.fromiter(found, np.bool_, len(merged.entities))
+    told = (described_by_units(entity.fragments, units[entity.key]) for entity in merged.entities)
+    return np.fromiter(told, np.bool_, len(merged.entities))
 
 
 def _collected(extracted: Stored, chunks: int) -> tuple[Merge, dict[str, NDArray[Any]]]:
@@ -397,7 +397,7 @@ async def resolved(
     if told.apart or told.aliases:
         merged = await asyncio.to_thread(finish, collected)
     fragments = fragments_of(merged)
-    found = await resolve(
+    same = await resolve(
         merged.entities,
         [
             each
@@ -408,8 +408,8 @@ async def resolved(
         describe=lambda entity: fragments[entity.key],
         rule=rule,
     )
-    collected.rename(aliases(found))
-    collected.notes.update({f"resolved: {candidate}": 1 for candidate in found})
+    collected.rename(aliases(same))
+    collected.notes.update({f"resolved: {candidate}": 1 for candidate in same})
     return collected
 
 

@@ -71,7 +71,7 @@ class Pooled:
 
 def locate(text: str, statements: Iterable[str]) -> dict[str, tuple[int, int]]:
     """The offsets of statements in a passage, word for word; white space may differ."""
-    found: dict[str, tuple[int, int]] = {}
+    spans: dict[str, tuple[int, int]] = {}
     uneven = "\n" in text or "  " in text
     after = 0
     for statement in statements:
@@ -79,21 +79,21 @@ def locate(text: str, statements: Iterable[str]) -> dict[str, tuple[int, int]]:
         if at < 0:
             at = text.find(statement)
         if at >= 0:
-            found[statement] = (at, at + len(statement))
+            spans[statement] = (at, at + len(statement))
         elif uneven and (match := re.search(r"\s+".join(map(re.escape, statement.split())), text)):
-            found[statement] = match.span()
-        after = found[statement][1] if statement in found else after
-    return {statement: span for statement, span in found.items() if span[0] < span[1]}
+            spans[statement] = match.span()
+        after = spans[statement][1] if statement in spans else after
+    return {statement: span for statement, span in spans.items() if span[0] < span[1]}
 
 
 def _names(text: str, said: Said) -> dict[str, tuple[int, int]]:
     """Where a passage has its names first, by canonical names."""
-    found: dict[str, tuple[int, int]] = {}
+    spans: dict[str, tuple[int, int]] = {}
     for name in said.names:
         at = text.find(name)
         if at >= 0 and name:
-            found.setdefault(canonical(name), (at, at + len(name)))
-    return found
+            spans.setdefault(canonical(name), (at, at + len(name)))
+    return spans
 
 
 def _origin(chunk: str, statement: str) -> int:
@@ -150,18 +150,18 @@ async def unit_vectors(source: Source, units: Sequence[tuple[str, int]]) -> tupl
     unit has the vector of its part of that passage, unless names were added to it.
     """
     texts = [text for text, _ in units]
-    found = np.zeros((len(units), source.dimension), np.float16)
+    vectors = np.zeros((len(units), source.dimension), np.float16)
     if source.pooled is None:
         keys = text_keys(texts)
     else:
         ids = source.corpus.ids([row for _, row in units])
         keys = np.fromiter(map(_origin, ids, texts), np.uint64, len(units))
-        _take_pooled(source.pooled, keys, found)
-    _take_over(source.previous, keys, found)
-    if await source.embed_again(units[place][1] for place in _zeros(found)) and source.pooled is not None:
-        _take_pooled(source.pooled, keys, found)
-    await _embed(source.gate, STAGE, list(map(added_as_text, texts)), _zeros(found), found)
-    return found, keys
+        _take_pooled(source.pooled, keys, vectors)
+    _take_over(source.previous, keys, vectors)
+    if await source.embed_again(units[place][1] for place in _zeros(vectors)) and source.pooled is not None:
+        _take_pooled(source.pooled, keys, vectors)
+    await _embed(source.gate, STAGE, list(map(added_as_text, texts)), _zeros(vectors), vectors)
+    return vectors, keys
 
 
 def _zeros(vectors: NDArray[np.floating]) -> list[int]:
@@ -169,19 +169,19 @@ def _zeros(vectors: NDArray[np.floating]) -> list[int]:
     return places
 
 
-def _take_pooled(pooled: Pooled, keys: Keys, found: HalfVectors) -> None:
+def _take_pooled(pooled: Pooled, keys: Keys, vectors: HalfVectors) -> None:
     for place, each in enumerate(keys.tolist()):
         row = pooled.units.get(each)
         if row is not None:
-            found[place] = row
+            vectors[place] = row
 
 
-def _take_over(previous: Stored | None, keys: Keys, found: HalfVectors) -> None:
+def _take_over(previous: Stored | None, keys: Keys, vectors: HalfVectors) -> None:
     if previous is None or UNIT_KEYS not in previous.arrays:
         return
     places = lookup(keys, previous.arrays[UNIT_KEYS])
-    rows = np.flatnonzero((places >= 0) & ~found.any(axis=1))
-    found[rows] = previous.arrays[UNIT_VECTORS][places[rows]]
+    rows = np.flatnonzero((places >= 0) & ~vectors.any(axis=1))
+    vectors[rows] = previous.arrays[UNIT_VECTORS][places[rows]]
 
 
 async def name_codes(source: Source, entities: Sequence[Entity]) -> tuple[Codes, Keys]:
@@ -193,14 +193,14 @@ async def name_codes(source: Source, entities: Sequence[Entity]) -> tuple[Codes,
     if source.pooled is None:
         return await _codes_of_texts(source, [entity.name for entity in entities])
     names = _Mentions(source, source.pooled)
-    found, waiting = await asyncio.to_thread(names.find, entities, range(len(entities)))
+    coded, waiting = await asyncio.to_thread(names.find, entities, range(len(entities)))
     while waiting:
         await source.embed_again(waiting.values())
         more, waiting = await asyncio.to_thread(names.find, entities, list(waiting))
-        found |= more
+        coded |= more
     codes = np.zeros((len(entities), -(-source.dimension // 8)), np.uint8)
     keys = np.zeros(len(entities), np.uint64)
-    for place, (origin, code) in found.items():
+    for place, (origin, code) in coded.items():
         keys[place], codes[place] = origin, code
     return codes, keys
 
@@ -227,7 +227,7 @@ class _Mentions:
         self, entities: Sequence[Entity], places: Iterable[int]
     ) -> tuple[dict[int, tuple[int, Codes]], dict[int, int]]:
         """Keys and codes of the entities at some places, and passages to embed for the others; by places."""
-        found: dict[int, tuple[int, Codes]] = {}
+        coded: dict[int, tuple[int, Codes]] = {}
         waiting: dict[int, int] = {}
         going = {place: iter(entities[place].chunks) for place in places}
         while going:
@@ -235,15 +235,15 @@ class _Mentions:
             unread = {}
             for place, row in ahead.items():
                 if (one := self._at(entities[place].key, row)) is not None:
-                    found[place] = one
+                    coded[place] = one
                 elif self._ids[row] not in self._pooled.done:
                     unread[place] = row
             self._read(unread.values())
             waiting |= {
                 place: row for place, row in unread.items() if entities[place].key in self._written[row]
             }
-            going = {place: going[place] for place in ahead if place not in found and place not in waiting}
-        return found, waiting
+            going = {place: going[place] for place in ahead if place not in coded and place not in waiting}
+        return coded, waiting
 
     def _at(self, name: str, row: int) -> tuple[int, Codes] | None:
         origin = _named(self._ids[row], name)
@@ -277,7 +277,7 @@ async def _embed(
     stage: str,
     texts: Sequence[str],
     places: Sequence[int],
-    found: NDArray[Any],
+    rows: NDArray[Any],
     made: Callable[[Vectors], NDArray[Any]] = np.asarray,
 ) -> None:
     """Fill in rows computed from the vectors of some texts, a batch at a time."""
@@ -286,7 +286,7 @@ async def _embed(
     with gate.stage(stage, len(places)):
         for start in range(0, len(places), _BLOCK):
             some = places[start : start + _BLOCK]
-            found[some] = made(await gate.embed(stage, [texts[place] for place in some]))
+            rows[some] = made(await gate.embed(stage, [texts[place] for place in some]))
 
 
 def entity_vectors(units: Vectors, codes: Codes, keys: Keys) -> Vectors:
@@ -300,13 +300,13 @@ def entity_vectors(units: Vectors, codes: Codes, keys: Keys) -> Vectors:
         As `name_codes` gives them.
     """
     dimension = units.shape[1]
-    found = np.zeros(units.shape, np.float32)
+    vectors = np.zeros(units.shape, np.float32)
     for start in range(0, len(units), _BLOCK):
         some = slice(start, start + _BLOCK)
         signs = np.unpackbits(codes[some], axis=1, count=dimension).astype(np.float32) * 2 - 1
         signs *= NAME_WEIGHT / np.sqrt(dimension) * ((keys[some] != 0) & units[some].any(axis=1))[:, None]
-        found[some] = _unit(units[some] + signs)
-    return found
+        vectors[some] = _unit(units[some] + signs)
+    return vectors
 
 
 def _unit(vectors: Vectors) -> Vectors:
@@ -326,14 +326,14 @@ def means(
     else:
         indptr = np.cumsum([0, *map(len, members)], dtype=np.int64)
         indices = np.concatenate([np.zeros(0, np.int64), *members]).astype(np.int64)
-    found = np.zeros((len(indptr) - 1, vectors.shape[1]), np.float32)
-    for start in range(0, len(found), _BLOCK):
+    directions = np.zeros((len(indptr) - 1, vectors.shape[1]), np.float32)
+    for start in range(0, len(directions), _BLOCK):
         borders = indptr[start : start + _BLOCK + 1]
         rows, places = np.unique(indices[borders[0] : borders[-1]], return_inverse=True)
         shape = (len(borders) - 1, len(rows))
         groups = csr_array((np.ones(len(places), np.float32), places, borders - borders[0]), shape=shape)
-        found[start : start + _BLOCK] = _unit(groups @ np.asarray(vectors[rows], np.float32))
-    return found
+        directions[start : start + _BLOCK] = _unit(groups @ np.asarray(vectors[rows], np.float32))
+    return directions
 
 
 def described_by_units(fragments: Sequence[str], units: Sequence[str]) -> bool:
@@ -364,9 +364,9 @@ async def group_vectors(
     `vectors`), unless none of them has a vector. Vectors are rounded as they are stored, so that what is
     derived from them is the same in a build and in an update.
     """
-    found = await asyncio.to_thread(means, vectors, members)
+    directions = await asyncio.to_thread(means, vectors, members)
     written = np.fromiter((written_by_model(node) for node in nodes), np.bool_, len(nodes))
-    rows = np.flatnonzero(written | ~found.any(axis=1)).tolist()
+    rows = np.flatnonzero(written | ~directions.any(axis=1)).tolist()
     if rows:
-        found[rows] = await carry.embed(stage, [nodes[row].text for row in rows], found.shape[1])
-    return found.astype(np.float16).astype(np.float32)
+        directions[rows] = await carry.embed(stage, [nodes[row].text for row in rows], directions.shape[1])
+    return directions.astype(np.float16).astype(np.float32)

@@ -72,11 +72,11 @@ class Moved(NamedTuple):
 
     def spliced(self, before: NDArray[Any], fresh: NDArray[Any]) -> NDArray[Any]:
         """An array by rows: the previous one, with `fresh` rows where something was merged again."""
-        found = np.zeros((len(self.origin), *fresh.shape[1:]), fresh.dtype)
+        joined = np.zeros((len(self.origin), *fresh.shape[1:]), fresh.dtype)
         stayed = self.origin >= 0
-        found[stayed] = before[self.origin[stayed]]
-        found[self.fresh] = fresh
-        return found
+        joined[stayed] = before[self.origin[stayed]]
+        joined[self.fresh] = fresh
+        return joined
 
     def spliced_lists(
         self, indptr: Rows, indices: NDArray[np.integer], rows: Rows, fresh: Sequence[Sequence[int]]
@@ -87,12 +87,12 @@ class Moved(NamedTuple):
         sizes[stayed] = np.diff(indptr)[old]
         sizes[self.fresh] = [len(each) for each in fresh]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        found = np.zeros(int(starts[-1]), np.int64)
+        joined = np.zeros(int(starts[-1]), np.int64)
         taken = indices[ranges(np.asarray(indptr[:-1])[old], sizes[stayed])]
-        found[ranges(starts[:-1][stayed], sizes[stayed])] = rows[taken]
+        joined[ranges(starts[:-1][stayed], sizes[stayed])] = rows[taken]
         flat = np.fromiter((row for each in fresh for row in each), np.int64, int(sizes[self.fresh].sum()))
-        found[ranges(starts[:-1][self.fresh], sizes[self.fresh])] = flat
-        return starts, found
+        joined[ranges(starts[:-1][self.fresh], sizes[self.fresh])] = flat
+        return starts, joined
 
 
 @dataclass(frozen=True)
@@ -212,13 +212,13 @@ class _Update:
 
     def _pairs(self, names: Mapping[str, int], renamed: Sequence[str]) -> list[Pair]:
         """The touched relations, and those of entities whose shown name changed."""
-        found = set(self._change.pairs)
+        pairs = set(self._change.pairs)
         if renamed:
             ends = self._previous.arrays["relations.ends"]
             near = np.isin(ends, [names[key] for key in renamed]).any(axis=1)
             ids = self._previous.ids(np.sort(ends[near], axis=1).ravel().tolist())
-            found |= set(zip(ids[::2], ids[1::2], strict=True))
-        return sorted(found)
+            pairs |= set(zip(ids[::2], ids[1::2], strict=True))
+        return sorted(pairs)
 
     def _of_pair(self, pair: Pair) -> tuple[int | None, set[int]]:
         """The previous row of a relation, and its present chunks."""
@@ -293,12 +293,12 @@ class _Update:
         change, first = self._change, self._counts[0] + self._counts[1]
         ids = {unit: content_id("unit", unit[0], *unit[1]) for unit in change.units}
         prior = self._prior(list(ids.values()), first)
-        found = {}
+        units = {}
         for unit, identity in ids.items():
             row = prior.get(identity)
             rows = self._stayed(None if row is None else first + row)
-            found[unit] = (row, rows | set(change.added.units.get(unit, ())))
-        return found
+            units[unit] = (row, rows | set(change.added.units.get(unit, ())))
+        return units
 
     def _laid_out_units(
         self,
@@ -350,5 +350,5 @@ def _rows_of(pair: Pair, key_rows: Mapping[str, int]) -> tuple[int, int]:
 
 
 def _sum(notes: Mapping[str, int], change: Mapping[str, int]) -> dict[str, int]:
-    found = {key: notes.get(key, 0) + change.get(key, 0) for key in sorted({*notes, *change})}
-    return {key: count for key, count in found.items() if count}
+    counts = {key: notes.get(key, 0) + change.get(key, 0) for key in sorted({*notes, *change})}
+    return {key: count for key, count in counts.items() if count}

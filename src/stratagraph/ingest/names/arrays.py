@@ -122,9 +122,9 @@ def _read(names: Sequence[str]) -> tuple[Codes, NDArray[np.int64], Codes, tuple[
         hashes = content_keys(list(place))
         codes.append(hashes[np.array(flat, dtype=np.int64)])
         lengths.append(np.fromiter(map(len, tokens), np.int64, len(tokens)))
-        found, owner = trigrams(list(place))
+        gram, owner = trigrams(list(place))
         distinct.append(hashes)
-        grams.append(found)
+        grams.append(gram)
         owners.append(owner + known)
         known += len(place)
     return (
@@ -222,10 +222,10 @@ def _updated_sequences(
     own, sizes = np.diff(before["starts"])[old], np.zeros(size, np.int64)
     sizes[rows], sizes[places] = own, np.diff(new["starts"])
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    found = np.zeros(int(starts[-1]), np.uint32)
-    found[ranges(starts[rows], own)] = before["sequence"][ranges(before["starts"][old], own)]
-    found[ranges(starts[places], sizes[places])] = new["sequence"]
-    return starts, found
+    sequence = np.zeros(int(starts[-1]), np.uint32)
+    sequence[ranges(starts[rows], own)] = before["sequence"][ranges(before["starts"][old], own)]
+    sequence[ranges(starts[places], sizes[places])] = new["sequence"]
+    return starts, sequence
 
 
 def _updated_postings(
@@ -240,11 +240,11 @@ def _updated_postings(
     came = _as_postings(new, "keys", "key_starts", rank[places[new["key_rows"]]])
     ranks = np.full(len(now), -1, np.int64)
     ranks[now >= 0] = rank[now[now >= 0]]
-    found = old.updated(ranks, came, len(sizes))
+    postings = old.updated(ranks, came, len(sizes))
     return {
-        "keys": found.keys,
-        "key_starts": np.asarray(found.starts),
-        "key_rows": order[found.rows].astype(np.int32),
+        "keys": postings.keys,
+        "key_starts": np.asarray(postings.starts),
+        "key_rows": order[postings.rows].astype(np.int32),
     }
 
 
@@ -264,13 +264,13 @@ def _updated_spelling(before: Mapping[str, NDArray[Any]], new: Arrays, keys: NDA
     grams = np.repeat(new["grams"].astype(np.uint64), np.diff(new["gram_starts"]))[~known[words]]
     words = ours[words[~known[words]]]
     came = Postings.of(grams, words, np.zeros(len(words), np.uint8))
-    found = old.updated(place, came, len(vocabulary))
+    postings = old.updated(place, came, len(vocabulary))
     return {
         "vocabulary": vocabulary,
         "gram_counts": counts,
-        "grams": found.keys.astype(np.uint32),
-        "gram_starts": np.asarray(found.starts),
-        "gram_words": found.rows.astype(np.int32),
+        "grams": postings.keys.astype(np.uint32),
+        "gram_starts": np.asarray(postings.starts),
+        "gram_words": postings.rows.astype(np.int32),
     }
 
 

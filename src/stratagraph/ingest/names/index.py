@@ -82,14 +82,14 @@ class NameIndex:
 
     def keys(self) -> Codes:
         """The hash of each name, shape (n,); 0 of one that has no word."""
-        found = np.zeros(len(self), np.uint64)
-        found[self._arrays["name_rows"]] = self._arrays["name_keys"]
-        return found
+        hashes = np.zeros(len(self), np.uint64)
+        hashes[self._arrays["name_rows"]] = self._arrays["name_keys"]
+        return hashes
 
     def lengths(self, rows: Rows) -> Rows:
         """How many words names have."""
-        found: Rows = self._arrays["lengths"][rows].astype(np.int64)
-        return found
+        lengths: Rows = self._arrays["lengths"][rows].astype(np.int64)
+        return lengths
 
     def lookup(self, question: str) -> Rows:
         """The rows of all names whose words stand next to each other in the question, ascending.
@@ -122,14 +122,14 @@ class NameIndex:
         if codes.size < 3:
             return self._postings(codes)[:limit].astype(np.int64)
         rarest = min((self._postings(codes[at : at + 2]) for at in range(codes.size - 1)), key=len)
-        found, count = [_NONE], 0
+        matching, count = [_NONE], 0
         for start in range(0, len(rarest), _BLOCK):
             rows = rarest[start : start + _BLOCK].astype(np.int64)
-            found.append(rows[self._contain(rows, codes)])
-            count += found[-1].size
+            matching.append(rows[self._contain(rows, codes)])
+            count += matching[-1].size
             if count >= limit:
                 break
-        return np.concatenate(found)[:limit]
+        return np.concatenate(matching)[:limit]
 
     def fuzzy(self, entity: str, limit: int = 10) -> tuple[Rows, NDArray[np.float32]]:
         """Names whose words are spelt like the entity's, by character trigrams: candidates, not matches.
@@ -186,9 +186,9 @@ class NameIndex:
         here = owner[:last] == owner[codes.size - 1 :]
         for at, code in enumerate(codes.astype(np.uint32)):
             here &= sequence[at : at + last] == code
-        found = np.zeros(rows.size, np.bool_)
-        found[owner[:last][here]] = True
-        return found
+        containing = np.zeros(rows.size, np.bool_)
+        containing[owner[:last][here]] = True
+        return containing
 
     def _names_like(self, word: str) -> tuple[Rows, NDArray[np.float64]]:
         """Names with a word spelt like `word`, and how alike the most similar one is."""
@@ -217,11 +217,11 @@ def _capitalised(span: Sequence[str], question: str) -> bool:
     """Whether words of grammar are capitalised as a name, and not because a sentence begins."""
     if question.isupper():
         return False
-    found = False
+    stands = False
     pattern = r"\W+".join(map(re.escape, span))
     for match in re.finditer(rf"\b{pattern}\b", question, re.IGNORECASE):
-        found = True
+        stands = True
         before = question[: match.start()].rstrip(" \"'(\u201c\u2018")
         if match[0][0].isupper() and before and before[-1] not in ".?!:":
             return True
-    return not found  # written in another way, as "U.S." is
+    return not stands  # written in another way, as "U.S." is

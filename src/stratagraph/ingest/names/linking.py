@@ -78,20 +78,20 @@ def link(
         In how many chunks each entity is, shape (n,); namesakes share their name's weight by it.
     """
     tokens = words(question)
-    found = index.find(question)
-    outer = _outermost(found, len(tokens))
+    matches = index.find(question)
+    outer = _outermost(matches, len(tokens))
     names = question_entities(question) if entities is None else entities
     places = {name: _place(tokens, words(name)) for name in names}
     about = np.zeros(len(tokens) + 1, np.int64)
     for place in places.values():
         about[1:] |= place
     about = np.cumsum(about)
-    about_them = about[found.starts + found.sizes] > about[found.starts]
-    stretches = zip(found.starts, found.sizes, strict=True)
+    about_them = about[matches.starts + matches.sizes] > about[matches.starts]
+    stretches = zip(matches.starts, matches.sizes, strict=True)
     alone = [_stands_alone(tokens[start : start + size], question) for start, size in stretches]
     named = outer & (about_them | np.array(alone, np.bool_))
-    met = _covered(found, named, len(tokens))
-    known, missed = [found.rows[named]], []
+    met = _covered(matches, named, len(tokens))
+    known, missed = [matches.rows[named]], []
     for name, place in places.items():
         date = iso_date(name)
         exact = _exact(date or name, index) if date or not place.any() else _NO_ROWS
@@ -102,9 +102,9 @@ def link(
     known.append(sole)
     near, weights = near[~np.isin(near, sole)], weights[~np.isin(near, sole)]
     rows = np.unique(np.concatenate(known))
-    contained, first = np.unique(found.rows[outer & ~named], return_index=True)
+    contained, first = np.unique(matches.rows[outer & ~named], return_index=True)
     if not rows.size and not near.size:
-        near, weights = contained, np.where(found.sizes[outer & ~named][first] > 1, 1.0, ALONE)
+        near, weights = contained, np.where(matches.sizes[outer & ~named][first] > 1, 1.0, ALONE)
     return Linked(rows, contained, near, weights)
 
 
@@ -125,22 +125,22 @@ def _stands_alone(span: Sequence[str], question: str) -> bool:
     return not met or any(not _CAPITAL.match(question, match.end()) for match in capital)
 
 
-def _outermost(found: NameMatches, count: int) -> _Mask:
+def _outermost(matches: NameMatches, count: int) -> _Mask:
     """Which occurrences are not covered by longer ones."""
     covered = np.zeros(count, np.bool_)
-    kept = np.zeros(found.rows.size, np.bool_)
-    for size in np.unique(found.sizes)[::-1]:
-        same = np.flatnonzero(found.sizes == size)
-        places = [slice(start, start + size) for start in found.starts[same]]
+    kept = np.zeros(matches.rows.size, np.bool_)
+    for size in np.unique(matches.sizes)[::-1]:
+        same = np.flatnonzero(matches.sizes == size)
+        places = [slice(start, start + size) for start in matches.starts[same]]
         kept[same] = [not covered[place].all() for place in places]
         for place in places:
             covered[place] = True
     return kept
 
 
-def _covered(found: NameMatches, chosen: _Mask, count: int) -> _Mask:
+def _covered(matches: NameMatches, chosen: _Mask, count: int) -> _Mask:
     covered = np.zeros(count, np.bool_)
-    for start, size in zip(found.starts[chosen], found.sizes[chosen], strict=True):
+    for start, size in zip(matches.starts[chosen], matches.sizes[chosen], strict=True):
         covered[start : start + size] = True
     return covered
 
@@ -157,8 +157,8 @@ def _place(tokens: list[str], part: list[str]) -> _Mask:
 
 def _exact(name: str, index: NameIndex) -> Rows:
     """The entities of a name that does not stand in the question literally."""
-    found = index.find(name)
-    rows: Rows = found.rows[found.sizes == len(words(name))]
+    matches = index.find(name)
+    rows: Rows = matches.rows[matches.sizes == len(words(name))]
     return rows
 
 

@@ -78,13 +78,13 @@ def words(text: str) -> list[str]:
     folded = _fold(text)
     if folded.isascii() or not _UNSPACED.search(folded):
         return _split(folded)
-    found: list[str] = []
+    parts: list[str] = []
     for run in _RUN.findall(folded):
         if len(run) > 2 and _UNSPACED.match(run):
-            found.extend(map("".join, pairwise(run)))
+            parts.extend(map("".join, pairwise(run)))
         else:
-            found.append(run)
-    return found
+            parts.append(run)
+    return parts
 
 
 def name_words(name: str) -> list[str]:
@@ -175,8 +175,8 @@ def iso_date(name: str) -> str | None:
     """
     text = " ".join(name.split())
     for form in _DATES:
-        if (found := form.fullmatch(text)) is not None:
-            parts = found.groupdict()
+        if (match := form.fullmatch(text)) is not None:
+            parts = match.groupdict()
             month = _MONTHS.get(parts["month"].lower()) or int(parts["month"])
             return _valid(int(parts["year"]), month, parts.get("day"))
     return None
