@@ -147,9 +147,9 @@ async def while_reading(reads: Iterable[Callable[[], T]], work: Callable[[T], Aw
     reading = next(coming, None)
     try:
         while reading is not None:
-            found = await reading
+            value = await reading
             reading = next(coming, None)
-            made.append(await work(found))
+            made.append(await work(value))
     finally:
         if reading is not None:
             reading.cancel()

@@ -320,7 +320,7 @@ def create_server(
             if guided or history:
                 count_answer()
             _require_method(index, method)
-            found = await index.aretrieve(
+            retrieval = await index.aretrieve(
                 question,
                 k,
                 method=method,
@@ -330,8 +330,10 @@ def create_server(
                 guided_steps=guided_steps,
                 history=pairs(history or ()),
             )
-            note = "" if found.hits else _nothing(where)
-            return SearchResult(method=found.method, question=found.query, hits=_hits(found), note=note)
+            note = "" if retrieval.hits else _nothing(where)
+            return SearchResult(
+                method=retrieval.method, question=retrieval.query, hits=_hits(retrieval), note=note
+            )
 
     @server.tool(annotations=_READS)
     async def answer(
@@ -418,8 +420,8 @@ def create_server(
             if not question.strip():
                 return Explanation(named=[], relations=[], hits=[])
             _require_method(index, method)
-            found = await index.aretrieve(question, k, method=method, where=where)
-            return await asyncio.to_thread(_explained, found)
+            retrieval = await index.aretrieve(question, k, method=method, where=where)
+            return await asyncio.to_thread(_explained, retrieval)
 
     if write:
         _add_changes(server, count_answer)
@@ -532,21 +534,21 @@ def _cut(text: str, longest: int) -> str:
 
 def _shortened(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The first fields of metadata, long values cut, so that no document floods an agent's context."""
-    found: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
     left = _METADATA
     for name, value in metadata.items():
         shown = _cut(value, _TITLE) if isinstance(value, str) else value
         left -= len(json.dumps([name, shown], ensure_ascii=False, default=str))
         if left < 0:
-            found["\N{HORIZONTAL ELLIPSIS}"] = f"{len(metadata) - len(found)} more fields"
+            kept["\N{HORIZONTAL ELLIPSIS}"] = f"{len(metadata) - len(kept)} more fields"
             break
-        found[name] = shown
-    return found
+        kept[name] = shown
+    return kept
 
 
-def _hits(found: sg.Retrieval) -> list[FoundHit]:
-    traces = [*found.trace, *({} for _ in found.hits[len(found.trace) :])]
-    views = [HitView.of(n, *pair) for n, pair in enumerate(zip(found.hits, traces, strict=True), 1)]
+def _hits(retrieval: sg.Retrieval) -> list[FoundHit]:
+    traces = [*retrieval.trace, *({} for _ in retrieval.hits[len(retrieval.trace) :])]
+    views = [HitView.of(n, *pair) for n, pair in enumerate(zip(retrieval.hits, traces, strict=True), 1)]
     return [
         FoundHit(
             number=view.number,
@@ -562,8 +564,8 @@ def _hits(found: sg.Retrieval) -> list[FoundHit]:
     ]
 
 
-def _explained(found: sg.Retrieval) -> Explanation:
-    drawn = found.show().data
+def _explained(retrieval: sg.Retrieval) -> Explanation:
+    drawn = retrieval.show().data
     labels = [node["label"] for node in drawn["nodes"]]
     joined = [link for link in drawn["links"] if link["kind"] in ("relation", "path")]
     return Explanation(
@@ -577,7 +579,7 @@ def _explained(found: sg.Retrieval) -> Explanation:
             )
             for link in joined
         ],
-        hits=_hits(found),
+        hits=_hits(retrieval),
     )
 
 

@@ -57,9 +57,9 @@ def demo_lines(told: Told, path: Path | None) -> Iterator[str]:
     yield f"   stratagraph serve {path or 'idx'} --open"
 
 
-def _count(found: int, each: Shown) -> str:
-    mark = click.style("found", fg="green") if found == len(each.needed) else click.style("missed", fg="red")
-    return f"{found} of {len(each.needed)}  {mark}"
+def _count(shown: int, each: Shown) -> str:
+    mark = click.style("found", fg="green") if shown == len(each.needed) else click.style("missed", fg="red")
+    return f"{shown} of {len(each.needed)}  {mark}"
 
 
 def _way_lines(each: Shown) -> Iterator[str]:
@@ -148,11 +148,13 @@ def answer_lines(answer: sg.Answer, listed: int | None, methods: Sequence[str]) 
 
     `listed`: how many hits come first; all if not given. `methods`: those of the index.
     """
-    found = answer.retrieval
+    retrieval = answer.retrieval
     cited = {citation.number for citation in answer.citations}
-    ranks = [rank for rank in range(1, len(found) + 1) if listed is None or rank <= listed or rank in cited]
-    yield from hit_lines(found, methods, ranks)
-    if more := len(found) - len(ranks):
+    ranks = [
+        rank for rank in range(1, len(retrieval) + 1) if listed is None or rank <= listed or rank in cited
+    ]
+    yield from hit_lines(retrieval, methods, ranks)
+    if more := len(retrieval) - len(ranks):
         yield f"    ({more} more hits were searched for the answer; -k N lists N)"
     label = "answer (extractive: sentences of the sources)" if answer.extractive else "answer"
     yield f"   {label}: {answer.text}"
@@ -173,17 +175,17 @@ def _place(metadata: Mapping[str, Any]) -> str:
 
 
 def hit_lines(
-    found: sg.Retrieval, methods: Sequence[str], ranks: Sequence[int] | None = None
+    retrieval: sg.Retrieval, methods: Sequence[str], ranks: Sequence[int] | None = None
 ) -> Iterator[str]:
     """How hits were found, and two lines for each, or for those at some ranks, from 1."""
-    yield _way_line(found, methods)
-    if found.guidance is not None:
-        yield _guidance_line(found.guidance)
-    for rank in ranks or range(1, len(found) + 1):
-        hit = found.hits[rank - 1]
+    yield _way_line(retrieval, methods)
+    if retrieval.guidance is not None:
+        yield _guidance_line(retrieval.guidance)
+    for rank in ranks or range(1, len(retrieval) + 1):
+        hit = retrieval.hits[rank - 1]
         names = ", ".join(hit.documents[:3]) + (", ..." if len(hit.documents) > 3 else "")
         yield f"{rank:2}. {hit.score:.3f} {hit.kind} (level {hit.level}) from {names}{_step(hit.metadata)}"
-        yield f"    {telling(found.query, hit.text, _SHOWN)}"
+        yield f"    {telling(retrieval.query, hit.text, _SHOWN)}"
 
 
 def _step(metadata: Mapping[str, Any]) -> str:
@@ -204,14 +206,14 @@ def _guidance_line(guidance: sg.Guidance) -> str:
     return told + searched + (f" ({guidance.failed})" if guidance.failed else "")
 
 
-def _way_line(found: sg.Retrieval, methods: Sequence[str]) -> str:
+def _way_line(retrieval: sg.Retrieval, methods: Sequence[str]) -> str:
     """The way of searching, and how to see what it leaves out."""
-    if found.method == WALK:
+    if retrieval.method == WALK:
         others = f" (for nodes of a method: --method {', '.join(methods)})" if methods else ""
         return f"passages by the walk{others}"
-    if any("view" in each for each in found.trace):
-        return f"nodes of {found.method} among passages (passages alone: --view chunks; none: --no-fill)"
-    return f"{found.method}'s own ranking (passages alone: --view chunks)"
+    if any("view" in each for each in retrieval.trace):
+        return f"nodes of {retrieval.method} among passages (passages alone: --view chunks; none: --no-fill)"
+    return f"{retrieval.method}'s own ranking (passages alone: --view chunks)"
 
 
 def tree_lines(value: Mapping[str, Any], indent: str = "") -> Iterator[str]:

@@ -44,15 +44,16 @@ def load_reranker(value: str) -> Any:
 
     known = value.partition(":")[0] in RERANKERS or ":" not in value
     try:
-        found = named_reranker(value) if known else _imported(value)
+        reranker = named_reranker(value) if known else _imported(value)
     except (Exception, SystemExit) as error:
         hint = "" if known else f"; known names are such as {EXAMPLES}"
         raise WrongOption(f"--rerank {value}: {type(error).__name__}: {error}{hint}") from error
-    if not isinstance(found, Reranker | SetReranker):
+    if not isinstance(reranker, Reranker | SetReranker):
         raise WrongOption(
-            f"--rerank {value}: {found!r} has neither rerank(question, texts) nor choose(question, texts, k)"
+            f"--rerank {value}: {reranker!r} has neither rerank(question, texts) "
+            "nor choose(question, texts, k)"
         )
-    return found
+    return reranker
 
 
 def _imported(value: str) -> Any:
@@ -61,9 +62,9 @@ def _imported(value: str) -> Any:
         raise WrongOption("not of the form MODULE:NAME")
     if "" not in sys.path:  # the console script does not look in the working folder
         sys.path.insert(0, "")
-    found = getattr(importlib.import_module(module), name)
-    is_model = any(hasattr(found, verb) for verb in _VERBS)
-    return found() if isinstance(found, type) or (callable(found) and not is_model) else found
+    member = getattr(importlib.import_module(module), name)
+    is_model = any(hasattr(member, verb) for verb in _VERBS)
+    return member() if isinstance(member, type) or (callable(member) and not is_model) else member
 
 
 def load_config(

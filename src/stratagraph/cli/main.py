@@ -110,7 +110,7 @@ def estimate(
     """Estimate the cost of building an index of INPUTS, without calling a model."""
     if (price_in is None) != (price_out is None):
         raise WrongOption("--price-in and --price-out go together: give both or none")
-    found = sg.estimate(
+    bill = sg.estimate(
         read(inputs, output),
         list(methods) or None,
         llm=llm,
@@ -119,7 +119,7 @@ def estimate(
         cache=cache,
         prices=None if price_in is None or price_out is None else sg.Prices(price_in, price_out),
     )
-    output.show(found.to_dict(), lambda: iter(str(found).splitlines()), with_files=True)
+    output.show(bill.to_dict(), lambda: iter(str(bill).splitlines()), with_files=True)
 
 
 @main.command()
@@ -197,17 +197,17 @@ def _cost_of_rebuild(documents: Any, path: str, models: dict[str, Any], method: 
     if models["llm"] is None:
         return "no model is called, all texts are embedded again"
     with sg.open_index(path, embedder=AnyEmbedder()) as index:
-        found = sg.estimate(
+        bill = sg.estimate(
             documents,
             [*(method or ()), *index.methods],
             llm=models["llm"],
             config=as_config(config, index._config),
             cache=models["cache"] or Path(path) / "calls.sqlite",
         )
-    used = found.usage
+    used = bill.usage
     tokens = f"{used.input_tokens:,} tokens in, {used.output_tokens:,} out"
     return (
-        f"about {used.calls:,} model calls, {used.cached_calls:,} cached, {tokens}, cost: {money(found.cost)}"
+        f"about {used.calls:,} model calls, {used.cached_calls:,} cached, {tokens}, cost: {money(bill.cost)}"
     )
 
 
@@ -326,8 +326,8 @@ def query(
             listed = LISTED if k is None else None
             output.show(answered, lambda: answer_lines(answered, listed, opened.methods))
         else:
-            found = opened.retrieve(question, k or LISTED, **options)
-            output.show(found, lambda: hit_lines(found, opened.methods))
+            retrieval = opened.retrieve(question, k or LISTED, **options)
+            output.show(retrieval, lambda: hit_lines(retrieval, opened.methods))
 
 
 @main.command("list")
@@ -344,7 +344,7 @@ def list_(index: str, glob: str | None, partial: bool, output: Output) -> None:
 
     with sg.open_index(index, embedder=AnyEmbedder(), partial=partial) as opened:
         files, chosen = opened.files(), None if glob is None else opened.documents(glob)
-        found = [
+        documents = [
             {
                 "id": each.id,
                 "source": files.get(each.id) or each.metadata.get("source"),
@@ -355,7 +355,7 @@ def list_(index: str, glob: str | None, partial: bool, output: Output) -> None:
             for each in opened.browse("documents", offset=start, limit=PAGE).items
             if chosen is None or each.id in chosen
         ]
-        output.show(found, lambda: document_lines(found))
+        output.show(documents, lambda: document_lines(documents))
 
 
 @main.command()
@@ -368,9 +368,9 @@ def stats(index: str, partial: bool, output: Output) -> None:
 
     # Whatever embedder it was built with, no question is asked of it.
     with sg.open_index(index, embedder=AnyEmbedder(), partial=partial) as opened:
-        found = opened.stats()
-        spent = {**found["spent"], "cost": money(found["spent"]["cost"])}
-        output.show(found, lambda: tree_lines({**found, "spent": spent}))
+        numbers = opened.stats()
+        spent = {**numbers["spent"], "cost": money(numbers["spent"]["cost"])}
+        output.show(numbers, lambda: tree_lines({**numbers, "spent": spent}))
 
 
 @main.command()

@@ -44,7 +44,7 @@ _CONTROLS = re.compile(r"(?!\x1b\[(?:[01]|3[12])m)[\x00-\x08\x0b\x0c\x0e-\x1f\x7
 
 def _echo(text: str, *, err: bool = False) -> None:
     """Print with control characters escaped, as in JSON, since texts and names could command the terminal."""
-    click.echo(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text), err=err)
+    click.echo(_CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text), err=err)
 
 
 class Output:

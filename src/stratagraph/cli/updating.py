@@ -169,8 +169,8 @@ def reembed(index: str, models: dict[str, Any], estimate: bool, output: Output) 
     shown = not output.as_json
     with sg.open_index(index, **models, embedder=AnyEmbedder(), progress=shown) as opened:
         if estimate:
-            found = opened.estimate_reembed(embedder)
-            output.show(found.to_dict(), lambda: iter(str(found).splitlines()))
+            bill = opened.estimate_reembed(embedder)
+            output.show(bill.to_dict(), lambda: iter(str(bill).splitlines()))
         else:
             report = opened.reembed(embedder)
             output.show(report, lambda: report_lines(report, index))

@@ -150,6 +150,6 @@ def strength_of(value: object, shared_by: int = 1) -> float:
 def finish(drafts: Mapping[str, Draft], notes: Counter[str]) -> dict[str, Extraction]:
     """The extractions of all passages; counts empty ones."""
     extractions = {key: draft.extraction() for key, draft in drafts.items()}
-    if empty := sum(found == Extraction() for found in extractions.values()):
+    if empty := sum(extraction == Extraction() for extraction in extractions.values()):
         notes["passages without anything: kept with an empty extraction"] = empty
     return extractions

@@ -72,12 +72,12 @@ class Tables:
 
 def _find(folder: Path) -> dict[str, Path]:
     """The table files of a folder, if one has entities."""
-    found = {}
+    files = {}
     for table, names in TABLES.items():
         paths = (folder / f"{name}{suffix}" for name in names for suffix in _SUFFIXES)
         if path := next((path for path in paths if path.is_file()), None):
-            found[table] = path
-    return found if "entities" in found else {}
+            files[table] = path
+    return files if "entities" in files else {}
 
 
 def _parquet(path: Path) -> Iterator[Row]:

@@ -20,8 +20,8 @@ def field_of(item: object, name: str) -> Any:
 
 def properties_of(item: object, name: str = "properties") -> Mapping[str, Any]:
     """Properties of a node or relation; empty if missing."""
-    found = field_of(item, name)
-    return found if isinstance(found, Mapping) else {}
+    properties = field_of(item, name)
+    return properties if isinstance(properties, Mapping) else {}
 
 
 def mention_of(name: object, kind: object, properties: Mapping[str, Any], *, untyped: str) -> EntityMention:

@@ -75,11 +75,11 @@ def _chunk(record: Mapping[str, Any]) -> tuple[Chunk, Extraction]:
         metadata=record["metadata"],
         ref=record["ref"],
     )
-    found = record["extraction"]
+    given = record["extraction"]
     extraction = Extraction(
-        units=tuple(SemanticUnit(each["text"], tuple(each["entities"])) for each in found["units"]),
-        entities=tuple(EntityMention(**each) for each in found["entities"]),
-        relations=tuple(RelationMention(**each) for each in found["relations"]),
-        terms=tuple(found["terms"]),
+        units=tuple(SemanticUnit(each["text"], tuple(each["entities"])) for each in given["units"]),
+        entities=tuple(EntityMention(**each) for each in given["entities"]),
+        relations=tuple(RelationMention(**each) for each in given["relations"]),
+        terms=tuple(given["terms"]),
     )
     return chunk, extraction

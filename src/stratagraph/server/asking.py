@@ -79,10 +79,10 @@ async def ask(asked: Guided, server: Server) -> StreamingResponse:
 
 
 async def _events(
-    index: sg.Index, stream: sg.AnswerStream, found: sg.Retrieval, server: State
+    index: sg.Index, stream: sg.AnswerStream, retrieval: sg.Retrieval, server: State
 ) -> AsyncIterator[str]:
-    yield _event("hits", Found.of(found, index.generation))
-    drawing = asyncio.create_task(asyncio.to_thread(_drawn, found))
+    yield _event("hits", Found.of(retrieval, index.generation))
+    drawing = asyncio.create_task(asyncio.to_thread(_drawn, retrieval))
     try:
         async with aclosing(stream):
             async for piece in stream:
@@ -101,13 +101,13 @@ def _event(name: str, value: BaseModel | dict[str, Any]) -> str:
 
 
 async def _retrieved(index: sg.Index, asked: Asked, server: State) -> sg.Retrieval:
-    found = await index.aretrieve(asked.question, **asked.arguments(index))
-    server.costs.add("search", found.usage, found.cost)
-    return found
+    retrieval = await index.aretrieve(asked.question, **asked.arguments(index))
+    server.costs.add("search", retrieval.usage, retrieval.cost)
+    return retrieval
 
 
-def _drawn(found: sg.Retrieval) -> Drawing:
+def _drawn(retrieval: sg.Retrieval) -> Drawing:
     """The graph of the best hits; with more, connections cannot be seen."""
-    best = replace(found, hits=found.hits[:DRAWN], trace=found.trace[:DRAWN])
+    best = replace(retrieval, hits=retrieval.hits[:DRAWN], trace=retrieval.trace[:DRAWN])
     picture = best.show()
     return Drawing(notes=list(picture.notes), **picture.data)

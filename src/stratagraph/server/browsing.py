@@ -164,10 +164,10 @@ async def options(server: Server, method: str) -> list[dict[str, Any]]:
 
 def reading_around(index: sg.Index, passage: str, limit: int) -> Reading:
     """A passage in its document, among `limit` passages."""
-    found = index.find_chunks(passage)
-    if not found:
+    chunks = index.find_chunks(passage)
+    if not chunks:
         raise KeyError(f"there is no passage {passage!r} in the index")
-    return reading(index, found[0].document_id, found[0].id, 0, limit)
+    return reading(index, chunks[0].document_id, chunks[0].id, 0, limit)
 
 
 def reading(index: sg.Index, document: str, cited: str | None, offset: int, limit: int) -> Reading:

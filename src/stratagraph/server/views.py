@@ -190,22 +190,22 @@ class Found(BaseModel):
     cost: float | None
 
     @classmethod
-    def of(cls, found: sg.Retrieval, generation: int) -> Found:
+    def of(cls, retrieval: sg.Retrieval, generation: int) -> Found:
         """The view of a retrieval."""
-        traces = [*found.trace, *({} for _ in found.hits[len(found.trace) :])]
+        traces = [*retrieval.trace, *({} for _ in retrieval.hits[len(retrieval.trace) :])]
         return cls(
-            question=found.query,
-            method=found.method,
+            question=retrieval.query,
+            method=retrieval.method,
             generation=generation,
             hits=[
                 HitView.of(number, hit, trace)
-                for number, (hit, trace) in enumerate(zip(found.hits, traces, strict=True), 1)
+                for number, (hit, trace) in enumerate(zip(retrieval.hits, traces, strict=True), 1)
             ],
-            guidance=found.guidance,
-            standalone=found.standalone,
-            seconds=found.usage.seconds,
-            usage=found.usage,
-            cost=found.cost,
+            guidance=retrieval.guidance,
+            standalone=retrieval.standalone,
+            seconds=retrieval.usage.seconds,
+            usage=retrieval.usage,
+            cost=retrieval.cost,
         )
 
 

@@ -19,8 +19,8 @@ def _trim() -> Callable[[int], int] | None:
     if not sys.platform.startswith("linux"):
         return None
     try:
-        found = ctypes.CDLL(None).malloc_trim
+        trim = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):
         return None
-    found.argtypes, found.restype = [ctypes.c_size_t], ctypes.c_int
-    return found
+    trim.argtypes, trim.restype = [ctypes.c_size_t], ctypes.c_int
+    return trim

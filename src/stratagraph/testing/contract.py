@@ -159,7 +159,7 @@ def state(index: sg.Index, method: str) -> dict[str, Any]:
     return {"corpus": _corpus(index), "graph": _table(index, "graph"), method: _table(index, method)}
 
 
-def assert_equal_states(found: Any, expected: Any) -> None:
+def assert_equal_states(state: Any, expected: Any) -> None:
     """Assert that two states are equal.
 
     Raises
@@ -167,23 +167,23 @@ def assert_equal_states(found: Any, expected: Any) -> None:
     AssertionError
         Naming the first places that differ, with both values.
     """
-    differing = list(islice(_differences(found, expected, ""), 10))
+    differing = list(islice(_differences(state, expected, ""), 10))
     assert not differing, "the states differ, first here:\n" + "\n".join(differing)
 
 
-def _differences(found: Any, expected: Any, path: str) -> Iterator[str]:
-    if isinstance(found, dict) and isinstance(expected, dict) and found.keys() == expected.keys():
-        for key in found:
-            yield from _differences(found[key], expected[key], f"{path}/{key}")
-    elif isinstance(found, list | tuple) and len(found) == len(expected):
-        for place, (one, other) in enumerate(zip(found, expected, strict=True)):
+def _differences(state: Any, expected: Any, path: str) -> Iterator[str]:
+    if isinstance(state, dict) and isinstance(expected, dict) and state.keys() == expected.keys():
+        for key in state:
+            yield from _differences(state[key], expected[key], f"{path}/{key}")
+    elif isinstance(state, list | tuple) and len(state) == len(expected):
+        for place, (one, other) in enumerate(zip(state, expected, strict=True)):
             yield from _differences(one, other, f"{path}/{place}")
-    elif isinstance(found, bytes) and len(found) == len(expected):
-        places = [place for place, pair in enumerate(zip(found, expected, strict=True)) if pair[0] != pair[1]]
+    elif isinstance(state, bytes) and len(state) == len(expected):
+        places = [place for place, pair in enumerate(zip(state, expected, strict=True)) if pair[0] != pair[1]]
         if places:
-            yield f"{path}: {len(places)} of {len(found)} bytes, first at {places[:8]}"
-    elif found != expected:
-        yield f"{path}: {str(found)[:400]} where {str(expected)[:400]} was expected"
+            yield f"{path}: {len(places)} of {len(state)} bytes, first at {places[:8]}"
+    elif state != expected:
+        yield f"{path}: {str(state)[:400]} where {str(expected)[:400]} was expected"
 
 
 def state_after_update(index: sg.Index, method: str) -> dict[str, Any]:
@@ -235,10 +235,10 @@ def assert_sound(index: sg.Index, method: str) -> None:
 
 def _sources(index: sg.Index) -> dict[str, set[str]]:
     """The chunks behind each chunk, entity, relation and unit, by id."""
-    found = {chunk.id: {chunk.id} for chunks in index.chunks().values() for chunk in chunks}
+    sources = {chunk.id: {chunk.id} for chunks in index.chunks().values() for chunk in chunks}
     for things in (index.entities(), index.relations(), index.units()):
-        found |= {thing.id: set(thing.sources) for thing in things}
-    return found
+        sources |= {thing.id: set(thing.sources) for thing in things}
+    return sources
 
 
 def _settings(index: sg.Index, method: str) -> dict[str, Any]:

@@ -117,13 +117,13 @@ class _Text:
 
 def _statements(text: str, begin: int) -> list[tuple[int, int]]:
     """Offsets of the statements of a text from `begin` on."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for start, end in each_sentence(text[begin:]):
         start, end = begin + start, begin + end
-        if found and found[-1][1] - found[-1][0] < SHORT and "\n" not in text[found[-1][1] : start]:
-            start = found.pop()[0]
-        found.append((start, end))
-    return found
+        if spans and spans[-1][1] - spans[-1][0] < SHORT and "\n" not in text[spans[-1][1] : start]:
+            start = spans.pop()[0]
+        spans.append((start, end))
+    return spans
 
 
 def pack(
@@ -250,7 +250,11 @@ def _names_in(
         for name in own:
             rows[name].append(row)
     rarity = [log(1 + len(titles) / count) / log(1 + len(titles)) for count in range(1, len(titles) + 1)]
-    counts = {name: len({places[row] for row in found}) for name, found in rows.items() if len(found) > 1}
+    counts = {
+        name: len({places[row] for row in with_name})
+        for name, with_name in rows.items()
+        if len(with_name) > 1
+    }
     shared = {
         name: (np.array(rows[name], np.int64), rarity[count - 1])
         for name, count in counts.items()

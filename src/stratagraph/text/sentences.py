@@ -84,12 +84,12 @@ def whole_sentences(text: str, max_tokens: int, count_tokens: CountTokens) -> st
     """The longest beginning of a text that ends with a sentence and has at most `max_tokens`; maybe none."""
     if count_tokens(text) <= max_tokens:
         return text
-    longest, found = len(clip(text, max_tokens, count_tokens)), 0
+    longest, last = len(clip(text, max_tokens, count_tokens)), 0
     for _, end in each_sentence(text):
         if end > longest:
             break
-        found = end
-    return text[:found]
+        last = end
+    return text[:last]
 
 
 def stream_sentences(blocks: Iterable[str]) -> Iterator[tuple[int, str, bool]]:
@@ -167,9 +167,9 @@ def middle(text: str) -> int:
     """
     low, centre, high = max(1, len(text) // 4), len(text) // 2, len(text) - len(text) // 4
     for border in (_CLAUSE, _WORD):
-        found = border.search(text, centre, high) or border.search(text, low, centre)
-        if found and found.end() < len(text):
-            return found.end()
+        match = border.search(text, centre, high) or border.search(text, low, centre)
+        if match and match.end() < len(text):
+            return match.end()
     for cut in range(centre, max(low, centre - 16), -1):
         if not _joined(text[cut - 1], text[cut]):
             return cut
@@ -182,16 +182,16 @@ def _joined(before: str, after: str) -> bool:
 
 def _ends(text: str, start: int) -> Iterator[tuple[int, bool]]:
     """(end, whether a paragraph ends too) of every sentence from `start` on, the last being the text's."""
-    for found in _BREAK.finditer(text, start):
-        end = found.end()
+    for match in _BREAK.finditer(text, start):
+        end = match.end()
         if end >= len(text):
             break
-        kind = found.lastgroup
-        paragraph = kind == "paragraph" or found.group().count("\n") > 1
+        kind = match.lastgroup
+        paragraph = kind == "paragraph" or match.group().count("\n") > 1
         if not paragraph and kind != "full":
             if text[end].islower():
                 continue
-            if kind == "stop" and _abbreviated(text, start, found.start(), end):
+            if kind == "stop" and _abbreviated(text, start, match.start(), end):
                 continue
         yield end, paragraph
         start = end

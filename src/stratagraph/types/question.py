@@ -140,5 +140,5 @@ class Question:
         key = finder, name, self.text, *map(id, asked)
         if key not in self._found:
             self._found[key] = find(), asked  # held, so that nothing else has their place in memory
-        found: T = self._found[key][0]
-        return found
+        kept: T = self._found[key][0]
+        return kept

@@ -371,16 +371,16 @@ class CarriedVectors:
 
     def __getitem__(self, rows: Any) -> NDArray[np.float32]:
         if isinstance(rows, tuple):
-            found: NDArray[np.float32] = self[rows[0]][(..., *rows[1:])]
-            return found
+            vectors: NDArray[np.float32] = self[rows[0]][(..., *rows[1:])]
+            return vectors
         origin = self.origin[rows]
         known = origin >= 0
         if known.all():
             return np.asarray(self.before[origin], np.float32)
-        found = np.zeros((*origin.shape, self.fresh.shape[1]), np.float32)
-        found[known] = self.before[origin[known]]
-        found[~known] = self.fresh[self._places[rows][~known]]
-        return found
+        vectors = np.zeros((*origin.shape, self.fresh.shape[1]), np.float32)
+        vectors[known] = self.before[origin[known]]
+        vectors[~known] = self.fresh[self._places[rows][~known]]
+        return vectors
 
     def __setitem__(self, rows: Any, vectors: NDArray[np.floating]) -> None:
         if (self.origin[rows] >= 0).any():
@@ -388,8 +388,8 @@ class CarriedVectors:
         self.fresh[self._places[rows]] = vectors
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        found = self[np.arange(len(self))]
-        return found if dtype is None else found.astype(dtype, copy=False)
+        vectors = self[np.arange(len(self))]
+        return vectors if dtype is None else vectors.astype(dtype, copy=False)
 
 
 INDEX_FIELD, KIND_FIELD, DOCUMENT_FIELD, VECTOR_FIELD = (

@@ -292,14 +292,14 @@ class Retrieval:
         left = max_tokens
         groups = self._by_query()
         for number, (query, places) in enumerate(groups.items()):
-            found = pack(
+            packed = pack(
                 query,
                 [texts[place] for place in places],
                 left // (len(groups) - number),
                 self.count_tokens,
                 [similarities[place] for place in places],
             )
-            own = [each._replace(place=places[each.place]) for each in found]
+            own = [each._replace(place=places[each.place]) for each in packed]
             pieces += own
             left -= self.count_tokens(joined(own)) + 2 if own else 0
         if pieces:
@@ -382,9 +382,9 @@ class AnswerStream:
     async def searched(self) -> Retrieval:
         """Wait for the search, before the model begins to write; returns what was found."""
         if self.retrieval is None:
-            found = await anext(self._source)
-            assert isinstance(found, Retrieval)
-            self.retrieval = found
+            retrieval = await anext(self._source)
+            assert isinstance(retrieval, Retrieval)
+            self.retrieval = retrieval
         return self.retrieval
 
     async def __anext__(self) -> str:

@@ -121,12 +121,12 @@ def _texts(index: Readable, ids: Sequence[str]) -> Texts:
     """Texts of members that are not nodes: chunks, else entities."""
     chunks = {chunk.id: chunk for chunk in index.find_chunks(ids)}
     rest = [each for each in ids if each not in chunks]
-    found = {}
+    of_entities = {}
     for each in index.entities(rest):
         text = f"{each.name}: {each.description}" if each.description else each.name
-        found[each.id] = ("entity", text, each.sources, each.documents)
+        of_entities[each.id] = ("entity", text, each.sources, each.documents)
     of_chunks = {each.id: ("chunk", each.text, (each.id,), (each.document_id,)) for each in chunks.values()}
-    return {**found, **of_chunks}
+    return {**of_entities, **of_chunks}
 
 
 def _record(branch: Branch, parent: int, hidden: int, texts: Texts) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def _record(branch: Branch, parent: int, hidden: int, texts: Texts) -> dict[str,
 def _title(node: MethodNode) -> str:
     """The node's title, else the beginning of its text."""
     for key in ("title", "name"):
-        found = node.metadata.get(key)
-        if isinstance(found, str) and found.strip():
-            return shortened(found, _TITLE)
+        title = node.metadata.get(key)
+        if isinstance(title, str) and title.strip():
+            return shortened(title, _TITLE)
     return shortened(node.text, _TITLE) or node.id

@@ -119,11 +119,11 @@ def question(retrieval: Retrieval, surroundings: Subgraph | None = None) -> Pict
 
 
 def _notes(retrieval: Retrieval, hits: Sequence[Hit], around: Subgraph) -> Iterator[str]:
-    found = counted(len(retrieval.hits), "hit")
+    hits_shown = counted(len(retrieval.hits), "hit")
     part = f", the first {len(hits)} are shown" if len(hits) < len(retrieval.hits) else ""
     names = [each.name for each in around.entities if each.id in around.named]
     entries = f" Entry points: {', '.join(names[:8])}." if names else ""
-    yield f"{found} by {retrieval.method}{part}.{entries}"
+    yield f"{hits_shown} by {retrieval.method}{part}.{entries}"
     if around.left_out:
         yield (
             f"{counted(len(around.entities), 'entity', 'entities')} shown. {around.left_out:,} more in these "
