@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels.chnsw import CHNSW
+from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.topk import TopK, top_k
 from stratagraph.methods.archrag.build import layer_vectors
 from stratagraph.methods.archrag.config import ArchRAGOptions
@@ -26,45 +26,29 @@ FEWEST = 5
 SPARE = 2
 """Times as many as are wanted are taken from C-HNSW, which knows codes alone, and scored by their vectors."""
 
-_PAIRED = 128  # entities up to which all pairs are looked up; of more, all relations are scanned
-
-
-@lru_cache(maxsize=_PAIRED)
-def _pairs(count: int) -> tuple[Rows, Rows]:
-    low, high = np.triu_indices(count, 1)
-    return low, high
-
 
 class Relations:
     """Finds relations by their ends, shape (relations, 2); each pair of entities occurs once."""
 
-    def __init__(self, ends: Rows, entities: int) -> None:
-        self._ends = ends
-        self._entities = entities
-        keys = ends.min(axis=1) * entities + ends.max(axis=1) if len(ends) else np.zeros(0, np.int64)
-        self._order = np.argsort(keys, kind="stable")
-        self._keys = keys[self._order]
+    def __init__(self, ends: Rows) -> None:
+        low, high = np.sort(ends, axis=1).T
+        self._order = np.argsort(low, kind="stable")
+        self._low, self._high = low[self._order], high[self._order]
 
     def among(self, rows: Rows, scores: NDArray[np.float32]) -> tuple[Rows, NDArray[np.float32]]:
         """Relations whose ends are both among `rows`, ascending, and the lower score of the two ends."""
-        if len(rows) < 2 or not len(self._keys):
+        if not len(rows):
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
-        found = self._by_pairs(rows) if len(rows) <= _PAIRED else self._by_scan(rows)
+        starts = np.searchsorted(self._low, rows)
+        counts = np.searchsorted(self._low, rows, "right") - starts
+        places = ranges(starts, counts)
         order = np.argsort(rows)
-        places = order[np.searchsorted(rows, self._ends[found], sorter=order)]
-        return found, scores[places].min(axis=1)
-
-    def _by_pairs(self, rows: Rows) -> Rows:
-        ordered = np.sort(rows)
-        low, high = _pairs(len(ordered))
-        pairs = ordered[low] * self._entities + ordered[high]
-        at = np.minimum(np.searchsorted(self._keys, pairs), len(self._keys) - 1)
-        return np.sort(self._order[at[self._keys[at] == pairs]])
-
-    def _by_scan(self, rows: Rows) -> Rows:
-        chosen = np.zeros(self._entities, np.bool_)
-        chosen[rows] = True
-        return np.flatnonzero(chosen[self._ends].all(axis=1))
+        at = np.searchsorted(rows, self._high[places], sorter=order).clip(max=len(rows) - 1)
+        inside = rows[order[at]] == self._high[places]
+        found, weaker = self._order[places], np.minimum(np.repeat(scores, counts), scores[order[at]])
+        found, weaker = found[inside], weaker[inside]
+        ascending = np.argsort(found)
+        return found[ascending], weaker[ascending]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +120,7 @@ class HierarchySearcher:
 
     @cached_property
     def _relations(self) -> Relations:
-        return Relations(self._graph.ends, self._graph.entities)
+        return Relations(self._graph.ends)
 
     def _scored(self, question: Question, levels: list[int], best: list[TopK]) -> Ranking:
         """The best of each level one after the other, with calibrated scores."""
