@@ -37,15 +37,8 @@ from stratagraph.testing.contract import (
 )
 from tests.store.support import everything_in, traces_of
 
-
-@pytest.fixture(params=["sync", "async"])
-def call(request: pytest.FixtureRequest) -> Caller:
-    return Caller(request.param)
-
-
-@pytest.fixture(params=NAMES)
-def method(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+BOTH = pytest.mark.parametrize("case", ["lshtree-sync", "lshtree-async"], indirect=True)
+"""For what no method does itself."""
 
 
 # What is built is sound
@@ -102,7 +95,8 @@ UNSOUND = {
 
 
 @pytest.mark.parametrize("wrong", UNSOUND)
-def test_what_is_not_sound_is_noticed(built: sg.Index, method: str, wrong: str) -> None:
+def test_what_is_not_sound_is_noticed(built: sg.Index, wrong: str) -> None:
+    method = "archrag"
     nodes = list(built.nodes(method))
     with pytest.raises(AssertionError, match=wrong):
         assert_sound(Changed(built, UNSOUND[wrong](nodes, _first_group(nodes))), method)
@@ -162,6 +156,7 @@ def test_update_replaces_a_document(call: Caller, method: str) -> None:
     assert_equal_states(state_after_update(index, method), state_after_update(fresh, method))
 
 
+@BOTH
 def test_changed_metadata_is_an_update_without_model_calls(call: Caller, method: str) -> None:
     model = CountingModel()
     index = call.build(documents(20), method=method, llm=model)
@@ -171,13 +166,6 @@ def test_changed_metadata_is_an_update_without_model_calls(call: Caller, method:
     assert len(model.prompts) == asked
     found = call(index, "retrieve", old.text, k=3, where={"topic": "moved"})
     assert [hit.documents for hit in found if hit.kind == "chunk"] == [(old.id,)]
-
-
-def test_insert_of_the_same_changes_nothing(call: Caller, method: str) -> None:
-    index = call.build(documents(20), method=method)
-    report = call(index, "insert", documents(5))
-    assert len(report.unchanged) == 5
-    assert report.generation == index.generation == 1
 
 
 def test_order_of_documents_does_not_matter(call: Caller, method: str) -> None:
@@ -215,22 +203,11 @@ def test_budget_stops_and_the_same_build_resumes(call: Caller, method: str, tmp_
     with pytest.raises(BudgetExceeded, match="calls=3"):
         call.build(documents(60), method=method, llm=model, path=path, budget=sg.Budget(calls=3))
     assert len(model.prompts) == 3
+    with pytest.raises(NotAnIndex):
+        call(sg, "open_index", path, embedder=FakeEmbedder())
     index = call.build(documents(60), method=method, llm=model, path=path)
     assert sorted(model.prompts) == sorted(reference.prompts)
     assert_equal_states(state(index, method), state(whole, method))
-
-
-def test_a_stopped_build_leaves_no_index(call: Caller, method: str, tmp_path: Path) -> None:
-    with pytest.raises(BudgetExceeded):
-        call.build(
-            documents(60),
-            method=method,
-            llm=CountingModel(),
-            path=tmp_path / "idx",
-            budget=sg.Budget(calls=2),
-        )
-    with pytest.raises(NotAnIndex):
-        call(sg, "open_index", tmp_path / "idx", embedder=FakeEmbedder())
 
 
 def test_a_failed_insert_leaves_the_index_as_it_was(call: Caller, method: str, tmp_path: Path) -> None:
@@ -244,15 +221,19 @@ def test_a_failed_insert_leaves_the_index_as_it_was(call: Caller, method: str, t
     assert stingy.verify() == []
 
 
+@BOTH
 def test_the_same_build_again_does_nothing(call: Caller, method: str, tmp_path: Path) -> None:
     model = CountingModel()
     call.build(documents(30), method=method, llm=model, path=tmp_path / "idx").close()
     asked = len(model.prompts)
     again = call.build(documents(30), method=method, llm=model, path=tmp_path / "idx")
-    assert again.generation == 1
+    report = call(again, "insert", documents(5))
+    assert len(report.unchanged) == 5
+    assert report.generation == again.generation == 1
     assert len(model.prompts) == asked
 
 
+@BOTH
 def test_a_build_over_an_index_brings_it_to_what_is_given(call: Caller, method: str, tmp_path: Path) -> None:
     call.build(documents(10), method=method, path=tmp_path / "idx").close()
     changed = sg.Document("doc-003", "Mara Quill steered the ferry Dunlin.")
@@ -281,6 +262,7 @@ def test_a_build_over_an_index_adds_methods(call: Caller, method: str, tmp_path:
         assert index.methods == (method, other)
 
 
+@BOTH
 def test_an_index_is_built_anew(call: Caller, method: str, tmp_path: Path) -> None:
     path, model = tmp_path / "idx", CountingModel()
     call.build(documents(30), method=method, llm=model, path=path).close()
@@ -336,17 +318,18 @@ def test_nothing_of_a_deleted_document_stays(call: Caller, method: str, tmp_path
     assert traces_of(tmp_path / "idx", "secret-id") == []
 
 
-@pytest.mark.parametrize("way", [{}, {"fill": False}, {"method": "walk"}], ids=str)
-def test_a_filter_never_leaks_through_a_summary(call: Caller, method: str, way: dict[str, Any]) -> None:
+def test_a_filter_never_leaks_through_a_summary(call: Caller, method: str) -> None:
     index = call.build(documents(60), method=method, llm=CountingModel())
-    found = call(index, "retrieve", "ferry captain rope", k=40, where={"topic": "orchard"}, **way)
     allowed = {document.id for document in documents(60) if document.metadata["topic"] == "orchard"}
-    assert found.hits
-    for hit in found:
-        assert set(hit.documents) <= allowed
-        assert "harbour" not in hit.text
+    for way in ({}, {"fill": False}, {"method": "walk"}):
+        found = call(index, "retrieve", "ferry captain rope", k=40, where={"topic": "orchard"}, **way)
+        assert found.hits
+        for hit in found:
+            assert set(hit.documents) <= allowed
+            assert "harbour" not in hit.text
 
 
+@BOTH
 def test_a_filter_that_admits_nothing_finds_nothing(call: Caller, method: str) -> None:
     index = call.build(documents(20), method=method)
     assert call(index, "retrieve", "ferry", where={"topic": "nowhere"}).hits == ()
@@ -381,6 +364,7 @@ def test_a_failed_unit_is_listed_and_tried_again(call: Caller, method: str) -> N
     assert report.failures == ()
 
 
+@BOTH
 def test_too_many_failures_end_the_build(call: Caller, method: str, tmp_path: Path) -> None:
     with pytest.raises(TooManyFailures):
         call.build(documents(60), method=method, llm=CountingModel(lambda prompt: ""), path=tmp_path / "idx")
@@ -392,6 +376,7 @@ class AuthenticationError(Exception):
     status_code = 401
 
 
+@BOTH
 def test_a_rejected_key_ends_the_build_at_once(call: Caller, method: str) -> None:
     def reject(prompt: str) -> str:
         raise AuthenticationError("invalid api key")
@@ -405,6 +390,7 @@ def test_a_rejected_key_ends_the_build_at_once(call: Caller, method: str) -> Non
 # Bad input
 
 
+@BOTH
 @pytest.mark.parametrize("docs", [[], [""], ["  \n", sg.Document("b", "\t")]])
 def test_no_documents(call: Caller, method: str, docs: list[Any], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nothing was written"):
@@ -412,12 +398,14 @@ def test_no_documents(call: Caller, method: str, docs: list[Any], tmp_path: Path
     assert not (tmp_path / "idx").exists()
 
 
+@BOTH
 def test_blank_documents_among_good_ones(call: Caller, method: str) -> None:
     index = call.build([*documents(5), sg.Document("blank", " \n ")], method=method)
     assert index.last_report.skipped == ("blank",)
     assert index.last_report.documents == 5
 
 
+@BOTH
 def test_duplicate_ids(call: Caller, method: str) -> None:
     twice = documents(5) + documents(2)
     index = call.build(twice, method=method)
@@ -427,7 +415,7 @@ def test_duplicate_ids(call: Caller, method: str) -> None:
         call.build([*documents(5), other], method=method)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("count", [1, 2, 5])
 def test_tiny_corpora(call: Caller, method: str, count: int) -> None:
     index = call.build(documents(count), method=method, llm=CountingModel())
     found = call(index, "retrieve", "ferry", k=100)
@@ -452,6 +440,7 @@ def _nan(vectors: list[list[float]]) -> list[list[float]]:
     return vectors
 
 
+@BOTH
 @pytest.mark.parametrize(
     "spoil",
     [_nan, lambda v: v[:-1], lambda v: [*v[:-1], v[-1][:-1]], lambda v: None, lambda v: "vectors"],
@@ -472,6 +461,7 @@ def test_zero_vectors_are_not_fatal(call: Caller, method: str) -> None:
     assert all(np.isfinite(hit.score) for hit in hits)
 
 
+@BOTH
 def test_k(call: Caller, method: str) -> None:
     index = call.build(documents(6), method=method)
     assert len(call(index, "retrieve", "ferry", k=1)) == 1
@@ -484,14 +474,16 @@ def test_k(call: Caller, method: str) -> None:
             call(index, "retrieve", "ferry", k=strange)
 
 
-@pytest.mark.parametrize("question", ["", "   ", "\n"])
-def test_blank_question(call: Caller, method: str, question: str) -> None:
+@BOTH
+def test_blank_question(call: Caller, method: str) -> None:
     index = call.build(documents(6), method=method)
     for verb in ("retrieve", "answer"):
-        with pytest.raises(ValueError, match="blank"):
-            call(index, verb, question)
+        for question in ("", " \n"):
+            with pytest.raises(ValueError, match="blank"):
+                call(index, verb, question)
 
 
+@BOTH
 def test_deleting_unknown_ids(call: Caller, method: str) -> None:
     index = call.build(documents(6), method=method)
     with pytest.raises(KeyError, match="nobody"):
@@ -501,6 +493,7 @@ def test_deleting_unknown_ids(call: Caller, method: str) -> None:
     assert report.deleted == ("doc-001",)
 
 
+@BOTH
 def test_wrong_names(call: Caller, method: str) -> None:
     index = call.build(documents(6), method=method)
     with pytest.raises(ValueError, match="there is no method"):
@@ -516,12 +509,14 @@ def test_wrong_names(call: Caller, method: str) -> None:
             call(index, "retrieve", "ferry", method=other)
 
 
+@BOTH
 def test_another_embedder_is_refused(call: Caller, method: str, tmp_path: Path) -> None:
     call.build(documents(6), method=method, path=tmp_path / "idx").close()
     with pytest.raises(EmbedderMismatch, match="other"):
         call(sg, "open_index", tmp_path / "idx", embedder=FakeEmbedder(name="other"))
 
 
+@BOTH
 def test_a_closed_index(call: Caller, method: str) -> None:
     index = call.build(documents(6), method=method)
     index.close()
@@ -570,6 +565,7 @@ def test_an_answer_cites(call: Caller, method: str) -> None:
     assert answer.usage.calls >= 1
 
 
+@BOTH
 def test_an_extractive_answer_consists_of_the_sources(call: Caller, method: str) -> None:
     index = call.build(documents(30), method=method)
     answer = call(index, "answer", "ferry pier captain", k=5)
@@ -579,11 +575,13 @@ def test_an_extractive_answer_consists_of_the_sources(call: Caller, method: str)
     assert any(body in " ".join(hit.text.split()) for hit in answer.retrieval)
 
 
+@BOTH
 def test_streaming_equals_answering(call: Caller, method: str) -> None:
     index = call.build(documents(30), method=method)
     assert "".join(index.stream("ferry pier", k=4)) == call(index, "answer", "ferry pier", k=4).text
 
 
+@BOTH
 def test_context_is_numbered_and_bounded(call: Caller, method: str) -> None:
     index = call.build(documents(60), method=method, llm=CountingModel())
     retrieval = call(index, "retrieve", "ferry pier captain", k=30)

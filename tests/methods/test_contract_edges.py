@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import stratagraph as sg
-from stratagraph.errors import EmbedderMismatch, ModelError, SettingsConflict
-from stratagraph.methods import NAMES
+from stratagraph.errors import ModelError, SettingsConflict
 from stratagraph.store.staging import Staging
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import (
@@ -25,21 +24,14 @@ from stratagraph.testing.contract import (
     written_summary,
 )
 
-
-@pytest.fixture(params=["sync", "async"])
-def call(request: pytest.FixtureRequest) -> Caller:
-    return Caller(request.param)
-
-
-@pytest.fixture(params=NAMES)
-def method(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+BOTH = pytest.mark.parametrize("case", ["lshtree-sync", "lshtree-async"], indirect=True)
 
 
 @pytest.mark.parametrize("step", ["add", "assemble", "put_part", "publish"])
 async def test_a_cancelled_insert_lets_go_only_when_it_has_stopped(
-    step: str, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    method = "archrag"
     index = await sg.abuild_index(
         documents(30), method, tmp_path / "idx", embedder=FakeEmbedder(), progress=False
     )
@@ -72,14 +64,7 @@ async def test_a_cancelled_insert_lets_go_only_when_it_has_stopped(
         assert again.stats()["documents"] == 35
 
 
-def test_a_build_over_vectors_of_another_embedder_is_refused(
-    call: Caller, method: str, tmp_path: Path
-) -> None:
-    call.build(documents(20), method=method, path=tmp_path / "idx").close()
-    with pytest.raises(EmbedderMismatch, match="other"):
-        call.build(documents(20), method=method, path=tmp_path / "idx", embedder=FakeEmbedder(name="other"))
-
-
+@BOTH
 def test_a_model_that_ends_the_process_ends_the_build(call: Caller, method: str) -> None:
     class Quitter:
         def complete(self, prompt: str) -> str:
@@ -114,6 +99,7 @@ def test_what_a_model_failed_at_is_made_good_by_the_next_update(call: Caller, me
     assert len(model.prompts) == asked
 
 
+@BOTH
 def test_one_failure_does_not_end_a_small_build(call: Caller, method: str) -> None:
     model = CountingModel(
         lambda prompt: "" if asks_again(prompt, model.prompts[0]) else written_summary(prompt)
@@ -155,6 +141,7 @@ def test_two_objects_on_one_folder(call: Caller, method: str, tmp_path: Path) ->
     assert_equal_states(state_after_update(one, method), state_after_update(fresh, method))
 
 
+@BOTH
 def test_an_update_to_blank_text_deletes(call: Caller, method: str) -> None:
     index = call.build(documents(20), method=method)
     report = call(index, "insert", [sg.Document("doc-003", "  \n")])
@@ -162,6 +149,7 @@ def test_an_update_to_blank_text_deletes(call: Caller, method: str) -> None:
     assert "doc-003" not in index.documents()
 
 
+@BOTH
 def test_a_method_with_another_config_is_built_again(call: Caller) -> None:
     index = call.build(documents(60), method="lshtree")
     before = index.stats()["methods"]["lshtree"]["nodes"]["summaries"]
@@ -170,6 +158,7 @@ def test_a_method_with_another_config_is_built_again(call: Caller) -> None:
     assert index.generation == 2
 
 
+@BOTH
 def test_limits_are_not_settings_of_the_index(call: Caller, method: str, tmp_path: Path) -> None:
     call.build(documents(10), method=method, path=tmp_path / "idx").close()
     again = call.build(
@@ -185,6 +174,7 @@ def test_limits_are_not_settings_of_the_index(call: Caller, method: str, tmp_pat
         )
 
 
+@BOTH
 def test_no_hits_no_question_to_the_model(call: Caller, method: str) -> None:
     model = CountingModel()
     index = call.build(documents(20), method=method, llm=model)
@@ -199,16 +189,6 @@ def test_no_hits_no_question_to_the_model(call: Caller, method: str) -> None:
     assert len(model.prompts) == asked
 
 
-async def test_streaming_with_a_model_gives_its_words() -> None:
-    index = await sg.abuild_index(
-        documents(20),
-        embedder=FakeEmbedder(),
-        llm=CountingModel(lambda p: "The ferry sails [1]."),
-        progress=False,
-    )
-    assert "".join([piece async for piece in index.astream("ferry")]) == "The ferry sails [1]."
-
-
 def test_a_lone_surrogate_in_an_answer_is_replaced(call: Caller, method: str) -> None:
     model = CountingModel(lambda prompt: "half a character \ud800 here, " + written_summary(prompt))
     index = call.build(documents(30), method=method, llm=model)
@@ -220,6 +200,7 @@ def test_texts_without_a_vector_are_reported(call: Caller, method: str) -> None:
     assert index.last_report.notes["texts without a vector, not found by similarity"] >= 1
 
 
+@BOTH
 def test_what_is_no_model_is_refused_before_anything_is_read(call: Caller, method: str) -> None:
     def never() -> Any:
         raise AssertionError("the documents were read")
@@ -231,6 +212,7 @@ def test_what_is_no_model_is_refused_before_anything_is_read(call: Caller, metho
             call.build(never(), method=method, **wrong)
 
 
+@BOTH
 def test_settings_that_do_not_exist_are_named(call: Caller, method: str) -> None:
     for config, message in (
         ({"tokenizer": "bogus"}, "bogus"),
@@ -242,6 +224,7 @@ def test_settings_that_do_not_exist_are_named(call: Caller, method: str) -> None
             call.build(documents(3), method=method, config=config)
 
 
+@BOTH
 def test_a_list_of_questions_is_not_one(call: Caller, method: str) -> None:
     index = call.build(documents(6), method=method)
     with pytest.raises(TypeError, match="list"):
@@ -249,6 +232,7 @@ def test_a_list_of_questions_is_not_one(call: Caller, method: str) -> None:
     assert [r.query for r in call(index, "retrieve_many", ["ferry", "pear"], k=2)] == ["ferry", "pear"]
 
 
+@BOTH
 def test_the_path_of_a_file_is_not_taken_for_a_text(
     call: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,6 +245,7 @@ def test_the_path_of_a_file_is_not_taken_for_a_text(
         call.build(["letters/a.md", "A text that ends in a name, as in see a.md"])
 
 
+@BOTH
 def test_metadata_that_is_no_json_or_nested_deeply_is_refused(call: Caller, tmp_path: Path) -> None:
     def nested(levels: int) -> dict[str, Any]:
         found: dict[str, Any] = {"a": 1}

@@ -20,6 +20,11 @@ from tests.store.support import traces_of
 BY_MODEL = {"extraction": {"mode": "llm", "form": "full"}, "max_failures": 0.5}
 
 
+@pytest.fixture
+def call() -> Caller:
+    return Caller("sync")
+
+
 def spoken(prompt: str) -> str:
     """A model that reads: entities are the capitalised words of the passage, related in order."""
     passage = prompt.split("<passage>")[-1]
@@ -35,11 +40,6 @@ def spoken(prompt: str) -> str:
             "relations": [[a, "stands by", b] for a, b in pairwise(names)],
         }
     )
-
-
-@pytest.fixture(params=["sync", "async"])
-def call(request: pytest.FixtureRequest) -> Caller:
-    return Caller(request.param)
 
 
 def graph_state(index: sg.Index) -> tuple[dict[str, Any], dict[str, Any]]:
