@@ -423,6 +423,14 @@ def test_tiny_corpora(call: Caller, method: str, count: int) -> None:
     assert index.verify() == []
 
 
+def test_no_entities_at_all(call: Caller, method: str) -> None:
+    docs = [sg.Document(f"d{number}", f"lower case words only {number}") for number in range(3)]
+    index = call.build(docs, method=method, extraction={each.id: sg.Extraction() for each in docs})
+    assert len(call(index, "retrieve", "words", k=3)) == 3
+    call(index, "insert", documents(6))
+    assert index.verify() == []
+
+
 class _Bad(FakeEmbedder):
     def __init__(self, spoil: Any) -> None:
         super().__init__()

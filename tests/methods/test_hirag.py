@@ -12,12 +12,9 @@ import pytest
 
 import stratagraph as sg
 from stratagraph.ingest.names.spelling import telling
-from stratagraph.methods.drift import Drift
-from stratagraph.methods.hirag import HiRAGConfig
-from stratagraph.methods.hirag.clusters import Clusters, cluster
 from stratagraph.methods.hirag.naming import cluster_name, members_named
 from stratagraph.testing import FakeEmbedder
-from stratagraph.testing.contract import CountingModel, documents, state
+from stratagraph.testing.contract import documents
 from stratagraph.testing.opened import snapshot_of
 from tests.methods.hirag import SMALL, Answering, build, check, hash_of, stored
 
@@ -172,13 +169,6 @@ def test_a_group_is_called_by_names_before_phrases_and_by_nothing_twice() -> Non
 # Input that offers little
 
 
-def test_fewer_entities_than_components():
-    for count in (1, 2, 3):
-        built = build(documents(count), {"cluster_size": 2})
-        check(built)
-        assert built.retrieve("ferry", k=5).hits
-
-
 def test_all_entities_equal():
     class Constant(FakeEmbedder):
         def _vector(self, text: str) -> Any:
@@ -187,15 +177,6 @@ def test_all_entities_equal():
     built = build(documents(20), SMALL, embedder=Constant())
     check(built, max_cluster=5, max_community=6)
     assert len(built.retrieve("ferry", k=20)) == 20
-
-
-def test_no_entities_at_all():
-    built = build(["... !!!", "??"])
-    assert built.stats()["methods"]["hirag"]["nodes"]["entities"] == 0
-    assert built.retrieve("ferry", k=3, view="chunks") is not None
-    assert built.retrieve("ferry", k=3) is not None
-    built.insert(documents(6))
-    check(built)
 
 
 def test_one_community_that_contains_everything():
@@ -223,27 +204,6 @@ def test_key_entities_that_cannot_be_reached():
 
 
 # Updates
-
-
-def test_clusters_last_and_grow():
-    chance = np.random.default_rng(0)
-    centres = np.eye(5, 16)
-    points = np.repeat(centres, 6, axis=0) + 0.1 * chance.standard_normal((30, 16))
-    vectors = (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
-    config = HiRAGConfig(cluster_size=6, max_cluster=8)
-    first = cluster(vectors, None, config, Drift(30), 0)
-    assert (first.before == -1).all()
-    apart = np.eye(16, dtype=np.float32)[9:10] + 0.1 * np.eye(16, dtype=np.float32)[10:12]
-    grown = np.concatenate([vectors, np.eye(16, dtype=np.float32)[:1], apart])
-    groups = first.groups()
-    after = cluster(grown, Clusters.of(groups, np.arange(len(groups))), config, Drift(33), 0)
-    kept = dict(zip(after.before.tolist(), after.groups(), strict=True))
-    changed = 0
-    for row, rows in enumerate(groups):
-        assert set(rows) <= set(kept[row])
-        changed += len(kept[row]) > len(rows)
-    assert changed == 1
-    assert [31, 32] in [rows.tolist() for rows in after.groups()]
 
 
 @pytest.mark.parametrize("kind", ["coherent", "scattered"])
@@ -276,8 +236,3 @@ def test_updates_stay_sound():
     check(built, max_cluster=5, max_community=6)
     texts = " ".join(json.dumps(dict(node.extra)) + node.text for node in stored(built)[1])
     assert "Note 3 " not in texts
-
-
-def test_equal_builds_have_equal_bytes():
-    one, two = (build(documents(40), SMALL, llm=CountingModel()) for _ in range(2))
-    assert state(one, "hirag") == state(two, "hirag")
