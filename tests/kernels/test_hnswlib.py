@@ -1,11 +1,8 @@
 """Neighbours through the package hnswlib, beside a scan of all vectors."""
 
-import sys
-
 import numpy as np
 import pytest
 
-from stratagraph.errors import MissingExtra
 from stratagraph.kernels.knn import Hnswlib, hnswlib_graph, knn_graph
 
 
@@ -51,13 +48,6 @@ def test_all_others_where_there_are_fewer_than_k(count):
     ]
 
 
-@pytest.mark.parametrize("wrong", [{"m": 1}, {"ef": 0}, {"ef_construction": 0}])
-def test_an_option_out_of_range_is_named(wrong):
-    pytest.importorskip("hnswlib")
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        Hnswlib(vectors_of(5), **wrong)
-
-
 def test_a_query_that_does_not_fit():
     pytest.importorskip("hnswlib")
     index = Hnswlib(vectors_of(5))
@@ -65,9 +55,3 @@ def test_a_query_that_does_not_fit():
         index.search(np.zeros((2, 3), np.float32), 1)
     with pytest.raises(ValueError, match="k must be"):
         index.search(vectors_of(1), 0)
-
-
-def test_the_missing_package_is_named_with_its_pip_line(monkeypatch):
-    monkeypatch.setitem(sys.modules, "hnswlib", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'stratagraph\[hnswlib\]'"):
-        Hnswlib(vectors_of(5))

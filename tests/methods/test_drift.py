@@ -5,18 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stratagraph.kernels.leiden import leiden, modularity
+from stratagraph.kernels.leiden import modularity
 from stratagraph.kernels.resize import resized
 from stratagraph.methods.drift import (
     COMPARE_SHARE,
     DRIFT,
-    MOST_DRIFT,
     STALE,
     Drift,
     Measures,
-    communities_measured,
     drifted,
-    other_size,
 )
 
 
@@ -75,11 +72,6 @@ def test_nothing_is_made_anew_while_it_is_like_what_was_made_last():
     assert compared(2000, drift, 100).settled("a", 2000, [lambda: 104], lambda: 190, parts) == 190
 
 
-def test_what_no_partition_made_anew_is_known_of_is_compared_with_one():
-    drift = compared(1000, Drift(1000), 30)
-    assert drift.settled("a", 1000, [lambda: 80], lambda: 100, parts) == 100
-
-
 def test_the_first_way_that_has_not_drifted_is_taken():
     ways = [lambda: 80, lambda: 98, lambda: 99]
     drift = compared(1000, Drift(1000), 30)
@@ -95,22 +87,6 @@ def test_partitions_drift_by_number_by_quality_and_by_levels():
     assert drifted(best - [[0, 0], [0, 0.04]], best)
     assert not drifted(best - [[0, -0.2], [0, -0.2]], best)
     assert drifted(best[:1], best)
-
-
-def test_communities_drift_by_number_and_by_modularity():
-    ends = cliques(40)
-    best = leiden(ends, None, 240)
-    wanted = communities_measured(ends, None, best)
-    halved = np.where(np.arange(240) < 60, np.arange(240) // 3, 100 + best)
-    assert drifted(communities_measured(ends, None, halved), wanted)
-    shuffled = np.random.default_rng(0).permutation(best)
-    assert len(np.unique(shuffled)) == len(np.unique(best))
-    assert drifted(communities_measured(ends, None, shuffled), wanted)
-
-
-def test_one_more_or_less_is_no_other_size():
-    assert not other_size(3, 4)
-    assert other_size(round(100 * (1 + 2 * MOST_DRIFT)), 100)
 
 
 @pytest.mark.parametrize("wanted", [30, 40, 44])

@@ -140,17 +140,6 @@ def test_a_group_that_says_little_is_told_without_a_call(method: str, kind: str,
         assert len(model.prompts["FindingsSchema"]) >= 4
 
 
-def test_a_relation_that_repeats_a_sentence_is_not_described() -> None:
-    documents, given = voyages(12)
-    for key, each in given.items():
-        first = RelationMention(*each.units[0].entities[:2], each.units[0].text)
-        given[key] = Extraction(each.units, each.entities, (first, each.relations[1]))
-    graph = Graph(snapshot_of(built("noderag", (documents, given))).part("graph"))
-    texts = graph.stored.texts(range(graph.entities, graph.entities + graph.relations))
-    assert graph.described.tolist() == ["calls at" in text for text in texts]
-    assert 0 < graph.described.sum() < graph.relations
-
-
 def test_relations_that_are_described_stay_so_through_updates() -> None:
     documents, given = voyages(40)
     index = built("hirag", (documents[:30], {key: given[key] for key in list(given)[:30]}))
@@ -288,11 +277,6 @@ def test_an_attribute_is_made_of_the_most_important_statements() -> None:
     assert [text.startswith(("Ada - Friend", "Friend")) for text in found[1:5]] == [True] * 4
     assert len({text.split(":")[0] for text in found[1:5]}) == 4
     assert len(found) == 9
-
-
-def test_the_statements_of_an_attribute_stay_when_others_come() -> None:
-    before, after = (set(statements_on_ada(hub(count), 9)) for count in (40, 42))
-    assert len(before & after) >= 6
 
 
 def told_often(count: int) -> Given:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,6 @@ import pytest
 
 import stratagraph as sg
 from stratagraph.methods.hirag import layers
-from stratagraph.methods.hirag.communities import Edges
-from stratagraph.methods.hirag.entities import MemberRelations
 from stratagraph.methods.hirag.naming import UNKNOWN, Belonging, Summary, parse_summary, proposed
 from stratagraph.testing.contract import assert_equal_states, documents, state
 from tests.methods.hirag import SMALL, Answering, build, stored
@@ -84,18 +81,6 @@ def test_the_report_counts_members_that_are_not_in_their_group(index: sg.Index, 
     assert index.last_report.notes[UNKNOWN] >= model.asked["SummarySchema"]
 
 
-def test_an_update_keeps_them(model: Relating) -> None:
-    index = build(documents(40), SMALL, llm=model)
-    before = relations_of(index)
-    asked = model.asked["SummarySchema"]
-    index.insert(documents(1, start=40))
-    after = relations_of(index)
-    assert model.asked["SummarySchema"] - asked < len(before)
-    kept = before.keys() & after.keys()
-    assert kept
-    assert all(after[each] == before[each] for each in kept)
-
-
 def test_what_an_update_takes_over_unread_is_what_it_would_make(monkeypatch: pytest.MonkeyPatch) -> None:
     found, expected = (build(documents(60), SMALL, llm=Relating()) for _ in range(2))
 
@@ -149,20 +134,6 @@ def test_a_stored_summary_is_read_again() -> None:
     for members in ({"id": "text"}, None):
         with pytest.raises(sg.errors.Damaged, match="summary entities"):
             Summary.read({**summary.stored(), "members": members})
-
-
-def test_a_relation_weighs_its_strength_or_what_relations_do_typically() -> None:
-    graph = SimpleNamespace(weights=[2.0, 4.0, 9.0], ends=[[0, 1], [1, 2], [0, 2]])
-    told = np.array([7.0, 0.0])
-    entities = SimpleNamespace(
-        relations=[MemberRelations(np.array([0, 1]), np.array([3, 3]), np.array([0, 0]), told)]
-    )
-    edges = Edges.of(SimpleNamespace(graph=graph), entities)
-    assert edges.weights.tolist() == [2.0, 4.0, 9.0, 7.0, 4.0]
-    assert edges.ends[3:].tolist() == [[0, 3], [1, 3]]
-    empty = Edges.of(SimpleNamespace(graph=graph), SimpleNamespace(relations=[]))
-    assert empty.ends.dtype == np.int64
-    assert len(empty.ends) == 3
 
 
 def test_a_summary_entity_of_the_local_part_has_its_members_on_the_bridge(index: sg.Index) -> None:

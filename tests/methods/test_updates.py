@@ -13,7 +13,6 @@ import stratagraph as sg
 from stratagraph.kernels import augment
 from stratagraph.methods import NAMES
 from stratagraph.methods.archrag.build import ADDED_ABOVE
-from stratagraph.methods.drift import DRIFT, STALE
 from stratagraph.store import node_records
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, documents
@@ -35,13 +34,9 @@ class RecordingEmbedder(FakeEmbedder):
 
 
 @pytest.mark.parametrize("method", NAMES)
-@pytest.mark.parametrize("with_model", [True, False], ids=["model", "no model"])
-def test_an_insert_embeds_only_new_texts(method: str, with_model: bool, tmp_path: Path) -> None:
-    llm = CountingModel() if with_model else None
-    path = tmp_path / "index"
-    sg.build_index(
-        documents(60), method=method, path=path, llm=llm, embedder=FakeEmbedder(), progress=False
-    ).close()
+def test_an_insert_embeds_only_new_texts(method: str, tmp_path: Path) -> None:
+    path, llm = tmp_path / "index", CountingModel()
+    sg.build_index(documents(60), method, path, llm, FakeEmbedder(), progress=False).close()
     embedder = RecordingEmbedder()
     with sg.open_index(path, llm=llm, embedder=embedder) as index:
         before = {hit.text for hit in index.retrieve("ferry rope tide", k=10_000, fill=False).hits}
@@ -67,7 +62,7 @@ def meetings(count: int) -> list[sg.Document]:
 NAMED, SURNAMES = "Ada Otto Vera Nils Mara", "Marsh Lind Brook Falk Stone Reed Vale Thorn Moss Hart"
 
 
-@pytest.mark.parametrize("method", ["archrag", "hirag", "lshtree", "noderag"])
+@pytest.mark.parametrize("method", NAMES)
 def test_an_insert_reads_and_writes_few_of_the_nodes_there_are(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,40 +133,6 @@ def test_an_update_keeps_the_edges_of_similarity_between_communities(monkeypatch
     assert before < after
     came = now.keys() - rows.keys()
     assert all(edge & came for edge in after - before)  # others did not look for neighbours
-
-
-def test_edges_of_similarity_outlast_comparisons_until_a_tenth_changed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    everything = meetings(110)
-    index = sg.build_index(everything[:90], "archrag", embedder=FakeEmbedder(), progress=False)
-    anew: list[bool] = []
-    offered = augment._offered
-
-    def watched(*given: Any) -> Any:
-        anew.append(given[-1] is None)
-        return offered(*given)
-
-    monkeypatch.setattr(augment, "_offered", watched)
-    monkeypatch.setattr(building, "_MANY", 1)  # else all would look wherever several do, of so few
-    seen = set()
-    for document in everything[90:]:
-        before, anew[:] = _changed(index), []
-        index.insert([document])
-        arrays = snapshot_of(index).part("archrag").arrays
-        compared = not arrays[DRIFT][0]
-        seen.add((compared, anew[0]))
-        if anew[0]:
-            assert compared
-            assert _changed(index) == 0
-        else:
-            assert _changed(index) >= before
-    assert seen == {(True, False), (True, True)}  # one of 90 documents is more than 2 %
-
-
-def _changed(index: sg.Index) -> int:
-    """The entities that changed since the edges of similarity were made anew."""
-    return int(snapshot_of(index).part("archrag").arrays[STALE][0])
 
 
 def _edges_above(index: sg.Index) -> tuple[dict[str, int], set[frozenset[str]]]:
