@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stratagraph.kernels import alignment as kernel
 from stratagraph.kernels.hamming import native_available
 
-TYPES = ["u1", "u2", "u4", "u8", "i4", "i8"]
+TYPES = ["u1", "u8", "i4"]
 BACKENDS = ["native", "numpy"] if native_available() else ["numpy"]
 
 

@@ -71,14 +71,6 @@ def test_one_question_leaves_nothing_for_the_next() -> None:
             assert np.array_equal(scores, alone[0][1])
 
 
-def test_no_terms_and_no_passages() -> None:
-    postings, _, _ = made(9, 2, 3)
-    nothing = np.zeros(0, np.int64)
-    assert bm25(postings, nothing, nothing)[0].tolist() == []
-    empty = TermPostings(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.float32))
-    assert bm25(empty, nothing, nothing)[0].tolist() == []
-
-
 @pytest.mark.parametrize(
     ("starts", "lengths", "row"),
     [([-1], [2], 0), ([0], [99], 0), ([90], [1], 0), ([0], [3], 9), ([0], [3], -1)],

@@ -164,15 +164,6 @@ def test_recall_is_as_promised_on_clusters(backend: Any, codes: Any) -> None:
         assert np.mean(found) >= 0.95
 
 
-def test_wrong_communities_do_not_hide_nodes(backend: Any) -> None:
-    layers, children = hierarchy([3000, 200], 32, seed=6)
-    wrong = [np.stack([np.random.default_rng(0).permutation(children[0][:, 0]), children[0][:, 1]], axis=1)]
-    index = CHNSW.build(layers, wrong, scan_limit=300, backend=backend)
-    queries = layers[0][:100]
-    rows = index.search_many(queries, 1, ef=48)[0][0]
-    assert np.mean(rows[:, 0] == np.arange(100)) > 0.95
-
-
 @settings(max_examples=30, deadline=None)
 @given(
     before=st.lists(st.integers(0, 80), min_size=2, max_size=3),
@@ -262,20 +253,6 @@ def test_known_rows_keep_their_places_and_new_ones_come_last() -> None:
     assert np.count_nonzero(~same) == 2
 
 
-@native
-def test_what_numpy_changed_is_linked_when_opened() -> None:
-    layers, children = hierarchy([400, 20], 12, seed=4)
-    arrays = CHNSW.build(layers, children, scan_limit=10, backend="native").arrays()
-    after = [unit(np.random.default_rng(0).normal(size=(400, 12))), layers[1]]
-    after[0][:300] = layers[0][100:]
-    found, changed = revised(CHNSW.from_arrays(arrays, backend="numpy"), layers, after, children)
-    assert changed == [200, 0]
-    opened = CHNSW.from_arrays(found.arrays(), backend="native")
-    own = {n.split(".")[1]: a for n, a in opened.arrays().items() if n.startswith("layer0.")}
-    assert reachable(own) == set(np.flatnonzero(own["alive"]).tolist())
-    assert opened.search_all(after[0][350], 1)[0][1] > 0.99
-
-
 def test_a_layer_may_be_emptied_and_filled(backend: Any) -> None:
     layers, children = hierarchy([50, 4], 8, seed=9)
     index = CHNSW.build(layers, children, scan_limit=10, backend=backend)
@@ -323,16 +300,6 @@ def test_many_small_updates_leave_as_many_links_as_a_build() -> None:
     assert links(index) > 0.9 * links(fresh)
     for ef in (10, 40):
         assert recall(index, ef) >= recall(fresh, ef) - 0.01
-
-
-def test_deleted_nodes_are_not_found_and_the_others_keep_their_rows(backend: Any) -> None:
-    layers, children = hierarchy([400, 30, 3], 16, seed=22)
-    index = CHNSW.build(layers, children, links=4, scan_limit=20, backend=backend)
-    index.delete(0, np.array([17]))
-    index.delete(1, np.array([2, 5]))
-    assert index.sizes == [399, 28, 3]
-    assert 17 not in index.search_all(layers[0][17], 10, ef=400)[0][0]
-    assert index.search_all(layers[0][18], 1, ef=400)[0][0].tolist() == [18]
 
 
 def test_saved_and_opened_it_is_the_same(backend: Any, tmp_path: Any) -> None:

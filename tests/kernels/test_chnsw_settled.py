@@ -87,13 +87,6 @@ def test_more_is_looked_at_as_ef_grows_until_results_are_exact() -> None:
     assert recalls[-1] == 1
 
 
-@pytest.mark.parametrize("k", [1, N - 1, N])
-def test_one_result_and_nearly_all_are_exact_with_all_as_pool(k: int) -> None:
-    vectors = unit(around(topics(20), 0.5)).astype(np.float32)
-    index = CHNSW.build([vectors], scan_limit=0)
-    assert reached(index, vectors, asked(vectors), k, ef=N) == 1
-
-
 def flat(dimensions: int, seed: int) -> np.ndarray:
     """Vectors in a subspace, the easier to find the fewer its dimensions are."""
     axes = np.random.default_rng(6).normal(size=(dimensions, DIMENSION))

@@ -23,7 +23,7 @@ def native(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> b
 
 
 @pytest.mark.usefixtures("native")
-@pytest.mark.parametrize("dimension", [1, 7, 16, 384, 401])
+@pytest.mark.parametrize("dimension", [1, 16, 401])
 def test_halves_in_segments(dimension: int) -> None:
     rng = np.random.default_rng(3)
     segments = [rng.standard_normal((size, dimension)).astype(np.float16) for size in (5, 0, 300, 1)]

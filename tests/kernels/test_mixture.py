@@ -42,20 +42,13 @@ def test_projection_is_that_of_scikit_learn():
     np.testing.assert_allclose(np.abs(project(points, 6)), np.abs(theirs), atol=1e-6)
 
 
-def test_blobs_are_found():
-    points, labels = blobs(30, 8)
+@pytest.mark.parametrize(("count", "dimension", "least"), [(30, 24, 0.8), (300, 48, 0.7)])
+def test_blobs_are_found_and_coarse_parts_keep_them_together(count, dimension, least):
+    points, labels = blobs(count, 8, dimension)
     homes = np.full(len(points), -1)
     for number, rows in enumerate(soft_clusters(points, target=8, max_size=16, most=1)):
         homes[rows] = number
-    assert adjusted_rand_score(labels, homes) > 0.8
-
-
-def test_coarse_parts_keep_blobs_together():
-    points, labels = blobs(300, 8, dimension=48)
-    homes = np.full(len(points), -1)
-    for number, rows in enumerate(soft_clusters(points, target=8, max_size=16, most=1)):
-        homes[rows] = number
-    assert adjusted_rand_score(labels, homes) > 0.7
+    assert adjusted_rand_score(labels, homes) > least
 
 
 def test_between_two_is_in_both():

@@ -67,17 +67,6 @@ def test_of_edges_between_the_same_two_the_first_counts_both_ways():
     assert adjacency.edges.tolist() == [1, 1, 0, 0]
 
 
-@pytest.mark.parametrize("nodes", [0, 1, 5])
-def test_a_graph_without_edges(nodes):
-    adjacency = graph_of(nodes, [])
-    pairs = [(node, 0) for node in range(nodes)]
-    assert shortest_paths(adjacency, pairs) == [[0] if node == 0 else None for node in range(nodes)]
-
-
-def test_no_pairs():
-    assert shortest_paths(graph_of(3, [(0, 1)]), []) == []
-
-
 def test_what_does_not_fit_is_named() -> None:
     adjacency = Adjacency(**Adjacency.build(3, np.array([[0, 1], [1, 2]])))
     with pytest.raises(ValueError, match=r"\(0, 3\) is not of nodes from 0 to 2"):
@@ -89,7 +78,7 @@ def test_what_does_not_fit_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", ["indptr", "indices", "edges"])
-@pytest.mark.parametrize("value", [-1, 3, 2**30, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("value", [-1, 2**31 - 1, -(2**31)])
 def test_arrays_altered_under_a_search_end_it_with_an_error(name: str, value: int) -> None:
     """Nothing is read outside the arrays, whatever stands in them."""
     ends = np.array([[i, (7 * i + 1) % 40] for i in range(40)])

@@ -141,12 +141,6 @@ def _check(ends: NDArray[np.integer], weights: Weights, nodes: int) -> None:
         raise ValueError(f"edge {row} has the weight {weights[row]}: give finite weights, none negative")
 
 
-def check_size(max_size: int) -> None:
-    """`ValueError` if the bound on the size of communities is below 1."""
-    if max_size < 1:
-        raise ValueError(f"max_size must be at least 1, not {max_size}")
-
-
 def parts(edges: Edges, labels: Labels | None = None) -> Labels:
     """The connected parts of each community, or of the whole graph, numbered by the smallest member."""
     inside = edges if labels is None else edges.within(labels)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
-from stratagraph.kernels._edges import Edges, Labels, check_size, number, parts
+from stratagraph.kernels._edges import Edges, Labels, number, parts
 
 BRANCHES = 16
 """Maximum number of clusters of one division, so that no step costs O(n^2 / max_size)."""
@@ -35,13 +35,7 @@ def divide(edges: Edges, points: Points, max_size: int, seed: int) -> Labels:
     Returns
     -------
     Labels, shape (nodes,), numbered by the smallest member.
-
-    Raises
-    ------
-    ValueError
-        If `max_size` is below 1.
     """
-    check_size(max_size)
     labels = parts(edges)
     if not len(labels):
         return number(labels)

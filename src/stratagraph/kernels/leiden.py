@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import depth_first_order, minimum_spanning_tree
 
-from stratagraph.kernels._edges import Edges, Labels, Weights, check_size, number, parts, within_each
+from stratagraph.kernels._edges import Edges, Labels, Weights, number, parts, within_each
 from stratagraph.kernels._moving import move
 from stratagraph.system.locks import Lock
 
@@ -47,8 +47,8 @@ def leiden(
     initial
         Labels to start from, shape (nodes,); a node of label -1 is new and starts alone.
     movable
-        The nodes that may change community, shape (nodes,); None: all. New nodes always may. The others of
-        one community stay together, unless they alone exceed `max_size`.
+        The nodes that may leave their initial community, shape (nodes,); None: all. New nodes always may. The
+        others of one community stay together, unless they alone exceed `max_size`.
 
     Returns
     -------
@@ -58,18 +58,13 @@ def leiden(
     Raises
     ------
     ValueError
-        If edges, shapes, `resolution` or `max_size` are not valid, or `movable` comes without `initial`.
+        If the edges are not valid.
     """
-    _check(resolution, max_size)
     start = None if initial is None else _start(initial, nodes)
-    if movable is None:
+    if initial is None or start is None or movable is None:
         edges = Edges.of(ends, weights, nodes)
         labels = number(parts(edges, optimise(edges, _masses(edges), resolution, start, seed)))
     else:
-        if initial is None or start is None:
-            raise ValueError("movable nodes move among communities: give their labels as initial")
-        if movable.shape != (nodes,) or movable.dtype != np.bool_:
-            raise ValueError(f"movable is {nodes} booleans, not {movable.dtype} of shape {movable.shape}")
         labels = number(move(ends, weights, resolution, start, movable | (initial < 0), max_size))
     if max_size is None or not _large(labels, max_size).any():
         return labels
@@ -96,16 +91,8 @@ def hierarchical_leiden(
     -------
     One array of labels per level, each as those of `leiden`; at least one. A community lies in one community
     of the level before.
-
-    Raises
-    ------
-    ValueError
-        As for `leiden`, or if `max_levels` is below 1.
     """
-    if max_levels < 1:
-        raise ValueError(f"max_levels must be at least 1, not {max_levels}")
     edges = Edges.of(ends, weights, nodes)
-    _check(resolution, max_size)
     levels = [number(parts(edges, optimise(edges, _masses(edges), resolution, None, seed)))]
     while len(levels) < max_levels:
         labels = _split_once(edges, levels[-1], max_size, seed + len(levels))
@@ -119,8 +106,6 @@ def modularity(
     ends: NDArray[np.integer],
     weights: NDArray[np.floating] | None,
     labels: NDArray[np.integer],
-    *,
-    resolution: float = 1.0,
 ) -> float:
     """Share of weight inside communities less its expectation (Newman and Girvan, 2004); at most 1.
 
@@ -132,7 +117,7 @@ def modularity(
         return 0.0
     inside = float(edges.within(number(labels)).weights.sum())
     strengths = np.bincount(number(labels), edges.strengths())
-    return inside / total - resolution * float((strengths**2).sum()) / (2 * total) ** 2
+    return inside / total - float((strengths**2).sum()) / (2 * total) ** 2
 
 
 def _masses(edges: Edges) -> Weights:
@@ -144,16 +129,7 @@ def _masses(edges: Edges) -> Weights:
 def _start(initial: NDArray[np.integer], nodes: int) -> Labels:
     """The initial labels; each new node has a label of its own."""
     initial = np.asarray(initial, dtype=np.int64)
-    if initial.shape != (nodes,):
-        raise ValueError(f"initial has one label per node: shape ({nodes},), not {initial.shape}")
     return number(np.where(initial < 0, initial.max(initial=0) + 1 + np.arange(nodes), initial))
-
-
-def _check(resolution: float, max_size: int | None) -> None:
-    if not (np.isfinite(resolution) and resolution > 0):
-        raise ValueError(f"resolution must be above 0, not {resolution}")
-    if max_size is not None:
-        check_size(max_size)
 
 
 def optimise(edges: Edges, masses: Weights, resolution: float, initial: Labels | None, seed: int) -> Labels:
@@ -196,7 +172,6 @@ def split_large(edges: Edges, labels: Labels, max_size: int, seed: int) -> Label
     maximum spanning tree, so that pieces follow heavy edges. In the end, linked pieces of one community
     merge while modularity gains by it and the bound allows it.
     """
-    check_size(max_size)
     whole = labels
     for turn in range(_ROUNDS):
         if not _large(labels, max_size).any():

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from stratagraph.kernels._edges import Edges, Labels, check_size
+from stratagraph.kernels._edges import Edges, Labels
 from stratagraph.kernels._kmeans import divide
 from stratagraph.kernels._subspace import Matrix, orthonormal, ritz, unit_rows
 
@@ -44,9 +44,8 @@ def node2vec(
     Raises
     ------
     ValueError
-        If the edges or `max_size` are not valid.
+        If the edges are not valid.
     """
-    check_size(max_size)
     edges = Edges.of(ends, weights, nodes)
     embedding = embed_nodes(edges, seed)
     return divide(edges, lambda members, _: embedding[members], max_size, seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,6 @@ def cluster(
     method: Method | Clustering = "leiden",
     max_size: int = 15,
     resolution: float = 1.0,
-    initial: NDArray[np.integer] | None = None,
-    movable: NDArray[np.bool_] | None = None,
     seed: int = 0,
 ) -> Labels:
     """A partition by any method, with sizes bounded in the same way for all.
@@ -44,10 +42,7 @@ def cluster(
     max_size
         No community is larger; see `split_large`.
     resolution
-        Of `leiden`, `cpm`, and updates.
-    initial, movable
-        The previous partition and the nodes that may leave it, as for `leiden`. With `movable`, Leiden's
-        moves update the partition of any method.
+        Of `leiden` and `cpm`.
 
     Returns
     -------
@@ -56,23 +51,12 @@ def cluster(
     Raises
     ------
     ValueError
-        If the edges or settings are not valid, or a custom function does not give an integer for each node.
+        If the edges are not valid, or a custom function does not give an integer for each node.
     MissingExtra
         For `cpm`, `significance` and `surprise`, if leidenalg is not installed.
     """
-    if not callable(method) and method not in get_args(Method):
-        raise ValueError(f"method is one of {', '.join(get_args(Method))} or a function, not {method!r}")
-    if method == "leiden" or movable is not None:
-        return leiden(
-            ends,
-            weights,
-            nodes,
-            resolution=resolution,
-            max_size=max_size,
-            initial=initial,
-            movable=movable,
-            seed=seed,
-        )
+    if method == "leiden":
+        return leiden(ends, weights, nodes, resolution=resolution, max_size=max_size, seed=seed)
     edges = Edges.of(ends, weights, nodes)
     if method == "spectral":
         labels = spectral(edges.pairs(), edges.weights, nodes, max_size=max_size, seed=seed)

@@ -50,6 +50,7 @@ _PER_RESULT = 16
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _ROUNDING = 1e-5
 _BLOCK = 32
+_BATCH = 8192  # vectors that are sketched at a time
 _FEW = 1024  # vectors whose products take no longer in one thread
 _SEED = 0
 _ALL: Mask = np.zeros(0, np.bool_)
@@ -179,9 +180,8 @@ class Sketch:
         *,
         known: tuple[Sketch, Rows] | None = None,
         steady: bool = False,
-        batch: int = 8192,
     ) -> Sketch:
-        """Sketch vectors of shape (n, dimension), a batch at a time.
+        """Sketch vectors of shape (n, dimension).
 
         `known` is a previous sketch and the row there of each vector, or -1; codes are reused if the centre
         is the same. If `steady`, the previous centre stays as long as it is as near as another sample's would
@@ -197,8 +197,8 @@ class Sketch:
             kept = origin >= 0
             codes[kept] = before.codes[origin[kept]]
             todo = np.flatnonzero(~kept)
-        for start in range(0, len(todo), batch):
-            rows = todo[start : start + batch]
+        for start in range(0, len(todo), _BATCH):
+            rows = todo[start : start + _BATCH]
             codes[rows] = _encode(vectors[rows], mean)
         return cls(mean, codes)
 
@@ -208,8 +208,6 @@ class Sketch:
         The shortlist grows with `k`. A mask that admits few rows is scanned exactly.
         """
         _check(vectors, query, k, mask)
-        if len(self.codes) != len(vectors):
-            raise ValueError(f"a sketch of {len(self.codes)} vectors does not fit {len(vectors)} vectors")
         if hasattr(vectors, "top_k"):
             return cast(Searched, vectors).top_k(query, k, mask)
         admitted = len(vectors) if mask is None else int(np.count_nonzero(mask))

@@ -16,6 +16,7 @@ from stratagraph.ingest.carryover import Keys, Labels, needs_reclustering, previ
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.kernels import augment as augmenting
 from stratagraph.kernels.augment import Known, added
+from stratagraph.kernels.leiden import leiden
 from stratagraph.kernels.partition import cluster, community_graph
 from stratagraph.kernels.ranges import by_label
 from stratagraph.methods.archrag.clustering import AUGMENTATIONS, CLUSTERINGS, Weights
@@ -259,7 +260,7 @@ class Recipe:
 
         New nodes (label -1) and movable ones join the community in which they gain most modularity.
         """
-        return cluster(
+        return leiden(
             ends,
             weights,
             len(initial),
