@@ -29,7 +29,7 @@ from stratagraph.methods.archrag import METHOD, ArchRAGConfig, ArchRAGOptions
 from stratagraph.methods.base import Graph, Opened, Question
 from stratagraph.methods.groups import GroupBuilder
 from stratagraph.methods.reports import ReportSchema
-from stratagraph.store.node_records import compressed_sources
+from stratagraph.store.nodes import compressed_sources
 from stratagraph.types.records import Node
 
 DIMENSION = 384

@@ -9,11 +9,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import stratagraph as sg
-from stratagraph.store import node_records, part_arrays, patches, pieces, pool
+from stratagraph.store import nodes, part_arrays, patches, pieces, pool
 from stratagraph.store.folder import IndexFolder
 from stratagraph.testing import FakeEmbedder
 from tests.campaigns.trials import answers, documents, tried
@@ -32,8 +33,11 @@ def available() -> bool:
 
 def load(work: Path) -> None:
     """Start this program again with the shim below it, unless it is there already."""
-    pool.FEWEST = node_records.FEWEST = 2  # so that a handful of documents has segments that are shared
-    pieces.LEAST, part_arrays.LEAST, part_arrays._ANEW = mmap.ALLOCATIONGRANULARITY, 0, 1  # and pieces
+    pool.FEWEST, nodes.NODES = (
+        2,
+        replace(nodes.NODES, fewest=2),
+    )  # so that a handful of documents has segments that are shared
+    pieces.LEAST, part_arrays.LEAST, part_arrays._ANEW = mmap.ALLOCATIONGRANULARITY, 0, 1
     patches.LEAST, patches.SHARE = 0, 1
     if _LOADED in os.environ:
         Path(os.environ[_LOADED]).unlink(missing_ok=True)  # it stays loaded

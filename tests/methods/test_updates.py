@@ -13,10 +13,11 @@ import stratagraph as sg
 from stratagraph.kernels import augment
 from stratagraph.methods import NAMES
 from stratagraph.methods.archrag.build import ADDED_ABOVE
-from stratagraph.store import node_records
+from stratagraph.store import nodes, records
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, documents
 from stratagraph.testing.opened import snapshot_of
+from stratagraph.types.records import Node
 
 building = import_module("stratagraph.methods.archrag.build")  # as an attribute it is the function
 
@@ -67,13 +68,13 @@ def test_an_insert_reads_and_writes_few_of_the_nodes_there_are(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handled: list[object] = []
-    for name in ("decoded", "encoded"):
-        real = getattr(node_records, name)
-        monkeypatch.setattr(node_records, name, lambda *args, real=real: handled.append(args) or real(*args))
+    for owner, name in ((records.Kind, "decoded"), (nodes, "_record")):
+        real = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *args, real=real: handled.append(args[0]) or real(*args))
     index = sg.build_index(meetings(240), method, embedder=FakeEmbedder(), progress=False)
     handled.clear()
     index.insert([sg.Document("x", "Gerda Quill wrote to Hans Oberon of Farnoth. Farnoth was cold.")])
-    handled_by_update = len(handled)
+    handled_by_update = sum(each is records.NODES or isinstance(each, Node) for each in handled)
     assert snapshot_of(index).part("graph").size > 1000
     assert handled_by_update < 100
 

@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from stratagraph.errors import Damaged
-from stratagraph.store import blocks
 from stratagraph.store.arrays import open_arrays, write_arrays
-from stratagraph.store.blocks import Records, packed
 from stratagraph.store.files import Directory
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.manifest import Manifest
+from stratagraph.store.records import ARRAYS, NODES, Records, packed
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
 from stratagraph.types.records import Chunk, Node, digest_blocks
@@ -113,8 +112,13 @@ def _records(folder: Path) -> Iterator[tuple[Path, bytes]]:
                 continue
             finally:
                 os.close(descriptor)
-        records = Records("searched", [path.name], [segment])
-        yield path, b"\0".join(records.raw(np.arange(len(records))))
+        yield path, b"\0".join(_raw(segment))
+
+
+def _raw(segment: Mapping[str, np.ndarray]) -> list[bytes]:
+    """All records of a segment of any kind."""
+    slots = np.arange(len(segment["lengths"]))
+    return Records(NODES, "a segment", {"1-0.arrays": segment}, slots).raw(slots)
 
 
 def rewrite_records(path: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
@@ -123,9 +127,8 @@ def rewrite_records(path: Path, change: Callable[[list[bytes]], list[bytes]]) ->
         descriptor = directory.descriptor(path.name)
         segment = open_arrays(directory, path.name, descriptor)
         os.close(descriptor)
-        records = Records("rewritten", [path.name], [segment])
-        beside = {name: np.array(each) for name, each in segment.items() if name not in blocks.ARRAYS}
-        changed = packed(change(records.raw(np.arange(len(records)))))
+        beside = {name: np.array(each) for name, each in segment.items() if name not in ARRAYS}
+        changed = packed(change(_raw(segment)), NODES.block)
         path.unlink()
         write_arrays(directory, path.name, {**changed, **beside})
 

@@ -20,10 +20,10 @@ from stratagraph.errors import ClosedIndex, Damaged, Locked, NotAnIndex
 from stratagraph.kernels.hamming import native_available
 from stratagraph.store import arrays
 from stratagraph.store.copying import opened_files
+from stratagraph.store.corpus import Corpus
 from stratagraph.store.files import Directory
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import Layout
-from stratagraph.store.view import CorpusView
 from tests.store.support import contents, files_holding, fill, publish
 
 KILLS = 5
@@ -41,7 +41,7 @@ def answer(folder: IndexFolder) -> None:
     answer_for(folder, folder.snapshot())
 
 
-def answer_for(folder: IndexFolder, view: CorpusView) -> None:
+def answer_for(folder: IndexFolder, view: Corpus) -> None:
     rows = range(view.size)
     for identity, text in zip(view.ids(rows), view.texts(rows), strict=True):
         folder.calls.put(text, f"says {text}", task="t", model="m", sources=[identity])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from stratagraph.store import corpus
+from stratagraph.store import corpus, records, staging
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.types.records import Chunk
@@ -18,7 +19,7 @@ Texts = dict[str, list[str]]
 
 def publish(folder: IndexFolder, came: Texts, removed: tuple[str, ...] = (), compact: bool = False) -> None:
     """Documents alone, with a year and, of every third chunk, metadata and a ref of its own."""
-    with folder.writer("insert", compact=compact) as staging:
+    with folder.writer("insert", compact=compact) as made:
         for name, texts in came.items():
             year = {"year": len(name)}
             pieces = [
@@ -33,13 +34,13 @@ def publish(folder: IndexFolder, came: Texts, removed: tuple[str, ...] = (), com
                 )
                 for at, text in enumerate(texts)
             ]
-            staging.add(name, f"digest of {texts}", year, pieces)
-        staging.assemble(removed=removed)
-        now, before = staging.known_rows()
-        if staging.base is not None:
-            assert staging.ids(now) == staging.base.ids(before)
-        staging.create_vectors(DIMENSION)
-        staging.publish(manifest(parts={}, methods=()))
+            made.add(name, f"digest of {texts}", year, pieces)
+        made.assemble(removed=removed)
+        now, before = made.known_rows()
+        if made.base is not None:
+            assert made.ids(now) == made.base.ids(before)
+        made.create_vectors(DIMENSION)
+        made.publish(manifest(parts={}, methods=()))
 
 
 def everything(snapshot: Snapshot) -> tuple[object, ...]:
@@ -58,7 +59,9 @@ def everything(snapshot: Snapshot) -> tuple[object, ...]:
 
 @pytest.fixture
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus, "FEWEST", 16)
+    for kind in ("CHUNKS", "DOCUMENTS"):
+        small = replace(getattr(records, kind), fewest=16)
+        monkeypatch.setattr(staging, kind, small)
     monkeypatch.setattr(corpus, "_FENCE", 4)
 
 

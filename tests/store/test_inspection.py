@@ -18,9 +18,8 @@ import stratagraph as sg
 from stratagraph.errors import Damaged, StoreError
 from stratagraph.operations.inspection import verify_folder
 from stratagraph.store.arrays import open_arrays, write_arrays
-from stratagraph.store.blocks import Records, packed
 from stratagraph.store.files import Directory
-from stratagraph.store.node_records import COLUMNS
+from stratagraph.store.records import NODES, Records, packed
 from stratagraph.testing import FakeEmbedder
 from tests.campaigns.hostile import signed
 from tests.campaigns.trials import documents
@@ -152,17 +151,17 @@ def test_nodes_without_what_was_written_are_damage(folder: Path, extra: str) -> 
         descriptor = directory.descriptor(path.name)
         segment = open_arrays(directory, path.name, descriptor)
         os.close(descriptor)
-        records = Records("graph", [path.name], [segment])
-        raw = [json.loads(each) for each in records.raw(np.arange(len(records)))]
+        slots = np.arange(len(segment["lengths"]))
+        raw = [json.loads(each) for each in Records(NODES, "graph", {path.name: segment}, slots).raw(slots)]
         spoiled = [json.dumps([*each[:4], json.loads(extra)]).encode() for each in raw if each[1] == "entity"]
         others = [json.dumps(each).encode() for each in raw if each[1] != "entity"]
-        columns = {name: np.array(segment[name]) for name in COLUMNS}
+        columns = {name: np.array(segment[name]) for name in NODES.columns}
         order = np.argsort([each[1] != "entity" for each in raw], kind="stable")
         path.unlink()
         write_arrays(
             directory,
             path.name,
-            packed([*spoiled, *others]) | {key: each[order] for key, each in columns.items()},
+            packed([*spoiled, *others], NODES.block) | {key: each[order] for key, each in columns.items()},
         )
     back = np.argsort(order)
     altered(folder, "numbers/graph.arrays", "nodes.slots", lambda slots: back[slots].astype(np.uint32))

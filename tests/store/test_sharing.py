@@ -13,17 +13,18 @@ import stratagraph as sg
 from stratagraph.errors import Damaged
 from stratagraph.ingest.before import alike
 from stratagraph.kernels.hamming import native_available
-from stratagraph.store import arrays, node_records
+from stratagraph.store import arrays
 from stratagraph.store import contents as stored_contents
 from stratagraph.store.files import Directory
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.pool import FEWEST, HALVES, HASHES, Pool, PooledVectors, PoolWriter, hashes_of, pooled
+from stratagraph.store.records import NODES
 from stratagraph.store.segments import planned
 from stratagraph.testing.contract import assert_sound
 from stratagraph.testing.opened import snapshot_of
 from tests.store.support import contents, publish, traces_of, vector
 
-COUNT = max(2 * FEWEST, node_records.FEWEST // 2)  # vectors, nodes and texts have segments that are shared
+COUNT = max(2 * FEWEST, NODES.fewest // 2)  # vectors, nodes and texts have segments that are shared
 MANY = {f"d{number:04}": [f"text number {number} of many"] for number in range(COUNT)}
 
 

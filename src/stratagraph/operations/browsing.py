@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.operations.listing import MEMBERS
+from stratagraph.store.nodes import StoredPart
 from stratagraph.store.snapshot import Snapshot
-from stratagraph.store.view import StoredPart
 from stratagraph.system.locks import Lock, cached_property
 from stratagraph.types.protocols import Rows
 from stratagraph.types.records import Chunk, Level, Listed, Listing, Metadata, Node

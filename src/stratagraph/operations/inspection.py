@@ -20,7 +20,7 @@ from stratagraph.operations.reader import Reader
 from stratagraph.operations.search_options import check_search_options
 from stratagraph.operations.update import settings_of
 from stratagraph.store import verify
-from stratagraph.store.node_records import FOLDER as NODES
+from stratagraph.store.nodes import FOLDER as NODES
 from stratagraph.store.shards import is_sharded, verify_shards
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.types.question import WALK, Question

@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 import numpy as np
 from cachetools import LRUCache
 
+from stratagraph.store.corpus import Corpus
 from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.snapshot import Snapshot
-from stratagraph.store.view import CorpusView
 from stratagraph.system.locks import Lock
 from stratagraph.types.protocols import Rows
 
 
-def documents_of(corpus: CorpusView | JoinedSnapshot, chunks: Sequence[str]) -> tuple[str, ...]:
+def documents_of(corpus: Corpus | JoinedSnapshot, chunks: Sequence[str]) -> tuple[str, ...]:
     """Sorted ids of the documents of some chunks; unknown chunks are ignored."""
     rows = list(corpus.row_of(chunks).values())
     numbers = np.unique(corpus.chunk_documents()[rows])

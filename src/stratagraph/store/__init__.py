@@ -18,7 +18,8 @@
     └── stratagraph-index       marks the folder as an index
 
 `folder.IndexFolder` creates, opens, writes and verifies a folder. `snapshot.Snapshot` reads a published
-generation, `staging.Staging` writes the next one. Both are a `view.CorpusView`.
+generation, `staging.Staging` writes the next one. Both are a `corpus.Corpus`. Records of chunks, documents
+and nodes are found, read and written in `records`.
 """
 
 from __future__ import annotations

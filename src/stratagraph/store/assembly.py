@@ -8,7 +8,7 @@ of each document, and the document of each chunk.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,36 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.store import corpus
-from stratagraph.store.blocks import Block, Records, packed, write_segments
-from stratagraph.store.checksums import FileEntry
-from stratagraph.store.corpus import (
-    NAME_BOUNDS,
-    NAMES,
-    StoredCorpus,
-    chunk_record,
-    document_record,
-    halves,
-    ref_key,
-)
+from stratagraph.store.corpus import Corpus, ref_key
 from stratagraph.store.database import Database, batches, connect_private, marks
-from stratagraph.store.files import Directory
 from stratagraph.store.metadata import to_json
-from stratagraph.store.segments import planned
+from stratagraph.store.records import NewRecords, encoded
 from stratagraph.types.protocols import Rows
 from stratagraph.types.records import Chunk, Metadata, content_id
 
 _AT_ONCE = 256  # texts read at a time
-_Read = Callable[[Sequence[int]], list[tuple[Any, ...]]]
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenRecords:
-    """Segments of chunks or documents: new files, names of kept files, and the slot of each record."""
-
-    files: dict[str, FileEntry]
-    kept: tuple[str, ...]
-    slots: NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,93 +33,42 @@ class Assembled:
 
     Attributes
     ----------
+    chunk_slots, document_slots
+        Slot of each chunk and document in the previous generation, -1 for new ones (`records.write_records`).
+    new_chunks, new_documents
+        Read the new ones, in order.
     chunk_documents
-        Place of each chunk's document in the sorted ids.
+        Number of each chunk's document.
     rows_now, rows_before
         Chunks that the previous generation has too: their rows now (ascending), and their rows there.
     arrived
         Rows of the chunks of arriving documents, ascending.
     """
 
-    chunks: WrittenRecords
-    documents: WrittenRecords
+    chunk_slots: Rows
+    document_slots: Rows
+    new_chunks: NewRecords
+    new_documents: NewRecords
     chunk_documents: NDArray[np.int32]
     rows_now: Rows
     rows_before: Rows
     arrived: Rows
 
 
-def assemble(
-    directory: Directory,
-    generation: int,
-    scratch: Scratch,
-    before: StoredCorpus | None,
-    of: NDArray[np.integer],
-    *,
-    removed: Collection[str],
-    compact: bool,
-) -> Assembled:
-    """Write the chunks and documents that the previous generation lacks.
-
-    Parameters
-    ----------
-    directory
-        Of the next generation.
-    scratch
-        Arriving documents.
-    before, of
-        The corpus of the previous generation, and the document of each of its chunks.
-    removed
-        Ids of documents to remove, all in `before`.
-    compact
-        Whether everything is written anew.
-    """
+def assemble(scratch: Scratch, before: Corpus | None, removed: Collection[str]) -> Assembled:
+    """Put the arriving documents among those of the previous generation (`before`), without `removed`."""
     scratch.seal()
-    order = _ordered(scratch, before, of, removed)
-    chunk_slots = np.full(len(order.chunks), -1, np.int64)
-    document_slots = np.full(len(order.documents), -1, np.int64)
-    chunk_base, document_base = None, None
-    if before is not None:
-        chunk_base, document_base = before.chunk_records, before.document_records
-        chunk_slots[order.chunks_kept] = before.chunk_slots[order.chunks[order.chunks_kept]]
-        document_slots[order.documents_kept] = before.document_slots[order.documents[order.documents_kept]]
-    chunks = _Coming(order.chunks[~order.chunks_kept], scratch.read_pieces)
-    documents = _Coming(order.documents[~order.documents_kept], scratch.read_arrived)
-    with directory.make(corpus.FOLDER) as above, above.make(corpus.CHUNKS) as folder:
-        made = partial(_chunk_segment, chunk_base, chunks)
-        written_chunks = _written(folder, generation, chunk_base, chunk_slots, made, compact)
-    with directory.make(corpus.FOLDER) as above, above.make(corpus.DOCUMENTS) as folder:
-        made = partial(_document_segment, before, documents)
-        written_documents = _written(folder, generation, document_base, document_slots, made, compact)
-    now, then = _known(scratch, before, order)
-    came = np.flatnonzero(~order.chunks_kept)
-    return Assembled(written_chunks, written_documents, order.chunk_documents, now, then, came)
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """Documents (by id) and chunks of the next generation, in order.
-
-    Each is given by its number in the previous generation if it is `kept`, else in the scratch file.
-    """
-
-    documents: Rows
-    documents_kept: NDArray[np.bool_]
-    chunks: Rows
-    chunks_kept: NDArray[np.bool_]
-    chunk_documents: NDArray[np.int32]
-
-
-def _ordered(
-    scratch: Scratch, before: StoredCorpus | None, of: NDArray[np.integer], removed: Collection[str]
-) -> _Order:
     arrived = scratch.arrived()
     numbers = np.array([number for _, number in arrived], np.int64)
-    count, places, there = _found(before, [name for name, _ in arrived])
-    _, gone, known = _found(before, [each.encode("utf-8", "surrogatepass") for each in removed])
-    stays = np.ones(count, np.bool_)
-    stays[places[there]] = False
-    stays[gone[known]] = False
+    count, of, places = 0, np.zeros(0, np.int64), np.zeros(len(arrived), np.int64)
+    stays = np.ones(0, np.bool_)
+    if before is not None:
+        count, of = before.document_count, before.chunk_documents().astype(np.int64)
+        places, there = before.search_documents([name for name, _ in arrived])
+        gone, known = before.search_documents(list(removed))
+        stays = np.ones(count, np.bool_)
+        stays[places[there]] = False
+        stays[gone[known]] = False
     kept = np.flatnonzero(stays)
     # What came stands before the document that it was found before, or in its place.
     order = np.argsort(np.concatenate([2 * kept + 1, 2 * places]), kind="stable")
@@ -154,122 +81,34 @@ def _ordered(
     arrivals[numbers] = place[len(kept) :]
     old = np.flatnonzero(stays[of])
     pieces = scratch.pieces()
-    pieces = pieces[np.argsort(pieces["ordinal"], kind="stable")]
-    documents = np.concatenate([now[of[old]], arrivals[pieces["document"]]])
+    by_ordinal = pieces[np.argsort(pieces["ordinal"], kind="stable")]
+    documents = np.concatenate([now[of[old]], arrivals[by_ordinal["document"]]])
     rows = np.argsort(documents, kind="stable")
-    return _Order(
-        np.concatenate([kept, numbers])[order],
-        order < len(kept),
-        np.concatenate([old, pieces["place"]])[rows],
-        rows < len(old),
+    chunks_kept, documents_kept = rows < len(old), order < len(kept)
+    chunks = np.concatenate([old, by_ordinal["place"]])[rows]  # rows before, or places in the scratch file
+    came = np.flatnonzero(~chunks_kept)
+
+    chunk_slots, document_slots = np.full(len(rows), -1, np.int64), np.full(len(order), -1, np.int64)
+    rows_before = np.where(chunks_kept, chunks, -1)
+    if before is not None:
+        chunk_slots[chunks_kept] = before.chunk_records.slots[chunks[chunks_kept]]
+        document_slots[documents_kept] = before.document_records.slots[kept[order[documents_kept]]]
+        if len(came):
+            ids = scratch.piece_ids()
+            found = before.row_of(ids)
+            at = np.searchsorted(pieces["place"], chunks[came]).tolist()
+            rows_before[came] = [found.get(ids[each], -1) for each in at]
+    rows_now = np.flatnonzero(rows_before >= 0)
+    return Assembled(
+        chunk_slots,
+        document_slots,
+        partial(scratch.new_chunks, chunks[came]),
+        partial(scratch.new_documents, np.concatenate([kept, numbers])[order][~documents_kept]),
         documents[rows].astype(np.int32),
+        rows_now,
+        rows_before[rows_now],
+        came,
     )
-
-
-def _found(before: StoredCorpus | None, names: Sequence[bytes]) -> tuple[int, Rows, NDArray[np.bool_]]:
-    """Number of documents, the place of each name among them, and whether it is there."""
-    if before is None:
-        return 0, np.zeros(len(names), np.int64), np.zeros(len(names), np.bool_)
-    return len(before.names), *before.names.search(names)
-
-
-def _known(scratch: Scratch, before: StoredCorpus | None, order: _Order) -> tuple[Rows, Rows]:
-    """Rows of chunks that the previous generation has too (ascending), and their rows there."""
-    rows = np.where(order.chunks_kept, order.chunks, -1)
-    came = np.flatnonzero(~order.chunks_kept)
-    if before is not None and len(came):
-        ids = scratch.piece_ids()
-        found = before.row_of(ids)
-        places = scratch.pieces()["place"]
-        at = np.searchsorted(places, order.chunks[came]).tolist()
-        rows[came] = [found.get(ids[each], -1) for each in at]
-    now = np.flatnonzero(rows >= 0)
-    return now, rows[now]
-
-
-class _Coming:
-    """Records from the scratch file, by their numbers there."""
-
-    def __init__(self, numbers: Rows, read: _Read) -> None:
-        self._numbers = numbers
-        self._read = read
-
-    def read(self, coming: Rows) -> Iterator[tuple[Any, ...]]:
-        """The fields of each, a few records at a time."""
-        for start in range(0, len(coming), _AT_ONCE):
-            yield from self._read(self._numbers[coming[start : start + _AT_ONCE]].tolist())
-
-
-def _written(
-    directory: Directory,
-    generation: int,
-    base: Records | None,
-    slots: Rows,
-    arrays: Callable[[Rows, Rows], dict[str, NDArray[Any]]],
-    compact: bool,
-) -> WrittenRecords:
-    """Write the records whose slots in `base` are -1; `arrays` makes the arrays of one segment."""
-    before = 0 if base is None else len(base)
-    coming = np.flatnonzero(slots < 0)
-    slots[coming] = before + np.arange(len(coming))
-    used = np.zeros(before + len(coming), np.bool_)
-    used[slots] = True
-    plan = planned(
-        [] if base is None else base.sizes,
-        used,
-        np.arange(len(coming)),
-        fewest=corpus.FEWEST,
-        compact=compact,
-    )
-    files = write_segments(directory, generation, plan, arrays, before)
-    kept = () if base is None else tuple(base.files[number] for number in plan.kept)
-    return WrittenRecords(files, kept, plan.slots[slots].astype(np.uint32))
-
-
-def _chunk_segment(base: Records | None, coming: _Coming, old: Rows, new: Rows) -> dict[str, NDArray[Any]]:
-    ids: list[str] = []
-    refs: list[int] = []
-    noted: list[bool] = []
-
-    def content() -> Iterator[Block | bytes]:
-        if base is not None:
-            yield from base.content(old, corpus.BLOCK)
-        for identity, ordinal, start, end, text, metadata, ref in coming.read(new):
-            ids.append(identity)
-            refs.append(ref_key(ref))
-            noted.append(metadata != "{}")
-            yield chunk_record(text, ordinal, start, end, ref, metadata)
-
-    found = packed(content(), corpus.BLOCK)
-    heads, tails = halves(ids)
-    columns: dict[str, NDArray[Any]] = {
-        "ids": heads,
-        "tails": tails,
-        "refs": np.array(refs, np.uint64),
-        "noted": np.array(noted, np.bool_),
-    }
-    if base is not None:
-        columns = {name: np.concatenate([base.values(name, old), each]) for name, each in columns.items()}
-    return found | columns
-
-
-def _document_segment(
-    base: StoredCorpus | None, coming: _Coming, old: Rows, new: Rows
-) -> dict[str, NDArray[Any]]:
-    names = [] if base is None else base.names.of_slots(old)
-
-    def content() -> Iterator[Block | bytes]:
-        if base is not None:
-            yield from base.document_records.content(old, corpus.BLOCK)
-        for identity, digest, metadata in coming.read(new):
-            names.append(identity.encode())
-            yield document_record(digest, metadata)
-
-    found = packed(content(), corpus.BLOCK)
-    return found | {
-        NAMES: np.frombuffer(b"".join(names), np.uint8),
-        NAME_BOUNDS: np.cumsum([0, *map(len, names)], dtype=np.int64),
-    }
 
 
 _SCRATCH = """
@@ -334,10 +173,10 @@ class Scratch:
             for statement in _statements(_NUMBER_REPEATS):
                 connection.execute(statement)
 
-    def arrived(self) -> list[tuple[bytes, int]]:
-        """Sorted ids of documents as UTF-8, with their numbers here."""
+    def arrived(self) -> list[tuple[str, int]]:
+        """Sorted ids of documents, with their numbers here."""
         found = self._database.rows("SELECT id, number FROM arrived")
-        return sorted((identity.encode(), number) for identity, number in found)
+        return sorted((identity, number) for identity, number in found)
 
     def pieces(self) -> NDArray[Any]:
         """Place, document and ordinal of each chunk, in the order of arrival."""
@@ -351,21 +190,29 @@ class Scratch:
         """Ids of the chunks, in the order of arrival."""
         return [identity for (identity,) in self._database.rows("SELECT id FROM pieces ORDER BY place")]
 
-    def read_pieces(self, places: Sequence[int]) -> list[tuple[Any, ...]]:
-        """Of chunks: id, ordinal, start, end, text, JSON of their own metadata, ref."""
-        return self._read("place, id, ordinal, first, last, text, metadata, ref", "pieces", places)
+    def new_chunks(self, places: Rows, numbers: Rows) -> Iterator[tuple[bytes, tuple[Any, ...]]]:
+        """The records and columns of chunks (`records.CHUNKS`) at some of these places."""
+        columns = "place, id, ordinal, first, last, text, metadata, ref"
+        for identity, ordinal, start, end, text, metadata, ref in self._read(
+            columns, "pieces", places[numbers]
+        ):
+            halves = (
+                int.from_bytes(bytes.fromhex(half), "little") for half in (identity[:16], identity[16:])
+            )
+            raw = encoded((text, ordinal, start, end, ref), metadata)
+            yield raw, (*halves, ref_key(ref), metadata != "{}")
 
-    def read_arrived(self, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
-        """Of documents: id, digest, JSON of metadata."""
-        return self._read("number, id, digest, metadata", "arrived", numbers)
+    def new_documents(self, of: Rows, numbers: Rows) -> Iterator[tuple[bytes, tuple[Any, ...]]]:
+        """The records of documents at some of these numbers here."""
+        for identity, digest, metadata in self._read("number, id, digest, metadata", "arrived", of[numbers]):
+            yield encoded((identity, digest), metadata), ()
 
-    def _read(self, columns: str, table: str, wanted: Sequence[int]) -> list[tuple[Any, ...]]:
+    def _read(self, columns: str, table: str, wanted: Rows) -> Iterator[tuple[Any, ...]]:
         key = columns.partition(",")[0]
-        found: dict[int, tuple[Any, ...]] = {}
-        for some in batches(wanted):
+        for some in batches(wanted.tolist(), _AT_ONCE):
             sql = f"SELECT {columns} FROM {table} WHERE {key} IN ({marks(len(some))})"
-            found.update((each[0], each[1:]) for each in self._database.rows(sql, some))
-        return [found[each] for each in wanted]
+            found = {each[0]: each[1:] for each in self._database.rows(sql, some)}
+            yield from (found[each] for each in some)
 
     def close(self) -> None:
         """Close the file; harmless when done before."""

@@ -27,11 +27,12 @@ from stratagraph.store.database import (
 from stratagraph.store.files import Directory
 from stratagraph.store.layout import CALLS
 from stratagraph.store.lock import now
-from stratagraph.store.manifest import FORMAT
 from stratagraph.system.locks import Lock
 from stratagraph.types.records import content_key
 
 APPLICATION = 0x53524743  # "SRGC" in the file's header: a cache of calls, and nothing else
+FORMAT = 1
+"""The format of caches of calls. No other is read."""
 PURGE_PATIENCE = 5.0  # seconds to wait for readers in other processes before a purge is put off
 
 _SCHEMA = """

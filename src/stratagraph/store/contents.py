@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -18,30 +17,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
-from stratagraph.store import corpus, node_records, pool
+from stratagraph.store import nodes, pool
 from stratagraph.store.arrays import SUFFIX, Arrays, Layers, open_arrays
-from stratagraph.store.blocks import Columns, Records, misfit
 from stratagraph.store.checksums import Check, problem
-from stratagraph.store.corpus import (
-    CHUNK_COLUMNS,
-    CHUNK_SLOTS,
-    DOCUMENT_COLUMNS,
-    DOCUMENT_SLOTS,
-    StoredCorpus,
-)
+from stratagraph.store.corpus import CHUNK_SLOTS, CHUNKS_FOLDER, DOCUMENT_SLOTS, DOCUMENTS_FOLDER, FOLDER
 from stratagraph.store.external import ExternalPool
 from stratagraph.store.files import Directory, naming
 from stratagraph.store.manifest import Manifest
+from stratagraph.store.nodes import INDICES, INDPTR
 from stratagraph.store.patches import Patched
 from stratagraph.store.pieces import Pieces, of_files
 from stratagraph.store.pool import Pool
+from stratagraph.store.records import CHUNKS, DOCUMENTS, NODES, Kind, NodeRecord, Records, T
 from stratagraph.store.rows import TableRows
 from stratagraph.store.segments import segment_order
-from stratagraph.store.view import INDICES, INDPTR
 
 CHUNK_ARRAYS = "chunks.arrays"
-DOCUMENTS = "documents"
-"""Name of the array with the place of each chunk's document in the sorted document ids."""
+CHUNK_DOCUMENTS = "documents"
+"""Name of the array with the number of each chunk's document."""
 VECTORS = "vectors"
 PARTS = "parts"
 NUMBERS = "numbers"
@@ -58,14 +51,9 @@ PIECES_LOOKED_INTO = 8
 """Likewise of pieces: they are larger."""
 _ROWS = 1 << 16  # vectors looked at at a time
 _LARGEST = 2.0  # vectors are of unit length; the products of much larger values are infinite
-_PART = re.compile(rf"(?:({PATCHES})/)?({PARTS}|{NUMBERS})/([^/]+){re.escape(SUFFIX)}")
 _PIECE = re.compile(rf"{PARTS}/([^/]+)/([^/]+\.piece)")
 _OF_PART = re.compile(rf"(?:{PATCHES}/)?(?:{PARTS}|{NUMBERS})/([^/]+?)(?:{re.escape(SUFFIX)}|/[^/]+)?")
-_SLOTS = re.compile(rf"{SLOTS}/([^/]+){re.escape(SUFFIX)}")
-_VECTORS = re.compile(rf"{pool.FOLDER}/([^/]+)")
-_NODES = re.compile(rf"{node_records.FOLDER}/([^/]+)/([^/]+)")
-_TEXTS = re.compile(rf"{corpus.FOLDER}/({corpus.CHUNKS}|{corpus.DOCUMENTS})/([^/]+)")
-_CORPUS_COLUMNS = {corpus.CHUNKS: CHUNK_COLUMNS, corpus.DOCUMENTS: DOCUMENT_COLUMNS}
+_SEGMENT = re.compile(rf"(?:{pool.FOLDER}|{nodes.FOLDER}/[^/]+|{FOLDER}/[^/]+)/[^/]+")
 
 
 def part_file(part: str, folder: str = PARTS) -> str:
@@ -105,156 +93,133 @@ class OpenFile(NamedTuple):
     identity: tuple[int, ...]
 
 
-@dataclass
 class Contents:
-    """The arrays of a generation by name, and the file of each.
+    """The arrays of a generation.
+
+    Parameters
+    ----------
+    manifest
+        Of the generation; its files are added by `take`, and `settle` comes after the last one.
+    known
+        Files that an earlier snapshot has open, by path; they are not opened again.
 
     Attributes
     ----------
-    corpus, parts
-        Arrays of the corpus, and of each part.
-    groups, pieces, patched
-        Arrays of parts as they are in their files; files in pieces; patches.
-    slots
-        The vectors of each part.
-    vectors, nodes, texts
-        Segments by file name; `texts` are those of chunks and of documents.
-    opened, known
-        Open segment files by path; those that an earlier snapshot has open, which are not opened again.
+    opened, pieces
+        Open files by path; files in pieces, by part.
+    parts, groups
+        Arrays of each part, after `settle`; the same as they are in their files, before patches.
+    files
+        The file of each array, by part and name.
     """
 
-    corpus: NamedArrays = field(default_factory=dict)
-    parts: defaultdict[str, Arrays] = field(default_factory=lambda: defaultdict(dict))
-    groups: dict[ArrayGroup, Arrays] = field(default_factory=dict)
-    patched: dict[ArrayGroup, NamedArrays] = field(default_factory=dict)
-    slots: defaultdict[str, NamedArrays] = field(default_factory=lambda: defaultdict(dict))
-    vectors: dict[str, NamedArrays] = field(default_factory=dict)
-    nodes: defaultdict[str, dict[str, NamedArrays]] = field(default_factory=lambda: defaultdict(dict))
-    texts: defaultdict[str, dict[str, NamedArrays]] = field(default_factory=lambda: defaultdict(dict))
-    files: dict[tuple[str, str], str] = field(default_factory=dict)
-    opened: dict[str, OpenFile] = field(default_factory=dict)
-    known: Mapping[str, OpenFile] = field(default_factory=dict)
-    pieces: Mapping[str, Pieces] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, manifest: Manifest, known: Mapping[str, OpenFile] = MappingProxyType({})) -> Contents:
-        """Contents of a generation, to which no file was added yet."""
-        sizes = {file: entry.bytes for file, entry in manifest.files.items()}
-        return cls(pieces=of_files(sizes, _PIECE), known=known)
+    def __init__(self, manifest: Manifest, known: Mapping[str, OpenFile] = MappingProxyType({})) -> None:
+        self._manifest = manifest
+        self._known = known
+        self.opened: dict[str, OpenFile] = {}
+        self.pieces = of_files({file: entry.bytes for file, entry in manifest.files.items()}, _PIECE)
+        self.groups: dict[ArrayGroup, Arrays] = {}
+        self.parts: dict[str, Arrays] = {}
+        self.files: dict[tuple[str, str], str] = {}
 
     def took_known(self, holder: Directory, file: str) -> bool:
         """Use an open file of the earlier snapshot, if it is the one in this directory."""
-        if file not in self.known:
+        if file not in self._known:
             return False
         found = holder.status(file.rpartition("/")[2])
-        if found is None or _identity(found) != self.known[file].identity:
+        if found is None or _identity(found) != self._known[file].identity:
             return False
-        self.opened[file] = self.known[file]
-        return self._took_segment(file, lambda: self.known[file].arrays)
+        self.opened[file] = self._known[file]
+        return True
 
     def take(self, directory: Directory, file: str, descriptor: int) -> None:
-        """Open the arrays in a file; call `settle` after the last one."""
-        if file.endswith(SUFFIX) and self._took_segment(
-            file, lambda: self._open(directory, file, descriptor)
-        ):
-            return
+        """Open a file; call `settle` after the last one."""
         if found := _PIECE.fullmatch(file):
             self.pieces[found[1]].put(found[2], descriptor)
-        elif found := _PART.fullmatch(file):
-            patch, folder, part = found.groups()
-            arrays = open_arrays(directory, file, descriptor)
-            if patch:
-                self.patched[part, folder] = arrays
-            else:
-                self._add((part, folder), arrays, file)
         elif file.endswith(SUFFIX):
-            self.corpus.update(open_arrays(directory, file, descriptor))
+            arrays = open_arrays(directory, file, descriptor)
+            self.opened[file] = OpenFile(arrays, _identity(os.fstat(descriptor)))
 
-    def _open(self, directory: Directory, file: str, descriptor: int) -> NamedArrays:
-        arrays = open_arrays(directory, file, descriptor)
-        self.opened[file] = OpenFile(arrays, _identity(os.fstat(descriptor)))
-        return arrays
+    def arrays(self, file: str) -> NamedArrays:
+        """The arrays in a file; none if it was not opened."""
+        return self.opened[file].arrays if file in self.opened else {}
+
+    def folder(self, folder: str) -> dict[str, NamedArrays]:
+        """The arrays of each opened file in a folder, by its name there."""
+        named = ((file.rpartition("/"), each) for file, each in self.opened.items())
+        return {name: each.arrays for (above, _, name), each in named if above == folder}
+
+    def settle(self) -> Iterator[str]:
+        """Combine the arrays of each part; yields problems of pieces and patches, each with its file."""
+        for part in self._manifest.parts:
+            layers: list[Arrays] = []
+            for folder in (PARTS, NUMBERS):
+                file = part_file(part, folder)
+                if folder == PARTS and part in self.pieces:
+                    yield from self._take_pieces(part, self.pieces[part])
+                elif file in self.opened:
+                    self._add((part, folder), self.arrays(file), file)
+                before, patch = self.groups.get((part, folder)), patch_file(part, folder)
+                if patch in self.opened and before is None:
+                    yield f"{patch}: there is no {file}"
+                elif patch in self.opened and before is not None:
+                    try:
+                        before = Patched(before, self.arrays(patch))
+                    except (ValueError, TypeError, LookupError, RecursionError) as error:
+                        yield f"{patch}: cannot be applied to {file} ({error})"
+                        continue
+                    self.files.update({(part, name): patch for name in before})
+                if before is not None:
+                    layers.append(before)
+            self.parts[part] = Layers(*layers)
 
     def _add(self, group: ArrayGroup, arrays: NamedArrays, file: str) -> None:
         self.groups[group] = arrays
         self.files.update({(group[0], name): file for name in arrays})
 
-    def settle(self) -> Iterator[str]:
-        """Combine the arrays of each part; yields problems of pieces and patches, each with its file."""
-        for part, pieces in self.pieces.items():
-            if pieces.wrong is not None:
-                yield f"{pieces_folder(part)}: {pieces.wrong}"
-            elif (part, PARTS) in self.groups:
-                yield f"{pieces_folder(part)}: there is {part_file(part)} beside these pieces"
-            elif pieces.complete:
-                yield from self._take_pieces(part, pieces)
-        layers: defaultdict[str, list[Arrays]] = defaultdict(list)
-        for group, before in self.groups.items():
-            part, folder = group
-            arrays = before
-            if group in self.patched:
-                file = patch_file(part, folder)
-                try:
-                    arrays = Patched(before, self.patched[group])
-                except (ValueError, TypeError, LookupError, RecursionError) as error:
-                    yield f"{file}: cannot be applied to {part_file(part, folder)} ({error})"
-                    continue
-                self.files.update({(part, name): file for name in arrays})
-            layers[part].append(arrays)
-        for part, folder in self.patched.keys() - self.groups.keys():
-            yield f"{patch_file(part, folder)}: there is no {part_file(part, folder)}"
-        for part, found in layers.items():
-            self.parts[part] = found[0] if len(found) == 1 else Layers(*found)
-
     def _take_pieces(self, part: str, pieces: Pieces) -> Iterator[str]:
-        try:
-            arrays = pieces.arrays(Path(pieces_folder(part)))
-        except Damaged as error:
-            yield str(error)
-            return
-        self._add((part, PARTS), arrays, pieces_folder(part))
-
-    def _took_segment(self, file: str, arrays: Callable[[], NamedArrays]) -> bool:
-        if found := _VECTORS.fullmatch(file):
-            self.vectors[found[1]] = arrays()
-        elif found := _NODES.fullmatch(file):
-            self.nodes[found[1]][found[2]] = arrays()
-        elif found := _TEXTS.fullmatch(file):
-            self.texts[found[1]][found[2]] = arrays()
-        elif found := _SLOTS.fullmatch(file):
-            self.slots[found[1]] = arrays()
-        else:
-            return False
-        return True
+        folder = pieces_folder(part)
+        if pieces.wrong is not None:
+            yield f"{folder}: {pieces.wrong}"
+        elif part_file(part) in self.opened:
+            yield f"{folder}: there is {part_file(part)} beside these pieces"
+        elif pieces.complete:
+            try:
+                self._add((part, PARTS), pieces.arrays(Path(folder)), folder)
+            except Damaged as error:
+                yield str(error)
 
     def pool(self, dimension: int, rows: TableRows | None) -> Pool:
         """The vectors; in `rows` if they are in a vector store."""
-        files = sorted(self.vectors, key=segment_order)
+        segments = self.folder(pool.FOLDER)
+        files = sorted(segments, key=segment_order)
         if rows is not None:
-            return ExternalPool(files, [self.vectors[file] for file in files], rows)
-        return Pool(files, [self.vectors[file] for file in files], dimension)
+            return ExternalPool(files, [segments[file] for file in files], rows)
+        return Pool(files, [segments[file] for file in files], dimension)
 
-    def records(self, part: str) -> Records:
-        """The records of a part's nodes."""
-        return _records(node_records.label(part), self.nodes[part], node_records.COLUMNS)
+    def nodes(self, part: str) -> Records[NodeRecord]:
+        """The nodes of a part."""
+        folder, slots = f"{nodes.FOLDER}/{part}", self.parts[part][nodes.SLOTS]
+        return Records(NODES, nodes.label(part), self.folder(folder), slots)
 
-    def stored_corpus(self, path: Path) -> StoredCorpus:
-        """Chunks and documents. `path` is that of the generation."""
+    def corpus_records(self, path: Path) -> tuple[Path, Records[Any], Records[Any], NDArray[np.int32]]:
+        """The arguments of `corpus.Corpus`. `path` is that of the generation."""
+        arrays = self.arrays(CHUNK_ARRAYS)
         chunks, documents = (
-            _records(str(path / corpus.FOLDER / folder), self.texts[folder], columns)
-            for folder, columns in _CORPUS_COLUMNS.items()
+            Records(kind, str(path / folder), self.folder(folder), arrays[slots])
+            for kind, folder, slots in _CORPUS
         )
-        slots = self.corpus[CHUNK_SLOTS], self.corpus[DOCUMENT_SLOTS]
-        return StoredCorpus(path, chunks, slots[0], documents, slots[1], self.corpus[DOCUMENTS])
+        return path, chunks, documents, arrays[CHUNK_DOCUMENTS]
+
+
+_CORPUS: tuple[tuple[Kind[Any], str, str], ...] = (
+    (CHUNKS, CHUNKS_FOLDER, CHUNK_SLOTS),
+    (DOCUMENTS, DOCUMENTS_FOLDER, DOCUMENT_SLOTS),
+)
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _records(name: str, segments: Mapping[str, NamedArrays], columns: Columns) -> Records:
-    files = sorted(segments, key=segment_order)
-    return Records(name, files, [segments[file] for file in files], columns)
 
 
 @contextmanager
@@ -286,7 +251,7 @@ def _looked_into(files: Iterable[str]) -> set[str]:
     """The files that are checked unless all are: a random sample of the segments in each folder."""
     folders: defaultdict[str, list[str]] = defaultdict(list)
     for file in files:
-        several = any(each.fullmatch(file) for each in (_VECTORS, _NODES, _TEXTS, _PIECE))
+        several = _SEGMENT.fullmatch(file) or _PIECE.fullmatch(file)
         folders[file.rpartition("/")[0] if several else ""].append(file)
     found: set[str] = set()
     for folder, within in folders.items():
@@ -303,7 +268,7 @@ def open_contents(
 ) -> Contents:
     """Check the files of a generation to the extent of `check`, and open their arrays.
 
-    Segments in `known` (by path) were checked when an earlier snapshot opened them.
+    Files in `known` (by path) were checked when an earlier snapshot opened them.
 
     Raises
     ------
@@ -312,7 +277,7 @@ def open_contents(
     Damaged
         If a file is not as it was written, or holds impossible numbers.
     """
-    contents = Contents.of(manifest, {} if check == "full" else known)
+    contents = Contents(manifest, {} if check == "full" else known)
     looked_into = set(manifest.files) if check == "full" else _looked_into(manifest.files)
     with _folders(directory) as folder:
         for file, entry in manifest.files.items():
@@ -334,17 +299,44 @@ def open_contents(
 
 def meanings(contents: Contents, manifest: Manifest) -> Iterator[str]:
     """Problems of the arrays that the store itself reads, each with its file first."""
-    folders = Counter(file.rpartition("/")[0] for file in manifest.files)
-    yield from _segments(contents, manifest, folders)
-    yield from _texts(contents, manifest, folders)
-    yield from _corpus(contents, manifest, folders)
-    for name, nodes in manifest.nodes.items():
-        yield from _sources(contents, name, nodes, manifest.chunks)
+    corpus = contents.arrays(CHUNK_ARRAYS)
+    yield from _vectors(contents, manifest, corpus)
+    for (kind, folder, name), count in zip(_CORPUS, (manifest.chunks, manifest.documents), strict=True):
+        yield from _records(contents, manifest, kind, folder, corpus.get(name), count, CHUNK_ARRAYS)
+    if not _are_rows(corpus.get(CHUNK_DOCUMENTS), np.int32, manifest.chunks, manifest.documents):
+        yield f"{CHUNK_ARRAYS}: does not give each chunk one of {manifest.documents} documents"
+    for part, count in manifest.nodes.items():
+        arrays = contents.parts[part]
+        file = contents.files.get((part, nodes.SLOTS), part_file(part, NUMBERS))
+        slots = arrays.get(nodes.SLOTS)
+        yield from _records(contents, manifest, NODES, f"{nodes.FOLDER}/{part}", slots, count, file)
+        yield from _sources(contents, part, count, manifest.chunks)
 
 
-def _segments(contents: Contents, manifest: Manifest, folders: Counter[str]) -> Iterator[str]:
-    """Problems of segments of vectors and nodes, and of the slots that point into them."""
-    for file, arrays in contents.vectors.items():
+def _records(
+    contents: Contents,
+    manifest: Manifest,
+    kind: Kind[T],
+    folder: str,
+    slots: NDArray[Any] | None,
+    count: int,
+    file: str,
+) -> Iterator[str]:
+    """Problems of segments of records, and of the slots that point into them, which are in `file`."""
+    segments = contents.folder(folder)
+    for name, arrays in segments.items():
+        if wrong := kind.misfit(arrays):
+            yield f"{folder}/{name}: {wrong}"
+        yield from _order(folder, name)
+    records = _size(segments, "lengths", manifest, folder)
+    if not _are_rows(slots, np.uint32, count, records):
+        yield f"{file}: does not say which of {records} records its {count} {kind.noun}s are"
+
+
+def _vectors(contents: Contents, manifest: Manifest, corpus: NamedArrays) -> Iterator[str]:
+    """Problems of segments of vectors, and of the slots that point into them."""
+    segments = contents.folder(pool.FOLDER)
+    for file, arrays in segments.items():
         halves, hashes = arrays.get(pool.HALVES), arrays.get(pool.HASHES)
         if manifest.vectors:
             if hashes is None or hashes.dtype != np.uint64 or hashes.ndim != 1 or halves is not None:
@@ -353,88 +345,44 @@ def _segments(contents: Contents, manifest: Manifest, folders: Counter[str]) -> 
             yield f"{pool.FOLDER}/{file}: holds no vectors of {manifest.dimension} float16"
         elif hashes is None or hashes.dtype != np.uint64 or hashes.shape != halves.shape[:1]:
             yield f"{pool.FOLDER}/{file}: does not have as many hashes as vectors"
-        yield from _order(f"{pool.FOLDER}/{file}", file)
-    vectors = _count(contents.vectors, pool.HASHES, folders[pool.FOLDER])
-    for part, slots in contents.slots.items():
+        yield from _order(pool.FOLDER, file)
+    count = _size(segments, pool.HASHES, manifest, pool.FOLDER)
+    if not _are_rows(corpus.get(VECTOR_SLOTS), np.uint32, manifest.chunks, count):
+        yield f"{CHUNK_ARRAYS}: does not give each chunk one of {count} vectors"
+    for file, slots in contents.folder(SLOTS).items():
         for name, array in slots.items():
-            if array.dtype != np.uint32 or array.ndim != 1 or not _within(array, vectors):
-                yield f"{slots_file(part)}: {name} points at vectors beyond the {vectors} that exist"
-    for part, nodes in manifest.nodes.items():
-        for file, arrays in contents.nodes[part].items():
-            if wrong := misfit(arrays, node_records.COLUMNS):
-                yield f"{node_records.FOLDER}/{part}/{file}: {wrong}"
-            yield from _order(f"{node_records.FOLDER}/{part}/{file}", file)
-        records = _count(contents.nodes[part], "lengths", folders[f"{node_records.FOLDER}/{part}"])
-        places = contents.parts[part].get(node_records.SLOTS)
-        if places is None:
-            yield f"{part_file(part, NUMBERS)}: does not say which records its nodes are"
-        elif places.dtype != np.uint32 or places.shape != (nodes,) or not _within(places, records):
-            file = contents.files[part, node_records.SLOTS]
-            yield f"{file}: does not say which of {records} records its {nodes} nodes are"
+            if not _are_rows(array, np.uint32, None, count):
+                yield f"{SLOTS}/{file}: {name} points at vectors beyond the {count} that exist"
 
 
-def _texts(contents: Contents, manifest: Manifest, folders: Counter[str]) -> Iterator[str]:
-    """Problems of segments of chunks and documents, and of the slots that point into them."""
-    own = {
-        corpus.CHUNKS: (contents.corpus.get(CHUNK_SLOTS), manifest.chunks),
-        corpus.DOCUMENTS: (contents.corpus.get(DOCUMENT_SLOTS), manifest.documents),
-    }
-    for kind, (slots, size) in own.items():
-        folder = f"{corpus.FOLDER}/{kind}"
-        for file, arrays in contents.texts[kind].items():
-            wrong = misfit(arrays, _CORPUS_COLUMNS[kind])
-            if wrong is None and kind == corpus.DOCUMENTS:
-                wrong = corpus.names_misfit(arrays)
-            if wrong is not None:
-                yield f"{folder}/{file}: {wrong}"
-            yield from _order(f"{folder}/{file}", file)
-        count = _count(contents.texts[kind], "lengths", folders[folder])
-        if slots is None or slots.dtype != np.uint32 or slots.shape != (size,) or not _within(slots, count):
-            yield f"{CHUNK_ARRAYS}: does not say which of {count} records its {size} {kind} are"
-
-
-def _count(segments: Mapping[str, NamedArrays], array: str, files: int) -> int:
+def _size(segments: Mapping[str, NamedArrays], array: str, manifest: Manifest, folder: str) -> int:
     """Number of records in the segments of a folder; unlimited if one of its files could not be opened."""
-    if files != len(segments):
+    if len(segments) != sum(file.rpartition("/")[0] == folder for file in manifest.files):
         return 1 << 32
     return sum(len(arrays.get(array, ())) for arrays in segments.values())
 
 
-def _order(path: str, file: str) -> Iterator[str]:
+def _order(folder: str, file: str) -> Iterator[str]:
     try:
         segment_order(file)
     except ValueError as error:
-        yield f"{path}: {error}"
+        yield f"{folder}/{file}: {error}"
 
 
-def _corpus(contents: Contents, manifest: Manifest, folders: Counter[str]) -> Iterator[str]:
-    slots, documents = contents.corpus.get(VECTOR_SLOTS), contents.corpus.get(DOCUMENTS)
-    shape, count = (manifest.chunks,), _count(contents.vectors, pool.HASHES, folders[pool.FOLDER])
-    if slots is None or slots.dtype != np.uint32 or slots.shape != shape or not _within(slots, count):
-        yield f"{CHUNK_ARRAYS}: does not give each chunk one of {count} vectors"
-    if (
-        documents is None
-        or documents.dtype != np.int32
-        or documents.shape != shape
-        or not _within(documents, manifest.documents)
-    ):
-        yield f"{CHUNK_ARRAYS}: does not give each chunk one of {manifest.documents} documents"
-
-
-def _sources(contents: Contents, part: str, nodes: int, chunks: int) -> Iterator[str]:
+def _sources(contents: Contents, part: str, count: int, chunks: int) -> Iterator[str]:
     arrays = contents.parts[part]
-    indptr, indices = arrays.get(INDPTR), arrays.get(INDICES)
-    if indptr is None or indices is None:
+    if INDPTR not in arrays or INDICES not in arrays:
         yield f"{part_file(part)}: holds no sources of its nodes"
         return
+    indptr, indices = arrays[INDPTR], arrays[INDICES]
     if (
-        indptr.shape != (nodes + 1,)
+        indptr.shape != (count + 1,)
         or indptr.dtype != np.int64
         or int(indptr[0]) != 0
         or indices.shape != (int(indptr[-1]),)
         or (indptr[1:] < indptr[:-1]).any()  # a difference may overflow
     ):
-        yield f"{contents.files[part, INDPTR]}: does not divide the sources among {nodes} nodes"
+        yield f"{contents.files[part, INDPTR]}: does not divide the sources among {count} nodes"
     if indices.dtype not in (np.int32, np.int64) or not _within(indices, chunks):
         yield f"{contents.files[part, INDICES]}: points at chunks beyond the {chunks} that exist"
 
@@ -447,6 +395,13 @@ def infinite(arrays: Arrays) -> Iterator[str]:
             parts = (array[start : start + _ROWS] for start in range(0, len(array), _ROWS))
             if not all((np.abs(part) <= _LARGEST).all() for part in parts):  # false of NaN too
                 yield name
+
+
+def _are_rows(array: NDArray[Any] | None, dtype: Any, length: int | None, size: int) -> bool:
+    """Whether an array is of this type and length (None: any), and holds numbers below `size`."""
+    if array is None or array.dtype != dtype or array.ndim != 1:
+        return False
+    return (length is None or len(array) == length) and _within(array, size)
 
 
 def _within(rows: NDArray[Any], size: int) -> bool:

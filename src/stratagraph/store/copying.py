@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,6 +17,7 @@ from stratagraph.store.arrays import file_bytes
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import BLOCK, Digest, FileEntry
 from stratagraph.store.contents import open_contents, opened
+from stratagraph.store.corpus import Corpus
 from stratagraph.store.files import Directory, naming
 from stratagraph.store.journal import Journal
 from stratagraph.store.layout import GENERATIONS, MANIFEST, MARKER, Layout, made_layout, remove_ours
@@ -143,11 +144,8 @@ class _Mapped(io.RawIOBase):
 
 
 def _copy_file(source: BinaryIO, directory: Directory, name: str, entry: FileEntry) -> None:
-    *folders, file = name.split("/")
-    with ExitStack() as stack:
-        holder = directory
-        for folder in folders:
-            holder = stack.enter_context(holder.make(folder))
+    folder, _, file = name.rpartition("/")
+    with directory.make_all(folder) if folder else nullcontext(directory) as holder:
         with holder.creator(file) as target:
             copy_bytes(source, target, name, entry)
         holder.sync()
@@ -172,9 +170,8 @@ def keep_known_calls(generation: Directory, manifest: Manifest, target: Layout) 
         return
     try:
         mentioned = calls.chunks()
-        corpus = open_contents(generation, manifest, "sizes").stored_corpus(generation.path)
+        corpus = Corpus(*open_contents(generation, manifest, "sizes").corpus_records(generation.path))
         known = corpus.row_of(mentioned)
-        corpus.close()
         calls.purge(chunk for chunk in mentioned if chunk not in known)
     finally:
         calls.close()

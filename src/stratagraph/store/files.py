@@ -14,7 +14,7 @@ import shutil
 import stat
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -311,6 +311,15 @@ class Directory:
         with suppress(FileExistsError), naming(self.path, name):
             os.mkdir(**self._at(name))
         return self.directory(name)
+
+    def make_all(self, path: str) -> Directory:
+        """`make` for a relative path `a/b/c`."""
+        *above, last = path.split("/")
+        with ExitStack() as held:
+            directory = self
+            for name in above:
+                directory = held.enter_context(directory.make(name))
+            return directory.make(last)
 
     @contextmanager
     def holding(self, file: str) -> Iterator[tuple[Directory, str]]:

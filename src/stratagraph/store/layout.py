@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from stratagraph.errors import Damaged, NotAnIndex
@@ -82,10 +82,7 @@ class Layout:
 
     def link(self, number: int, folder: str, directory: Directory, files: Iterable[str]) -> None:
         """Hard-link files of a published generation into a directory."""
-        with ExitStack() as stack:
-            source = stack.enter_context(self.generation(number))
-            for name in folder.split("/"):
-                source = stack.enter_context(source.directory(name))
+        with self.generation(number) as generation, generation.holding(f"{folder}/") as (source, _):
             for file in files:
                 directory.link(source, file)
         directory.sync()

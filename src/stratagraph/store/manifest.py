@@ -17,8 +17,8 @@ from stratagraph.store.checksums import FileEntry
 from stratagraph.store.files import Directory
 from stratagraph.store.layout import MANIFEST
 
-FORMAT = 1
-"""The format of index folders, of lists of shards and of caches of calls. No other is read."""
+FORMAT = 2
+"""The format of index folders and of lists of shards. No other is read."""
 FORMAT_KEY = "stratagraph"
 """The key of the format in the JSON of a manifest and of a list of shards."""
 LONGEST = 1 << 26

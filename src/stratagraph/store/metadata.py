@@ -1,20 +1,16 @@
-"""Metadata as JSON, the values of nodes, and the error for a row that does not exist."""
+"""Metadata as JSON, the extra values of nodes, and the error for a row that does not exist."""
 
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Mapping
 from typing import Any
 
 from stratagraph.errors import Damaged
 from stratagraph.types.records import Metadata
 
 ADVICE = ". Where no row was asked for by its number, an array is damaged: verify() says which"
-_SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
-
-
-NodeFields = tuple[str, str, int, str, Metadata]
-"""Of a node: id, kind, level, text and extra."""
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 class NoSuchRow(Damaged, IndexError):
@@ -29,10 +25,16 @@ def to_json(metadata: Metadata, owner: str) -> str:
     ValueError
         If a key is not a string or a value has no JSON form; names `owner` and the key.
     """
+    if not metadata:
+        return "{}"
     try:
         if all(isinstance(key, str) for key in metadata):
-            text = json.dumps(dict(metadata), separators=(",", ":"), allow_nan=False)
-            return json.dumps(_valid(json.loads(text)), separators=(",", ":")) if _halves(text) else text
+            text = _encode(dict(metadata))
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                text = _encode(_valid(json.loads(text)))
+            return text
     except (TypeError, ValueError):
         pass  # said below, with the key
     for key, value in metadata.items():
@@ -52,22 +54,14 @@ def _check_value(key: str, value: object, owner: str) -> None:
         ) from error
 
 
-def from_json(text: str) -> dict[str, Any]:
-    """Metadata from JSON; `ValueError` unless it is an object."""
-    if text == "{}":
-        return {}
-    try:
-        found = json.loads(text)
-    except RecursionError as error:
-        raise ValueError(f"nested too deeply ({error})") from error
+def valid_mapping(found: Any, *, escaped: bool) -> dict[str, Any]:
+    """Metadata that was read from JSON; `ValueError` unless it is an object.
+
+    `escaped`: the JSON has escapes of surrogates; their halves become U+FFFD.
+    """
     if not isinstance(found, dict):
-        raise ValueError(f"{text[:40]!r} is not an object")
-    return dict(_valid(found)) if _halves(text) else found
-
-
-def _halves(text: str) -> bool:
-    """Whether JSON may hold halves of surrogate pairs, which no file or database takes."""
-    return _SURROGATE.search(text) is not None
+        raise ValueError(f"metadata that is no object but {str(found)[:40]}")
+    return dict(_valid(found)) if escaped else found
 
 
 def _valid(value: Any) -> Any:
@@ -90,9 +84,10 @@ _ITEMS = {"members": str, "names": str, "types": str, "opposite_types": str, "su
 class Extra(dict[str, Any]):
     """A node's own values. A missing value, or one of another type, raises `Damaged`."""
 
-    def __init__(self, owner: str, values: Metadata) -> None:
+    def __init__(self, part: str, identity: str, values: Mapping[str, Any]) -> None:
         super().__init__(values)
-        self._owner = owner
+        self._part = part
+        self._id = identity
 
     def __getitem__(self, key: str) -> Any:
         if key not in self:
@@ -113,6 +108,6 @@ class Extra(dict[str, Any]):
 
     def _damage(self, what: str) -> Damaged:
         return Damaged(
-            f"{self._owner} {what}, with which no node of its kind is written. Restore the folder from a "
-            "copy, or build again"
+            f"part '{self._part}': node {self._id[:80]!r} {what}, with which no node of its kind is written. "
+            "Restore the folder from a copy, or build again"
         )

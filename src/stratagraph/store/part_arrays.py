@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -20,8 +19,7 @@ from stratagraph.store.contents import (
     pieces_folder,
 )
 from stratagraph.store.files import Directory
-from stratagraph.store.layout import Layout
-from stratagraph.store.node_records import SLOTS
+from stratagraph.store.nodes import SLOTS
 from stratagraph.store.patches import are_numbers, patch, unused
 from stratagraph.store.pieces import LEAST, Pieces, piece_file, write_piece, write_pieces
 
@@ -67,8 +65,10 @@ class ArrayWriter:
         The previous generation, whose files may be shared; None if none may be.
     loses
         Whether chunks of that generation are gone. Then no content that is out of use stays in a shared file.
-    layout
-        Of the index folder.
+    link
+        Shares files of a folder of the previous generation.
+    files
+        Files of the new generation by path; those that are written are added.
     """
 
     def __init__(
@@ -78,14 +78,15 @@ class ArrayWriter:
         base: Snapshot | None,
         *,
         loses: bool,
-        layout: Layout,
+        link: Callable[[str, Directory, Sequence[str]], None],
+        files: dict[str, FileEntry],
     ) -> None:
         self._directory = directory
         self._generation = generation
         self._base = base
         self._loses = loses
-        self._layout = layout
-        self.files: dict[str, FileEntry] = {}
+        self._link = link
+        self._files = files
 
     def put(self, part: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
         """Write the arrays of a part; those that are given are returned, or those that were written."""
@@ -127,32 +128,26 @@ class ArrayWriter:
         if written * _ANEW > len(pieces.bytes()):
             return False
         kept = [file for place, file in enumerate(pieces.files) if place not in erased]
-        with self._made(folder) as directory:
+        with self._directory.make_all(folder) as directory:
             self._link(folder, directory, kept)
             for place, content in erased.items():
                 file = piece_file(place, self._generation)
-                self.files[f"{folder}/{file}"] = write_piece(directory, file, content.data)
+                self._files[f"{folder}/{file}"] = write_piece(directory, file, content.data)
             directory.sync()
         return True
 
     def _kept(self, folder: str, files: Sequence[str]) -> None:
-        with self._made(folder) as directory:
+        with self._directory.make_all(folder) as directory:
             self._link(folder, directory, [file.removeprefix(f"{folder}/") for file in files])
-
-    def _link(self, folder: str, directory: Directory, files: Sequence[str]) -> None:
-        assert self._base is not None
-        before = self._base.manifest
-        self._layout.link(before.generation, folder, directory, files)
-        self.files |= {f"{folder}/{file}": before.files[f"{folder}/{file}"] for file in files}
 
     def _written_contents(self, part: str, arrays: Arrays) -> Arrays:
         if sum(array.nbytes for array in arrays.values()) <= 2 * LEAST:
             return self._written(part_file(part), arrays)
         folder = pieces_folder(part)
-        with self._made(folder) as directory:
+        with self._directory.make_all(folder) as directory:
             files = write_pieces(directory, self._generation, arrays)
             directory.sync()
-            self.files |= {f"{folder}/{file}": entry for file, entry in files.items()}
+            self._files |= {f"{folder}/{file}": entry for file, entry in files.items()}
             pieces = Pieces({file: entry.bytes for file, entry in files.items()})
             for file in files:
                 with opened(directory, file) as descriptor:
@@ -161,19 +156,11 @@ class ArrayWriter:
 
     def _written(self, path: str, arrays: Arrays) -> Arrays:
         folder, _, file = path.rpartition("/")
-        with self._made(folder) as directory:
-            self.files[path] = write_arrays(directory, file, arrays)
+        with self._directory.make_all(folder) as directory:
+            self._files[path] = write_arrays(directory, file, arrays)
             directory.sync()
         with opened(self._directory, path) as descriptor:
             return open_arrays(self._directory, path, descriptor)
-
-    def _made(self, folder: str) -> Directory:
-        with ExitStack() as held:
-            directory = self._directory
-            *above, last = folder.split("/")
-            for each in above:
-                directory = held.enter_context(directory.make(each))
-            return directory.make(last)
 
 
 def tells_nothing(name: str, array: NDArray[Any]) -> bool:

@@ -10,15 +10,21 @@ from numpy.typing import NDArray
 from stratagraph.errors import MethodMissing, VectorStoreError
 from stratagraph.store.arrays import Layers
 from stratagraph.store.checksums import Check
-from stratagraph.store.contents import DOCUMENTS, VECTOR_SLOTS, Contents, OpenFile, open_contents
-from stratagraph.store.corpus import StoredCorpus
+from stratagraph.store.contents import (
+    CHUNK_ARRAYS,
+    VECTOR_SLOTS,
+    Contents,
+    OpenFile,
+    open_contents,
+    slots_file,
+)
+from stratagraph.store.corpus import Corpus
 from stratagraph.store.external import ExternalPool, external
 from stratagraph.store.files import Directory
 from stratagraph.store.manifest import Manifest
-from stratagraph.store.node_records import SLOTS, NodeRecords
+from stratagraph.store.nodes import SLOTS, StoredPart
 from stratagraph.store.pool import Pool, pooled
 from stratagraph.store.rows import PASSAGES, Fields, TableRows
-from stratagraph.store.view import CorpusView, StoredPart
 from stratagraph.types.protocols import Vectors, VectorTable
 
 
@@ -53,7 +59,7 @@ def _array(pool: Pool, slots: NDArray[np.integer], name: str) -> Vectors:
     return external(pool, slots, name) if isinstance(pool, ExternalPool) else pooled(pool, slots)
 
 
-class Snapshot(CorpusView):
+class Snapshot(Corpus):
     """One published generation. It never changes, and stays readable after later ones replace it.
 
     All files are checked and mapped at once, so that they may be removed later. No text is read.
@@ -64,12 +70,14 @@ class Snapshot(CorpusView):
         The description of the generation.
     path
         The index folder.
+    vectors
+        Unit vectors of the chunks, shape (size, dimension), memory-mapped; zero where there is none.
     groups, pieces
         Arrays of parts before patches, by part and folder; their pieces, by part.
     pool
         All vectors.
     opened
-        Segment files by path; a later snapshot reuses those that it shares.
+        Open files by path; a later snapshot reuses those that it shares.
 
     Raises
     ------
@@ -95,57 +103,35 @@ class Snapshot(CorpusView):
         rows = rows_of(path, self.manifest, table, moving)
         known = {} if before is None else before.same_files(self.manifest)
         contents = open_contents(directory, self.manifest, check, known)
+        super().__init__(*contents.corpus_records(directory.path))
         self.opened = contents.opened
         self.groups = contents.groups
         self.pieces = contents.pieces
         self.pool = contents.pool(self.manifest.dimension, rows)
-        self._vectors = _array(self.pool, contents.corpus[VECTOR_SLOTS], PASSAGES)
-        self._chunk_documents: NDArray[np.int32] = contents.corpus[DOCUMENTS]
-        self._opened = contents.stored_corpus(directory.path)
+        slots = contents.arrays(CHUNK_ARRAYS)[VECTOR_SLOTS]
+        self.vectors = _array(self.pool, slots, PASSAGES)
         self._parts = {name: self._opened_part(name, contents) for name in self.manifest.parts}
         if isinstance(self.pool, ExternalPool):
-            self._describe(self.pool, contents)
+            self._describe(self.pool, slots, contents)
 
     def same_files(self, manifest: Manifest) -> dict[str, OpenFile]:
-        """Open segment files that another generation shares, by path."""
+        """Open files that another generation shares, by path."""
         ours = self.manifest.files
         return {file: each for file, each in self.opened.items() if manifest.files.get(file) == ours[file]}
 
-    def _describe(self, pool: ExternalPool, contents: Contents) -> None:
-        arrays = {PASSAGES: contents.corpus[VECTOR_SLOTS]}
+    def _describe(self, pool: ExternalPool, slots: NDArray[np.integer], contents: Contents) -> None:
+        arrays = {PASSAGES: slots}
         for name in self.manifest.parts:
-            arrays |= {f"{name}.{each}": slots for each, slots in contents.slots[name].items()}
+            own = contents.arrays(slots_file(name))
+            arrays |= {f"{name}.{each}": slots for each, slots in own.items()}
         documents = self.document_ids(range(self.document_count))
-        pool.describe(Fields.of(len(pool), arrays, self._chunk_documents, documents))
+        pool.describe(Fields.of(len(pool), arrays, self.chunk_documents(), documents))
 
     def _opened_part(self, name: str, contents: Contents) -> StoredPart:
-        own, slots = contents.parts[name], contents.slots[name]
+        slots = contents.arrays(slots_file(name))
         vectors = {each: _array(self.pool, slots[each], f"{name}.{each}") for each in slots}
-        reader = NodeRecords(contents.records(name), own[SLOTS])
-        return StoredPart(name, reader, Layers(vectors, own, hidden=[SLOTS]))
-
-    @property
-    def corpus(self) -> StoredCorpus:
-        """The chunks and documents."""
-        return self._opened
-
-    @property
-    def _corpus(self) -> StoredCorpus:
-        return self._opened
-
-    @property
-    def vectors(self) -> Vectors:
-        """Unit vectors of the chunks, shape (size, dimension), memory-mapped; zero where there is none."""
-        return self._vectors
-
-    def chunk_documents(self) -> NDArray[np.int32]:
-        """The place of each chunk's document in the sorted document ids."""
-        return self._chunk_documents
-
-    @property
-    def document_count(self) -> int:
-        """Number of documents."""
-        return self.manifest.documents
+        arrays = Layers(vectors, contents.parts[name], hidden=[SLOTS])
+        return StoredPart(name, contents.nodes(name), arrays)
 
     def part(self, name: str) -> StoredPart:
         """A part by name: the extraction, the graph, or a method's index.
@@ -160,7 +146,3 @@ class Snapshot(CorpusView):
         except KeyError:
             held = ", ".join(self._parts) or "none"
             raise MethodMissing(f"index '{self.path}' holds no {name!r}; it holds: {held}") from None
-
-    def close(self) -> None:
-        """Read no more of the corpus. Arrays in use stay valid."""
-        self._opened.close()

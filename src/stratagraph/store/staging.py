@@ -10,45 +10,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.errors import MethodMissing
-from stratagraph.store import node_records
+from stratagraph.store import nodes as node_files
 from stratagraph.store.arrays import Layers, WritableArray, check_name, open_arrays, write_arrays
-from stratagraph.store.assembly import Assembled, Scratch, WrittenRecords, assemble
-from stratagraph.store.blocks import Columns, Records
+from stratagraph.store.assembly import Assembled, Scratch, assemble
 from stratagraph.store.checksums import FileEntry
 from stratagraph.store.contents import (
     CHUNK_ARRAYS,
-    DOCUMENTS,
+    CHUNK_DOCUMENTS,
     SLOTS,
     VECTOR_SLOTS,
     VECTORS,
     opened,
     slots_file,
 )
-from stratagraph.store.corpus import (
-    CHUNK_COLUMNS,
-    CHUNK_SLOTS,
-    CHUNKS,
-    DOCUMENT_COLUMNS,
-    DOCUMENT_SLOTS,
-    StoredCorpus,
-)
-from stratagraph.store.corpus import DOCUMENTS as DOCUMENTS_FOLDER
-from stratagraph.store.corpus import FOLDER as CORPUS_FOLDER
+from stratagraph.store.corpus import CHUNK_SLOTS, CHUNKS_FOLDER, DOCUMENT_SLOTS, DOCUMENTS_FOLDER, Corpus
 from stratagraph.store.external import ExternalPool
 from stratagraph.store.external_writer import ExternalWriter
 from stratagraph.store.files import Directory
 from stratagraph.store.journal import Journal
 from stratagraph.store.layout import MANIFEST, SCRATCH, SCRATCH_VECTORS, Layout
 from stratagraph.store.manifest import Manifest
-from stratagraph.store.node_records import SLOTS as NODE_SLOTS
-from stratagraph.store.node_records import NodeRecords, compressed_sources, first_sources, written
+from stratagraph.store.nodes import (
+    INDICES,
+    INDPTR,
+    StoredPart,
+    compressed_sources,
+    first_sources,
+    write_nodes,
+)
 from stratagraph.store.part_arrays import ArrayWriter
 from stratagraph.store.pool import FOLDER as VECTOR_FOLDER
 from stratagraph.store.pool import PoolWriter
+from stratagraph.store.records import (
+    CHUNKS,
+    DOCUMENTS,
+    NODES,
+    Kind,
+    NewRecords,
+    NodeRecord,
+    Records,
+    T,
+    Written,
+    write_records,
+)
 from stratagraph.store.rows import PASSAGES, Fields
-from stratagraph.store.segments import OUT_OF_USE, segment_order
-from stratagraph.store.view import INDICES, INDPTR, CorpusView, StoredPart
-from stratagraph.system.locks import cached_property
+from stratagraph.store.segments import OUT_OF_USE
 from stratagraph.types.protocols import Rows, Vectors, VectorTable
 from stratagraph.types.records import Carried, CarriedVectors, Chunk, Metadata, Node
 
@@ -59,7 +65,7 @@ _HELD = 1 << 27  # bytes of opened blocks of nodes that are kept while a generat
 _CORPUS = ""  # stands for a part, where vectors are those of the chunks
 
 
-class Staging(CorpusView):
+class Staging(Corpus):
     """What `IndexFolder.writer` returns: `add` documents, `assemble`, put vectors and parts, `publish`.
 
     After `assemble` it reads like a snapshot, with the new row numbers. Readers see nothing of it before
@@ -96,7 +102,6 @@ class Staging(CorpusView):
         self._finish = finish
         self._scratch: Scratch | None = None
         self._assembled: Assembled | None = None
-        self._opened: StoredCorpus | None = None
         self._made: Directory | None = None
         known = base or replaced
         external = known.pool if known is not None and isinstance(known.pool, ExternalPool) else None
@@ -154,43 +159,53 @@ class Staging(CorpusView):
         scratch = self._open_scratch()
         if self.base is not None and isinstance(self.base.pool, ExternalPool) and not self._restore:
             self.base.pool.download(self._directory.path)
-        self._assembled = made = assemble(
-            self._directory,
-            self._number,
-            scratch,
-            None if self.base is None else self.base.corpus,
-            np.zeros(0, np.int64) if self.base is None else self.base.chunk_documents(),
-            removed=removed,
-            compact=self._compact,
+        self._assembled = made = assemble(scratch, self.base, removed)
+        chunks = None if self.base is None else self.base.chunk_records
+        documents = None if self.base is None else self.base.document_records
+        super().__init__(
+            self._directory.path,
+            self._stored_texts(CHUNKS, CHUNKS_FOLDER, chunks, made.chunk_slots, made.new_chunks),
+            self._stored_texts(
+                DOCUMENTS, DOCUMENTS_FOLDER, documents, made.document_slots, made.new_documents
+            ),
+            made.chunk_documents,
         )
         scratch.close()
         self._directory.unlink(SCRATCH)
-        self._opened = StoredCorpus(
-            self._directory.path,
-            self._shared(CHUNKS, made.chunks, CHUNK_COLUMNS),
-            made.chunks.slots,
-            self._shared(DOCUMENTS_FOLDER, made.documents, DOCUMENT_COLUMNS),
-            made.documents.slots,
-            made.chunk_documents,
-        )
 
-    def _shared(self, kind: str, written: WrittenRecords, columns: Columns) -> Records:
-        folder = f"{CORPUS_FOLDER}/{kind}"
-        with self._directory.directory(CORPUS_FOLDER) as above, above.directory(kind) as directory:
+    def _stored_texts(
+        self, kind: Kind[T], folder: str, base: Records[T] | None, slots: Rows, new: NewRecords
+    ) -> Records[T]:
+        def write(directory: Directory) -> Written:
+            return write_records(directory, self._number, kind, base, slots, new, compact=self._compact)
+
+        return self._stored(kind, str(self._directory.path / folder), folder, write)
+
+    def _stored(
+        self, kind: Kind[T], name: str, folder: str, write: Callable[[Directory], Written], **held: int
+    ) -> Records[T]:
+        """Write records to a folder, share those segments that are kept, and open all."""
+        with self._directory.make_all(folder) as directory:
+            written = write(directory)
             self._link(folder, directory, written.kept)
             directory.sync()
         self._files |= {f"{folder}/{file}": entry for file, entry in written.files.items()}
-        return self._records(str(self._directory.path / folder), folder, columns)
+        segments = {}
+        for file in (*written.kept, *written.files):
+            path = f"{folder}/{file}"
+            if file in written.kept and self.base is not None and path in self.base.opened:
+                segments[file] = self.base.opened[path].arrays
+            else:
+                with opened(self._directory, path) as descriptor:
+                    segments[file] = open_arrays(self._directory, path, descriptor)
+        return Records(kind, name, segments, written.slots, **held)
 
-    @cached_property
-    def _arrays(self) -> ArrayWriter:
-        return ArrayWriter(
-            self._directory,
-            self._number,
-            None if self._compact else self.base,
-            loses=self._loses,
-            layout=self._layout,
-        )
+    def _link(self, folder: str, directory: Directory, files: Sequence[str]) -> None:
+        """Share files of the previous generation."""
+        if files and self.base is not None:
+            before = self.base.manifest
+            self._layout.link(before.generation, folder, directory, files)
+            self._files |= {f"{folder}/{file}": before.files[f"{folder}/{file}"] for file in files}
 
     @property
     def _loses(self) -> bool:
@@ -210,25 +225,10 @@ class Staging(CorpusView):
         return self._made
 
     @property
-    def _corpus(self) -> StoredCorpus:
-        if self._opened is None:
-            raise RuntimeError("call assemble() first")
-        return self._opened
-
-    @property
     def _made_of(self) -> Assembled:
         if self._assembled is None:
             raise RuntimeError("call assemble() first")
         return self._assembled
-
-    @property
-    def document_count(self) -> int:
-        """Number of documents."""
-        return len(self._corpus.names)
-
-    def chunk_documents(self) -> NDArray[np.int32]:
-        """The place of each chunk's document in the sorted document ids, shape (size,)."""
-        return self._made_of.chunk_documents
 
     def known_rows(self) -> tuple[Rows, Rows]:
         """Chunks that the previous generation has too: their rows now (ascending), and their rows there."""
@@ -310,7 +310,7 @@ class Staging(CorpusView):
             raise ValueError(f"this generation has its {name!r} already")
         if self._assembled is None:
             raise RuntimeError("call assemble() first")
-        if reserved := {INDPTR, INDICES, NODE_SLOTS} & set(arrays):
+        if reserved := {INDPTR, INDICES, node_files.SLOTS} & set(arrays):
             raise ValueError(f"array name {min(reserved)!r} is reserved for the nodes")
         indptr, indices = compressed_sources(nodes, self.size)
         for array in arrays:
@@ -318,64 +318,38 @@ class Staging(CorpusView):
         first = first_sources(indptr, indices)
         vectors = {key: array for key, array in arrays.items() if _are_vectors(key, array)}
         others = {key: array for key, array in arrays.items() if key not in vectors}
-        slots = self._put_nodes(name, nodes, first)
-        others |= {INDPTR: indptr, INDICES: indices, NODE_SLOTS: slots}
-        stored = self._arrays.put(name, others)
-        self._files |= self._arrays.files
+        records = self._put_nodes(name, nodes, first, read_once)
+        others |= {INDPTR: indptr, INDICES: indices, node_files.SLOTS: records.slots}
+        shared = None if self._compact else self.base
+        writer = ArrayWriter(
+            self._directory, self._number, shared, loses=self._loses, link=self._link, files=self._files
+        )
+        stored = writer.put(name, others)
         placed = {}
         for key, rows in vectors.items():
             order = _order(len(rows), (origins or {}).get(key, first))
             placed[key] = self._vectors_of(rows.shape[1]).put(name, key, rows, order)
-        folder = f"{node_records.FOLDER}/{name}"
-        held = {} if read_once else {"held": _HELD}
-        records = self._records(node_records.label(name), folder, node_records.COLUMNS, **held)
-        reader = NodeRecords(records, stored[NODE_SLOTS])
-        self._parts[name] = StoredPart(name, reader, Layers(placed, stored, hidden=[NODE_SLOTS]))
+        self._parts[name] = StoredPart(name, records, Layers(placed, stored, hidden=[node_files.SLOTS]))
 
-    def _put_nodes(self, name: str, nodes: Sequence[Node] | Carried, order: Rows) -> NDArray[np.uint32]:
+    def _put_nodes(
+        self, name: str, nodes: Sequence[Node] | Carried, order: Rows, read_once: bool
+    ) -> Records[NodeRecord]:
         base, known = None, None
-        if self.base is not None and name in self.base.manifest.parts:
-            base = self.base.part(name).reader.records
         given: Sequence[Node]
+        if self.base is not None and name in self.base.manifest.parts:
+            base = self.base.part(name).records
         if isinstance(nodes, Carried):
-            given, known = nodes.fresh, self._slots_before(name, nodes.before)
+            given, known = nodes.fresh, np.full(len(nodes.before), -1, np.int64)
+            if base is not None:
+                known[nodes.before >= 0] = base.slots[nodes.before[nodes.before >= 0]]
         else:
             given = nodes
-        folder = f"{node_records.FOLDER}/{name}"
-        with self._directory.make(node_records.FOLDER) as above, above.make(name) as directory:
-            files, kept, slots = written(
-                directory, self._number, name, given, order, base, kept=known, **self._sharing
-            )
-            self._link(folder, directory, kept)
-        self._files |= {f"{folder}/{file}": entry for file, entry in files.items()}
-        return slots
 
-    def _slots_before(self, name: str, before: Rows) -> Rows:
-        """Slots of nodes by their rows in the previous generation, -1 for new ones."""
-        slots = np.full(len(before), -1, np.int64)
-        if self.base is not None and (before >= 0).any():
-            slots[before >= 0] = self.base.part(name).reader.slots[before[before >= 0]]
-        return slots
+        def write(directory: Directory) -> Written:
+            return write_nodes(directory, self._number, name, given, order, base, kept=known, **self._sharing)
 
-    def _records(self, name: str, folder: str, columns: Columns, **held: int) -> Records:
-        files = [each.removeprefix(f"{folder}/") for each in self._files if each.startswith(f"{folder}/")]
-        files.sort(key=segment_order)
-        known, linked = ({}, {}) if self.base is None else (self.base.opened, self.base.manifest.files)
-        segments = []
-        for path in (f"{folder}/{file}" for file in files):
-            if path in known and self._files[path] is linked.get(path):
-                segments.append(known[path].arrays)
-                continue
-            with opened(self._directory, path) as descriptor:
-                segments.append(open_arrays(self._directory, path, descriptor))
-        return Records(name, files, segments, columns, **held)
-
-    def _link(self, folder: str, directory: Directory, files: Sequence[str]) -> None:
-        if not files or self.base is None:
-            return
-        before = self.base.manifest
-        self._layout.link(before.generation, folder, directory, files)
-        self._files |= {f"{folder}/{file}": before.files[f"{folder}/{file}"] for file in files}
+        held = {} if read_once else {"held": _HELD}
+        return self._stored(NODES, node_files.label(name), f"{node_files.FOLDER}/{name}", write, **held)
 
     def _vectors_of(self, dimension: int) -> PoolWriter:
         if self._pool is None:
@@ -454,9 +428,9 @@ class Staging(CorpusView):
             fields = self._fields(len(pool.hashes(plan)), slots)
             self._external.plan(pool, plan, fields, self._number)
         corpus = {
-            DOCUMENTS: self.chunk_documents(),
-            CHUNK_SLOTS: self._corpus.chunk_slots,
-            DOCUMENT_SLOTS: self._corpus.document_slots,
+            CHUNK_DOCUMENTS: self.chunk_documents(),
+            CHUNK_SLOTS: self.chunk_records.slots,
+            DOCUMENT_SLOTS: self.document_records.slots,
             **slots.pop(_CORPUS),
         }
         self._files[CHUNK_ARRAYS] = write_arrays(self._directory, CHUNK_ARRAYS, corpus)
@@ -491,8 +465,7 @@ class Staging(CorpusView):
         """Remove what was staged, unless it is published."""
         if self._scratch is not None:
             self._scratch.close()
-        if self._opened is not None:
-            self._opened.close()
+        self.close()
         self._vectors = None
         if self.base is not None and isinstance(self.base.pool, ExternalPool):
             self.base.pool.release()

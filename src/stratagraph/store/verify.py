@@ -13,8 +13,7 @@ from stratagraph.errors import Damaged, Locked, StratagraphError
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import problem
 from stratagraph.store.contents import Contents, infinite, meanings, opened, part_of
-from stratagraph.store.corpus import CHUNKS, DOCUMENTS, StoredCorpus, ref_key
-from stratagraph.store.corpus import FOLDER as CORPUS_FOLDER
+from stratagraph.store.corpus import CHUNKS_FOLDER, DOCUMENTS_FOLDER, Corpus, ref_key
 from stratagraph.store.database import SIDE_FILES
 from stratagraph.store.external import ExternalPool
 from stratagraph.store.external_writer import require_current
@@ -23,7 +22,7 @@ from stratagraph.store.journal import Journal
 from stratagraph.store.layout import CALLS, CURRENT, JOURNAL, MARKER, Layout, found_layout
 from stratagraph.store.lock import LOCK, NOTE, WriterLock
 from stratagraph.store.manifest import Manifest
-from stratagraph.store.node_records import FOLDER, SLOTS, decoded
+from stratagraph.store.nodes import FOLDER
 from stratagraph.store.pool import FOLDER as VECTOR_FOLDER
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.types.protocols import VectorTable
@@ -107,7 +106,7 @@ def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | No
         return
     with layout.generation(current) as directory:
         manifest = Manifest.read(directory, current)
-        contents = Contents.of(manifest)
+        contents = Contents(manifest)
         wrong = set()
         for file in manifest.files:
             for told in _told(_file(directory, file, manifest, contents)):
@@ -125,7 +124,7 @@ def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | No
         yield from _vectors(contents)
         if not wrong:
             yield from _told(_nodes(contents, manifest))
-            yield from _told(_corpus(contents.stored_corpus(directory.path)))
+            yield from _told(_corpus(Corpus(*contents.corpus_records(directory.path))))
         if wrong:
             return
         if manifest.vectors and table is None:
@@ -182,42 +181,37 @@ def _file(directory: Directory, file: str, manifest: Manifest, contents: Content
 def _nodes(contents: Contents, manifest: Manifest) -> Iterator[str]:
     """Whether the nodes of each part can be read and match their keys."""
     for part in manifest.nodes:
-        records = contents.records(part)
-        slots = contents.parts[part][SLOTS]
-        folder = f"{FOLDER}/{part}"
-        for start in range(0, len(slots), _READ):
-            some = np.sort(slots)[start : start + _READ]
-            raw = records.raw(some)
-            ids = content_keys([decoded(each, records.name)[0] for each in raw])
-            hashes = content_keys(raw)
-            if (hashes != records.values("hashes", some)).any() or (ids != records.values("ids", some)).any():
+        records, folder = contents.nodes(part), f"{FOLDER}/{part}"
+        order = np.argsort(records.slots)
+        for start in range(0, len(records), _READ):
+            rows = order[start : start + _READ]
+            ids = content_keys(each.id for each in records.read(rows))
+            hashes = content_keys(records.raw(rows))
+            if (hashes != records.column("hashes", rows)).any() or (ids != records.column("ids", rows)).any():
                 yield f"{folder}: holds nodes that are not those that were written"
                 break
-        if len(np.unique(records.column("ids")[slots])) < len(slots):
+        if len(np.unique(records.column("ids"))) < len(records):
             yield f"{folder}: holds a node twice"
 
 
-def _corpus(corpus: StoredCorpus) -> Iterator[str]:
+def _corpus(corpus: Corpus) -> Iterator[str]:
     """Whether chunks and documents can be read, are unique, and can be found."""
-    chunks, documents = f"{CORPUS_FOLDER}/{CHUNKS}", f"{CORPUS_FOLDER}/{DOCUMENTS}"
+    chunks = corpus.chunk_records
     for start in range(0, corpus.size, _READ):
-        slots = corpus.chunk_slots[start : start + _READ]
-        found = corpus.fields(range(start, start + len(slots)))
-        beside = zip(*(corpus.chunk_records.values(each, slots) for each in ("refs", "noted")), strict=True)
-        if any((ref_key(each[4]), bool(each[5])) != own for each, own in zip(found, beside, strict=True)):
-            yield f"{chunks}: holds chunks that are not found by their refs, or their metadata"
+        rows = np.arange(start, min(start + _READ, corpus.size))
+        beside = zip(chunks.column("refs", rows), chunks.column("noted", rows), strict=True)
+        found = ((ref_key(each.ref), bool(each.metadata)) for each in chunks.read(rows))
+        if any(one != other for one, other in zip(found, beside, strict=True)):
+            yield f"{CHUNKS_FOLDER}: holds chunks that are not found by their refs, or their metadata"
             break
     if len(set(corpus.ids(range(corpus.size)))) < corpus.size:
-        yield f"{chunks}: holds a chunk twice"
-    for start in range(0, len(corpus.names), _READ):
-        numbers = range(start, min(start + _READ, len(corpus.names)))
-        corpus.document_metadata(corpus.document_ids(numbers))
-    if any(one >= other for one, other in pairwise(corpus.names)):
-        yield f"{documents}: does not have each document once, in the order of the ids"
+        yield f"{CHUNKS_FOLDER}: holds a chunk twice"
+    if any(one >= other for one, other in pairwise(corpus.documents())):
+        yield f"{DOCUMENTS_FOLDER}: does not have each document once, in the order of the ids"
 
 
 def _vectors(contents: Contents) -> Iterator[str]:
-    for file, segment in contents.vectors.items():
+    for file, segment in contents.folder(VECTOR_FOLDER).items():
         if any(infinite(segment)):
             yield f"{VECTOR_FOLDER}/{file}: holds values that no unit vector has"
     for part, arrays in contents.parts.items():

@@ -1,0 +1,205 @@
+"""The nodes of a part: their records, and the chunks that they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.store.files import Directory
+from stratagraph.store.metadata import Extra, to_json
+from stratagraph.store.records import NODES, NodeRecord, Records, Written, encoded, write_records
+from stratagraph.store.segments import KeyIndex, Keys
+from stratagraph.types.protocols import Rows
+from stratagraph.types.records import Carried, Item, MadeLate, Node, content_key, content_keys
+
+FOLDER = "nodes"
+SLOTS = "nodes.slots"
+"""Array of a part: the slot of each node."""
+INDPTR, INDICES = "sources.indptr", "sources.indices"
+"""Arrays of a part: node i has the chunk rows `indices[indptr[i]:indptr[i + 1]]`."""
+
+
+def label(part: str) -> str:
+    """What the nodes of a part are called in errors."""
+    return f"part '{part}'"
+
+
+class StoredPart:
+    """A part of a generation (the extraction, the graph, a method's index).
+
+    An unknown row is an `IndexError`.
+
+    Attributes
+    ----------
+    size
+        Number of nodes.
+    arrays
+        The part's arrays, memory-mapped, and the nodes' sources (`INDPTR`, `INDICES`). Vectors are read on
+        demand (`pool.PooledVectors`).
+    records
+        The nodes without their sources.
+    """
+
+    def __init__(self, name: str, records: Records[NodeRecord], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.name = name
+        self.arrays = MappingProxyType(arrays)
+        self.size = len(records)
+        self.records = records
+
+    def nodes(self, rows: Sequence[int]) -> list[Node]:
+        """The nodes at these rows, in their order."""
+        return [
+            Node(each.id, each.kind, each.level, each.text, tuple(each.sources.tolist()), each.extra)
+            for each in self.items(rows)
+        ]
+
+    def items(self, rows: Sequence[int]) -> list[Item]:
+        """The nodes at these rows for a search, with sources as views."""
+        indptr, indices = self.arrays[INDPTR], self.arrays[INDICES]
+        wanted = np.asarray(rows, np.int64)
+        found = self.records.read(wanted)
+        borders = zip(indptr[wanted].tolist(), indptr[wanted + 1].tolist(), strict=True)
+        return [
+            Item(identity, kind, level, text, indices[begin:end], Extra(self.name, identity, extra))
+            for (identity, kind, level, text, extra), (begin, end) in zip(found, borders, strict=True)
+        ]
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """The texts of the nodes at these rows."""
+        return self.records.field(rows, NodeRecord._fields.index("text"))
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """The ids of the nodes at these rows."""
+        return self.records.field(rows, 0)
+
+    def keys(self, rows: Sequence[int] | Rows) -> Keys:
+        """64-bit keys of the ids of the nodes at these rows."""
+        return self.records.column("ids", rows)
+
+    def marks(self, rows: Sequence[int] | Rows) -> Keys:
+        """64-bit hashes of the nodes at these rows, without their sources."""
+        return self.records.column("hashes", rows)
+
+    def levels(self, rows: Sequence[int]) -> list[tuple[str, int]]:
+        """Kind and level of the nodes at these rows."""
+        return [(each.kind, each.level) for each in self.records.read(rows)]
+
+    def rows(self, ids: Sequence[str]) -> dict[str, int]:
+        """The rows of those nodes that exist."""
+        wanted = list(dict.fromkeys(ids))
+        found = self.find(content_keys(wanted)).tolist()
+        return {identity: row for identity, row in zip(wanted, found, strict=True) if row >= 0}
+
+    def find(self, keys: Keys) -> Rows:
+        """The row of the node whose id has each of these keys (`keys`), or -1."""
+        return self.records.find(keys)
+
+
+def write_nodes(
+    directory: Directory,
+    generation: int,
+    name: str,
+    nodes: Sequence[Node],
+    order: Rows,
+    base: Records[NodeRecord] | None,
+    *,
+    kept: Rows | None = None,
+    **sharing: Any,
+) -> Written:
+    """Write the nodes of a part that the previous generation lacks.
+
+    Parameters
+    ----------
+    nodes
+        Those that may be new, in order.
+    order
+        Sort key of new records, so that records of one place lie together, shape (all nodes of the part,).
+    base
+        The records of the previous generation.
+    kept
+        The slot in `base` of each node, -1 for those in `nodes`; None if all nodes are given.
+    sharing
+        `out_of_use` and `compact` of `records.write_records`.
+
+    Raises
+    ------
+    ValueError
+        If two nodes have the same id, or metadata have no JSON form.
+    """
+    slots = np.full(len(order), -1, np.int64) if kept is None else kept.astype(np.int64)
+    given = np.flatnonzero(slots < 0)
+    if base is not None:
+        # Records are encoded here and again when written, so that they are never all in memory.
+        known = KeyIndex(base.values("hashes", np.arange(sum(base.sizes))))
+        slots[given] = known.find(content_keys(map(_record, nodes)))
+    fresh = np.flatnonzero(slots[given] < 0)
+    ids = content_keys(_ids(nodes))
+    before = np.zeros(0, np.uint64) if base is None else base.values("ids", slots[slots >= 0])
+    _require_distinct(name, nodes, np.concatenate([before, ids[fresh]]))
+
+    def new(numbers: Rows) -> Iterable[tuple[bytes, tuple[int, int]]]:
+        for row in fresh[numbers].tolist():
+            raw = _record(nodes[row])
+            yield raw, (content_key(raw), int(ids[row]))
+
+    coming = np.argsort(order[given[fresh]], kind="stable")
+    return write_records(directory, generation, NODES, base, slots, new, coming, **sharing)
+
+
+def _record(node: Node) -> bytes:
+    mapping = to_json(node.extra, f"node {node.id!r}")
+    return encoded((node.id, node.kind, int(node.level), node.text), mapping)
+
+
+def _require_distinct(name: str, nodes: Sequence[Node], keys: Keys) -> None:
+    ordered = np.sort(keys)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return
+    seen: set[str] = set()
+    for identity in _ids(nodes):
+        if identity in seen:
+            raise ValueError(f"two nodes of {name!r} have the same id {identity!r}")
+        seen.add(identity)
+
+
+def _ids(nodes: Sequence[Node]) -> Iterable[str]:
+    return nodes.ids() if isinstance(nodes, MadeLate) else (node.id for node in nodes)
+
+
+def compressed_sources(nodes: Sequence[Node] | Carried, size: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """The sources of all nodes as row pointers and chunk rows.
+
+    Raises
+    ------
+    ValueError
+        If a node's sources are not ascending rows below `size`.
+    """
+    if isinstance(nodes, Carried):
+        indptr, indices = nodes.indptr, nodes.indices
+    else:
+        indptr = np.zeros(len(nodes) + 1, dtype=np.int64)
+        np.cumsum(np.fromiter((len(node.sources) for node in nodes), np.int64, len(nodes)), out=indptr[1:])
+        indices = np.fromiter(chain.from_iterable(node.sources for node in nodes), np.int64, int(indptr[-1]))
+    wrong = (indices < 0) | (indices >= size)
+    wrong[1:] |= np.diff(indices) <= 0
+    starts = indptr[:-1][np.diff(indptr) > 0]
+    wrong[starts] = (indices[starts] < 0) | (indices[starts] >= size)  # a node's first has none before it
+    if wrong.any():
+        row = int(np.searchsorted(indptr, np.flatnonzero(wrong)[0], side="right")) - 1
+        node = f"node {row}" if isinstance(nodes, Carried) else f"node {nodes[row].id!r}"
+        found = indices[indptr[row] : indptr[row + 1]].tolist()[:10]
+        raise ValueError(f"{node}: sources must be ascending rows below {size}, not {found}")
+    return indptr, indices.astype(np.int32 if size < 2**31 else np.int64)
+
+
+def first_sources(indptr: NDArray[np.int64], indices: NDArray[Any]) -> Rows:
+    """The first source of each node; nodes without any sort last."""
+    found = np.full(len(indptr) - 1, np.iinfo(np.int64).max, np.int64)
+    some = np.diff(indptr) > 0
+    found[some] = indices[indptr[:-1][some]]
+    return found
