@@ -17,7 +17,7 @@ from stratagraph.store import arrays
 from stratagraph.store import contents as stored_contents
 from stratagraph.store.files import Directory
 from stratagraph.store.folder import IndexFolder
-from stratagraph.store.pool import FEWEST, HALVES, HASHES, Pool, PooledVectors, PoolWriter, hashes_of, pooled
+from stratagraph.store.pool import FEWEST, Pool, PooledVectors, PoolWriter, hashes_of, pooled
 from stratagraph.store.records import NODES
 from stratagraph.store.segments import planned
 from stratagraph.testing.contract import assert_sound
@@ -122,7 +122,7 @@ def test_a_shared_file_that_was_altered_is_looked_at_again(folder: IndexFolder, 
 def test_vectors_are_told_to_be_alike_by_where_they_lie() -> None:
     given = np.stack([vector(each) for each in ("one", "two", "three")])
     halves = given.astype(np.float16)
-    pool = Pool(("1-0.arrays",), [{HALVES: halves, HASHES: hashes_of(halves)}], given.shape[1])
+    pool = Pool(("1-0.arrays",), [halves], [hashes_of(halves)], given.shape[1])
     before = pooled(pool, np.array([2, 1, 0]))  # three, two, one
     writer = PoolWriter(pool, given.shape[1])
     now = writer.put("part", "vectors", np.stack([given[0], vector("new"), given[1]]), np.arange(3))
@@ -130,7 +130,7 @@ def test_vectors_are_told_to_be_alike_by_where_they_lie() -> None:
     assert now.alike(rows, before, np.array([2, 1, 1])).tolist() == [True, False, True]
     assert now.alike(rows, before, np.array([0, 0, 0])).tolist() == [False, False, False]
     assert now.alike(rows[:1], now, rows[:1]).tolist() == [True]
-    other = pooled(Pool(("1-0.arrays",), [{HALVES: halves, HASHES: hashes_of(halves)}], given.shape[1]), rows)
+    other = pooled(Pool(("1-0.arrays",), [halves], [hashes_of(halves)], given.shape[1]), rows)
     assert not now.alike(rows, other, np.array([0, 1, 1])).any()  # slots of another pool tell nothing
     assert alike(now, rows, before, np.array([2, 1, 1])).tolist() == [True, False, True]
     assert alike(given, rows, given[::-1].copy(), np.array([2, 1, 1])).tolist() == [True, True, False]

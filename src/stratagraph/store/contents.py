@@ -193,9 +193,10 @@ class Contents:
         """The vectors; in `rows` if they are in a vector store."""
         segments = self.folder(pool.FOLDER)
         files = sorted(segments, key=segment_order)
+        hashes = [segments[file][pool.HASHES] for file in files]
         if rows is not None:
-            return ExternalPool(files, [segments[file] for file in files], rows)
-        return Pool(files, [segments[file] for file in files], dimension)
+            return ExternalPool(files, hashes, rows)
+        return Pool(files, [segments[file][pool.HALVES] for file in files], hashes, dimension)
 
     def nodes(self, part: str) -> Records[NodeRecord]:
         """The nodes of a part."""

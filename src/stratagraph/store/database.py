@@ -16,6 +16,7 @@ from typing import Any
 from stratagraph.errors import ClosedIndex, Damaged, StoreError
 from stratagraph.store.files import Directory
 
+BUSY_PATIENCE = 30.0  # seconds to wait for other processes that use a file
 SIDE_FILES = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a file
 PARAMETERS = 500  # SQLite accepts 999 in its oldest builds; below that, more gains nothing
 
@@ -201,17 +202,11 @@ def _require_own_journal(folder: Directory, name: str) -> None:
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
 
 
-def frozen_uri(path: Path) -> str:
-    """The URI of a file that never changes: no lock, no side file, no write."""
-    return path.absolute().as_uri() + "?mode=ro&immutable=1"
-
-
 def connect_frozen(path: Path) -> sqlite3.Connection:
-    """Open a file read-only and immutable."""
+    """Open a file that never changes: no lock, no side file, no write."""
     with named_errors(path):
-        connection = sqlite3.connect(
-            frozen_uri(path), uri=True, isolation_level=None, check_same_thread=False
-        )
+        uri = path.absolute().as_uri() + "?mode=ro&immutable=1"
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         _distrust(connection)
         # No value is longer than the file: a damaged length must not ask for gigabytes.
         longest = min(max(path.stat().st_size, 1 << 16), 1 << 30)
@@ -236,22 +231,22 @@ def connect_private(path: Path) -> sqlite3.Connection:
         return connection
 
 
-def connect_shared(path: Path, *, busy_timeout: float = 30.0) -> sqlite3.Connection:
-    """Open a file that several processes write and that survives a crash. `busy_timeout` is in seconds."""
+def connect_shared(path: Path) -> sqlite3.Connection:
+    """Open a file that several processes write and that survives a crash."""
     with named_errors(path):
         connection = sqlite3.connect(
-            path, isolation_level=None, check_same_thread=False, timeout=busy_timeout
+            path, isolation_level=None, check_same_thread=False, timeout=BUSY_PATIENCE
         )
         _distrust(connection)
-        _switch_to_wal(connection, busy_timeout)
+        _switch_to_wal(connection)
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA secure_delete=ON")
         return connection
 
 
-def _switch_to_wal(connection: sqlite3.Connection, patience: float) -> None:
-    """Set WAL mode. SQLite does not wait for others here, so this does, for `patience` seconds."""
-    deadline = time.monotonic() + patience
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Set WAL mode. SQLite does not wait for others here, so this does."""
+    deadline = time.monotonic() + BUSY_PATIENCE
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
@@ -342,18 +337,10 @@ class Database:
                 self._connection = self._connect()
         self._pid = os.getpid()
 
-    def rows(
-        self, sql: str, parameters: Sequence[Any] = (), *, most: int | None = None
-    ) -> list[tuple[Any, ...]]:
-        """All rows of a query; `Damaged` if there are more than `most`."""
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a query."""
         with self.use() as connection:
-            found = connection.execute(sql, parameters)
-            if most is None:
-                return found.fetchall()
-            rows = found.fetchmany(most + 1)
-        if len(rows) > most:
-            raise Damaged(f"{self.path}: holds more than {most} rows, although no more were written")
-        return rows
+            return connection.execute(sql, parameters).fetchall()
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

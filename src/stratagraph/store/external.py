@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stratagraph.errors import VectorStoreError, VectorStoreStale
 from stratagraph.kernels.float16 import HalfVectors
 from stratagraph.kernels.topk import TopK, top_k
-from stratagraph.store.pool import HALVES, HASHES, Halves, Pool, PooledVectors, hashes_of, read_pairs
+from stratagraph.store.pool import Halves, Pool, PooledVectors, hashes_of
 from stratagraph.store.rows import BATCH, Fields, TableRows
 from stratagraph.store.segments import KeyIndex, Keys
 from stratagraph.system.locks import Lock, cached_property
@@ -38,19 +38,15 @@ MOST_DOCUMENTS = 512
 _GROWTH = 4
 _TIES = 2  # times that more is asked for, to have all equals of the last
 _ROUNDING = 1e-6
+_PAIRS = 1 << 10  # read at a time
 
 
 class ExternalPool(Pool):
     """The vectors of a generation in a vector store (`rows`), by slot; the folder has the hash of each."""
 
-    def __init__(
-        self, files: Sequence[str], segments: Sequence[Mapping[str, NDArray[Any]]], rows: TableRows
-    ) -> None:
-        self.files = tuple(files)
-        self.hashes = [each[HASHES] for each in segments]
-        self.dimension = rows.dimension
-        self.starts = np.cumsum([0, *map(len, self.hashes)])
-        self.segments = []
+    def __init__(self, files: Sequence[str], hashes: Sequence[Keys], rows: TableRows) -> None:
+        super().__init__(files, (), hashes, rows.dimension)
+        self.starts = np.cumsum([0, *map(len, hashes)])
         self.rows = rows
         self._fields: Fields | None = None
         self._local: Halves | None = None
@@ -117,7 +113,11 @@ class ExternalPool(Pool):
 
     def pair_products(self, one: NDArray[np.integer], two: NDArray[np.integer]) -> NDArray[np.float32]:
         """Inner products of the vectors at some slots with those at as many others."""
-        return read_pairs(self, one, two)
+        found = np.empty(len(one), np.float32)
+        for start in range(0, len(one), _PAIRS):
+            some = slice(start, start + _PAIRS)
+            found[some] = np.einsum("ij,ij->i", self.take(one[some]), self.take(two[some]))
+        return found
 
     def _read(self, slots: Rows) -> Halves:
         found, wrong = self.read(slots)
@@ -234,8 +234,7 @@ class ExternalVectors(PooledVectors):
         admitted = np.arange(len(self)) if mask is None else np.flatnonzero(mask)
         rows = self._candidates(query, k, admitted)
         halves = self.pool.halves(self.slots[rows])
-        near = Pool(("",), ({HALVES: halves, HASHES: np.zeros(0, np.uint64)},), self.pool.dimension)
-        near.starts = np.array([0, len(rows)])
+        near = Pool((), [halves], (), self.pool.dimension)
         places, scores = top_k(cast(Vectors, PooledVectors(near, np.arange(len(rows)))), query, k)
         return rows[places], scores
 

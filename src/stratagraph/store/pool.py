@@ -6,7 +6,7 @@ chunks of exact search change (`cookbook/benchmarks/updates.py --recall`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -31,7 +31,6 @@ MOST_SEGMENTS = 512
 HELD = 1 << 13
 """Vectors that are kept in memory, as float32, once all of them were asked for."""
 _BATCH = 1 << 14
-_PAIRS = 1 << 10
 
 Halves = NDArray[np.float16]
 
@@ -41,27 +40,30 @@ class Pool:
 
     Parameters
     ----------
-    files, segments
-        Names of the segments in order, and their arrays.
+    files
+        Names of the segments in order; none for vectors that are not all written.
+    segments, hashes
+        The vectors of each segment, and 64 bits that stand for each.
     dimension
         Of the vectors.
-
-    Attributes
-    ----------
     base
         The pool whose slots begin this one; None if there is none.
     """
 
-    base: Pool | None = None
-
     def __init__(
-        self, files: Sequence[str], segments: Sequence[Mapping[str, NDArray[Any]]], dimension: int
+        self,
+        files: Sequence[str],
+        segments: Sequence[Halves],
+        hashes: Sequence[Keys],
+        dimension: int,
+        base: Pool | None = None,
     ) -> None:
         self.files = tuple(files)
-        self.segments: list[Halves] = [each[HALVES] for each in segments]
-        self.hashes: list[Keys] = [each[HASHES] for each in segments]
+        self.segments = list(segments)
+        self.hashes = list(hashes)
         self.dimension = dimension
-        self.starts = np.cumsum([0, *map(len, self.segments)])
+        self.base = base
+        self.starts = np.cumsum([0, *map(len, segments)])
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -74,13 +76,8 @@ class Pool:
         if int(slots.min()) < 0 or int(slots.max()) >= len(self):
             raise IndexError(f"there are {len(self)} vectors, and no number {int(slots.max())}")
         segments = np.searchsorted(self.starts, slots, "right") - 1
-        if segments[0] == segments[-1] and (segments == segments[0]).all():
-            number = int(segments[0])
-            np.take(self.segments[number], slots - self.starts[number], axis=0, out=found)
-            return found
         order = np.argsort(segments, kind="stable")
-        borders = np.flatnonzero(np.diff(segments[order])) + 1
-        for places in np.split(order, borders):
+        for places in np.split(order, np.flatnonzero(np.diff(segments[order])) + 1):
             number = int(segments[places[0]])
             found[places] = self.segments[number][slots[places] - self.starts[number]]
         return found
@@ -102,15 +99,6 @@ class Pool:
     def pair_products(self, one: NDArray[np.integer], two: NDArray[np.integer]) -> NDArray[np.float32]:
         """Inner products of vectors at corresponding slots."""
         return self.vectors.pair_products(one.astype(np.int64, copy=False), two.astype(np.int64, copy=False))
-
-
-def read_pairs(pool: Pool, one: NDArray[np.integer], two: NDArray[np.integer]) -> NDArray[np.float32]:
-    """Inner products of pairs of vectors that are not in memory, read in batches."""
-    found = np.empty(len(one), np.float32)
-    for start in range(0, len(one), _PAIRS):
-        some = slice(start, start + _PAIRS)
-        found[some] = np.einsum("ij,ij->i", pool.take(one[some]), pool.take(two[some]))
-    return found
 
 
 class PooledVectors:
@@ -183,15 +171,19 @@ def pooled(pool: Pool, slots: NDArray[np.integer]) -> Vectors:
 
 
 class PoolWriter:
-    """Collects the vectors of a new generation, and writes those that `base`, the previous one, lacks."""
+    """Collects the vectors of a new generation, and writes those that `base`, the previous one, lacks.
+
+    The vectors of `base` must lie here: those of a vector store were downloaded.
+    """
 
     def __init__(self, base: Pool | None, dimension: int) -> None:
-        self._base = base if base is not None and base.dimension == dimension else None
-        self._before = 0 if self._base is None else len(self._base)
-        self._index = None if self._base is None else KeyIndex(np.concatenate([_NONE, *self._base.hashes]))
-        self._fresh = Pool((), (), dimension)
-        self._known = KeyIndex(_NONE)
+        self._base = base if base is not None and base.dimension == dimension else Pool((), (), (), dimension)
+        self._before = len(self._base)
+        self._index = KeyIndex(np.concatenate([_NONE, *self._base.hashes]))
+        self._fresh: list[Halves] = []
+        self._hashes: list[Keys] = []
         self._order: list[Rows] = []
+        self._count = self._before  # slots in `base`, and of new vectors
         self._slots: dict[tuple[str, str], Rows] = {}
         self.dimension = dimension
 
@@ -208,63 +200,54 @@ class PoolWriter:
         elif self._is_base(vectors):
             slots = np.asarray(cast(PooledVectors, vectors).slots, np.int64)
         else:
-            slots = np.concatenate(
-                [
-                    np.zeros(0, np.int64),
-                    *(
-                        self._interned(
-                            np.asarray(vectors[start : start + _BATCH]), order[start : start + _BATCH]
-                        )
-                        for start in range(0, len(vectors), _BATCH)
-                    ),
-                ]
-            )
+            batches = (slice(start, start + _BATCH) for start in range(0, len(vectors), _BATCH))
+            interned = (self._interned(np.asarray(vectors[some]), order[some]) for some in batches)
+            slots = np.concatenate([np.zeros(0, np.int64), *interned])
         self._slots[part, name] = slots
-        return pooled(_Both(self._base, self._fresh), slots)
+        return pooled(self._all(), slots)
+
+    def _all(self) -> Pool:
+        """The vectors of the previous generation, then the new ones."""
+        segments, hashes = [*self._base.segments, *self._fresh], [*self._base.hashes, *self._hashes]
+        return Pool((), segments, hashes, self.dimension, self._base)
 
     def _is_base(self, vectors: object) -> bool:
         return isinstance(vectors, PooledVectors) and vectors.pool is self._base
 
     def _interned(self, vectors: Vectors, order: Rows) -> Rows:
+        """The slots of vectors, each of which is stored once."""
         halves = np.ascontiguousarray(vectors, np.float16)
         hashes = hashes_of(halves)
-        slots = np.full(len(halves), -1, np.int64)
-        if self._index is not None:
-            slots = self._index.find(hashes)
+        slots = self._index.find(hashes)
         missing = np.flatnonzero(slots < 0)
-        places = self._known.find(hashes[missing])
-        new = missing[places < 0]
-        keys, firsts, which = np.unique(hashes[new], return_index=True, return_inverse=True)
-        count, order_of_keys = len(self._fresh), np.argsort(firsts)
-        of_keys = np.empty(len(keys), np.int64)
-        of_keys[order_of_keys] = count + np.arange(len(keys))
-        fresh = new[firsts[order_of_keys]]
-        places[places < 0] = of_keys[which]
-        slots[missing] = self._before + places
-        self._known.add(keys, of_keys)
-        self._fresh.segments.append(halves if len(fresh) == len(halves) else halves[fresh])
-        self._fresh.hashes.append(hashes[fresh])
-        self._fresh.starts = np.append(self._fresh.starts, count + len(fresh))
+        keys, firsts = np.unique(hashes[missing], return_index=True)
+        by_arrival = np.argsort(firsts)
+        fresh = missing[firsts[by_arrival]]
+        self._index.add(keys[by_arrival], self._count + np.arange(len(fresh)))
+        slots[missing] = self._index.find(hashes[missing])
+        self._count += len(fresh)
+        self._fresh.append(halves if len(fresh) == len(halves) else halves[fresh])
+        self._hashes.append(hashes[fresh])
         self._order.append(order[fresh])
         return slots
 
     def plan(self, *, out_of_use: float = 0.0, compact: bool = False) -> Plan:
         """What becomes of the segments (`segments.planned`)."""
-        used = np.zeros(self._before + len(self._fresh), np.bool_)
+        used = np.zeros(self._count, np.bool_)
         for slots in self._slots.values():
             used[slots] = True
         order = np.argsort(np.concatenate([np.zeros(0, np.int64), *self._order]), kind="stable")
-        sizes = [] if self._base is None else [len(each) for each in self._base.hashes]
         limits = {"fewest": FEWEST, "most": MOST_SEGMENTS}
+        sizes = list(map(len, self._base.hashes))
         return planned(sizes, used, order, **limits, out_of_use=out_of_use, compact=compact)
 
     def write(
         self, directory: Directory, generation: int, plan: Plan, *, hashes_alone: bool = False
     ) -> dict[str, FileEntry]:
         """Write the new segments, and return their files; `hashes_alone` omits vectors that lie elsewhere."""
-        both, files, start = _Both(self._base, self._fresh), {}, 0
+        every, files, start = self._all(), {}, 0
         for number, size in enumerate(plan.sizes):
-            halves = both.halves(plan.moved[start : start + size])
+            halves = every.halves(plan.moved[start : start + size])
             file = segment_file(generation, number)
             vectors = {} if hashes_alone else {HALVES: halves}
             files[file] = write_arrays(directory, file, {**vectors, HASHES: hashes_of(halves)})
@@ -273,12 +256,11 @@ class PoolWriter:
 
     def hashes(self, plan: Plan) -> Keys:
         """The hash of each vector of the new generation, by slot."""
-        before = [] if self._base is None else self._base.hashes
-        return np.concatenate([_NONE, *before, *self._fresh.hashes])[_places(plan)]
+        return np.concatenate([_NONE, *self._all().hashes])[_places(plan)]
 
     def halves(self, plan: Plan, slots: Rows) -> Halves:
         """Vectors of the new generation."""
-        return _Both(self._base, self._fresh).halves(_places(plan)[slots])
+        return self._all().halves(_places(plan)[slots])
 
     def slots(self, plan: Plan) -> dict[str, dict[str, NDArray[np.uint32]]]:
         """The slots of each array, by part and name."""
@@ -286,40 +268,6 @@ class PoolWriter:
         for (part, name), slots in self._slots.items():
             found.setdefault(part, {})[name] = plan.slots[slots].astype(np.uint32)
         return found
-
-
-class _Both(Pool):
-    """The vectors of the previous generation, then the new ones."""
-
-    def __init__(self, base: Pool | None, fresh: Pool) -> None:
-        self.base, self._fresh = base, fresh
-        self.dimension = fresh.dimension
-        self.segments = [*([] if base is None else base.segments), *fresh.segments]
-
-    def __len__(self) -> int:
-        return (0 if self.base is None else len(self.base)) + len(self._fresh)
-
-    def halves(self, slots: NDArray[np.integer]) -> Halves:
-        before = 0 if self.base is None else len(self.base)
-        found = np.empty((len(slots), self.dimension), np.float16)
-        old = slots < before
-        if self.base is not None and old.any():
-            found[old] = self.base.halves(slots[old])
-        found[~old] = self._fresh.halves(slots[~old] - before)
-        return found
-
-    def take(self, slots: NDArray[np.integer], out: Vectors | None = None) -> Vectors:
-        if self._lies_here():
-            return super().take(slots, out)
-        return self.halves(slots).astype(np.float32)  # the first lie elsewhere
-
-    def pair_products(self, one: NDArray[np.integer], two: NDArray[np.integer]) -> NDArray[np.float32]:
-        if self._lies_here():
-            return super().pair_products(one, two)
-        return read_pairs(self, one, two)
-
-    def _lies_here(self) -> bool:
-        return self.base is None or type(self.base) is Pool
 
 
 def _places(plan: Plan) -> Rows:
