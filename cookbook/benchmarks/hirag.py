@@ -220,7 +220,8 @@ def insert(arguments: argparse.Namespace) -> None:
     ):
         model = Extractor(entities + 40 * 10 * share)
         documents = corpus(range(count))
-        with sg.build_index(documents, "hirag", llm=model, embedder=Synthetic(), progress=False) as index:
+        how = {"config": {"extraction": {"form": "full"}}, "progress": False}
+        with sg.build_index(documents, "hirag", llm=model, embedder=Synthetic(), **how) as index:
             built = sum(model.calls.values())
             index.insert(corpus(coming))
             inserted = sum(model.calls.values()) - built
