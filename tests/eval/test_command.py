@@ -96,8 +96,8 @@ def test_all_data_are_read_before_anything_runs(tmp_path: Path) -> None:
     [
         (("nowhere",), 1, "nowhere"),
         (("demo", "--methods", "magic"), 1, "magic"),
-        (("demo", "--methods", "dense,kag?certain=x"), 1, "certain must be a number, not 'x'"),
-        (("demo", "--methods", "kag?certain=x", "--llm", "ollama:none", "--estimate"), 1, "certain must"),
+        (("demo", "--methods", "dense,kag?certain=x"), 1, "certain='x': Input should be"),
+        (("demo", "--methods", "kag?certain=x", "--llm", "ollama:none", "--estimate"), 1, "certain="),
         (("demo", "--abstract"), 1, "--llm"),
         (("demo", "--k", "two"), 2, "two"),
         (("demo", "--k", "0"), 2, "at least 1"),

@@ -215,14 +215,6 @@ def test_attributed_communities_join_what_is_alike() -> None:
     assert all(len({names[row].split()[0] for row in each.members}) == 1 for each in alike)
 
 
-def test_unknown_kinds_and_levels_are_refused() -> None:
-    bench = bench_of(CHAIN, "what?")
-    with pytest.raises(ValueError, match="communities must be one of leiden, attributed"):
-        make("graphrag_local", bench, {"communities": "louvain"})
-    with pytest.raises(ValueError, match="level must be at least 0"):
-        make("graphrag_global", bench, {"level": -1})
-
-
 def test_each_ranking_has_its_share_of_the_tokens() -> None:
     bench = bench_of(CHAIN, "what?")
     streams = [(share, [Passage(f"{share} x x x", ("a",))] * 20) for share in (0.15, 0.5, 0.35)]

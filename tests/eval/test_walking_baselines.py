@@ -320,13 +320,3 @@ def test_questions_without_names_are_searched_by_similarity() -> None:
 def test_a_corpus_in_which_nothing_was_found_is_no_error(name: str) -> None:
     bench = bench_of({"only": [], "other": []}, "who?")
     assert len(make(name, bench).rank("who?", 3)) <= 2
-
-
-def test_unknown_options_and_values_are_named() -> None:
-    bench = bench_of(STANFORD, STANFORD_QUESTION)
-    with pytest.raises(ValueError, match="hipporag has no option 'dampening'; it has specificity, synonymy"):
-        make("hipporag", bench, {"dampening": 0.5})
-    with pytest.raises(ValueError, match="damping must be between 0 and 1, not 2"):
-        make("hipporag", bench, {"damping": 2})
-    with pytest.raises(ValueError, match="mode must be one of local, global, hybrid, mix"):
-        make("lightrag", bench, {"mode": "low"})

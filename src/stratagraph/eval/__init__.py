@@ -5,7 +5,6 @@
 
     datasets, layouts           corpora with questions, in the layouts in use
     metrics                     metrics of one question
-    clustering_metrics          metrics of communities
     bootstrap                   whether a difference is more than noise
     rankers                     what is measured, and what the rankers of a run share
     names, checking             names of rows, and what is wrong with them

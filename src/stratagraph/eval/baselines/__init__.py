@@ -12,18 +12,18 @@ A baseline is a `Ranker` over a `Workbench`. Keyword arguments of its constructo
     lightrag            dual-level keywords: local, global, hybrid, mix
     communities, shared     parts that several of them use
 
-Options are checked by the annotations of the arguments: a type, a `Literal`, or `Annotated` with a `Within`.
+Options are checked by the annotations of the arguments, as pydantic reads them.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
-from types import MappingProxyType, NoneType
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from types import MappingProxyType
+from typing import Annotated, Any, get_type_hints
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from stratagraph.eval.names import OWN_PROMPT
 from stratagraph.eval.rankers import Ranker, Workbench
@@ -47,6 +47,12 @@ _WHERE = {
 }
 BASELINES = tuple(_WHERE)
 """Names of the baselines, sorted."""
+
+Damping = Annotated[float, Field(gt=0, lt=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0)]
+Level = Annotated[int, Field(ge=0)]
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
 
 def make(
@@ -95,32 +101,6 @@ def _answering(name: str, made: Any, own_prompt: bool) -> dict[str, bool]:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
-class Within:
-    """Bounds of a number, both included, or excluded if `open`."""
-
-    low: float
-    high: float = math.inf
-    open: bool = False
-
-    def holds(self, value: float) -> bool:
-        """Whether a number is within."""
-        return self.low < value < self.high if self.open else self.low <= value <= self.high
-
-    def __str__(self) -> str:
-        if math.isinf(self.high):
-            return f"at least {self.low:g}"
-        return (
-            f"between {self.low:g} and {self.high:g}" if self.open else f"from {self.low:g} to {self.high:g}"
-        )
-
-
-Damping = Annotated[float, Within(0, 1, open=True)]
-Share = Annotated[float, Within(0, 1)]
-Weight = Annotated[float, Within(0)]
-Level = Annotated[int, Within(0)]
-
-
 def _names_of(made: type[Any]) -> list[str]:
     """Options of a baseline: arguments of its constructor without the bench."""
     return list(inspect.signature(made).parameters)[1:]
@@ -135,30 +115,8 @@ def _check(name: str, made: type[Any], options: Mapping[str, Any]) -> None:
         )
     hints = get_type_hints(made.__init__, include_extras=True) if options else {}
     for key, value in options.items():
-        if allowed := _lacking(hints[key], value):
-            raise ValueError(f"{key} must be {allowed}, not {value!r}")
-
-
-def _lacking(hint: Any, value: Any) -> str:
-    """What a value should be; empty if it is valid."""
-    bounds: Within | None = None
-    if get_origin(hint) is Annotated:
-        hint, bounds = get_args(hint)
-    if get_origin(hint) is Literal:
-        # 1 == True and 1.0 == 1: the type belongs to the value
-        fits = any(type(value) is type(each) and value == each for each in get_args(hint))
-        return "" if fits else f"one of {', '.join(map(str, get_args(hint)))}"
-    kinds = get_args(hint) or (hint,)
-    said = [_WORDS[kind] for kind in kinds if not _is(kind, value)]
-    if len(said) == len(kinds):
-        return " or ".join(said)
-    return "" if bounds is None or bounds.holds(value) else str(bounds)
-
-
-_WORDS = {bool: "true or false", int: "a whole number", float: "a number", NoneType: "null"}
-
-
-def _is(kind: type[Any], value: Any) -> bool:
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return type(value) is kind
+        try:
+            TypeAdapter(hints[key], config=_STRICT).validate_python(value)
+        except ValidationError as error:
+            allowed = " or ".join(dict.fromkeys(each["msg"] for each in error.errors()))
+            raise ValueError(f"{key}={value!r}: {allowed}") from None
