@@ -46,12 +46,3 @@ def test_all_others_where_there_are_fewer_than_k(count):
     assert [sorted(each) for each in rows.tolist()] == [
         [other for other in range(count) if other != one] for one in range(count)
     ]
-
-
-def test_a_query_that_does_not_fit():
-    pytest.importorskip("hnswlib")
-    index = Hnswlib(vectors_of(5))
-    with pytest.raises(ValueError, match="24"):
-        index.search(np.zeros((2, 3), np.float32), 1)
-    with pytest.raises(ValueError, match="k must be"):
-        index.search(vectors_of(1), 0)

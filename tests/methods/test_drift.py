@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stratagraph.kernels.leiden import modularity
-from stratagraph.kernels.resize import resized
+from stratagraph.kernels.leiden import modularity, resized
 from stratagraph.methods.drift import (
     COMPARE_SHARE,
     DRIFT,

@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from stratagraph.kernels.ranges import order
+from stratagraph.kernels.ranges import order, ranges
 
 _DENSE = 4
 """Labels up to so many times the nodes are numbered by a table, others by sorting."""
-_BLOCK = 4_000_000
-_SKEW = 16
-"""Looking a node up costs about as much as so many steps of merging two sorted neighbourhoods."""
+_BLOCK = 4_000_000  # neighbours that are looked up at a time
 
 Labels = NDArray[np.int64]
 Weights = NDArray[np.float64]
@@ -174,40 +172,20 @@ def within_each(outer: Labels, inner: Labels) -> Labels:
 def common_neighbours(edges: Edges) -> Labels:
     """The number of nodes adjacent to both ends of each edge, shape (edges,).
 
-    Neighbourhoods of similar size are merged; where one end is a hub, the other's neighbours are looked up.
+    Of each edge the neighbours of the end that has fewer are looked up among those of the other.
     """
-    matrix, degrees = edges.matrix(), edges.degrees()
+    matrix, degrees, nodes = edges.matrix(), edges.degrees(), edges.nodes
     matrix.sort_indices()
-    matrix.data = np.ones(len(matrix.data), dtype=np.int32)
+    keys = np.repeat(np.arange(nodes), degrees) * nodes + matrix.indices
     swap = degrees[edges.low] > degrees[edges.high]
     few, many = np.where(swap, edges.high, edges.low), np.where(swap, edges.low, edges.high)
-    skewed = degrees[many] > _SKEW * degrees[few]
     found = np.zeros(len(edges), dtype=np.int64)
-    for chosen, count, costs in (
-        (np.flatnonzero(~skewed), _merged, degrees[few] + degrees[many]),
-        (np.flatnonzero(skewed), _looked_up, degrees[few]),
-    ):
-        for block in _blocks(chosen, costs[chosen]):
-            found[block] = count(matrix, few[block], many[block])
+    cuts = np.flatnonzero(np.diff(np.cumsum(degrees[few]) // _BLOCK, prepend=0))
+    for block in np.split(np.arange(len(edges)), cuts):
+        counts = degrees[few[block]]
+        owner = np.repeat(np.arange(len(block)), counts)
+        near = matrix.indices[ranges(matrix.indptr[few[block]], counts)]
+        wanted = many[block][owner] * nodes + near
+        there = keys[np.searchsorted(keys, wanted).clip(max=len(keys) - 1)] == wanted
+        found[block] = np.bincount(owner[there], minlength=len(block))
     return found
-
-
-def _merged(matrix: csr_array, few: Labels, many: Labels) -> Labels:
-    return np.asarray(matrix[few].multiply(matrix[many]).sum(axis=1), dtype=np.int64)
-
-
-def _looked_up(matrix: csr_array, few: Labels, many: Labels) -> Labels:
-    nodes = matrix.shape[0]
-    hubs, place = np.unique(many, return_inverse=True)
-    wide, narrow = matrix[hubs], matrix[few]
-    keys = np.repeat(np.arange(len(hubs)), np.diff(wide.indptr)) * nodes + wide.indices
-    owner = np.repeat(np.arange(len(few)), np.diff(narrow.indptr))
-    wanted = place[owner] * nodes + narrow.indices
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.bincount(owner[keys[at] == wanted], minlength=len(few))
-
-
-def _blocks(chosen: Labels, costs: NDArray[np.integer]) -> list[Labels]:
-    """The chosen edges in runs of about equal cost."""
-    cuts = np.flatnonzero(np.diff(np.cumsum(costs) // _BLOCK, prepend=0))
-    return [part for part in np.split(chosen, cuts) if len(part)]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import breadth_first_order
 
 from stratagraph.kernels._edges import Edges
 
@@ -53,13 +52,11 @@ def centrality(ends: NDArray[np.integer], nodes: int, sources: NDArray[np.intege
     sample = _sample(sources, nodes)
     if not len(edges):
         return Centrality(np.zeros(nodes, np.int64), np.zeros(nodes), 1, 0.0)
-    place = _numbering(edges)
     # A list of pairs is read in half the time of an array.
-    pairs = list(zip(place[edges.low].tolist(), place[edges.high].tolist(), strict=True))
-    graph = igraph.Graph(n=nodes, edges=pairs)
-    cores = np.array(graph.coreness(), dtype=np.int64)[place]
-    paths = graph.betweenness(directed=False, sources=place[sample].tolist())
-    between = np.array(paths, dtype=np.float64)[place]
+    graph = igraph.Graph(n=nodes, edges=list(zip(edges.low.tolist(), edges.high.tolist(), strict=True)))
+    cores = np.array(graph.coreness(), dtype=np.int64)
+    paths = graph.betweenness(directed=False, sources=sample.tolist())
+    between = np.array(paths, dtype=np.float64)
     degree = 2 * len(edges) / nodes
     scale = max(1, math.floor(math.log10(nodes)))
     return Centrality(
@@ -68,19 +65,6 @@ def centrality(ends: NDArray[np.integer], nodes: int, sources: NDArray[np.intege
         max(1, math.floor(math.log(nodes) * math.sqrt(degree))),
         float(between.mean()) * scale,
     )
-
-
-def _numbering(edges: Edges) -> Nodes:
-    """Numbers of the nodes in breadth-first order from the node of highest degree, shape (nodes,).
-
-    Shortest paths then read memory nearly in order: a sixth less time on 200,000 nodes and 900,000 edges.
-    """
-    start = int(edges.degrees().argmax())
-    met = breadth_first_order(edges.matrix(), start, return_predecessors=False)
-    place = np.full(edges.nodes, -1, np.int64)
-    place[met] = np.arange(len(met))
-    place[place < 0] = np.arange(len(met), edges.nodes)
-    return place
 
 
 def _sample(sources: NDArray[np.integer], nodes: int) -> Nodes:

@@ -76,8 +76,6 @@ class Hnswlib:
     ------
     MissingExtra
         If hnswlib is not installed.
-    ValueError
-        For an option below 1 (`m`: below 2), and for vectors of another shape.
     """
 
     def __init__(
@@ -91,15 +89,10 @@ class Hnswlib:
         threads: int = 1,
     ) -> None:
         hnswlib = require_hnswlib()
-        for name, value, least in [("m", m, 2), ("ef_construction", ef_construction, 1), ("ef", ef, 1)]:
-            if value < least:
-                raise ValueError(f"{name} of hnswlib must be at least {least}, not {value}")
-        if vectors.ndim != 2 or not len(vectors):
-            raise ValueError(f"vectors must have shape (n, dimension), n at least 1, not {vectors.shape}")
-        self.count, self.dimension = vectors.shape
+        self.count, dimension = vectors.shape
         self._ef = ef
         self._threads = threads
-        self._index = hnswlib.Index("ip", self.dimension)
+        self._index = hnswlib.Index("ip", dimension)
         self._index.init_index(self.count, M=m, ef_construction=ef_construction, random_seed=seed)
         for start, block in blocks(vectors):
             self._index.add_items(block, np.arange(start, start + len(block)), num_threads=threads)
@@ -111,13 +104,8 @@ class Hnswlib:
         Raises
         ------
         ValueError
-            If `k` is below 1, queries have another dimension, or a search reaches fewer than k vectors,
-            which a larger `m` or `ef` prevents.
+            If a search reaches fewer than k vectors, which a larger `m` or `ef` prevents.
         """
-        if k < 1:
-            raise ValueError(f"k must be at least 1, not {k}")
-        if queries.ndim != 2 or queries.shape[1] != self.dimension:
-            raise ValueError(f"queries must have shape (m, {self.dimension}), not {queries.shape}")
         k = min(k, self.count)
         if k > self._ef:  # only ever raised: another thread may search at the same time
             self._ef = k
@@ -230,8 +218,6 @@ def _largest_of_each(groups: Nodes64, scores: Matrix, counts: Nodes64) -> Nodes6
 def _neighbours(index: CHNSW, k: int, ef: int, threads: int) -> tuple[Nodes, Matrix]:
     """The k nearest others of each node of layer 0."""
     layer = index._layers[0]
-    if k < 1:
-        raise ValueError(f"k must be at least 1, not {k}")
     k = min(k, max(layer.count - 1, 0))
     vectors = layer.floats()
     if not layer.linked or _MANY * k >= layer.count:

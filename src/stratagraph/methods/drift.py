@@ -146,18 +146,10 @@ def drifted(found: Measures, wanted: Measures) -> bool:
     """Whether any partition has drifted from the wanted one, or their number differs."""
     if found.shape != wanted.shape:
         return True
-    pairs = zip(found.tolist(), wanted.tolist(), strict=True)
-    return any(other_size(own[0], best[0]) or worse(own[1], best[1]) for own, best in pairs)
-
-
-def other_size(count: float, wanted: float) -> bool:
-    """Whether there are more or fewer communities than wanted, by more than one and `MOST_DRIFT`."""
-    return abs(count - wanted) > max(1, MOST_DRIFT * wanted)
-
-
-def worse(quality: float, wanted: float) -> bool:
-    """Whether a quality is below the wanted one by more than `MOST_DRIFT` of it."""
-    return wanted > 0 and quality < (1 - MOST_DRIFT) * wanted
+    (count, quality), (wanted_count, wanted_quality) = found.T, wanted.T
+    other_size = np.abs(count - wanted_count) > np.maximum(1, MOST_DRIFT * wanted_count)
+    worse = (wanted_quality > 0) & (quality < (1 - MOST_DRIFT) * wanted_quality)
+    return bool((other_size | worse).any())
 
 
 def communities_measured(

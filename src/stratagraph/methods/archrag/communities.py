@@ -15,8 +15,7 @@ from stratagraph.ingest.names.spelling import telling
 from stratagraph.methods.archrag.clustering import Weights
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.archrag.levels import Level, LevelBefore, Partition, community_sources, inner_degrees
-from stratagraph.methods.groups import GroupBuilder, NodeDraft
-from stratagraph.methods.kept_nodes import KeptNodes
+from stratagraph.methods.groups import GroupBuilder, KeptNodes, NodeDraft
 from stratagraph.methods.reports import write_reports
 from stratagraph.models.prompts import load_prompt
 from stratagraph.types.protocols import Rows, Vectors

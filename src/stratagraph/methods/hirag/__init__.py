@@ -5,7 +5,7 @@ paper                                  here
 =====================================  ==================================================================
 4.1 Gaussian mixtures (eq. 8)          `kernels.mixture.soft_clusters`; kept under updates by `clusters`
 4.1 summary entities, meta types       `naming`: by the model, or from its central members; `prompts`
-4.1 HiIndex (Alg. 1)                   `layers.build_layers`
+4.1 HiIndex (Alg. 1)                   `build.build_layers`
 4.1 communities, reports               `communities.build_communities`, `methods.reports`
 4.2 HiRetrieval (Alg. 2)               `search.BridgeSearcher`
 4.2 reasoning paths (eq. 14-16)        `bridge.LayeredGraph`, `kernels.paths`

@@ -28,15 +28,13 @@ from stratagraph.ingest.carryover import (
 )
 from stratagraph.ingest.graph.statements import group_vectors
 from stratagraph.ingest.names.spelling import telling
-from stratagraph.kernels.leiden import hierarchical_leiden, leiden
+from stratagraph.kernels.leiden import hierarchical_leiden, leiden, resized
 from stratagraph.kernels.ranges import by_label, distinct, split
-from stratagraph.kernels.resize import resized
 from stratagraph.methods.drift import Drift, Measures, communities_measured
-from stratagraph.methods.groups import NodeDraft, united
+from stratagraph.methods.groups import KeptNodes, NodeDraft, united
 from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.methods.hirag.entities import Builder, Entities
 from stratagraph.methods.hirag.naming import PACKAGE, members_named
-from stratagraph.methods.kept_nodes import KeptNodes
 from stratagraph.methods.reports import write_reports
 from stratagraph.models.prompts import load_prompt
 from stratagraph.types.protocols import Rows, Vectors

@@ -17,16 +17,16 @@ from stratagraph.ingest.summarize import MODEL
 from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import ranges
 from stratagraph.methods.base import Graph, Stored
-from stratagraph.methods.groups import GroupBuilder, united
+from stratagraph.methods.groups import GroupBuilder, KeptNodes, united
 from stratagraph.methods.hirag.config import HiRAGConfig
-from stratagraph.methods.kept_nodes import KeptNodes
-from stratagraph.methods.reading import as_they_lie
 from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.records import Node
 
 NAMES = "entities.names"
 """The array of the keys of the names by which the entities of the graph are shown."""
 
+
+_AT_ONCE = 4096  # nodes that are read together
 
 Builder = GroupBuilder[HiRAGConfig]
 
@@ -225,8 +225,11 @@ class Entities:
 
 
 def _name_keys(graph: Graph, rows: Sequence[int]) -> Keys:
-    found = np.empty(len(rows), np.uint64)
-    for places, batch in as_they_lie(graph.stored, rows):
-        names = (canonical(node.extra["name"]) for node in graph.stored.nodes(batch))
+    """Keys of names, read in stored order: nodes lie by their first chunk, and are compressed together."""
+    found, wanted = np.empty(len(rows), np.uint64), np.asarray(rows, np.int64)
+    indptr, indices = graph.sources
+    order = np.argsort(np.append(indices, -1)[indptr[wanted]], kind="stable")
+    for places in np.split(order, range(_AT_ONCE, len(order), _AT_ONCE)):
+        names = (canonical(node.extra["name"]) for node in graph.stored.nodes(wanted[places].tolist()))
         found[places] = keys_of("name", names)
     return found

@@ -27,8 +27,7 @@ from stratagraph.kernels.knn import knn_graph
 from stratagraph.kernels.lsh import hash_codes, hyperplanes
 from stratagraph.kernels.ranges import split
 from stratagraph.methods.drift import DRIFT
-from stratagraph.methods.groups import GroupBuilder, NodeDraft, united
-from stratagraph.methods.kept_nodes import KeptNodes
+from stratagraph.methods.groups import GroupBuilder, KeptNodes, NodeDraft, united
 from stratagraph.methods.lshtree.config import LSHTreeConfig
 from stratagraph.models.prompts import load_prompt
 from stratagraph.types.protocols import Rows, Vectors

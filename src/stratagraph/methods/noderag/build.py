@@ -18,7 +18,7 @@ from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import split
 from stratagraph.methods.base import Built, Graph, Stored
-from stratagraph.methods.kept_nodes import KeptNodes, stored_vectors
+from stratagraph.methods.groups import KeptNodes, stored_vectors
 from stratagraph.methods.noderag.attributes import (
     SOURCES,
     Important,
@@ -40,9 +40,15 @@ from stratagraph.methods.noderag.heterograph import (
     stating_units,
     text_edges,
 )
-from stratagraph.methods.noderag.inputs import BORDERS, MEMBERS, Builder, BuildInputs
+from stratagraph.methods.noderag.inputs import (
+    BORDERS,
+    ELEMENT_LABELS,
+    MEMBERS,
+    Builder,
+    BuildInputs,
+    Unchanged,
+)
 from stratagraph.methods.noderag.matching import CELLS, Moved, entry_cells, entry_links, matches
-from stratagraph.methods.noderag.unchanged import ELEMENT_LABELS, Unchanged
 from stratagraph.system.memory import release
 from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.records import Node

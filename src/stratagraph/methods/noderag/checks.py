@@ -11,9 +11,8 @@ from stratagraph.methods.drift import check_drift
 from stratagraph.methods.groups import check_nodes
 from stratagraph.methods.noderag.attributes import SOURCES
 from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, Kind, Layout
-from stratagraph.methods.noderag.inputs import BORDERS, MEMBERS
+from stratagraph.methods.noderag.inputs import BORDERS, ELEMENT_LABELS, MEMBERS
 from stratagraph.methods.noderag.matching import CELLS
-from stratagraph.methods.noderag.unchanged import ELEMENT_LABELS
 
 
 def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> None:

@@ -14,8 +14,7 @@ from stratagraph.ingest.carryover import Labels, needs_reclustering, previous_la
 from stratagraph.ingest.names.spelling import telling
 from stratagraph.kernels.leiden import leiden
 from stratagraph.methods.drift import Drift, communities_measured
-from stratagraph.methods.groups import united
-from stratagraph.methods.kept_nodes import KeptNodes
+from stratagraph.methods.groups import KeptNodes, united
 from stratagraph.methods.noderag.inputs import Builder, BuildInputs
 from stratagraph.types.protocols import Rows
 from stratagraph.types.records import Node, content_id

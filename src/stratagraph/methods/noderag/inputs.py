@@ -1,4 +1,4 @@
-"""What a build reads of the corpus' graph: keys of all rows, and ids and texts of those that it asks for."""
+"""What a build reads of the corpus' graph, and what is unchanged since the previous index."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stratagraph.ingest.carryover import Keys
+from stratagraph.ingest.before import Before, list_sums, recognised, recognised_lists
+from stratagraph.ingest.carryover import Keys, Labels
+from stratagraph.kernels.ranges import ranges
 from stratagraph.methods.base import Graph
 from stratagraph.methods.groups import GroupBuilder, united
 from stratagraph.methods.noderag.config import NodeRAGConfig
+from stratagraph.methods.noderag.heterograph import Layout
 from stratagraph.types.protocols import Rows
 
 Builder = GroupBuilder[NodeRAGConfig]
+ELEMENT_LABELS = "elements.labels"
+"""The array of the community of each high-level element."""
 BORDERS, MEMBERS = "attributes.indptr", "attributes.indices"
 """Arrays: where the rows of the graph of each attribute begin and end, and these: its entity, then others."""
 
@@ -86,3 +92,63 @@ class BuildInputs:
         """The first chunk that each unit came from, shape (units,)."""
         indptr, indices = self.graph.sources
         return np.asarray(indices[indptr[self.first_unit : -1]], np.int64)
+
+
+class Unchanged:
+    """Finds the previous rows of unchanged attributes and elements; with a model only those a model wrote."""
+
+    def __init__(self, inputs: BuildInputs) -> None:
+        self._inputs, self._builder = inputs, inputs.builder
+        self._graph, self._arrays = inputs.graph, inputs.builder.arrays
+
+    @property
+    def _before(self) -> Before:
+        assert self._graph.before is not None
+        return self._graph.before
+
+    def attributes(self, lists: tuple[Rows, Rows]) -> Rows:
+        """The previous row of each attribute, matched by its entity and source rows; -1 if there is none."""
+        indptr, indices = lists
+        if not self._arrays:
+            return np.full(len(indptr) - 1, -1, np.int64)
+        before = self._arrays[BORDERS], self._arrays[MEMBERS]
+        candidates = self._inputs.attributes_before[indices[indptr[:-1]]]
+        found = recognised_lists(lists, self._before.origin, self._before.same, candidates, before)
+        return self._builder.usable(found)
+
+    def communities(self, labels: Labels, attributes: Rows) -> tuple[NDArray[np.bool_], Rows, Rows]:
+        """The communities whose elements must be rewritten; labels and previous rows of all other elements.
+
+        `labels` are those of the rows of the graph, then of the attributes; `attributes` holds their previous
+        rows.
+        """
+        count = int(labels.max(initial=-1)) + 1
+        if not self._arrays:
+            return np.ones(count, np.bool_), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        kept = np.where(attributes >= 0, self._before.size + attributes, -1)
+        origin = np.concatenate([self._before.origin, kept])
+        same = np.concatenate([self._same(), attributes >= 0])
+        found = recognised(labels, origin, same, self._arrays["communities.labels"], count)
+        of_labels = self._arrays[ELEMENT_LABELS]
+        order = np.argsort(of_labels, kind="stable")
+        begins = np.searchsorted(of_labels[order], found)
+        ends = np.searchsorted(of_labels[order], found, "right")
+        first = Layout(np.asarray(self._arrays["layout"])).count("A")
+        refused = np.concatenate([[0], np.cumsum(self._builder.usable(order + first) < 0)])
+        made = (found < 0) | (refused[ends] > refused[begins])
+        sizes = np.where(made, 0, ends - begins)
+        return made, np.repeat(np.arange(count), sizes), order[ranges(begins, sizes)] + first
+
+    def _same(self) -> NDArray[np.bool_]:
+        """Rows that are as they were, units with the names of their entities: these make titles."""
+        graph, same = self._graph, self._before.same.copy()
+        rewritten = np.flatnonzero(self._before.rewritten[: graph.entities])
+        now = graph.stored.nodes(rewritten.tolist())
+        before = self._before.stored.nodes(self._before.origin[rewritten].tolist())
+        renamed = np.zeros(graph.entities, np.uint64)
+        renamed[rewritten] = [
+            one.extra["name"] != other.extra["name"] for one, other in zip(now, before, strict=True)
+        ]
+        indptr, indices = graph.unit_entities
+        same[graph.entities + graph.relations :] &= list_sums(indptr, renamed[indices]) == 0
+        return same
