@@ -7,7 +7,7 @@ import pytest
 
 from stratagraph.errors import CallFailed, ModelError
 from stratagraph.ingest.extraction.by_rules import question_entities
-from stratagraph.search.decompose import DECOMPOSE, decompose
+from stratagraph.search.decompose import decompose
 
 QUESTION = "Did Ada Lovelace know Charles Babbage?"
 
@@ -52,8 +52,3 @@ async def test_the_extractor_where_the_model_failed() -> None:
 async def test_a_model_that_rejects_every_call_is_an_error() -> None:
     with pytest.raises(ModelError):
         await decompose(QUESTION, OneAnswer(ModelError("no such key")))  # type: ignore[arg-type]
-
-
-def test_the_schema_asks_for_names() -> None:
-    assert DECOMPOSE.schema is not None
-    assert DECOMPOSE.schema.model_json_schema()["required"] == ["entities"]

@@ -25,8 +25,7 @@ def _told(index: sg.Index) -> set[str]:
     return {unit.text for unit in index.units()}
 
 
-@pytest.mark.parametrize("method", ["archrag", "hirag"])
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize(("method", "question"), [("archrag", QUESTIONS[0]), ("hirag", QUESTIONS[1])])
 def test_a_statement_is_shown_once_and_its_passages_are_the_sources(
     index: sg.Index, method: str, question: str
 ) -> None:
