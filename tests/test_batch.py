@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -19,12 +18,12 @@ from stratagraph import demo
 from stratagraph.cli.loading import load_model
 from stratagraph.cli.main import main
 from stratagraph.errors import Damaged, EmbedderMismatch, NotAnIndex, TooManyFailures
+from stratagraph.methods import NAMES
 from stratagraph.models.batching import BatchRequest, write_requests
 from stratagraph.models.openai import OpenAIChatModel
 from tests.clients.server import ModelServer, first
 from tests.clients.writer import written
 
-METHODS = ("lshtree", "archrag", "noderag", "hirag")
 DOCUMENTS = list(demo.documents())[:6]
 EMBEDDER = "hashing"
 
@@ -111,10 +110,8 @@ def chats(server: ModelServer) -> int:
     return sum(path.endswith("/chat/completions") for path in server.paths)
 
 
-@pytest.mark.parametrize(
-    "method", [*METHODS, METHODS], ids=lambda value: value if value in METHODS else "all"
-)
-def test_a_build_in_batches_is_a_build(method: Any, tmp_path: Path) -> None:
+def test_a_build_in_batches_is_a_build(tmp_path: Path) -> None:
+    method = list(NAMES)
     with ModelServer() as live, ModelServer() as later:
         batch = Batch(tmp_path, later)
         rounds = batch.finish(batch.write(method=method))
@@ -158,28 +155,6 @@ def test_passages_that_share_a_call_come_through_and_those_that_failed_are_asked
         with sg.open_index(batch.path, embedder=EMBEDDER) as index:
             (ada,) = [entity for entity in index.entities() if entity.id == "ada"]
             assert ada.documents == tuple(f"d{at}" for at in range(9))
-
-
-def test_another_folder_with_the_same_cache_asks_nothing(tmp_path: Path) -> None:
-    with ModelServer() as server:
-        batch = Batch(tmp_path, server)
-        pending = batch.write(cache=tmp_path / "calls")
-        while not pending.done:
-            run(server, pending.files, batch.results)
-            pending = batch.read(cache=tmp_path / "calls")
-        again = sg.build_index(
-            DOCUMENTS,
-            "archrag",
-            llm=OpenAIChatModel("m", base_url=server.openai),
-            embedder=EMBEDDER,
-            config=ONE_CALL_PER_CHUNK,
-            cache=tmp_path / "calls",
-            progress=False,
-        )
-        assert again.last_report is not None
-        assert again.last_report.usage.calls == 0
-        again.close()
-        assert chats(server) == 0
 
 
 def spoilt(lines: list[str]) -> list[str]:
@@ -355,43 +330,31 @@ def test_rows_that_a_file_has_no_more_are_deleted_by_batches(tmp_path: Path) -> 
 def test_documents_of_all_kinds_and_extractions_come_through(tmp_path: Path) -> None:
     chunks = [sg.Chunk(f"Bo met Cy in {place}.", "c", at) for at, place in enumerate(("Rome", "Oslo"))]
     streamed = sg.StreamedDocument("s", lambda: iter(["Ada wrote ", "the letter."]), {"year": 1843})
+    pages = sg.Document("pages", "Ada met Cy." + " " * 40 + "Bo met Cy.", {}, (sg.Section(0, {"page": 1}),))
     given = {"plain": sg.Extraction(entities=(sg.EntityMention("Given", "person", "A name."),))}
-    documents = ["Ada saw Bo.", sg.Document("plain", "Nothing."), streamed, *chunks]
+    documents = ["Ada saw Bo.", sg.Document("plain", "Nothing."), streamed, pages, *chunks]
     with ModelServer() as server:
         batch = Batch(tmp_path, server)
         pending = batch.write(iter(documents), extraction=given)
-        assert pending.stages["extract"].calls == 4
+        assert pending.stages["extract"].calls == 5
         assert batch.finish(pending)[-1].done
         with sg.open_index(batch.path, embedder=EMBEDDER) as index:
-            assert set(index.documents()) == {
-                "plain",
-                "s",
-                "c",
-                *(set(index.documents()) - {"plain", "s", "c"}),
-            }
-            assert len(index.documents()) == 4
+            assert set(index.documents()) >= {"plain", "s", "c", "pages"}
+            assert len(index.documents()) == 5
+            assert index.chunks()["pages"][0].metadata["page"] == 1
             assert index.documents()["s"] == {"year": 1843}
             assert "given" in {each.id for each in index.entities()}
 
 
-def test_sections_come_through(tmp_path: Path) -> None:
-    text = "Page one speaks of Ada Wren." + " " * 40 + "Page two speaks of Nils Harrow."
-    sections = (sg.Section(0, {"page": 1}), sg.Section(50, {"page": 2}))
-    config = {**ONE_CALL_PER_CHUNK, "chunking": {"size": 10, "overlap": 0}}
-    with ModelServer() as server:
-        batch = Batch(tmp_path, server)
-        batch.finish(batch.write([sg.Document("d", text, {}, sections)], config=config))
-    with sg.open_index(batch.path, embedder=EMBEDDER) as index:
-        assert [each.metadata["page"] for each in index.chunks()["d"]] == [1, 2]
-
-
-@pytest.mark.parametrize("command_line", [False, True])
-def test_an_embedder_by_name_is_remembered(command_line: bool, tmp_path: Path) -> None:
+def test_an_embedder_by_name_is_remembered(tmp_path: Path) -> None:
     with ModelServer() as server:
         for given in ("hashing", f"openai:e@{server.openai}", f"ollama:e@{server.ollama}"):
             batch = Batch(tmp_path / given.partition(":")[0], server)
             batch.folder.mkdir()
-            pending = batch.write(embedder=load_model("embedder", given) if command_line else given)
+            command_line = given != "hashing"
+            pending = batch.write(
+                DOCUMENTS[:2], embedder=load_model("embedder", given) if command_line else given
+            )
             run(server, pending.files, batch.results)
             assert batch.read(embedder=None).answered == pending.calls
 
@@ -475,17 +438,13 @@ def test_files_hold_what_a_service_takes(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.part"))
 
 
-@pytest.mark.parametrize("function", ["write", "read"])
-def test_twins(function: str) -> None:
-    twin = getattr(sg.batch, f"a{function}")
-    assert inspect.signature(getattr(sg.batch, function)).parameters == inspect.signature(twin).parameters
+def test_the_asynchronous_twins_and_a_cache_that_another_folder_shares(tmp_path: Path) -> None:
+    cache = tmp_path / "calls"
 
-
-def test_the_asynchronous_twins(tmp_path: Path) -> None:
     async def go(server: ModelServer) -> sg.batch.Pending:
-        where: dict[str, Any] = {"path": tmp_path / "idx", "embedder": EMBEDDER}
+        where: dict[str, Any] = {"path": tmp_path / "idx", "embedder": EMBEDDER, "cache": cache}
         requests, results = tmp_path / "r.jsonl", tmp_path / "res.jsonl"
-        pending = await sg.batch.awrite(DOCUMENTS[:3], requests, llm=name(server), **where)
+        pending = await sg.batch.awrite(DOCUMENTS[:3], requests, llm=name(server), method="archrag", **where)
         while not pending.done:
             await asyncio.to_thread(run, server, pending.files, results)
             pending = await sg.batch.aread(results, requests, **where)
@@ -493,6 +452,11 @@ def test_the_asynchronous_twins(tmp_path: Path) -> None:
 
     with ModelServer() as server:
         assert asyncio.run(go(server)).done
+        models: Any = {"llm": OpenAIChatModel("m", base_url=server.openai), "embedder": EMBEDDER}
+        with sg.build_index(DOCUMENTS[:3], "archrag", **models, cache=cache, progress=False) as again:
+            assert again.last_report.usage.cached_calls
+            assert again.last_report.usage.calls == 0
+        assert chats(server) == 0
 
 
 def test_the_command_line(tmp_path: Path) -> None:

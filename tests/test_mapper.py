@@ -69,18 +69,6 @@ def test_the_same_bytes_as_without(kind: str, mode: str, processes: Mapper, tmp_
         assert answers(one) == answers(other)
 
 
-def test_a_model_is_asked_the_same_from_here_alone(processes: Mapper, tmp_path: Path) -> None:
-    asked = []
-    for name, where in (("one", None), ("other", processes)):
-        model = CountingModel()
-        config = {"extraction": {"mode": "llm"}}
-        given = {"method": ["archrag", "lshtree"], "llm": model, "embedder": EMBEDDER, "config": config}
-        with sg.build_index(LONG[:20], path=tmp_path / name, mapper=where, progress=False, **given) as index:
-            asked.append((sorted(model.prompts), index.last_report.models))
-    assert asked[0] == asked[1]
-    assert files(tmp_path / "one") == files(tmp_path / "other")
-
-
 class Deadly:
     """Ends its process the first time that it is used, or as often as it is told to."""
 
@@ -180,20 +168,16 @@ def test_an_error_in_a_worker_is_the_functions_own() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("processes", 0), "at least 1, not 0"),
-        (("threads", -2), "at least 1, not -2"),
-        (("dask",), "'threads', 'processes', 'ray' or 'ray@ADDRESS', not 'dask'"),
-        (("processes", 2.5), "whole number"),
+        ({"kind": "processes", "workers": 0}, "at least 1, not 0"),
+        ({"kind": "dask"}, "'threads', 'processes', 'ray' or 'ray@ADDRESS', not 'dask'"),
+        ({"kind": "processes", "workers": 2.5}, "whole number"),
+        ({"kind": "processes", "address": "127.0.0.1:6379"}, "for Ray, not for 'processes'"),
+        ({"kind": "processes", "embed": "yes"}, "embed must be True, False or None, not 'yes'"),
     ],
 )
 def test_wrong_wishes_are_refused(given: Any, message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
-        sg.mapper(*given)
-
-
-def test_arguments_of_another_kind_are_refused() -> None:
-    with pytest.raises(ValueError, match="for Ray, not for 'processes'"):
-        sg.mapper("processes", address="127.0.0.1:6379")
+        sg.mapper(**given)
     with pytest.raises(TypeError, match="no 'workers'"):
         sg.build_index(LONG, mapper=5, progress=False)
 
@@ -348,13 +332,9 @@ def test_the_command_line(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         made.append(files(path))
     assert made[0] == made[1]
-    with pytest.raises(TypeError, match="embed must be True, False or None, not 'yes'"):
-        sg.mapper("processes", embed="yes")  # type: ignore[arg-type]
     wrong = CliRunner().invoke(main, ["build", str(tmp_path), "-o", str(tmp_path / "x"), "--workers", "2"])
     assert wrong.exit_code == 2
     assert "--mapper processes --workers 4" in wrong.output
-    zero = ["build", str(tmp_path), "-o", str(tmp_path / "x"), "--mapper", "processes", "--workers", "0"]
-    assert "workers must be at least 1, not 0" in CliRunner().invoke(main, zero).output
 
 
 def test_both_frameworks(processes: Mapper, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 from pathlib import Path
@@ -26,9 +25,7 @@ def said(text: str) -> list[str]:
 
 def answer(question: str, *texts: str, length: Length | None = None) -> str:
     index = sg.build_index(list(texts), embedder=HashingEmbedder())
-    text = index.answer(question, length=length).text
-    assert asyncio.run(index.aanswer(question, length=length)).text == text
-    return text
+    return index.answer(question, length=length).text
 
 
 @pytest.mark.parametrize(
@@ -47,12 +44,15 @@ def test_titles_and_bylines_are_no_statements(heading: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "sentence", ["Ned died in 1890.", "Sarn is old.", "In July, Ned went to Sarn.", "It rained."]
-)
-def test_a_sentence_that_says_something_is_no_byline(sentence: str) -> None:
-    assert not is_byline(sentence, 0, len(sentence))
-    assert said(sentence) == [sentence]
+def test_who_spoke_and_when_is_a_byline_and_a_sentence_that_says_something_is_none() -> None:
+    for sentence in ("Ned died in 1890.", "Sarn is old.", "In July, Ned went to Sarn.", "It rained."):
+        assert not is_byline(sentence, 0, len(sentence))
+        assert said(sentence) == [sentence]
+    for sentence in (
+        "Delivered by Judge Osric Fenn at Sarn, 15 March 1892.",
+        "By order of the Ferry Company.",
+    ):
+        assert is_byline(sentence, 0, len(sentence))
 
 
 def test_headings_and_code_of_markdown_are_no_statements() -> None:
@@ -97,18 +97,6 @@ def test_a_pronoun_comes_with_the_sentence_before_it() -> None:
     assert "The amberbell is a pear of Vell. [1] It was found by a well at Perrow. [1]" in told
 
 
-def test_a_chain_gets_evidence_of_both_its_ends() -> None:
-    told = answer(
-        "In what year was the founder of the Perrow school of music born?",
-        "The Perrow school of music is old. The school of music at Perrow was founded by Lettice Dunmore.",
-        "The music school of Sarn has forty pupils. Its founder is not known, and music is dear in Sarn.",
-        "Salt is boiled at Vell, and sold at Sarn. Lettice Dunmore first saw the sea in 1831 at Vell.",
-        "The founder of the bank was born in a year of storms. Nobody at the bank plays music.",
-    )
-    assert "founded by Lettice Dunmore" in told
-    assert "1831" in told
-
-
 def test_a_chain_is_followed_by_the_names_that_each_answer_brings_in() -> None:
     told = answer(
         "What is the pay of the keeper of the lighthouse?",
@@ -118,13 +106,6 @@ def test_a_chain_is_followed_by_the_names_that_each_answer_brings_in() -> None:
         length="full",
     )
     assert told.index("Hanna Siskin") < told.index("96 crowns")
-
-
-@pytest.mark.parametrize(
-    "sentence", ["Delivered by Judge Osric Fenn at Sarn, 15 March 1892.", "By order of the Ferry Company."]
-)
-def test_who_spoke_and_when_is_a_byline(sentence: str) -> None:
-    assert is_byline(sentence, 0, len(sentence))
 
 
 def test_a_question_with_two_names_gets_evidence_of_each() -> None:
@@ -138,15 +119,13 @@ def test_a_question_with_two_names_gets_evidence_of_each() -> None:
     assert "Tobias Wren was born in 1848." in told
 
 
-@pytest.mark.parametrize(
-    "question", ["What is the capital of France?", "How do I reset my password?", "zxcv qwer tyui"]
-)
-def test_what_the_corpus_does_not_speak_of_is_not_answered(question: str) -> None:
+def test_what_the_corpus_does_not_speak_of_is_not_answered() -> None:
     texts = [document.text for document in documents()]
-    assert not answers(question, texts[:8])
-    index = sg.build_index(documents(), "lshtree", embedder=HashingEmbedder())
-    found = index.answer(question)
-    assert (found.text, found.citations) == (NOTHING_FOUND, ())
+    index = sg.build_index(documents(), embedder=HashingEmbedder(), progress=False)
+    for question in ("What is the capital of France?", "How do I reset my password?", "zxcv qwer tyui"):
+        assert not answers(question, texts[:8])
+        found = index.answer(question)
+        assert (found.text, found.citations) == (NOTHING_FOUND, ())
 
 
 def test_no_question_of_the_demo_is_refused_for_want_of_words() -> None:
@@ -249,7 +228,7 @@ LETTERS = (
 )
 
 
-@pytest.mark.parametrize("method", ["hirag", "archrag", "noderag", "lshtree"])
+@pytest.mark.parametrize("method", ["hirag", "lshtree"])
 def test_nodes_do_not_repeat_what_passages_say(method: str) -> None:
     with sg.build_index(list(LETTERS), method, embedder=HashingEmbedder(), progress=False) as index:
         told = index.answer("Who steered the ship that ran aground?", length="full")
