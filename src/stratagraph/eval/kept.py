@@ -8,25 +8,28 @@ import os
 import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 import stratagraph
 from stratagraph.eval.answering import AnswerConfig
 from stratagraph.eval.metrics import has_wordnet
 from stratagraph.eval.rankers import Workbench
-from stratagraph.eval.results import Indexing, Row
+from stratagraph.eval.results import Row
 from stratagraph.eval.scoring import Cutoffs
 from stratagraph.models.identity import identity_of_model
 from stratagraph.models.task import models_by_stage
 from stratagraph.store.files import Directory
-from stratagraph.types.records import Usage
 
 NATIVE = "stratagraph.kernels._native"
+_ROW = TypeAdapter(Row)
 
 
 class Kept:
@@ -78,20 +81,12 @@ def code() -> Mapping[str, Any]:
     compiled = find_spec(NATIVE)
     files = [Path(stratagraph.__file__).parent]
     files += [Path(compiled.origin)] if compiled is not None and compiled.origin else []
-    return {"stratagraph": digest_of_files(files), "versions": dict(sorted(_versions()))}
-
-
-def _versions() -> Iterable[tuple[str, str]]:
-    try:
-        required = requires("stratagraph") or []
-    except PackageNotFoundError:  # a checkout on the path, not installed
-        required = ["numpy", "scipy"]
-    for each in required:
+    versions = {}
+    for each in requires("stratagraph") or ():
         name = re.match(r"[\w.-]+", each)[0]  # type: ignore[index]
-        try:
-            yield name, version(name)
-        except PackageNotFoundError:
-            continue
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return {"stratagraph": digest_of_files(files), "versions": versions}
 
 
 def _name(identity: Mapping[str, Any]) -> str:
@@ -120,7 +115,7 @@ class KeptRows:
         if self.kept is None or self.again:
             return None
         found = self.kept.get(self._of(name, before))
-        return None if found is None else (_row(found["row"]), bool(found["has_graph"]))
+        return None if found is None else (_ROW.validate_python(found["row"]), bool(found["has_graph"]))
 
     def keep(self, row: Row, before: Sequence[str], has_graph: bool) -> None:
         """Keep a row without failures."""
@@ -140,14 +135,8 @@ def identity_of_run(
     Without the reference and the settings of intervals, which only compare rows, and without comparisons of
     answers, which are made after all rows and have a cache of calls.
     """
-    dataset = bench.dataset
     return {
-        "data": {
-            "documents": digest(dataset.documents),
-            "questions": digest(dataset.questions),
-            "extraction": digest(dict(dataset.extractions)),
-            "entities of questions": digest(dict(dataset.question_entities)),
-        },
+        "data": digest(replace(bench.dataset, name="", notes={})),
         "passages": digest([chunk.text for chunk in bench.chunks]),
         "config": {**bench.config.to_dict(), "max_failures": bench.config.max_failures},
         "view": bench.view,
@@ -166,16 +155,3 @@ def identity_of_run(
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
     }
-
-
-def _row(value: Mapping[str, Any]) -> Row:
-    indexing = value["indexing"]
-    if indexing is not None:
-        stages = {stage: Usage(**usage) for stage, usage in indexing["stages"].items()}
-        indexing = Indexing(**{**indexing, "stages": stages})
-    spent = {name: Usage(**value[name]) for name in ("asking", "usage", "judging")}
-    series = {
-        name: tuple(value[name]) for name in ("latency_ms", "cpu_ms", "answers", "contexts", "failures")
-    }
-    scores = {metric: tuple(each) for metric, each in value["scores"].items()}
-    return Row(**{**value, **spent, **series, "scores": scores, "indexing": indexing})

@@ -6,8 +6,9 @@ import csv
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,14 @@ from stratagraph.errors import MissingExtra
 from stratagraph.eval.bootstrap import Difference
 from stratagraph.eval.datasets import BENCH_METRICS, FROM_EXTRACTION, Question
 from stratagraph.eval.judging import Duel
-from stratagraph.eval.results import Indexing, Row, mean
+from stratagraph.eval.metrics import METRICS
+from stratagraph.eval.results import Row, mean
 from stratagraph.eval.scoring import Cutoffs
 from stratagraph.types.records import Failure, Usage
 
 NOISE = "~"
-_WORDINGS = ("accuracy", "answer_recall", "em", "f1", "bleu1", "meteor", "rouge_l")
 _ANSWER_METRICS = (
-    *_WORDINGS,
+    *METRICS,
     *("strrec", "strem", "strhit", "correctness", "coverage", "faithfulness", "judged"),
 )
 _DUELS = "wins/ties/losses, share won (a tie half) [interval]"
@@ -30,6 +31,7 @@ _NAMED = 3  # ids shown in a note
 _SHOWN = 0.05  # seconds of a stage that is shown
 
 Table = list[list[str]]
+Cell = Callable[[Row], str]
 StrPath = str | os.PathLike[str]
 
 
@@ -108,33 +110,22 @@ class Evaluation:
         }
 
     def _row_dict(self, row: Row) -> dict[str, Any]:
-        return {
-            "name": row.name,
-            "description": row.description,
-            "measured": row.measured,
-            "error": row.error,
-            "means": {metric: self.mean(row.name, metric) for metric in row.scores},
-            "by_type": {
-                type_: {metric: self.mean(row.name, metric, type_) for metric in row.scores}
-                for type_ in (self.types if row.scores else ())
-            },
-            "differences": {
-                metric: {**asdict(each), "is_noise": each.is_noise}
-                for metric, each in row.differences.items()
-            },
-            "latency_ms": {"p50": row.latency(50), "p95": row.latency(95)},
-            "cpu_ms": {"mean": row.cpu},
-            "indexing": None if row.indexing is None else asdict(row.indexing),
-            "asking": asdict(row.asking),
-            "usage": asdict(row.usage),
-            "judging": asdict(row.judging),
-            "failures": [asdict(failure) for failure in row.failures],
-            "duels": _duels_dict(row.duels),
-            "gold_duels": _duels_dict(row.gold_duels),
-            "agreement": row.agreement,
-            "scores": {metric: list(scores) for metric, scores in row.scores.items()},
-            "answers": list(row.answers),
+        found = asdict(row)
+        for internal in ("contexts", "latency_ms", "cpu_ms"):
+            del found[internal]
+        found["means"] = {metric: self.mean(row.name, metric) for metric in row.scores}
+        found["by_type"] = {
+            type_: {metric: self.mean(row.name, metric, type_) for metric in row.scores}
+            for type_ in (self.types if row.scores else ())
         }
+        for metric, each in row.differences.items():
+            found["differences"][metric]["is_noise"] = each.is_noise
+        found["latency_ms"] = {"p50": row.latency(50), "p95": row.latency(95)}
+        found["cpu_ms"] = {"mean": row.cpu}
+        for kind, duels in (("duels", row.duels), ("gold_duels", row.gold_duels)):
+            for criterion, duel in duels.items():
+                found[kind][criterion]["win_rate"] = duel.win_rate
+        return found
 
     def save_json(self, path: StrPath) -> None:
         """Write `to_dict()` to a file."""
@@ -231,22 +222,20 @@ class Evaluation:
                 asked = [each for each in self.questions if type_ is None or each.type == type_]
                 line: dict[str, Any] = {"dataset": self.dataset, "name": row.name, "type": type_ or "all"}
                 line |= {"questions": len(asked), "error": row.error}
-                line |= {metric: _cell(self.mean(row.name, metric, type_)) for metric in row.scores}
+                line |= {metric: self.mean(row.name, metric, type_) for metric in row.scores}
                 if type_ is None:
-                    line |= {"p50_ms": _cell(row.latency(50)), "p95_ms": _cell(row.latency(95))}
-                    line |= {"cpu_ms": _cell(row.cpu)}
-                    line |= _indexing_cells(row.indexing)
-                yield line
+                    line |= {"p50_ms": row.latency(50), "p95_ms": row.latency(95), "cpu_ms": row.cpu}
+                if type_ is None and (made := row.indexing):
+                    line |= {"index_seconds": made.seconds, "index_cpu_seconds": made.cpu_seconds}
+                    line |= {"index_calls": made.usage.calls + made.usage.cached_calls}
+                    line |= {"index_tokens": made.usage.input_tokens + made.usage.output_tokens}
+                    line |= {"index_bytes": made.bytes, "index_peak_memory": made.peak_memory}
+                yield {key: f"{cell:.6g}" if isinstance(cell, float) else cell for key, cell in line.items()}
 
 
-_LATENCIES = ("p50_ms", "p95_ms", "cpu_ms")
-_INDEXING = (
-    "index_seconds",
-    "index_cpu_seconds",
-    "index_calls",
-    "index_tokens",
-    "index_bytes",
-    "index_peak_memory",
+_COSTS = (
+    *("p50_ms", "p95_ms", "cpu_ms", "index_seconds", "index_cpu_seconds"),
+    *("index_calls", "index_tokens", "index_bytes", "index_peak_memory"),
 )
 
 
@@ -259,35 +248,12 @@ def save_json(value: Mapping[str, Any], path: StrPath) -> None:
 def save_csv(evaluations: Sequence[Evaluation], path: StrPath) -> None:
     """Write several evaluations to one CSV file; see `Evaluation.save_csv`."""
     metrics = tuple(dict.fromkeys(metric for each in evaluations for metric in each.metrics))
-    columns = ("dataset", "name", "type", "questions", *metrics, *_LATENCIES, *_INDEXING, "error")
+    columns = ("dataset", "name", "type", "questions", *metrics, *_COSTS, "error")
     with Path(path).open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, restval="")
         writer.writeheader()
         for each in evaluations:
             writer.writerows(each.lines())
-
-
-def _duels_dict(duels: Mapping[str, Duel]) -> dict[str, Any]:
-    return {criterion: {**asdict(duel), "win_rate": duel.win_rate} for criterion, duel in duels.items()}
-
-
-def _indexing_cells(indexing: Indexing | None) -> dict[str, Any]:
-    if indexing is None:
-        return {}
-    usage = indexing.usage
-    values = (
-        _cell(indexing.seconds),
-        _cell(indexing.cpu_seconds),
-        usage.calls + usage.cached_calls,
-        usage.input_tokens + usage.output_tokens,
-        _cell(indexing.bytes),
-        _cell(indexing.peak_memory),
-    )
-    return dict(zip(_INDEXING, values, strict=True))
-
-
-def _cell(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def tables(evaluation: Evaluation) -> str:
@@ -345,21 +311,38 @@ def summary_metrics(evaluation: Evaluation) -> dict[str, str]:
     return columns | {f"tok@{middle}": f"tokens@{middle}"}
 
 
-def _retrieval(evaluation: Evaluation) -> Table:
-    columns = {
-        heading: metric
-        for heading, metric in summary_metrics(evaluation).items()
-        if any(evaluation.mean(row.name, metric) is not None for row in evaluation.rows)
+def _means(
+    evaluation: Evaluation, columns: Mapping[str, tuple[str, str | None]], *more: Mapping[str, Cell]
+) -> Table:
+    """Means of metrics, each of all questions or of one type, without columns that no row has; and `more`."""
+    means = {
+        heading: [evaluation.mean(row.name, *each) for row in evaluation.rows if row.scores]
+        for heading, each in columns.items()
     }
-    table = [["", *columns, "p50 ms", "p95 ms", "CPU ms"]]
-    for row in _measured(evaluation):
-        means = [
-            number(evaluation.mean(row.name, metric), 0 if metric.startswith("tokens") else 3)
-            for metric in columns.values()
+    means = {heading: each for heading, each in means.items() if any(mean is not None for mean in each)}
+    if not means:
+        return []
+    digits = {heading: 0 if columns[heading][0].startswith("tokens") else 3 for heading in means}
+    cells = {heading: cell for each in more for heading, cell in each.items()}
+    measured = [row for row in evaluation.rows if row.scores]
+    return [["", *means, *cells]] + [
+        [
+            row.name,
+            *(number(each[place], digits[heading]) for heading, each in means.items()),
+            *(cell(row) for cell in cells.values()),
         ]
-        latencies = [number(row.latency(percentile), 1) for percentile in (50, 95)]
-        table.append([row.name, *means, *latencies, number(row.cpu, 1)])
-    return table
+        for place, row in enumerate(measured)
+    ]
+
+
+def _retrieval(evaluation: Evaluation) -> Table:
+    columns = {heading: (metric, None) for heading, metric in summary_metrics(evaluation).items()}
+    times: dict[str, Cell] = {
+        "p50 ms": lambda row: number(row.latency(50), 1),
+        "p95 ms": lambda row: number(row.latency(95), 1),
+        "CPU ms": lambda row: number(row.cpu, 1),
+    }
+    return _means(evaluation, columns, times)
 
 
 def _differences(evaluation: Evaluation) -> Table:
@@ -391,39 +374,24 @@ def _by_type(evaluation: Evaluation, metrics: Mapping[str, Sequence[str]], least
         " ".join((f"{type_} ({asked.count(type_)})", *([metric] if len(named) > 1 else []))): (metric, type_)
         for type_, named in metrics.items()
         for metric in named
-        if any(evaluation.mean(row.name, metric, type_) is not None for row in evaluation.rows)
     }
-    if len(columns) < least:
-        return []
-    return [["", *columns]] + [
-        [row.name, *(number(evaluation.mean(row.name, *each), 3) for each in columns.values())]
-        for row in _measured(evaluation)
-    ]
+    table = _means(evaluation, columns)
+    return table if table and len(table[0]) > least else []
 
 
 def _answers(evaluation: Evaluation) -> Table:
-    columns = [
-        metric
-        for metric in _ANSWER_METRICS
-        if any(evaluation.mean(row.name, metric) is not None for row in evaluation.rows)
-    ]
-    if not columns:
-        return []
-    kappa = ["kappa of judges"] if any(row.agreement is not None for row in evaluation.rows) else []
-    parts = {
-        heading: kind
-        for heading, kind in (("search: ", "asking"), ("", "usage"), ("judges: ", "judging"))
-        if kind == "usage" or any(getattr(row, kind) != Usage() for row in evaluation.rows)
-    }
-    counts = [f"{heading}{count}" for heading in parts for count in ("calls", "tokens in", "out")]
-    table = [["", *columns, *kappa, *counts]]
-    for row in _measured(evaluation):
-        means = [number(evaluation.mean(row.name, metric), 3) for metric in columns]
-        means += [number(row.agreement, 2)] * len(kappa)
-        table.append(
-            [row.name, *means, *(each for kind in parts.values() for each in _counts(getattr(row, kind)))]
-        )
-    return table
+    rows, more = evaluation.rows, dict[str, Cell]()
+    if any(row.agreement is not None for row in rows):
+        more["kappa of judges"] = lambda row: number(row.agreement, 2)
+    for heading, kind in (("search: ", "asking"), ("", "usage"), ("judges: ", "judging")):
+        if kind == "usage" or any(getattr(row, kind) != Usage() for row in rows):
+            for place, count in enumerate(("calls", "tokens in", "out")):
+                more[f"{heading}{count}"] = partial(_count, kind, place)
+    return _means(evaluation, {metric: (metric, None) for metric in _ANSWER_METRICS}, more)
+
+
+def _count(kind: str, place: int, row: Row) -> str:
+    return _counts(getattr(row, kind))[place]
 
 
 def _counts(usage: Usage) -> list[str]:
@@ -492,10 +460,6 @@ def _notes(evaluation: Evaluation) -> Iterator[str]:
     for what, ids in evaluation.notes.items():
         shown = ", ".join(ids[:_NAMED]) + (f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else "")
         yield f"note: {what}: {shown if what.startswith(FROM_EXTRACTION) else f'{len(ids)} ({shown})'}"
-
-
-def _measured(evaluation: Evaluation) -> list[Row]:
-    return [row for row in evaluation.rows if row.scores]
 
 
 def number(value: float | None, digits: int) -> str:

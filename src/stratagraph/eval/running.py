@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any, Literal
 
 from stratagraph.eval.answering import (
     AnswerConfig,
-    Answered,
     Answering,
     answer_all,
     contexts_of,
@@ -18,7 +18,6 @@ from stratagraph.eval.answering import (
 from stratagraph.eval.baselines import make
 from stratagraph.eval.baselines.shared import ASK
 from stratagraph.eval.bootstrap import Difference, paired_difference
-from stratagraph.eval.datasets import Question
 from stratagraph.eval.judging import head_to_head, judge_correctness
 from stratagraph.eval.kept import KeptRows
 from stratagraph.eval.measuring import Meter
@@ -44,6 +43,11 @@ class Settings:
     confidence: float
     seed: int
     answers: AnswerConfig | None
+
+    @property
+    def intervals(self) -> dict[str, Any]:
+        """Arguments of `paired_difference`."""
+        return {"resamples": self.resamples, "confidence": self.confidence, "seed": self.seed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,38 +107,46 @@ class Run:
             row = self._measured(wanted)
             self.kept.keep(row, self._before, self.bench.has_graph)
         else:
-            row, has_graph = found
-            self._graph_due = has_graph
+            row, self._graph_due = found
             self._due.append(wanted)
             self.taken.append(row)
         self._before.append(wanted)
         return row
 
     def _measured(self, wanted: str | Ranker) -> Row:
-        """Make a ranker ready and measure it; an exception becomes the row's error."""
-        name = wanted if isinstance(wanted, str) else wanted.name
-        row = Row(
-            name,
-            "" if isinstance(wanted, str) else wanted.description,
-            measured=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+        """Make a ranker ready, ask it, answer and judge; what was measured before an error stands."""
+        name, about = (wanted, "") if isinstance(wanted, str) else (wanted.name, wanted.description)
+        row = Row(name, about, measured=datetime.now(UTC).isoformat(timespec="seconds"))
+        doing, ready, config = "", None, self.settings.answers
         try:
             ready = self._ready(wanted)
             row = replace(row, description=ready.ranker.description, indexing=ready.indexing)
             asked = self._ask(ready.ranker)
             row = replace(row, scores=asked.scores, latency_ms=asked.latency_ms, cpu_ms=asked.cpu_ms)
-            row = self._answered(replace(row, asking=ready.asking), asked, ready.ranker)
-            return replace(row, failures=(*ready.failures, *row.failures))
+            row = replace(row, asking=ready.asking)
+            if config is not None:
+                doing = "answers: "
+                row = self._answered(row, asked, ready.ranker, config)
+                doing = "judging: "
+                row = self._judged(row) if config.judge else row
         except Exception as error:
             notes = " ".join(getattr(error, "__notes__", ()))
-            return replace(row, error=f"{type(error).__name__}: {error}{f' ({notes})' if notes else ''}")
+            told = f"{doing}{type(error).__name__}: {error}{f' ({notes})' if notes else ''}"
+            row = replace(row, error=told)
+        if ready is not None and row.scores:
+            row = replace(row, failures=(*ready.failures, *row.failures))
+        return row
 
     def _ready(self, wanted: str | Ranker) -> Ready:
         if not isinstance(wanted, str):
             return Ready(wanted)
         name = RowName.of(wanted, self.bench.view)
         if name.ranker in WAYS:
-            self._catch_up()
+            while self._due:  # the methods of kept rows are built in their order
+                due = RowName.of(self._due[0], self.bench.view)
+                if due.ranker in WAYS:
+                    self.index.add(due.ranker, due)
+                del self._due[0]
             return Ready(*self.index.add(wanted, name))
         if self._graph_due:
             self.bench.catch_up()
@@ -145,83 +157,61 @@ class Run:
         indexing = Indexing(meter.seconds, stages, None, meter.peak_memory, meter.cpu_seconds)
         return Ready(ranker, indexing, bench.gate)
 
-    def _catch_up(self) -> None:
-        """Build the methods of kept rows, in their order."""
-        while self._due:
-            name = RowName.of(self._due[0], self.bench.view)
-            if name.ranker in WAYS:
-                self.index.add(name.ranker, name)
-            del self._due[0]
-
     def _ask(self, ranker: Ranker) -> Asked:
-        questions, stage = self.bench.dataset.questions, f"ask {ranker.name}"
+        bench, stage = self.bench, f"ask {ranker.name}"
+        questions = bench.dataset.questions
         self.progress.start(stage, len(questions))
+
+        def advance() -> None:
+            self.progress.advance(stage)
+
         try:
-            return ask_all(
-                ranker,
-                questions,
-                self.settings.cutoffs,
-                self.depth,
-                self.bench.count_tokens,
-                lambda: self.progress.advance(stage),
-            )
+            return ask_all(ranker, questions, self.settings.cutoffs, self.depth, bench.count_tokens, advance)
         finally:
             self.progress.finish(stage)
 
-    def _answers(self, row: Row, asked: Asked, ranker: Ranker, config: AnswerConfig) -> Answered:
-        if isinstance(ranker, Answering) and ranker.own_prompt:
-            return own_answers(self.bench, row.name, ranker, config)
-        return answer_all(self.bench, row.name, asked.texts, config)
-
-    def _answered(self, row: Row, asked: Asked, ranker: Ranker) -> Row:
-        """The row with answers; if they fail, retrieval stands and the error says so."""
-        if self.settings.answers is None:
-            return row
-        try:
-            found = self._answers(row, asked, ranker, self.settings.answers)
-        except Exception as error:
-            return replace(row, error=f"answers: {type(error).__name__}: {error}")
+    def _answered(self, row: Row, asked: Asked, ranker: Ranker, config: AnswerConfig) -> Row:
+        """The row with answers, and with what they were made from where they are judged by that."""
+        bench = self.bench
+        own = ranker if isinstance(ranker, Answering) and ranker.own_prompt else None
+        found = own_answers(bench, row.name, own, config) if own else None
+        found = found or answer_all(bench, row.name, asked.texts, config)
         scores = {**row.scores, **found.scores}
         row = replace(row, scores=scores, answers=found.answers, usage=found.usage, failures=found.failures)
-        if self.bench.dataset.of_bench:
-            row = replace(row, contexts=tuple(self._contexts(asked, ranker, self.settings.answers)))
-        return self._judged(row) if self.settings.answers.judge else row
-
-    def _contexts(self, asked: Asked, ranker: Ranker, config: AnswerConfig) -> list[str]:
-        """What answers were made from; of own prompts what the ranker packs, or the best of its ranking."""
-        if isinstance(ranker, Answering) and ranker.own_prompt and isinstance(ranker, Packing):
-            questions = self.bench.dataset.questions
-            return [ranker.context(each.question, PACKED, config.context_tokens) for each in questions]
-        return contexts_of(self.bench, asked.texts, config)
+        if not bench.dataset.of_bench:
+            return row
+        if own and isinstance(ranker, Packing):
+            texts = [each.question for each in bench.dataset.questions]
+            contexts = [ranker.context(text, PACKED, config.context_tokens) for text in texts]
+        else:
+            contexts = contexts_of(bench, asked.texts, config)
+        return replace(row, contexts=tuple(contexts))
 
     def _judged(self, row: Row) -> Row:
-        """The row with verdicts; if they fail, metrics of wording stand."""
+        """The row with verdicts on its answers."""
         gates, questions = self.bench.judge_gates, self.bench.dataset.questions
-        try:
-            found = judge_correctness(gates, row.name, questions, row.answers)
-            scores, usage = {"judged": found.scores}, found.usage
-            if self.bench.dataset.of_bench:
-                stage = f"judge statements of {row.name}"
-                more, spent = judge_statements(
-                    gates, self.bench.embedder, stage, questions, row.answers, row.contexts
-                )
-                scores, usage = scores | more, usage + spent
-        except Exception as error:
-            return replace(row, error=f"judging: {type(error).__name__}: {error}")
-        stages = (f"judge {row.name}", f"judge statements of {row.name}")
+        found = judge_correctness(gates, row.name, questions, row.answers)
+        scores, usage = {"judged": found.scores}, found.usage
+        if self.bench.dataset.of_bench:
+            stage = f"judge statements of {row.name}"
+            more, spent = judge_statements(
+                gates, self.bench.embedder, stage, questions, row.answers, row.contexts
+            )
+            scores, usage = scores | more, usage + spent
+        failures = [*self._failures(f"judge {row.name}"), *self._failures(f"judge statements of {row.name}")]
         return replace(
             row,
             scores={**row.scores, **scores},
             agreement=found.agreement,
             judging=row.judging + usage,
-            failures=(*row.failures, *(each for stage in stages for each in self._failures(stage))),
+            failures=(*row.failures, *failures),
         )
 
     def duelled(self, rows: Sequence[Row]) -> list[Row]:
         """The rows with comparisons of answers with the reference's and the gold ones, if wanted."""
         config = self.settings.answers
         reference = next((row for row in rows if row.name == self.settings.reference and row.answers), None)
-        gold = tuple(question.answers[0] if question.answers else None for question in self._questions)
+        gold = [each.answers[0] if each.answers else None for each in self.bench.dataset.questions]
         found = []
         for row in rows:
             if config and config.head_to_head and row.answers and reference and row is not reference:
@@ -231,32 +221,23 @@ class Run:
             found.append(row)
         return found
 
-    def _compared(self, row: Row, kind: str, stage: str, others: Sequence[str | None]) -> Row:
-        gates, settings = self.bench.judge_gates, self.settings
+    def _compared(
+        self, row: Row, kind: Literal["duels", "gold_duels"], stage: str, others: Sequence[str | None]
+    ) -> Row:
+        gates = self.bench.judge_gates
+        questions = [each.question for each in self.bench.dataset.questions]
         try:
             duels = head_to_head(
-                gates,
-                [each.question for each in self._questions],
-                row.answers,
-                others,
-                stage=stage,
-                resamples=settings.resamples,
-                confidence=settings.confidence,
-                seed=settings.seed,
+                gates, questions, row.answers, others, stage=stage, **self.settings.intervals
             )
         except Exception as error:
             return replace(row, error=f"comparison: {type(error).__name__}: {error}")
         judging = sum((gate.ledger.stages[stage] for gate in gates), row.judging)
-        failures = (*row.failures, *self._failures(stage))
-        row = replace(row, judging=judging, failures=failures)
+        row = replace(row, judging=judging, failures=(*row.failures, *self._failures(stage)))
         return replace(row, duels=duels) if kind == "duels" else replace(row, gold_duels=duels)
 
     def _failures(self, stage: str) -> list[Failure]:
         return [failure for gate in self.bench.judge_gates for failure in failures_of(gate, stage)]
-
-    @property
-    def _questions(self) -> Sequence[Question]:
-        return self.bench.dataset.questions
 
 
 def compared(rows: Sequence[Row], settings: Settings) -> list[Row]:
@@ -264,22 +245,13 @@ def compared(rows: Sequence[Row], settings: Settings) -> list[Row]:
     reference = next((row for row in rows if row.name == settings.reference and row.scores), None)
     if reference is None:
         return list(rows)
-    return [
-        row if row is reference else replace(row, differences=_differences(row, reference, settings))
-        for row in rows
-    ]
 
+    def differences(row: Row) -> dict[str, Difference]:
+        found = {
+            metric: paired_difference(scores, reference.scores[metric], **settings.intervals)
+            for metric, scores in row.scores.items()
+            if metric in reference.scores
+        }
+        return {metric: each for metric, each in found.items() if each is not None}
 
-def _differences(row: Row, reference: Row, settings: Settings) -> Mapping[str, Difference]:
-    found = {
-        metric: paired_difference(
-            row.scores[metric],
-            reference.scores[metric],
-            resamples=settings.resamples,
-            confidence=settings.confidence,
-            seed=settings.seed,
-        )
-        for metric in row.scores
-        if metric in reference.scores
-    }
-    return {metric: each for metric, each in found.items() if each is not None}
+    return [row if row is reference else replace(row, differences=differences(row)) for row in rows]
