@@ -14,7 +14,7 @@ import argparse
 import json
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import date
 from functools import cache, partial
 from pathlib import Path
@@ -24,11 +24,8 @@ import results_page
 
 import stratagraph as sg
 from stratagraph.eval.datasets import Dataset, Question, load_dataset
-from stratagraph.eval.embedding import SharedEmbedder
-from stratagraph.eval.harness import VECTORS
+from stratagraph.eval.embedding import kept_embedder
 from stratagraph.eval.metrics import contains_answer, context_of, is_yes_no
-from stratagraph.store.files import Directory
-from stratagraph.store.journal import Journal
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "measured"
@@ -111,10 +108,8 @@ def measure(corpus: str, data: Path, work: Path, rows: Sequence[str] | None) -> 
 @contextmanager
 def opened(corpus: str, dataset: Dataset, work: Path) -> Iterator[sg.Index]:
     """The index of a corpus, with all methods and without a model."""
-    (work / "cache").mkdir(parents=True, exist_ok=True)
     path, extraction = work / corpus, dataset.extractions or None
-    with closing(Journal(Directory.open(work / "cache"), VECTORS)) as vectors:
-        embedder = SharedEmbedder(None, vectors)
+    with kept_embedder(work / "cache") as embedder:
         if (path / "CURRENT").exists():
             index = sg.open_index(path, embedder=embedder)
         else:

@@ -19,10 +19,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from kept import kept_embedder
 from sklearn.metrics import calinski_harabasz_score
 
 from stratagraph import HashingEmbedder
+from stratagraph.eval.embedding import kept_embedder
 from stratagraph.kernels.augment import augment
 from stratagraph.kernels.leiden import leiden, modularity
 from stratagraph.kernels.partition import cluster, community_graph

@@ -30,10 +30,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
-from kept import kept_embedder
 
 from stratagraph.eval import load_dataset
 from stratagraph.eval.baselines.raptor import SHARED, clusters, halves
+from stratagraph.eval.embedding import kept_embedder
 from stratagraph.kernels.buckets import group
 from stratagraph.kernels.knn import knn_graph
 from stratagraph.kernels.lsh import hash_codes, hyperplanes

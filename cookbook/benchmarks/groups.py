@@ -27,11 +27,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from kept import kept_embedder
 
 from stratagraph.eval import Dataset, evaluate, load_dataset
 from stratagraph.eval.baselines.raptor import halves
-from stratagraph.eval.embedding import SharedEmbedder
+from stratagraph.eval.embedding import SharedEmbedder, kept_embedder
 from stratagraph.eval.results import mean
 from stratagraph.kernels.buckets import group, place
 from stratagraph.kernels.knn import knn_graph

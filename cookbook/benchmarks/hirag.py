@@ -24,10 +24,10 @@ from typing import Any
 
 import igraph
 import numpy as np
-from kept import kept_embedder
 
 import stratagraph as sg
 from stratagraph.eval import load_dataset
+from stratagraph.eval.embedding import kept_embedder
 from stratagraph.ingest.names.index import words
 from stratagraph.testing.opened import snapshot_of
 

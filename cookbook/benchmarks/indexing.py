@@ -21,10 +21,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from kept import kept_embedder
-
 import stratagraph as sg
 from stratagraph.eval import load_dataset
+from stratagraph.eval.embedding import kept_embedder
 from stratagraph.methods import NAMES
 from stratagraph.models.local import MiniLMEmbedder
 from stratagraph.testing import ScriptedChatModel

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kept import kept_embedder
 
 import stratagraph as sg
 from stratagraph.eval import load_dataset
+from stratagraph.eval.embedding import kept_embedder
 from stratagraph.kernels.centrality import centrality
 from stratagraph.kernels.ppr import shallow_pagerank
 from stratagraph.methods.noderag import NodeRAGOptions

@@ -50,20 +50,20 @@ def replying(prompt: str) -> str:
 
 
 def test_an_honest_judge_is_consistent_and_one_who_favours_a_place_says_tie() -> None:
-    honest = head_to_head(judge(for_good), ASKED, GOOD, BAD)["overall"]
+    honest = head_to_head([judge(for_good)], ASKED, GOOD, BAD)["overall"]
     assert (honest.wins, honest.ties, honest.losses, honest.win_rate) == (6, 0, 0, 1)
     assert honest.consistency == 1
     assert honest.interval == Difference(1, 1, 1, 6)
     assert honest.agreement is None
     assert honest.explanations[0] == ("(ours first: first) good or bad", "(theirs first: second) bad or good")
 
-    partial = head_to_head(judge(lambda first, second: "first"), ASKED, GOOD, BAD)["overall"]
+    partial = head_to_head([judge(lambda first, second: "first")], ASKED, GOOD, BAD)["overall"]
     assert (partial.wins, partial.ties, partial.losses, partial.win_rate) == (0, 6, 0, 0.5)
     assert partial.consistency == 0
 
-    half = head_to_head(judge(lambda first, second: "first" if first == "good" else "tie"), ASKED, GOOD, BAD)[
-        "overall"
-    ]
+    half = head_to_head(
+        [judge(lambda first, second: "first" if first == "good" else "tie")], ASKED, GOOD, BAD
+    )["overall"]
     assert (half.wins, half.consistency) == (6, 0), "won in one order and not lost in the other"
 
 
@@ -87,7 +87,7 @@ def test_missing_answers_and_unreadable_verdicts_are_left_out() -> None:
     found = head_to_head([judge(for_good), broken], ASKED, [None, *GOOD[1:]], BAD)["overall"]
     assert (found.wins, found.agreement) == (5, None)
     assert found.explanations[0] == ()
-    alone = head_to_head(broken, ASKED, GOOD, BAD)["overall"]
+    alone = head_to_head([broken], ASKED, GOOD, BAD)["overall"]
     assert (alone.win_rate, alone.interval, alone.consistency) == (None, None, None)
     assert len(broken.failures) >= 12
 
@@ -96,7 +96,7 @@ def test_bare_verdicts_are_read_too() -> None:
     plain = ModelGate(
         ScriptedChatModel(json.dumps(dict.fromkeys(CRITERIA, "tie"))), None, cache=MemoryCalls()
     )
-    assert head_to_head(plain, ASKED, GOOD, BAD)["diversity"].ties == 6
+    assert head_to_head([plain], ASKED, GOOD, BAD)["diversity"].ties == 6
 
 
 def test_kappa_is_that_of_the_textbook() -> None:

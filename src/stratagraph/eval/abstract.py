@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from stratagraph import _sync
 from stratagraph.eval.datasets import Dataset, Question
-from stratagraph.eval.tasks import json_task
+from stratagraph.eval.measuring import json_task
 from stratagraph.models.budget import Budget
 from stratagraph.models.gate import CallItem, ModelGate
 from stratagraph.models.named import as_chat_model

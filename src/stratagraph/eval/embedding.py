@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,13 @@ from stratagraph.models.budget import Limits
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.identity import embedder_name
 from stratagraph.models.local import default_embedder
+from stratagraph.store.files import Directory
+from stratagraph.store.journal import Journal
 from stratagraph.types.protocols import Spans, VectorJournal, Vectors
 
 _TIMED = 20  # questions that are embedded one by one, to see what a question takes
 _STAGE = "embed"
+VECTORS = "vectors.sqlite"
 
 
 class SharedEmbedder:
@@ -104,3 +109,16 @@ class SharedEmbedder:
 
     async def _ask(self, questions: Sequence[str]) -> None:
         await asyncio.gather(*(self.aembed_query(question) for question in questions))
+
+
+@contextmanager
+def kept_embedder(
+    folder: str | Path | None, embedder: Any = None, limits: Limits | None = None
+) -> Iterator[SharedEmbedder]:
+    """A shared embedder whose vectors last in a folder, if one is given; the same for all runs with it."""
+    if folder is None:
+        yield SharedEmbedder(embedder, None, limits)
+        return
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with closing(Journal(Directory.open(Path(folder)), VECTORS)) as vectors:
+        yield SharedEmbedder(embedder, vectors, limits)

@@ -18,7 +18,7 @@ from stratagraph.config import Config, as_config
 from stratagraph.eval.answering import AnswerConfig
 from stratagraph.eval.checking import ANSWERS, KNOWN, check_rows, lacking, lacking_rows
 from stratagraph.eval.datasets import Dataset, StrPath, checked, load_dataset
-from stratagraph.eval.embedding import SharedEmbedder
+from stratagraph.eval.embedding import SharedEmbedder, kept_embedder
 from stratagraph.eval.kept import Kept, KeptRows, identity_of_run
 from stratagraph.eval.methods import MethodIndex
 from stratagraph.eval.metrics import has_wordnet
@@ -35,8 +35,6 @@ from stratagraph.models.identity import is_named
 from stratagraph.models.named import as_chat_model, as_embedder
 from stratagraph.operations.progress import LineProgress, NoProgress
 from stratagraph.store.calls import SqliteCalls
-from stratagraph.store.files import Directory
-from stratagraph.store.journal import Journal
 from stratagraph.text.tokens import choose
 from stratagraph.types.protocols import CallCache, Progress
 from stratagraph.types.records import Chunk, Document
@@ -46,7 +44,6 @@ DEFAULT = (*WAYS, "dense", "bm25", "hybrid")
 REFERENCE = "dense"
 
 CALLS = "calls.sqlite"
-VECTORS = "vectors.sqlite"
 ROWS = "rows"
 
 
@@ -158,9 +155,8 @@ def evaluate(
     with (
         _folder(cache) as folder,
         closing(SqliteCalls(folder / CALLS)) as calls,
-        closing(Journal(Directory.open(folder), VECTORS)) as vectors,
+        kept_embedder(folder, as_embedder(embedder), settled.limits) as shared,
     ):
-        shared = SharedEmbedder(as_embedder(embedder), vectors, settled.limits)
         bench = _bench(data, llm, judges, shared, settled, budget, view, calls)
         kept = KeptRows()
         if cache is not None and is_named(bench.embedder.wrapped):

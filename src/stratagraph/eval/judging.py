@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -14,7 +13,7 @@ from stratagraph import _sync
 from stratagraph.errors import BudgetExceeded, ModelError
 from stratagraph.eval.bootstrap import Difference, paired_difference
 from stratagraph.eval.datasets import Question
-from stratagraph.eval.tasks import json_task
+from stratagraph.eval.measuring import json_task
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.types.records import Failure, Usage
 
@@ -24,16 +23,17 @@ Verdicts = Sequence[Hashable | None]
 def cohen_kappa(one: Verdicts, other: Verdicts) -> float | None:
     """Cohen's kappa of two judges (Cohen 1960): 1 if they always agree, 0 if as often as by chance.
 
-    (p - q) / (1 - q), with p the share of equal verdicts and q that of shuffled ones; 1 where both always
-    gave the same verdict. A question where either is None does not count; None if no question has both.
+    It is 1 where both always gave the same verdict. A question where either is None does not count; it is
+    None if no question has both.
     """
     pairs = [(a, b) for a, b in zip(one, other, strict=True) if a is not None and b is not None]
     if not pairs:
         return None
-    agreed = sum(a == b for a, b in pairs) / len(pairs)
-    ours, theirs = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
-    chance = sum(ours[verdict] * theirs[verdict] for verdict in ours) / len(pairs) ** 2
-    return 1.0 if chance == 1 else (agreed - chance) / (1 - chance)
+    if len({verdict for pair in pairs for verdict in pair}) == 1:
+        return 1.0
+    from sklearn.metrics import cohen_kappa_score
+
+    return float(cohen_kappa_score(*zip(*pairs, strict=True)))
 
 
 def mean_kappa(judges: Sequence[Verdicts]) -> float | None:
@@ -99,10 +99,9 @@ CORRECTNESS = json_task("judge", Correctness, lambda values: Correctness(correct
 
 
 def judge_correctness(
-    gates: Gate | Sequence[Gate], name: str, questions: Sequence[Question], answers: Sequence[str | None]
+    gates: Sequence[Gate], name: str, questions: Sequence[Question], answers: Sequence[str | None]
 ) -> Correct:
     """Judge whether answers are right, by one judge or several; see `verdicts` for judges that fail."""
-    gates = list(gates) if isinstance(gates, Sequence) else [gates]
     judged = [at for at, question in enumerate(questions) if question.answers and answers[at] is not None]
     items = [
         CallItem(
@@ -209,7 +208,7 @@ class Duel:
 
 
 def head_to_head(
-    gates: Gate | Sequence[Gate],
+    gates: Sequence[Gate],
     questions: Sequence[str],
     ours: Sequence[str | None],
     theirs: Sequence[str | None],
@@ -227,7 +226,7 @@ def head_to_head(
     Parameters
     ----------
     gates
-        Gate of the judge, or several.
+        Gates of the judges.
     resamples, confidence, seed
         Settings of the intervals; see `bootstrap.paired_difference`.
 
@@ -235,7 +234,6 @@ def head_to_head(
     -------
     How `ours` fared, by criterion.
     """
-    gates = list(gates) if isinstance(gates, Sequence) else [gates]
     asked = [
         at for at, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a is not None and b is not None
     ]

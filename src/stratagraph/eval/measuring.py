@@ -1,19 +1,25 @@
-"""What something takes: time and memory, and the model calls of one answer among many."""
+"""Model calls of the evaluation, and what something takes: time, memory, and the calls of one answer."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
+
+from pydantic import BaseModel
 
 from stratagraph.errors import CallFailed
-from stratagraph.models.gate import Gate
+from stratagraph.models.gate import Gate, Task
+from stratagraph.models.prompts import load_prompt
+from stratagraph.models.structured import json_as
 from stratagraph.types.records import Usage
 
+M = TypeVar("M", bound=BaseModel)
 _STATM = Path("/proc/self/statm")
 _INTERVAL = 0.01  # seconds
 
@@ -103,3 +109,13 @@ def booked(gate: Gate, stage: str) -> Iterator[Work]:
         work.usage = work.gate.ledger.total
         gate.ledger.include(work.gate.ledger)
         gate.failures.extend(work.gate.failures)
+
+
+def json_task(
+    name: str, form: type[M], placeholder: Callable[[Mapping[str, str]], M], tokens: int
+) -> Task[M]:
+    """The task of the prompt of that name, with a placeholder and about as many tokens for estimates."""
+    prompt = load_prompt("stratagraph.eval", name)
+    return Task(
+        f"eval/{name}", prompt, json_as(form), placeholder, schema=form, expected_output_tokens=tokens
+    )

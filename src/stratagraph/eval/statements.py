@@ -10,8 +10,8 @@ from pydantic import BaseModel, BeforeValidator, Field
 from stratagraph.eval.datasets import BENCH_METRICS, Question
 from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.eval.judging import verdicts
+from stratagraph.eval.measuring import json_task
 from stratagraph.eval.results import mean
-from stratagraph.eval.tasks import json_task
 from stratagraph.methods.reports import numbers_in
 from stratagraph.models.gate import CallItem, Gate
 from stratagraph.types.records import Usage

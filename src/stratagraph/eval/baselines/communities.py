@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from stratagraph import _sync
+from stratagraph.eval.measuring import json_task
 from stratagraph.eval.rankers import Workbench
-from stratagraph.eval.tasks import json_task
 from stratagraph.ingest.summarize import MEMBER_TOKENS, Summary, answered, first_words
 from stratagraph.kernels.leiden import hierarchical_leiden
 from stratagraph.kernels.partition import community_graph

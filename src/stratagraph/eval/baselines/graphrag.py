@@ -12,9 +12,8 @@ from stratagraph.errors import CallFailed
 from stratagraph.eval.baselines import Level
 from stratagraph.eval.baselines.communities import Community, Kind, hierarchy
 from stratagraph.eval.baselines.shared import passage_of, shared_out, stand_ins
-from stratagraph.eval.measuring import booked
+from stratagraph.eval.measuring import booked, json_task
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
-from stratagraph.eval.tasks import json_task
 from stratagraph.kernels.topk import top_k
 from stratagraph.models.gate import CallItem, Task
 from stratagraph.models.prompts import load_prompt

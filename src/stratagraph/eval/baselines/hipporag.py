@@ -19,8 +19,8 @@ from stratagraph.eval.baselines.walks import (
     relative,
     spread,
 )
+from stratagraph.eval.measuring import json_task
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
-from stratagraph.eval.tasks import json_task
 from stratagraph.kernels.ppr import transition_matrix
 
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field
 
 from stratagraph.eval.baselines.plain import Dense
 from stratagraph.eval.baselines.shared import OncePerQuestion, passage_of, shared_out
+from stratagraph.eval.measuring import json_task
 from stratagraph.eval.rankers import Passage, Workbench
-from stratagraph.eval.tasks import json_task
 from stratagraph.ingest.extraction.by_rules import question_entities
 from stratagraph.ingest.lexical import content_words
 from stratagraph.kernels.topk import top_k

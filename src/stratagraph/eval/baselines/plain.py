@@ -11,9 +11,8 @@ from pydantic import BaseModel
 
 from stratagraph.errors import MissingExtra
 from stratagraph.eval.baselines.shared import OncePerQuestion
-from stratagraph.eval.measuring import booked
+from stratagraph.eval.measuring import booked, json_task
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
-from stratagraph.eval.tasks import json_task
 from stratagraph.ingest.names.index import words
 from stratagraph.kernels.topk import top_k
 from stratagraph.models.gate import Gate, Task
