@@ -12,20 +12,17 @@ import numpy as np
 import pytest
 
 import stratagraph as sg
-from stratagraph import _sync
 from stratagraph.errors import ParseFailed
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.kernels.chnsw import CHNSW
-from stratagraph.methods.archrag import ArchRAGConfig, ArchRAGOptions
-from stratagraph.methods.archrag.compose import FILTER, compose
+from stratagraph.methods.archrag import ArchRAGConfig
+from stratagraph.methods.archrag.compose import FILTER
 from stratagraph.methods.archrag.index import CHANGES, opened
 from stratagraph.methods.archrag.ranking import Calibration, calibration_arrays, select
-from stratagraph.models.gate import ModelGate
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, assert_sound, documents, written_summary
 from stratagraph.testing.opened import snapshot_of
 from stratagraph.types.records import EntityMention, Extraction, Node, RelationMention
-from stratagraph.types.results import Hit, Retrieval
 
 Pair = tuple[str, str]
 
@@ -210,41 +207,6 @@ def test_a_clustering_that_gives_no_labels_is_named() -> None:
         built(GRAPHS["clusters"], config={"archrag": {"clustering": name}})
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"clustering": "louvain"},
-        {"augmentation": "custom:"},
-        {"max_community": 1},
-        {"quantile": 1.5},
-        {"resolution": 0},
-        {"min_shrink": float("nan")},
-        {"neighbours": 0},
-        {"mode": "printed"},
-        {"codes": "int4"},
-        {"ef": 0},
-    ],
-)
-def test_wrong_settings_are_named(wrong: dict[str, Any]) -> None:
-    with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
-        ArchRAGConfig(**wrong)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"levels": ()},
-        {"levels": (-1,)},
-        {"k_per_level": 0},
-        {"mode": "both"},
-        {"relations": 1},
-    ],
-)
-def test_wrong_options_are_named(wrong: dict[str, Any]) -> None:
-    with pytest.raises((ValueError, TypeError), match=r"level|k_per|abstract|mode|relations"):
-        ArchRAGOptions(**wrong)
-
-
 # Reports
 
 
@@ -365,24 +327,6 @@ def test_settings_of_the_index_hold_through_updates(settings: dict[str, Any]) ->
 def calibration_of(layers: list[Any]) -> Calibration:
     arrays = calibration_arrays([len(layer) for layer in layers], [np.zeros(0, np.int64)] * len(layers), 0)
     return Calibration.from_arrays(arrays, layers)
-
-
-def test_a_score_of_one_is_what_the_best_has_by_chance() -> None:
-    rng = np.random.default_rng(0)
-    layers = [rng.standard_normal((n, 64)).astype(np.float32) for n in (5000, 50)]
-    layers = [layer / np.linalg.norm(layer, axis=1, keepdims=True) for layer in layers]
-    calibration = calibration_of(layers)
-    best = []
-    for query in rng.standard_normal((40, 64)).astype(np.float32):
-        mean, unit = calibration.measures(query)
-        for level, layer in enumerate(layers):
-            similarities = layer @ query
-            one = np.full(len(layer), level)
-            scores = (similarities - mean[one]) / unit[one]
-            assert (np.argsort(scores) == np.argsort(similarities)).all()
-            best.append((level, scores.max()))
-    for level in range(2):
-        assert np.mean([score for of, score in best if of == level]) == pytest.approx(0.9, abs=0.2)
 
 
 def test_no_level_crowds_out_the_others() -> None:
@@ -509,27 +453,6 @@ def test_the_merge_prompt_of_the_paper_lets_the_model_answer_from_what_it_knows(
     assert "<points>\n\n</points>" in other.prompts[-1]
 
 
-def test_levels_share_what_others_leave_unused() -> None:
-    """A level with more text than its even share is shown more where other levels have little."""
-    said = [
-        f"Pier{n} barge{n} crane{n} gull{n} rope{n} tide{n}: no even share holds them." for n in range(12)
-    ]
-    hits = [
-        Hit("e", "entity", 0, "A short one.", 1.0, ("c",), ("d",)),
-        Hit("c1", "community", 1, " ".join(said), 0.9, ("c",), ("d",)),
-    ]
-    model = CountingModel(analyst)
-
-    def count(text: str) -> int:
-        return len(text.split())
-
-    gate = ModelGate(model, None, count_tokens=count)
-    retrieval = Retrieval("What has words?", "archrag", tuple(hits), ({}, {}), count_tokens=count)
-    _sync.run(compose(retrieval, gate, max_tokens=180, options=ArchRAGOptions()))
-    shown = [prompt.split("<texts>\n")[1].split("\n</texts>")[0] for prompt in model.prompts]
-    assert [text.count("no even share holds them") for text in shown] == [0, 12]
-
-
 def test_points_that_cannot_be_read_are_left_out() -> None:
     good = {"description": "a finding", "score": 80, "sources": ["[2]", "5"]}
     bad = [{"description": "", "score": 3}, {"description": "x", "score": "high"}, "nothing", {"score": 4}]
@@ -540,16 +463,6 @@ def test_points_that_cannot_be_read_are_left_out() -> None:
     with pytest.raises(ParseFailed):
         FILTER.parse(json.dumps({"points": bad}))
     assert FILTER.parse('{"points": []}').points == []
-
-
-def test_more_hits_than_there_is_room_for_are_shown_best_first(answering: Any) -> None:
-    index, model = answering
-    model.prompts.clear()
-    answer = index.answer("What does topic c2 a meet, of everything?", k=400)
-    filters = [prompt for prompt in model.prompts if "<texts>\n" in prompt]
-    assert len(answer.retrieval.hits) == 400
-    assert any(f"[1] {answer.retrieval.hits[0].text[:20]}" in prompt for prompt in filters)
-    assert "(score" in model.prompts[-1]
 
 
 def test_an_answer_takes_at_most_10_000_tokens() -> None:

@@ -13,7 +13,6 @@ import pytest
 import stratagraph as sg
 from stratagraph.errors import BudgetExceeded
 from stratagraph.ingest.extraction.stage import distribute, from_json, to_json
-from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import Caller, CountingModel, documents, state, written_summary
 from tests.store.support import traces_of
 
@@ -130,12 +129,6 @@ def test_given_extractions_are_taken_and_nothing_is_asked_about_them(call: Calle
     assert len(entities(index)["given thing"]) == 12
 
 
-def test_chunks_without_entities_make_a_valid_index(call: Caller) -> None:
-    index = call.build(["...", "it rains and rains", "so it does"], embedder=FakeEmbedder())
-    assert call(index, "retrieve", "does it rain?", k=3, view="chunks").hits
-    assert index.verify() == []
-
-
 def test_two_chunks_of_one_text_are_two_sources(call: Caller) -> None:
     index = call.build([sg.Document("a", "Ada sailed to Ostra."), sg.Document("b", "Ada sailed to Ostra.")])
     assert entities(index)["ostra"] == ("a", "b")
@@ -153,20 +146,6 @@ def test_a_model_can_name_what_a_question_is_about(call: Caller) -> None:
     assert plain.usage.calls == 0
     assert named.usage.calls == 1
     assert named.hits[0].documents == ("doc-003",)
-
-
-def test_passages_are_found_over_two_hops(call: Caller) -> None:
-    docs = [
-        sg.Document("one", "The Silver Heron was built by Mara Quill in the year of the flood."),
-        sg.Document("two", "Mara Quill lies buried in Tolmouth, under a plain stone."),
-        *[
-            sg.Document(f"noise-{n}", f"A boat of the kind {n} is built of wood and was often sold.")
-            for n in range(30)
-        ],
-    ]
-    index = call.build(docs)
-    found = call(index, "retrieve", "Where is the builder of the Silver Heron buried?", k=2, view="chunks")
-    assert {hit.documents[0] for hit in found} == {"one", "two"}
 
 
 def test_resolution_makes_one_of_a_name_and_its_acronym_and_reports_it(call: Caller) -> None:
@@ -214,17 +193,6 @@ def test_an_estimate_knows_what_is_given(call: Caller) -> None:
     asked = call(sg, "estimate", documents(12), llm=CountingModel(), config=BY_MODEL)
     spared = call(sg, "estimate", documents(12), llm=CountingModel(), config=BY_MODEL, extraction=given)
     assert asked.calls - spared.calls == 12
-
-
-def test_the_graph_can_be_read(call: Caller) -> None:
-    index = call.build(
-        [sg.Document("a", "Ada Quill sailed to Ostra.")], llm=CountingModel(spoken), config=BY_MODEL
-    )
-    found = {entity.id: entity for entity in index.entities()}
-    assert found["ada"].description == "Ada is told of."
-    relations = list(index.relations())
-    assert {"ada", "quill", "ostra"} == {end for r in relations for end in (r.source, r.target)}
-    assert all(relation.documents == ("a",) and relation.weight > 0 for relation in relations)
 
 
 def test_a_new_title_replaces_what_the_old_one_named(call: Caller, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 import stratagraph as sg
 from stratagraph.ingest.names.spelling import telling
-from stratagraph.methods.hirag import HiRAGConfig, HiRAGOptions
 from stratagraph.methods.hirag.naming import cluster_name, members_named
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import documents
@@ -330,37 +329,3 @@ def test_the_best_triple_of_the_bridge_is_always_a_result(index):
         best = next(hit.id for hit in alone if hit.kind == "relation")
         for k in (2, 4, 10, 40):
             assert best in {hit.id for hit in index.retrieve(question, k=k, fill=False)}
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error"),
-    [
-        ({"mode": "all"}, ValueError),
-        ({"entities": 0}, ValueError),
-        ({"communities": 1.5}, TypeError),
-        ({"quotas": (1, 1)}, TypeError),
-        ({"quotas": (0, 0, 0)}, ValueError),
-        ({"quotas": (1, -1, 1)}, ValueError),
-    ],
-)
-def test_options_that_make_no_sense(wrong, error):
-    with pytest.raises(error, match=next(iter(wrong))):
-        HiRAGOptions(**wrong)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error"),
-    [
-        ({"cluster_size": 1}, ValueError),
-        ({"max_cluster": 4}, ValueError),
-        ({"threshold": 0.0}, ValueError),
-        ({"report_form": "long"}, ValueError),
-        ({"context_tokens": 99}, ValueError),
-        ({"meta_types": "place"}, TypeError),
-        ({"meta_types": [""]}, ValueError),
-        ({"seed": True}, TypeError),
-    ],
-)
-def test_settings_that_make_no_sense(wrong, error):
-    with pytest.raises(error, match=next(iter(wrong))):
-        HiRAGConfig(**wrong)

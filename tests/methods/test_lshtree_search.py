@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
 import stratagraph as sg
-from stratagraph.methods.lshtree import LSHTreeOptions
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import documents
 
@@ -45,27 +43,3 @@ def test_so_many_of_each_level_and_nothing_else(index: sg.Index) -> None:
         best = index.retrieve(QUESTION, k=wanted, levels=(1,))
         assert [hit.id for hit in exact if hit.level == 1] == [hit.id for hit in best]
     assert len(index.retrieve(QUESTION, k=20, mode="per_level", k_per_level=1)) == 20
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"levels": (1.7,)},
-        {"levels": (True,)},
-        {"levels": "1"},
-        {"levels": 1.0},
-        {"k_per_level": True, "mode": "per_level"},
-        {"k_per_level": 2.0, "mode": "per_level"},
-    ],
-)
-def test_options_of_wrong_types(wrong: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match="level"):
-        LSHTreeOptions(**wrong)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"levels": ()}, {"levels": (-1,)}, {"k_per_level": 0, "mode": "per_level"}, {"mode": "all"}]
-)
-def test_options_out_of_range(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong)).rstrip("s")):
-        LSHTreeOptions(**wrong)

@@ -15,9 +15,9 @@ import stratagraph as sg
 from stratagraph.ingest.names.index import NameIndex
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.methods.base import Question
-from stratagraph.methods.noderag import NodeRAGConfig, NodeRAGOptions
+from stratagraph.methods.noderag import NodeRAGOptions
 from stratagraph.methods.noderag.build import TITLES
-from stratagraph.methods.noderag.config import LIMITS, TYPES
+from stratagraph.methods.noderag.config import TYPES
 from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, EdgeList, Heterograph, Kind
 from stratagraph.methods.noderag.matching import matches
 from stratagraph.methods.noderag.ranking import blended, diverse
@@ -301,12 +301,6 @@ def test_entry_points_alone_are_in_no_walk(index: sg.Index) -> None:
     assert {hit.kind for hit in got} == {"unit", "attribute", "element"}, "a bare name tells nothing"
 
 
-def test_types_that_are_asked_for_are_all_that_comes(index: sg.Index) -> None:
-    for mode in ("entry", "ppr"):
-        got = index.retrieve("Where did Ada meet Guest 3?", k=40, mode=mode, types=("S",))
-        assert {hit.kind for hit in got} == {"unit"}
-
-
 ABLATIONS = (
     {},
     {"steps": 1},
@@ -326,32 +320,6 @@ def test_ablations_change_the_walk(index: sg.Index) -> None:
         for options in ABLATIONS
     ]
     assert len({tuple(ranking) for ranking in rankings}) == len(rankings)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"mode": "deep"}, ValueError, "mode must be"),
-        ({"restart": 1.0}, ValueError, "between 0 and 1"),
-        ({"steps": -1}, ValueError, "steps must be"),
-        ({"steps": 2.5}, TypeError, "steps must be a whole number"),
-        ({"entry_types": ("N",)}, ValueError, "'N'"),
-        ({"limits": {"O": 3}}, ValueError, "'O'"),
-        ({"limits": {"T": -3}}, ValueError, "limit of T"),
-        ({"types": ()}, ValueError, "types is empty"),
-        ({"names": 1}, TypeError, "names"),
-    ],
-)
-def test_wrong_options(options: dict[str, Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        NodeRAGOptions(**options)
-
-
-def test_options_and_settings_have_defaults() -> None:
-    assert NodeRAGOptions(limits={"T": 3}).limits == {**LIMITS, "T": 3}
-    for wrong in ({"links": 1}, {"statements": 0}, {"resolution": 0}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            NodeRAGConfig(**wrong)  # type: ignore[arg-type]
 
 
 # What is made, and updates
@@ -412,12 +380,6 @@ def _attributes(index: sg.Index) -> list[Any]:
 
 
 # Bad input
-
-
-def test_a_question_with_no_known_entity_and_no_close_vector(index: sg.Index) -> None:
-    for text in ("Zzyzx?", "?!"):
-        assert len(index.retrieve(text, k=5, similar=0, fill=False)) in (0, 5)
-    assert len(index.retrieve("Zzyzx qwfp?", k=5)) == 5
 
 
 def test_a_name_that_thousands_of_titles_have_tells_nothing() -> None:

@@ -206,25 +206,6 @@ def test_an_index_for_the_walk_has_no_nodes_to_show(walk: sg.Index) -> None:
     assert json.loads(json.dumps(walk.stats()))["methods"] == {}
 
 
-def test_shards_for_the_walk_ask_no_model(tmp_path: Any) -> None:
-    given = {"embedder": sg.HashingEmbedder(128), "progress": False}
-    with sg.build_shards(documents(24), tmp_path / "root", shards=3, llm=Untouched(), **given) as index:
-        assert index.methods == ()
-        found = index.retrieve("What does the lantern of note 3 tell?", 6)
-        assert found.method == "walk"
-        assert {hit.kind for hit in found} == {"chunk"}
-        assert found.hits == index.retrieve("What does the lantern of note 3 tell?", 6, method="walk").hits
-        index.insert([sg.Document("new", "A zeppelin is moored at the mill.")])
-        assert index.retrieve("zeppelin", 1).hits[0].documents == ("new",)
-        with pytest.raises(MethodMissing, match="holds no method, not hirag"):
-            index.retrieve(QUESTION, method="hirag")
-        assert index.verify() == []
-    with sg.open_index(tmp_path / "root", embedder=given["embedder"]) as opened:
-        opened.add_method("archrag")
-        assert opened.methods == ("archrag",)
-        assert {"chunk"} < {hit.kind for hit in opened.retrieve("lantern", 8)}
-
-
 # Options that would be ignored
 
 
