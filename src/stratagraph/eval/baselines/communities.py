@@ -16,7 +16,7 @@ from stratagraph.ingest.summarize import MEMBER_TOKENS, Summary, answered, first
 from stratagraph.kernels.leiden import hierarchical_leiden
 from stratagraph.kernels.partition import community_graph
 from stratagraph.methods.archrag.config import ArchRAGConfig
-from stratagraph.methods.archrag.levels import Recipe
+from stratagraph.methods.archrag.levels import augmented, clustered
 from stratagraph.methods.reports import joined_members
 from stratagraph.models.gate import CallItem
 from stratagraph.types.protocols import Rows
@@ -114,15 +114,14 @@ def _attributed(bench: Workbench) -> list[Level]:
     graph = bench.graph
     config = bench.config.method("archrag")
     assert isinstance(config, ArchRAGConfig)
-    recipe = Recipe(config)
     vectors = bench.embedder.documents([node.text for node in graph.entities])
     ends, weights = graph.ends, graph.weights.astype(np.float64)
     members: list[tuple[int, ...]] = [(row,) for row in range(len(graph.entities))]
     written: dict[tuple[int, ...], Community] = {}
     levels: list[Level] = []
     while len(levels) < config.max_levels and len(members) >= config.min_communities:
-        ends, weights = recipe.augmented(vectors, ends, weights)
-        labels = recipe.clustered(vectors, ends, weights)
+        ends, weights = augmented(vectors, ends, weights, config)
+        labels = clustered(vectors, ends, weights, config)
         if labels.max() + 1 > (1 - config.min_shrink) * len(members):
             break
         ends, weights = community_graph(ends, None, labels)

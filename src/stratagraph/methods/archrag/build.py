@@ -18,7 +18,6 @@ from stratagraph.methods.archrag.levels import (
     PARENTS,
     Level,
     Partition,
-    Recipe,
     WarmStart,
     entity_level,
     partition,
@@ -49,13 +48,13 @@ async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
     communities than before, within the bounds of `methods.drift`. To regroup gives those of a new build.
     """
     graph, config, previous = builder.graph, builder.config, builder.previous
-    recipe = Recipe(config, os.cpu_count() or 1)
+    threads = os.cpu_count() or 1
     warm_start = await asyncio.to_thread(WarmStart, graph, builder.grouped)
     level, hierarchy = entity_level(graph), _Hierarchy(graph.entities)
     while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:
         lapsed = warm_start.drift.lapsed
         edges = None if lapsed else await asyncio.to_thread(_known_edges, graph, level, previous)
-        found = await asyncio.to_thread(_partitioned, level, recipe, warm_start, config.min_shrink, edges)
+        found = await asyncio.to_thread(_partitioned, level, config, threads, warm_start, edges)
         if found is None:
             break
         if previous is None:
@@ -66,7 +65,7 @@ async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
         hierarchy.add(written, found)
         level = written.level(level.number + 1, found)
     arrays = {PARENTS: hierarchy.parents()[0], **warm_start.drift.arrays()}
-    return await asyncio.to_thread(_built, builder, hierarchy, recipe.threads, arrays)
+    return await asyncio.to_thread(_built, builder, hierarchy, threads, arrays)
 
 
 def layer_vectors(
@@ -103,14 +102,13 @@ def _known_edges(graph: Graph, level: Level, previous: Stored | None) -> Known |
 
 
 def _partitioned(
-    level: Level, recipe: Recipe, warm_start: WarmStart, min_shrink: float, edges: Known | None
+    level: Level, config: ArchRAGConfig, threads: int, warm_start: WarmStart, edges: Known | None
 ) -> Partition | None:
     """The communities of a level; None if they are nearly as many as its nodes."""
-    most = (1 - min_shrink) * level.size
-    initial = warm_start.initial()
-    found = partition(level, recipe, initial, warm_start.drift, edges)
-    if found.count > most and initial is not None:
-        found = partition(level, recipe, None, warm_start.drift)
+    most = (1 - config.min_shrink) * level.size
+    found = partition(level, config, threads, warm_start.initial, warm_start.drift, edges)
+    if found.count > most and warm_start.initial is not None:
+        found = partition(level, config, threads, None, warm_start.drift)
     return found if found.count <= most else None
 
 

@@ -7,7 +7,7 @@ and updates need the function, searches do not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from stratagraph.kernels import augment as augmenting
 from stratagraph.kernels.partition import Method
 from stratagraph.types.protocols import Rows, Vectors
 
-F = TypeVar("F", bound=Callable[..., Any])
 Weights = NDArray[np.float64]
 Augmentation = Callable[[Vectors, Rows, Weights], tuple[Rows, Weights]]
 """Vectors (n, d), ends (m, 2) and weights (m,) of a graph to the ends and weights of another on its nodes."""
@@ -25,48 +24,39 @@ Clustering = Callable[[Vectors, Rows, Weights, int], NDArray[np.integer]]
 CUSTOM = "custom:"
 
 
-class _Choices(Generic[F]):
-    """The functions that a setting may name: built-in ones, and those that users register."""
-
-    def __init__(self, setting: str, built_in: tuple[str, ...]) -> None:
-        self._setting = setting
-        self._built_in = built_in
-        self._registered: dict[str, F] = {}
-
-    def register(self, name: str, function: F) -> str:
-        """Add a user's function; returns the name by which a configuration asks for it."""
-        setting = self._setting
-        if not isinstance(name, str) or not callable(function):
-            raise TypeError(f"register_{setting} takes a name and a function, not {name!r} and {function!r}")
-        if not name:
-            raise ValueError(f"register_{setting} needs a name that is not empty")
-        self._registered[name] = function
-        return CUSTOM + name
-
-    def check(self, name: str) -> None:
-        """`ValueError` unless the name is built in or has the form of a registered one."""
-        if name not in self._built_in and not (name.startswith(CUSTOM) and name != CUSTOM):
-            raise ValueError(
-                f"there is no {self._setting} {name!r}; choose from {', '.join(self._built_in)}, or register "
-                f"your own and name it '{CUSTOM}<name>'"
-            )
-
-    def custom(self, name: str) -> F | None:
-        """The user's function of a name that a configuration gives; None if the name is built in."""
-        if not name.startswith(CUSTOM):
-            return None
-        own = name.removeprefix(CUSTOM)
-        if own not in self._registered:
-            raise ValueError(
-                f"{self._setting} {name!r} is not registered in this process; call "
-                f"register_{self._setting}({own!r}, function) before building"
-            )
-        return self._registered[own]
+_BUILT_IN = {"augmentation": get_args(augmenting.Augmentation), "clustering": get_args(Method)}
+_REGISTERED: dict[str, dict[str, Callable[..., Any]]] = {"augmentation": {}, "clustering": {}}
 
 
-AUGMENTATIONS = _Choices[Augmentation]("augmentation", get_args(augmenting.Augmentation))
-CLUSTERINGS = _Choices[Clustering]("clustering", get_args(Method))
-check_augmentation, check_clustering = AUGMENTATIONS.check, CLUSTERINGS.check
+def check_choice(setting: str, name: str) -> None:
+    """`ValueError` unless the name is built in or has the form of a registered one."""
+    if name not in _BUILT_IN[setting] and not (name.startswith(CUSTOM) and name != CUSTOM):
+        raise ValueError(
+            f"there is no {setting} {name!r}; choose from {', '.join(_BUILT_IN[setting])}, or register your "
+            f"own and name it '{CUSTOM}<name>'"
+        )
+
+
+def custom(setting: str, name: str) -> Callable[..., Any] | None:
+    """The user's function of a name that a configuration gives; None if the name is built in."""
+    if not name.startswith(CUSTOM):
+        return None
+    own = name.removeprefix(CUSTOM)
+    if own not in _REGISTERED[setting]:
+        raise ValueError(
+            f"{setting} {name!r} is not registered in this process; call "
+            f"register_{setting}({own!r}, function) before building"
+        )
+    return _REGISTERED[setting][own]
+
+
+def _register(setting: str, name: str, function: Callable[..., Any]) -> str:
+    if not isinstance(name, str) or not callable(function):
+        raise TypeError(f"register_{setting} takes a name and a function, not {name!r} and {function!r}")
+    if not name:
+        raise ValueError(f"register_{setting} needs a name that is not empty")
+    _REGISTERED[setting][name] = function
+    return CUSTOM + name
 
 
 def register_augmentation(name: str, function: Augmentation) -> str:
@@ -99,7 +89,7 @@ def register_augmentation(name: str, function: Augmentation) -> str:
     >>> register_augmentation("as it is", lambda vectors, ends, weights: (ends, weights))
     'custom:as it is'
     """
-    return AUGMENTATIONS.register(name, function)
+    return _register("augmentation", name, function)
 
 
 def register_clustering(name: str, function: Clustering) -> str:
@@ -121,4 +111,4 @@ def register_clustering(name: str, function: Clustering) -> str:
     >>> register_clustering("pairs", lambda vectors, ends, weights, bound: np.arange(len(vectors)) // 2)
     'custom:pairs'
     """
-    return CLUSTERINGS.register(name, function)
+    return _register("clustering", name, function)

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from stratagraph.ingest.summarize import MEMBER_TOKENS
 from stratagraph.kernels._chnsw_layer import Kind
 from stratagraph.kernels._chnsw_options import Mode
-from stratagraph.methods.archrag.clustering import check_augmentation, check_clustering
+from stratagraph.methods.archrag.clustering import check_choice
 from stratagraph.methods.reports import ReportForm
 from stratagraph.methods.validation import SearchOptions, flag, levels, number, one_of, positive, whole
 
@@ -87,8 +87,8 @@ class ArchRAGConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_augmentation(self.augmentation)
-        check_clustering(self.clustering)
+        check_choice("augmentation", self.augmentation)
+        check_choice("clustering", self.clustering)
         if self.neighbours is not None:
             whole("neighbours", self.neighbours, 1, 1000)
         whole("max_community", self.max_community, 2, 1000)

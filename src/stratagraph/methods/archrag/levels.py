@@ -14,12 +14,11 @@ from scipy.sparse import csr_array
 from stratagraph.ingest.before import Before, mixed
 from stratagraph.ingest.carryover import Keys, Labels, needs_reclustering, previous_labels
 from stratagraph.ingest.graph.stage import Graph
-from stratagraph.kernels import augment as augmenting
-from stratagraph.kernels.augment import Known, added
+from stratagraph.kernels.augment import Known, added, augment
 from stratagraph.kernels.leiden import leiden
 from stratagraph.kernels.partition import cluster, community_graph
 from stratagraph.kernels.ranges import by_label
-from stratagraph.methods.archrag.clustering import AUGMENTATIONS, CLUSTERINGS, Weights
+from stratagraph.methods.archrag.clustering import Weights, custom
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.drift import Drift, communities_measured
 from stratagraph.types.protocols import Rows, Stored, Vectors
@@ -38,18 +37,14 @@ class InitialPartition:
 
 
 class WarmStart:
-    """The initial partition of one level after the other, from the entities upwards."""
+    """The `initial` partition of one level after the other, from the entities up; None: cluster it anew."""
 
     def __init__(self, graph: Graph, previous: Stored | None) -> None:
         self._arrays: Mapping[str, NDArray[Any]] = {} if previous is None else previous.arrays
         self.drift = Drift(graph.entities)
-        self._initial = None
+        self.initial: InitialPartition | None = None
         if previous is not None and graph.before is not None:
-            self._initial = self._of_entities(graph, graph.before)
-
-    def initial(self) -> InitialPartition | None:
-        """The previous partition of this level; None if the level must be clustered again."""
-        return self._initial
+            self.initial = self._of_entities(graph, graph.before)
 
     def ascend(self, labels: Labels, count: int) -> None:
         """Go on to the level whose nodes are these `count` communities.
@@ -58,13 +53,13 @@ class WarmStart:
         several successors the largest stays there; the others may move, and so may those in a parent that
         lost a member.
         """
-        if self._initial is None:
+        if self.initial is None:
             return
-        successions = _successions(labels, self._initial.labels, count)
+        rows, first = _successions(labels, self.initial.labels, count)
         parents: Labels = self._arrays["parents"]
-        start = np.where(successions.rows >= 0, parents[successions.rows], -1)
-        movable = ~successions.first | _in_shrunken(start, parents)
-        self._initial = InitialPartition(start, movable) if (start >= 0).any() else None
+        start = np.where(rows >= 0, parents[rows], -1)
+        movable = ~first | _in_shrunken(start, parents)
+        self.initial = InitialPartition(start, movable) if (start >= 0).any() else None
 
     def _of_entities(self, graph: Graph, before: Before) -> InitialPartition | None:
         parents, origin = self._arrays[PARENTS], before.origin[: graph.entities]
@@ -102,15 +97,8 @@ def _in_shrunken(labels: Labels, previous: Labels) -> NDArray[np.bool_]:
     return (labels >= 0) & (now < before)[labels]
 
 
-@dataclass(frozen=True, slots=True)
-class _Successions:
+def _successions(labels: Labels, previous: Labels, count: int) -> tuple[Labels, NDArray[np.bool_]]:
     """The previous row that each community succeeds, or -1, and whether it is that row's first successor."""
-
-    rows: Labels
-    first: NDArray[np.bool_]
-
-
-def _successions(labels: Labels, previous: Labels, count: int) -> _Successions:
     known = previous >= 0
     span = int(previous.max(initial=0)) + 1
     pairs, shared = np.unique(labels[known] * span + previous[known], return_counts=True)
@@ -122,7 +110,7 @@ def _successions(labels: Labels, previous: Labels, count: int) -> _Successions:
     ranked = np.lexsort((np.arange(count), -overlap, rows))
     ranked = ranked[rows[ranked] >= 0]
     first[ranked[np.flatnonzero(np.diff(rows[ranked], prepend=-1))]] = True
-    return _Successions(rows, first)
+    return rows, first
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,69 +197,6 @@ class Partition:
         return by_label(self.of_edges(ends), self.count)
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How one level is augmented and clustered."""
-
-    config: ArchRAGConfig
-    threads: int = 1
-
-    def augmented(
-        self, vectors: Vectors, ends: Rows, weights: Weights, known: augmenting.Known | None = None
-    ) -> tuple[Rows, Weights]:
-        """The edges of the graph and those that similarity adds, each weighted (lines 3 to 5)."""
-        custom = AUGMENTATIONS.custom(self.config.augmentation)
-        if custom is not None:
-            found, weighed = custom(np.asarray(vectors), ends, weights)
-            return np.asarray(found, np.int64).reshape(-1, 2), np.asarray(weighed, np.float64)
-        return augmenting.augment(
-            vectors,
-            ends,
-            weights,
-            mode=self.config.augmentation,  # type: ignore[arg-type]  # checked when the configuration was made
-            neighbours=self.config.neighbours,
-            quantile=self.config.quantile,
-            seed=self.config.seed,
-            threads=self.threads,
-            known=known,
-        )
-
-    def clustered(self, vectors: Vectors, ends: Rows, weights: Weights) -> Labels:
-        """A community for each node, none larger than the bound (line 6)."""
-        method: Any = self.config.clustering
-        custom = CLUSTERINGS.custom(self.config.clustering)
-        if custom is not None:
-
-            def method(ends: Rows, weights: Weights, nodes: int) -> NDArray[np.integer]:
-                return custom(np.asarray(vectors), ends, weights, self.config.max_community)
-
-        return cluster(
-            ends,
-            weights,
-            len(vectors),
-            method=method,
-            max_size=self.config.max_community,
-            resolution=self.config.resolution,
-            seed=self.config.seed,
-        )
-
-    def moved(self, ends: Rows, weights: Weights, initial: Labels, movable: NDArray[np.bool_]) -> Labels:
-        """The partition `initial` updated by Leiden's local moving, whichever clustering made it.
-
-        New nodes (label -1) and movable ones join the community in which they gain most modularity.
-        """
-        return leiden(
-            ends,
-            weights,
-            len(initial),
-            max_size=self.config.max_community,
-            resolution=self.config.resolution,
-            initial=initial,
-            movable=movable,
-            seed=self.config.seed,
-        )
-
-
 def entity_level(graph: Graph) -> Level:
     """The corpus' graph as level 0."""
     indptr, indices = graph.sources
@@ -299,33 +224,86 @@ def _before(graph: Graph) -> LevelBefore:
     return LevelBefore(graph.before.origin[:count], graph.before.same[:count])
 
 
+def augmented(
+    vectors: Vectors,
+    ends: Rows,
+    weights: Weights,
+    config: ArchRAGConfig,
+    *,
+    threads: int = 1,
+    known: Known | None = None,
+) -> tuple[Rows, Weights]:
+    """The edges of a level and those that similarity adds, each weighted (lines 3 to 5)."""
+    function = custom("augmentation", config.augmentation)
+    if function is not None:
+        found, weighed = function(np.asarray(vectors), ends, weights)
+        return np.asarray(found, np.int64).reshape(-1, 2), np.asarray(weighed, np.float64)
+    return augment(
+        vectors,
+        ends,
+        weights,
+        mode=config.augmentation,  # type: ignore[arg-type]  # checked when the configuration was made
+        neighbours=config.neighbours,
+        quantile=config.quantile,
+        seed=config.seed,
+        threads=threads,
+        known=known,
+    )
+
+
+def clustered(vectors: Vectors, ends: Rows, weights: Weights, config: ArchRAGConfig) -> Labels:
+    """A community for each node, none larger than the bound (line 6)."""
+    function, method = custom("clustering", config.clustering), config.clustering
+
+    def own(ends: Rows, weights: Weights, nodes: int) -> NDArray[np.integer]:
+        assert function is not None
+        found: NDArray[np.integer] = function(np.asarray(vectors), ends, weights, config.max_community)
+        return found
+
+    return cluster(
+        ends,
+        weights,
+        len(vectors),
+        method=own if function else method,  # type: ignore[arg-type]  # checked as above
+        max_size=config.max_community,
+        resolution=config.resolution,
+        seed=config.seed,
+    )
+
+
 def partition(
     level: Level,
-    recipe: Recipe,
+    config: ArchRAGConfig,
+    threads: int,
     initial: InitialPartition | None,
     drift: Drift,
     known: Known | None = None,
 ) -> Partition:
     """Augment and cluster a level (lines 3 to 6), or bring its previous partition up to date.
 
-    If it has drifted, all nodes may move; if that is not enough, the level is clustered anew
-    (`methods.drift`). Known edges of similarity stay if there is a previous partition.
+    New nodes and movable ones join the community in which they gain most modularity, whatever made it. If
+    it has drifted, all nodes may move; if that is not enough, the level is clustered anew (`methods.drift`).
+    Known edges of similarity stay if there is a previous partition.
     """
     known = None if initial is None else known
-    ends, weights = recipe.augmented(level.vectors, level.ends, level.weights, known)
-    name, measure = f"level{level.number}", partial(communities_measured, ends, weights)
-
-    def anew() -> Labels:
-        return recipe.clustered(level.vectors, ends, weights)
-
-    def moved(start: InitialPartition, movable: NDArray[np.bool_]) -> Labels:
-        return recipe.moved(ends, weights, start.labels, movable)
-
-    ways = []
+    ends, weights = augmented(level.vectors, level.ends, level.weights, config, threads=threads, known=known)
+    anew = partial(clustered, level.vectors, ends, weights, config)
+    ways: list[Callable[[], Labels]] = []
     if initial is not None:
-        everything = np.ones(level.size, np.bool_)
-        ways = [partial(moved, initial, initial.movable), partial(moved, initial, everything)]
-    labels = drift.settled(name, level.size, ways, anew, measure)
+        move = partial(
+            leiden,
+            ends,
+            weights,
+            level.size,
+            max_size=config.max_community,
+            resolution=config.resolution,
+            initial=initial.labels,
+            seed=config.seed,
+        )
+        masks = initial.movable, np.ones(level.size, np.bool_)
+        ways = [partial(move, movable=mask) for mask in masks]
+    measure = partial(communities_measured, ends, weights)
+    labels = drift.settled(f"level{level.number}", level.size, ways, anew, measure)
     labels, count, joined = _numbered(labels)
     crossing, edges = community_graph(ends, None, labels)  # line 9: weights count the crossing edges
     return Partition(labels, count, joined, crossing, edges, added(level.ends, ends, level.size))
