@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import stratagraph as sg
-from stratagraph.store import nodes, part_arrays, patches, pieces, pool
+from stratagraph.store import nodes, patches, pool
 from stratagraph.store.folder import IndexFolder
 from stratagraph.testing import FakeEmbedder
 from tests.campaigns.trials import answers, documents, tried
@@ -37,7 +36,6 @@ def load(work: Path) -> None:
         2,
         replace(nodes.NODES, fewest=2),
     )  # so that a handful of documents has segments that are shared
-    pieces.LEAST, part_arrays.LEAST, part_arrays._ANEW = mmap.ALLOCATIONGRANULARITY, 0, 1
     patches.LEAST, patches.SHARE = 0, 1
     if _LOADED in os.environ:
         Path(os.environ[_LOADED]).unlink(missing_ok=True)  # it stays loaded

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from stratagraph.store.part_arrays import tells_nothing
-from stratagraph.store.patches import LEAST, LIST, SHARE, Patched, are_numbers, moved, patch, unused
+from stratagraph.store.patches import LEAST, LIST, SHARE, Patched, are_numbers, moved, patch
 
 Named = dict[str, NDArray[Any]]
 ROWS = 20_000
@@ -127,42 +127,16 @@ def test_any_change_gives_the_arrays_back() -> None:
         same(now, Patched(before, made))
 
 
-def test_contents_are_taken_as_they_are_and_what_is_not_taken_is_told() -> None:
+def test_contents_are_taken_as_they_are() -> None:
     before, gone = arrays(), 7000
     now = {
         name: np.delete(array, gone, axis=0) if len(array) == ROWS else array
         for name, array in before.items()
     }
-    del now["flags"]
     made = patch(before, now, numbers=False)
     assert made is not None
     same(now, Patched(before, made))
     assert not any(len(made[name]) for name in made if name.endswith(".moves"))
-    erased = {name: array.copy() for name, array in before.items()}
-    for name, begin, end in unused(before, made):
-        erased[name].reshape(-1).view(np.uint8)[begin:end] = 0
-    same(now, Patched(erased, made))
-    assert not erased["flags"].any()
-    assert before["keys"][gone] not in erased["keys"]
-    assert not erased["codes"][gone].any()
-    assert sum(int((erased[name] != before[name]).sum()) for name in ("keys", "slots", "weights")) <= 3
-
-
-def test_what_no_longer_follows_one_another_is_not_kept_side_by_side() -> None:
-    filler = np.random.default_rng(3).integers(97, 123, 4000).astype(np.uint8).tobytes()
-    texts = [filler + b" Anna Karenina " + filler[::-1], filler + b" Anna Maria Karenina " + filler[::-1]]
-    before, now = ({"texts": np.frombuffer(text, np.uint8)} for text in texts)
-    large = np.random.default_rng(4).integers(0, 256, LEAST).astype(np.uint8)
-    before, now = ({"texts": np.concatenate([each["texts"], large])} for each in (before, now))
-    for apart in (False, True):
-        made = patch(before, now, numbers=False, apart=apart)
-        assert made is not None
-        same(now, Patched(before, made))
-        left = before["texts"].copy()
-        for _, begin, end in unused(before, made):
-            left[begin:end] = 0
-        assert (b"Anna Karenina" in left.tobytes()) is not apart
-        assert filler[:3900] in left.tobytes()
 
 
 def test_numbers_move_in_tables_and_without_them() -> None:
@@ -186,7 +160,7 @@ def test_rows_of_bytes_that_are_much_alike_are_found_again() -> None:
     rows[:, :6] = random.integers(1, 255, (6000, 6))
     now = np.delete(rows, [17, 3000, 3001, 5900], axis=0)
     before = {"codes": rows}
-    made = patch(before, {"codes": now}, numbers=False, apart=True)
+    made = patch(before, {"codes": now}, numbers=False)
     assert made is not None
     assert sum(array.nbytes for array in made.values()) < now.nbytes // 100
     assert np.array_equal(Patched(before, made)["codes"], now)

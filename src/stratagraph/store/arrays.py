@@ -19,7 +19,6 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,25 +60,18 @@ def write_arrays(directory: Directory, file: str, arrays: Arrays) -> FileEntry:
     OSError
         If the disk is full.
     """
-    digest = Digest()
-    with directory.creator(file) as target:
-        for block in stored(arrays):
-            digest.write(target, block)
-    return digest.entry()
-
-
-def stored(arrays: Arrays) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of a file of arrays, block by block; `ValueError` as for `write_arrays`."""
     plain = {name: as_plain(name, array) for name, array in arrays.items()}
     head, offsets, _ = _laid_out({name: (array.dtype, array.shape) for name, array in plain.items()})
-    yield head
-    end = 0
-    for offset, array in zip(offsets, plain.values(), strict=True):
-        yield bytes(offset - end)
-        data = array.reshape(-1).view(np.uint8)
-        for start in range(0, data.size, BLOCK):
-            yield data[start : start + BLOCK].data
-        end = offset + data.size
+    digest, end = Digest(), 0
+    with directory.creator(file) as target:
+        digest.write(target, head)
+        for offset, array in zip(offsets, plain.values(), strict=True):
+            digest.write(target, bytes(offset - end))
+            data = array.reshape(-1).view(np.uint8)
+            for start in range(0, data.size, BLOCK):
+                digest.write(target, data[start : start + BLOCK].data)
+            end = offset + data.size
+    return digest.entry()
 
 
 def as_plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
@@ -159,20 +151,16 @@ class WritableArray:
 
 def open_arrays(directory: Directory, file: str, descriptor: int) -> dict[str, NDArray[Any]]:
     """The arrays in a file, read-only, by name; `Damaged` if it is no file of arrays."""
-    return arrays_in(file_bytes(descriptor), directory.path, file)
-
-
-def arrays_in(buffer: NDArray[np.uint8], folder: Path, file: str) -> dict[str, NDArray[Any]]:
-    """The arrays in the bytes of a file; `Damaged` names the file."""
+    path, buffer = directory.path / file, file_bytes(descriptor)
     size, begin = len(buffer), len(_MAGIC) + 8
     length = int.from_bytes(bytes(buffer[len(_MAGIC) : begin]), "little")
     if bytes(buffer[: len(_MAGIC)]) != _MAGIC or length > min(_DESCRIPTION, size - begin):
-        raise Damaged(f"{folder / file}: not a file of arrays")
+        raise Damaged(f"{path}: not a file of arrays")
     try:
         described = json.loads(bytes(buffer[begin : begin + length]))
         return _arrays(described, buffer, _up(begin + length))
     except (ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
-        raise Damaged(f"{folder / file}: does not describe its arrays soundly ({error})") from error
+        raise Damaged(f"{path}: does not describe its arrays soundly ({error})") from error
 
 
 def file_bytes(descriptor: int) -> NDArray[np.uint8]:
@@ -180,18 +168,13 @@ def file_bytes(descriptor: int) -> NDArray[np.uint8]:
     size = os.fstat(descriptor).st_size
     if size > READ:
         return _mapped(descriptor, size)
-    buffer = aligned_bytes(size)
+    raw = np.zeros(size + _ALIGNED, np.uint8)
+    start = -raw.ctypes.data % _ALIGNED
+    buffer = raw[start : start + size]
     content = os.pread(descriptor, size, 0) if hasattr(os, "pread") else _read(descriptor, size)
     buffer[: len(content)] = np.frombuffer(content, np.uint8)
     buffer.flags.writeable = False
     return buffer
-
-
-def aligned_bytes(size: int) -> NDArray[np.uint8]:
-    """A zeroed buffer, aligned for arrays."""
-    raw = np.zeros(size + _ALIGNED, np.uint8)
-    start = -raw.ctypes.data % _ALIGNED
-    return raw[start : start + size]
 
 
 def _mapped(descriptor: int, size: int) -> NDArray[np.uint8]:

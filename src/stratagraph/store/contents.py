@@ -26,7 +26,6 @@ from stratagraph.store.files import Directory, naming
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.nodes import INDICES, INDPTR
 from stratagraph.store.patches import Patched
-from stratagraph.store.pieces import Pieces, of_files
 from stratagraph.store.pool import Pool
 from stratagraph.store.records import CHUNKS, DOCUMENTS, NODES, Kind, NodeRecord, Records, T
 from stratagraph.store.rows import TableRows
@@ -47,12 +46,9 @@ VECTOR_SLOTS = "vectors.slots"
 
 LOOKED_INTO = 32
 """Segments of a folder that are held against their checksums where not everything is."""
-PIECES_LOOKED_INTO = 8
-"""Likewise of pieces: they are larger."""
 _ROWS = 1 << 16  # vectors looked at at a time
 _LARGEST = 2.0  # vectors are of unit length; the products of much larger values are infinite
-_PIECE = re.compile(rf"{PARTS}/([^/]+)/([^/]+\.piece)")
-_OF_PART = re.compile(rf"(?:{PATCHES}/)?(?:{PARTS}|{NUMBERS})/([^/]+?)(?:{re.escape(SUFFIX)}|/[^/]+)?")
+_OF_PART = re.compile(rf"(?:{PATCHES}/)?(?:{PARTS}|{NUMBERS})/([^/]+?){re.escape(SUFFIX)}")
 _SEGMENT = re.compile(rf"(?:{pool.FOLDER}|{nodes.FOLDER}/[^/]+|{FOLDER}/[^/]+)/[^/]+")
 
 
@@ -69,11 +65,6 @@ def patch_file(part: str, folder: str) -> str:
 def slots_file(part: str) -> str:
     """Path of the slots of a part's vectors in its generation."""
     return f"{SLOTS}/{part}{SUFFIX}"
-
-
-def pieces_folder(part: str) -> str:
-    """Folder of the pieces of a part's arrays in `PARTS`, if these are large."""
-    return f"{PARTS}/{part}"
 
 
 def part_of(file: str) -> str:
@@ -105,8 +96,8 @@ class Contents:
 
     Attributes
     ----------
-    opened, pieces
-        Open files by path; files in pieces, by part.
+    opened
+        Open files by path.
     parts, groups
         Arrays of each part, after `settle`; the same as they are in their files, before patches.
     files
@@ -117,7 +108,6 @@ class Contents:
         self._manifest = manifest
         self._known = known
         self.opened: dict[str, OpenFile] = {}
-        self.pieces = of_files({file: entry.bytes for file, entry in manifest.files.items()}, _PIECE)
         self.groups: dict[ArrayGroup, Arrays] = {}
         self.parts: dict[str, Arrays] = {}
         self.files: dict[tuple[str, str], str] = {}
@@ -134,9 +124,7 @@ class Contents:
 
     def take(self, directory: Directory, file: str, descriptor: int) -> None:
         """Open a file; call `settle` after the last one."""
-        if found := _PIECE.fullmatch(file):
-            self.pieces[found[1]].put(found[2], descriptor)
-        elif file.endswith(SUFFIX):
+        if file.endswith(SUFFIX):
             arrays = open_arrays(directory, file, descriptor)
             self.opened[file] = OpenFile(arrays, _identity(os.fstat(descriptor)))
 
@@ -150,44 +138,27 @@ class Contents:
         return {name: each.arrays for (above, _, name), each in named if above == folder}
 
     def settle(self) -> Iterator[str]:
-        """Combine the arrays of each part; yields problems of pieces and patches, each with its file."""
+        """Combine the arrays of each part; yields problems of patches, each with its file."""
         for part in self._manifest.parts:
             layers: list[Arrays] = []
             for folder in (PARTS, NUMBERS):
-                file = part_file(part, folder)
-                if folder == PARTS and part in self.pieces:
-                    yield from self._take_pieces(part, self.pieces[part])
-                elif file in self.opened:
-                    self._add((part, folder), self.arrays(file), file)
-                before, patch = self.groups.get((part, folder)), patch_file(part, folder)
-                if patch in self.opened and before is None:
-                    yield f"{patch}: there is no {file}"
-                elif patch in self.opened and before is not None:
+                file, patch = part_file(part, folder), patch_file(part, folder)
+                if file not in self.opened:
+                    if patch in self.opened:
+                        yield f"{patch}: there is no {file}"
+                    continue
+                arrays: Arrays = self.arrays(file)
+                self.groups[part, folder] = arrays
+                self.files.update({(part, name): file for name in arrays})
+                if patch in self.opened:
                     try:
-                        before = Patched(before, self.arrays(patch))
+                        arrays = Patched(arrays, self.arrays(patch))
                     except (ValueError, TypeError, LookupError, RecursionError) as error:
                         yield f"{patch}: cannot be applied to {file} ({error})"
                         continue
-                    self.files.update({(part, name): patch for name in before})
-                if before is not None:
-                    layers.append(before)
+                    self.files.update({(part, name): patch for name in arrays})
+                layers.append(arrays)
             self.parts[part] = Layers(*layers)
-
-    def _add(self, group: ArrayGroup, arrays: NamedArrays, file: str) -> None:
-        self.groups[group] = arrays
-        self.files.update({(group[0], name): file for name in arrays})
-
-    def _take_pieces(self, part: str, pieces: Pieces) -> Iterator[str]:
-        folder = pieces_folder(part)
-        if pieces.wrong is not None:
-            yield f"{folder}: {pieces.wrong}"
-        elif part_file(part) in self.opened:
-            yield f"{folder}: there is {part_file(part)} beside these pieces"
-        elif pieces.complete:
-            try:
-                self._add((part, PARTS), pieces.arrays(Path(folder)), folder)
-            except Damaged as error:
-                yield str(error)
 
     def pool(self, dimension: int, rows: TableRows | None) -> Pool:
         """The vectors; in `rows` if they are in a vector store."""
@@ -252,12 +223,11 @@ def _looked_into(files: Iterable[str]) -> set[str]:
     """The files that are checked unless all are: a random sample of the segments in each folder."""
     folders: defaultdict[str, list[str]] = defaultdict(list)
     for file in files:
-        several = _SEGMENT.fullmatch(file) or _PIECE.fullmatch(file)
-        folders[file.rpartition("/")[0] if several else ""].append(file)
+        folders[file.rpartition("/")[0] if _SEGMENT.fullmatch(file) else ""].append(file)
     found: set[str] = set()
     for folder, within in folders.items():
-        most = PIECES_LOOKED_INTO if _PIECE.fullmatch(within[0]) else LOOKED_INTO
-        found.update(random.sample(within, most) if folder and len(within) > most else within)
+        several = folder and len(within) > LOOKED_INTO
+        found.update(random.sample(within, LOOKED_INTO) if several else within)
     return found
 
 

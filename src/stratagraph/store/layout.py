@@ -27,7 +27,7 @@ MARKER_TEXT = "An index of stratagraph (Python package). CURRENT names the gener
 
 GENERATION = re.compile(r"([1-9][0-9]{0,17})(\.partial)?")
 SHARD = re.compile(r"shard-\d{4,}")
-OURS = re.compile(rf"{re.escape(SCRATCH)}(-journal)?|{re.escape(MANIFEST)}(\.tmp)?|.+\.(arrays|piece)")
+OURS = re.compile(rf"{re.escape(SCRATCH)}(-journal)?|{re.escape(MANIFEST)}(\.tmp)?|.+\.arrays")
 
 
 def of_shards(names: Sequence[str]) -> str | None:

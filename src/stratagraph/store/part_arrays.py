@@ -9,19 +9,10 @@ from numpy.typing import NDArray
 
 from stratagraph.store.arrays import Arrays, Layers, as_plain, open_arrays, write_arrays
 from stratagraph.store.checksums import FileEntry
-from stratagraph.store.contents import (
-    NUMBERS,
-    PARTS,
-    ArrayGroup,
-    opened,
-    part_file,
-    patch_file,
-    pieces_folder,
-)
+from stratagraph.store.contents import NUMBERS, PARTS, opened, part_file, patch_file
 from stratagraph.store.files import Directory
 from stratagraph.store.nodes import SLOTS
-from stratagraph.store.patches import are_numbers, patch, unused
-from stratagraph.store.pieces import LEAST, Pieces, piece_file, write_piece, write_pieces
+from stratagraph.store.patches import are_numbers, patch
 
 if TYPE_CHECKING:
     from stratagraph.store.snapshot import Snapshot
@@ -50,8 +41,6 @@ MEASURES = frozenset(
 Such arrays are stored like row numbers: nothing in them is erased. Only one-dimensional arrays whose items
 take at most four bytes qualify, so that no key is among them.
 """
-_ANEW = 2
-"""If a patch and its pieces take more than half of the bytes of all arrays, all are written anew."""
 
 
 class ArrayWriter:
@@ -64,7 +53,8 @@ class ArrayWriter:
     base
         The previous generation, whose files may be shared; None if none may be.
     loses
-        Whether chunks of that generation are gone. Then no content that is out of use stays in a shared file.
+        Whether chunks of that generation are gone. Then arrays that say something of rows are written whole,
+        so that nothing of those chunks is left.
     link
         Shares files of a folder of the previous generation.
     files
@@ -93,66 +83,20 @@ class ArrayWriter:
         plain = {name: as_plain(name, array) for name, array in arrays.items()}
         numbers = {name: array for name, array in plain.items() if tells_nothing(name, array)}
         contents = {name: array for name, array in plain.items() if name not in numbers}
-        return Layers(self._put_contents(part, contents), self._put_numbers(part, numbers))
+        return Layers(self._put(part, PARTS, contents), self._put(part, NUMBERS, numbers))
 
-    def _put_numbers(self, part: str, arrays: Arrays) -> Arrays:
-        before = self._before((part, NUMBERS))
-        made = None if before is None else patch(before, arrays, numbers=True)
+    def _put(self, part: str, folder: str, arrays: Arrays) -> Arrays:
+        """Write arrays as a patch of those before, if that is much smaller, and else whole."""
+        file, before = part_file(part, folder), None
+        if self._base is not None and not (self._loses and folder == PARTS):
+            before = self._base.groups.get((part, folder))
+        made = None if before is None else patch(before, arrays, numbers=folder == NUMBERS)
         if made is None:
-            return self._written(part_file(part, NUMBERS), arrays)
-        self._kept(NUMBERS, [part_file(part, NUMBERS)])
-        self._written(patch_file(part, NUMBERS), made)
+            return self._written(file, arrays)
+        with self._directory.make_all(folder) as directory:
+            self._link(folder, directory, [file.removeprefix(f"{folder}/")])
+        self._written(patch_file(part, folder), made)
         return arrays
-
-    def _put_contents(self, part: str, arrays: Arrays) -> Arrays:
-        before = self._before((part, PARTS))
-        made = None if before is None else patch(before, arrays, numbers=False, apart=self._loses)
-        if before is None or made is None or not self._kept_contents(part, before, made):
-            return self._written_contents(part, arrays)
-        self._written(patch_file(part, PARTS), made)
-        return arrays
-
-    def _before(self, group: ArrayGroup) -> Arrays | None:
-        return None if self._base is None else self._base.groups.get(group)
-
-    def _kept_contents(self, part: str, before: Arrays, made: Arrays) -> bool:
-        """Share the files that are patched, without what no row has now; whether that was worth it."""
-        assert self._base is not None
-        pieces, folder = self._base.pieces.get(part), pieces_folder(part)
-        if pieces is None:
-            if not self._loses:
-                self._kept(PARTS, [part_file(part)])
-            return not self._loses
-        erased = pieces.erased(_ranges(pieces, before, made)) if self._loses else {}
-        written = sum(array.nbytes for array in (*made.values(), *erased.values()))
-        if written * _ANEW > len(pieces.bytes()):
-            return False
-        kept = [file for place, file in enumerate(pieces.files) if place not in erased]
-        with self._directory.make_all(folder) as directory:
-            self._link(folder, directory, kept)
-            for place, content in erased.items():
-                file = piece_file(place, self._generation)
-                self._files[f"{folder}/{file}"] = write_piece(directory, file, content.data)
-            directory.sync()
-        return True
-
-    def _kept(self, folder: str, files: Sequence[str]) -> None:
-        with self._directory.make_all(folder) as directory:
-            self._link(folder, directory, [file.removeprefix(f"{folder}/") for file in files])
-
-    def _written_contents(self, part: str, arrays: Arrays) -> Arrays:
-        if sum(array.nbytes for array in arrays.values()) <= 2 * LEAST:
-            return self._written(part_file(part), arrays)
-        folder = pieces_folder(part)
-        with self._directory.make_all(folder) as directory:
-            files = write_pieces(directory, self._generation, arrays)
-            directory.sync()
-            self._files |= {f"{folder}/{file}": entry for file, entry in files.items()}
-            pieces = Pieces({file: entry.bytes for file, entry in files.items()})
-            for file in files:
-                with opened(directory, file) as descriptor:
-                    pieces.put(file, descriptor)
-            return pieces.arrays(directory.path)
 
     def _written(self, path: str, arrays: Arrays) -> Arrays:
         folder, _, file = path.rpartition("/")
@@ -168,10 +112,3 @@ def tells_nothing(name: str, array: NDArray[Any]) -> bool:
     if name == SLOTS or are_numbers(array.dtype):
         return True
     return array.ndim == 1 and array.itemsize <= 4 and name.rpartition(".")[2] in MEASURES
-
-
-def _ranges(pieces: Pieces, before: Arrays, made: Arrays) -> list[tuple[int, int]]:
-    """The byte ranges of all pieces that are out of use."""
-    start = pieces.bytes().ctypes.data
-    places = {name: array.ctypes.data - start for name, array in before.items()}
-    return [(places[name] + begin, places[name] + end) for name, begin, end in unused(before, made)]

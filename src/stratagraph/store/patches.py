@@ -38,7 +38,6 @@ _FEW = 256  # items of an array that may be new however short it is
 _NEW = 8  # at most this fraction of an array's items may be new
 _NEAR = (1 << 6, 1 << 12, 1 << 17)  # by how much numbers may have moved, tried in this order
 _ENOUGH = 50  # a description by so many times less is not improved on
-_MARGIN = 64  # bytes at the ends of runs that are not taken where `patch` is to keep them apart
 _WIDE = 8  # bytes
 _TABLE = 1 << 22  # values up to which, and up to four times the items, moves are laid out as a table
 
@@ -110,9 +109,7 @@ def moved(numbers: NDArray[Any], moves: NDArray[np.int64]) -> NDArray[Any]:
     return np.where(signed < 0, signed, signed + by).astype(numbers.dtype)
 
 
-def patch(
-    before: Arrays, now: Arrays, *, numbers: bool, apart: bool = False
-) -> dict[str, NDArray[Any]] | None:
+def patch(before: Arrays, now: Arrays, *, numbers: bool) -> dict[str, NDArray[Any]] | None:
     """The arrays of the file that turns `before` into `now`; None if a patch does not pay.
 
     Parameters
@@ -121,9 +118,7 @@ def patch(
         As `arrays.as_plain` makes them.
     numbers
         Whether these are numbers of rows, which may have moved. Of other arrays the patch takes items as they
-        are, and no others are needed (`unused`).
-    apart
-        Take no items of which some that follow one another did not do so before, as far as `_MARGIN`.
+        are.
     """
     whole = sum(array.nbytes for array in now.values())
     if whole < LEAST:
@@ -131,7 +126,7 @@ def patch(
     described: list[tuple[str, How, str, tuple[int, ...]]] = []
     found: dict[str, NDArray[Any]] = {}
     for at, (name, array) in enumerate(now.items()):
-        how, splice = _described(before.get(name), array, numbers, apart)
+        how, splice = _described(before.get(name), array, numbers)
         described.append((name, how, array.dtype.str, array.shape))
         if splice is not None:
             found |= {f"{at}.spans": splice.spans, f"{at}.items": splice.items, f"{at}.moves": splice.moves}
@@ -143,25 +138,7 @@ def patch(
     return {LIST: np.frombuffer(text, np.uint8), **found}
 
 
-def unused(before: Arrays, patch: Arrays) -> Iterator[tuple[str, int, int]]:
-    """What a patch of arrays that are no numbers of rows does not take: name, first byte, and end."""
-    listed = enumerate(json.loads(bytes(patch[LIST])))
-    found = {name: (how, f"{at}.spans") for at, (name, how, *_) in listed}
-    none = np.zeros((0, 3), np.int64)
-    for name, array in before.items():
-        how, spans = found.get(name, ("whole", ""))
-        if how == "same":
-            continue
-        taken = patch[spans] if how == "spliced" else none
-        items = _bits(array)
-        begins = np.append(0, taken[:, 0] + taken[:, 1]) * items.itemsize
-        ends = np.append(taken[:, 0], len(items)) * items.itemsize
-        yield from ((name, *each) for each in zip(begins.tolist(), ends.tolist(), strict=True))
-
-
-def _described(
-    before: NDArray[Any] | None, now: NDArray[Any], numbers: bool, apart: bool
-) -> tuple[How, Splice | None]:
+def _described(before: NDArray[Any] | None, now: NDArray[Any], numbers: bool) -> tuple[How, Splice | None]:
     """How an array is described by the one before, and by what, if it is spliced."""
     if before is None or before.dtype != now.dtype or before.shape[1:] != now.shape[1:]:
         return "whole", None
@@ -171,11 +148,11 @@ def _described(
         return "whole", None
     numbers = numbers and _may_move(now.dtype)
     if numbers and _are_borders(before) and _are_borders(now):
-        splice = _spliced(np.diff(before), np.diff(now), False, False)
+        splice = _spliced(np.diff(before), np.diff(now), False)
         if splice is not None:
             return "lengths", splice
     row = math.prod(now.shape[1:])
-    splice = _spliced(_bits(before), _bits(now), numbers, apart, row)
+    splice = _spliced(_bits(before), _bits(now), numbers, row)
     if splice is None or splice.bytes >= now.nbytes:
         return "whole", None
     return "spliced", splice
@@ -220,15 +197,11 @@ def _in_common(before: NDArray[Any], now: NDArray[Any], most: int, row: int) -> 
     return None if spans is None else spans * _WIDE
 
 
-def _spliced(
-    before: NDArray[Any], now: NDArray[Any], numbers: bool, apart: bool, row: int = 1
-) -> Splice | None:
+def _spliced(before: NDArray[Any], now: NDArray[Any], numbers: bool, row: int = 1) -> Splice | None:
     """The shortest description that is found; None if there is none that is short. `row`: its items."""
     most = max(_FEW, len(now) // _NEW)
     none = np.zeros((0, 2), np.int64)
     spans = _in_common(before, now, most // 8 if numbers else most, row)
-    if apart and spans is not None:
-        spans = _apart(spans, _MARGIN // before.itemsize)
     best = None if spans is None else Splice.of(before, now, spans, none)
     if not numbers or int(before.max(initial=-1)) >= max(_TABLE, 4 * len(before)):
         return best
@@ -247,19 +220,6 @@ def _spliced(
             found = Splice.of(source, now, spans, moves)
             best = found if best is None or found.bytes < best.bytes else best
     return best
-
-
-def _apart(spans: Spans, margin: int) -> Spans:
-    """Runs that stood side by side, and between which something is new, without their ends that met there.
-
-    So a name of two words, the second of which comes later now, is not kept where it stood.
-    """
-    begins, runs, added = spans.T
-    met = np.append((begins[:-1] + runs[:-1] == begins[1:]) & (added[:-1] > 0), False)
-    heads = np.append(0, np.where(met[:-1], np.minimum(runs[1:], margin), 0))
-    tails = np.where(met, np.minimum(runs - heads, margin), 0)
-    added = tails + added + np.append(heads[1:], 0)
-    return np.column_stack([begins + heads, runs - heads - tails, added])
 
 
 class Patched(Mapping[str, NDArray[Any]]):

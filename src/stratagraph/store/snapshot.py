@@ -72,8 +72,8 @@ class Snapshot(Corpus):
         The index folder.
     vectors
         Unit vectors of the chunks, shape (size, dimension), memory-mapped; zero where there is none.
-    groups, pieces
-        Arrays of parts before patches, by part and folder; their pieces, by part.
+    groups
+        Arrays of parts before patches, by part and folder.
     pool
         All vectors.
     opened
@@ -106,7 +106,6 @@ class Snapshot(Corpus):
         super().__init__(*contents.corpus_records(directory.path))
         self.opened = contents.opened
         self.groups = contents.groups
-        self.pieces = contents.pieces
         self.pool = contents.pool(self.manifest.dimension, rows)
         slots = contents.arrays(CHUNK_ARRAYS)[VECTOR_SLOTS]
         self.vectors = _array(self.pool, slots, PASSAGES)
