@@ -170,7 +170,5 @@ def test_rows_move_as_others_come_and_go() -> None:
     assert moved.origin.tolist() == [-1, 0, 2, -1, -1, 4]
     assert moved.now.tolist() == [1, -1, 2, 4, 5]
     assert moved.fresh.tolist() == [0, 3, 4]
-    lists = moved.spliced_lists(
-        np.array([0, 1, 2, 3, 4, 5]), np.array([0, 1, 2, 3, 4]), np.array([9, -1, 8, 7, 6]), [[5], [4, 3], []]
-    )
+    lists = moved.spliced_lists(np.arange(6), np.arange(5), [[5], [4, 3], []], np.array([9, -1, 8, 7, 6]))
     assert [each.tolist() for each in lists] == [[0, 1, 2, 3, 5, 5, 6], [5, 9, 8, 4, 3, 6]]

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from stratagraph.ingest.extraction.stage import ExtractionConfig
 from stratagraph.ingest.graph.merge import Entity, Merged, Relation, Unit
@@ -15,7 +12,7 @@ from stratagraph.ingest.summarize import MEMBER_TOKENS, extractive_summaries, fi
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import plain_text
-from stratagraph.types.protocols import Corpus, Rows, Stored
+from stratagraph.types.protocols import Corpus, Stored
 from stratagraph.types.records import MadeLate, Node, content_id
 
 PROMPT = load_prompt("stratagraph.ingest", "describe")
@@ -182,20 +179,21 @@ def fragments_of(merged: Merged) -> dict[str, tuple[str, ...]]:
 
 
 class MergedNodes(MadeLate):
-    """The nodes of a merged graph: entities, then relations, then units.
+    """The nodes of merged entities, then relations, then units.
 
-    `descriptions` are of all entities by canonical name, `condensed` of relations with long ones by id.
+    `names` are the shown names of entities, and `descriptions` their descriptions, by canonical names;
+    `condensed` are descriptions of relations with long ones, by id.
     """
 
     def __init__(
         self,
         merged: Merged,
-        rows: Mapping[str, int],
+        names: Mapping[str, str],
         descriptions: Mapping[str, Description],
         condensed: Mapping[str, Description],
     ) -> None:
         self._merged = merged
-        self._rows = rows
+        self._names = names
         self._descriptions = descriptions
         self._condensed = condensed
         self._starts = (len(merged.entities), len(merged.entities) + len(merged.relations))
@@ -211,9 +209,7 @@ class MergedNodes(MadeLate):
             return entity_node(entity, self._descriptions[entity.key])
         if row < units:
             relation = merged.relations[row - relations]
-            ends = (relation.source, relation.target)
-            names = {key: merged.entities[self._rows[key]].name for key in ends}
-            return relation_node(relation, names, self._condensed.get(relation_id(relation)))
+            return relation_node(relation, self._names, self._condensed.get(relation_id(relation)))
         return unit_node(merged.units[row - units])
 
     def ids(self) -> Iterator[str]:
@@ -221,19 +217,6 @@ class MergedNodes(MadeLate):
         yield from (entity.key for entity in self._merged.entities)
         yield from map(relation_id, self._merged.relations)
         yield from map(unit_id, self._merged.units)
-
-    def sources(self) -> tuple[Rows, Rows]:
-        """The chunk rows of node i are `indices[indptr[i]:indptr[i + 1]]`."""
-        counts = (len(each.chunks) for each in self._all())
-        indptr = np.zeros(len(self) + 1, np.int64)
-        np.cumsum(np.fromiter(counts, np.int64, len(self)), out=indptr[1:])
-        rows = chain.from_iterable(each.chunks for each in self._all())
-        return indptr, np.fromiter(rows, np.int64, int(indptr[-1]))
-
-    def _all(self) -> Iterator[Entity | Relation | Unit]:
-        yield from self._merged.entities
-        yield from self._merged.relations
-        yield from self._merged.units
 
 
 def entity_text(entity: Entity, description: Description) -> str:

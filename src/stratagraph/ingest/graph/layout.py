@@ -1,60 +1,74 @@
-"""Row layout of an updated graph (`graph_update`): the chunks of its nodes and the arrays made of rows."""
+"""Row layout of a graph: the chunks of its nodes, and arrays of rows. A build updates an empty graph."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.ingest.graph.merge_state import read_describing
+from stratagraph.ingest.graph.describe import MOST_UNITS
+from stratagraph.ingest.graph.merge import Entity, Relation, Unit
 from stratagraph.ingest.graph.update import Moved, Touched
-from stratagraph.types.protocols import Rows, Stored
+from stratagraph.ingest.names.index import NameIndex
+from stratagraph.kernels.ranges import ranges
+from stratagraph.types.protocols import Rows, Stored, Vectors
+from stratagraph.types.records import CarriedVectors
+
+_NO_ROWS = np.zeros(0, np.int64)
+_EMPTY: dict[str, NDArray[Any]] = {
+    "counts": np.zeros(3, np.int64),
+    "sources.indptr": np.zeros(1, np.int64),
+    "sources.indices": _NO_ROWS,
+    "relations.ends": np.zeros((0, 2), np.int64),
+    "relations.weights": np.zeros(0, np.float32),
+    "relations.described": np.zeros(0, np.bool_),
+    "units.indptr": np.zeros(1, np.int64),
+    "units.indices": _NO_ROWS,
+}
 
 
-def transposed(indptr: Rows, indices: Rows, columns: int) -> tuple[Rows, Rows]:
-    """Rows of each column, ascending, from columns of each row."""
-    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    order = np.argsort(indices, kind="stable")
-    return np.searchsorted(indices[order], np.arange(columns + 1)), rows[order]
+def prefixed(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names have a prefix, without it."""
+    return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
 
 
 class LaidOut:
-    """The rows of an updated graph.
+    """The rows of a graph.
 
     Attributes
     ----------
+    change, before
+        What was merged, and the arrays of the previous graph.
     origin
         The previous row of each unchanged node, or -1.
     indptr, indices
         The chunks of each node.
     arrays
         Arrays of entities, relations and units that are made of rows alone.
-    describing
-        Whether each chunk of each entity describes it.
     names
         The shown names of entities by canonical names, as far as relations need them.
+    naming
+        The units that name each entity of `change`, as borders and rows.
     """
 
-    def __init__(self, previous: Stored, change: Touched) -> None:
-        self._previous, self._change = previous, change
-        before, counts = previous.arrays, [int(count) for count in previous.arrays["counts"]]
+    def __init__(self, previous: Stored | None, change: Touched) -> None:
+        self._previous, self.change = previous, change
+        self.before: Mapping[str, NDArray[Any]] = _EMPTY if previous is None else previous.arrays
+        before, counts = self.before, [int(count) for count in self.before["counts"]]
         self._first = counts[0] + counts[1]
-        entities, relations, units = change.moved
+        graph, (entities, relations, units) = change.graph, change.moved
         firsts = np.cumsum([0, *counts])
-        chunks = [
-            [each.chunks for each in change.entities],
-            [each.chunks for each in change.relations],
-            [each.chunks for each in change.units],
-        ]
+        merged: Sequence[Sequence[Entity | Relation | Unit]] = (graph.entities, graph.relations, graph.units)
         lists = [
             moved.spliced_lists(
                 before["sources.indptr"][first : first + count + 1],
                 before["sources.indices"],
+                [each.chunks for each in fresh],
                 change.rows,
-                fresh,
             )
-            for moved, fresh, first, count in zip(change.moved, chunks, firsts, counts, strict=False)
+            for moved, fresh, first, count in zip(change.moved, merged, firsts, counts, strict=False)
         ]
         self.indices = np.concatenate([indices for _, indices in lists])
         sizes = np.concatenate([np.diff(indptr) for indptr, _ in lists])
@@ -68,10 +82,10 @@ class LaidOut:
             ]
         )
         rows = change.key_rows
-        ends = [[rows[each.source], rows[each.target]] for each in change.relations]
-        named = [[rows[key] for key in each.entities] for each in change.units]
-        self._units = units.spliced_lists(
-            before["units.indptr"], before["units.indices"], entities.now, named
+        ends = [[rows[each.source], rows[each.target]] for each in graph.relations]
+        named = [[rows[key] for key in each.entities] for each in graph.units]
+        units_indptr, units_indices = units.spliced_lists(
+            before["units.indptr"], before["units.indices"], named, entities.now
         )
         self.arrays: dict[str, NDArray[Any]] = {
             "counts": np.array([len(moved.origin) for moved in change.moved], np.int64),
@@ -79,60 +93,76 @@ class LaidOut:
                 entities.now[before["relations.ends"]], np.array(ends, np.int64).reshape(-1, 2)
             ),
             "relations.weights": relations.spliced(
-                before["relations.weights"], np.array([each.weight for each in change.relations], np.float32)
+                before["relations.weights"], np.array([each.weight for each in graph.relations], np.float32)
             ),
             "relations.described": relations.spliced(
                 before["relations.described"],
-                np.array([each.described for each in change.relations], np.bool_),
+                np.array([each.described for each in graph.relations], np.bool_),
             ),
-            "units.indptr": self._units[0],
-            "units.indices": self._units[1],
+            "units.indptr": units_indptr,
+            "units.indices": units_indices,
         }
-        starts, naming = transposed(*self._units, len(entities.origin))
-        self._naming = [naming[starts[row] : starts[row + 1]] for row in entities.fresh.tolist()]
-        self.describing = self._described(entities)
+        owners = np.repeat(np.arange(len(units.origin)), np.diff(units_indptr))
+        order = np.argsort(units_indices, kind="stable")
+        starts = np.searchsorted(units_indices[order], np.arange(len(entities.origin) + 1))
+        sizes = np.diff(starts)[entities.fresh]
+        indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self.naming: tuple[Rows, Rows] = indptr, owners[order][ranges(starts[entities.fresh], sizes)]
         self.names = self._names()
 
-    @property
-    def members(self) -> tuple[Rows, tuple[Rows, Rows]]:
-        """The units that name the touched entities: their rows, and for each entity places among these."""
-        flat = np.concatenate([np.zeros(0, np.int64), *self._naming])
-        rows, places = np.unique(flat, return_inverse=True)
-        indptr = np.cumsum([0, *map(len, self._naming)], dtype=np.int64)
-        return rows, (indptr, places.astype(np.int64))
+    def name_index(self) -> dict[str, NDArray[Any]]:
+        """The arrays of the index of all canonical names."""
+        entities, graph = self.change.moved[0], self.change.graph
+        if self._previous is None:
+            index = NameIndex.build([entity.key for entity in graph.entities])
+        else:
+            new = ~np.isin(entities.fresh, entities.now)
+            came = {
+                row: entity.key
+                for row, entity, is_new in zip(entities.fresh.tolist(), graph.entities, new, strict=True)
+                if is_new
+            }
+            before = prefixed(self.before, "names.")
+            index = NameIndex.updated(before, entities.now, len(entities.origin), came)
+        return {f"names.{name}": array for name, array in index.items()}
 
-    def unit_texts(self, most: int | None) -> list[list[str]]:
-        """Texts of the units that name each touched entity: the first ones, or all if it is described."""
-        wanted = [
-            rows[:most] if most is not None or entity.fragments else rows[:1]
-            for entity, rows in zip(self._change.entities, self._naming, strict=True)
-        ]
-        units = self._change.moved[2]
-        texts = dict(zip(units.fresh.tolist(), (unit.text for unit in self._change.units), strict=True))
-        others = sorted({row for rows in wanted for row in rows.tolist()} - texts.keys())
-        texts |= zip(others, self._previous.texts((self._first + units.origin[others]).tolist()), strict=True)
-        return [[texts[row] for row in rows.tolist()] for rows in wanted]
+    def joined(self, name: str, moved: Moved, fresh: NDArray[Any]) -> NDArray[Any]:
+        """An array by rows of which `fresh` rows were made again; a graph that lacks it has only these."""
+        return moved.spliced(self.before[name], fresh) if name in self.before else fresh
 
-    def _described(self, entities: Moved) -> NDArray[np.bool_]:
-        indptr = self._previous.arrays["sources.indptr"][: len(entities.now) + 1]
-        before = read_describing(self._previous.arrays, int(indptr[-1]))
-        fresh = []
-        for each in self._change.spelt:
-            texts = {chunk for chunk, _ in each.texts}
-            fresh.append([int(chunk in texts) for chunk in sorted(each.chunks)])
-        return entities.spliced_lists(indptr, before.astype(np.int64), np.arange(2), fresh)[1] > 0
+    def carried(self, name: str, moved: Moved, fresh: NDArray[np.floating]) -> Vectors:
+        """The same for vectors, which are not read."""
+        if name not in self.before:
+            return cast(Vectors, fresh)
+        return cast(Vectors, CarriedVectors(self.before[name], moved.origin, fresh))
 
-    @property
-    def new_names(self) -> dict[int, str]:
-        """The canonical names of new entities, by their rows."""
-        entities = self._change.moved[0]
-        new = ~np.isin(entities.fresh, entities.now)
-        keys = (each.key for each, came in zip(self._change.entities, new, strict=True) if came)
-        return dict(zip(entities.fresh[new].tolist(), keys, strict=True))
+    def unit_texts(self, *, whole: bool) -> list[list[str]]:
+        """Texts of units that name each entity of the change.
+
+        Of an entity without a description the first ones, which describe it; of others all if `whole`.
+        """
+        graph, units = self.change.graph, self.change.moved[2]
+        indptr, rows = self.naming[0].tolist(), self.naming[1]
+        wanted = []
+        for place, entity in enumerate(graph.entities):
+            own = rows[indptr[place] : indptr[place + 1]]
+            most = MOST_UNITS if not entity.fragments else len(own) if whole else 0
+            wanted.append(own[:most].tolist())
+        texts = dict(zip(units.fresh.tolist(), (unit.text for unit in graph.units), strict=True))
+        others = sorted({row for rows in wanted for row in rows} - texts.keys())
+        if others:
+            assert self._previous is not None
+            previous = self._previous.texts((self._first + units.origin[others]).tolist())
+            texts |= zip(others, previous, strict=True)
+        return [[texts[row] for row in rows] for rows in wanted]
 
     def _names(self) -> dict[str, str]:
-        names = {entity.key: entity.name for entity in self._change.entities}
-        others = {key for each in self._change.relations for key in (each.source, each.target)} - names.keys()
-        rows = self._previous.rows(sorted(others))
-        nodes = self._previous.nodes(list(rows.values()))
-        return names | {key: str(node.extra["name"]) for key, node in zip(rows, nodes, strict=True)}
+        graph = self.change.graph
+        names = {entity.key: entity.name for entity in graph.entities}
+        others = {key for each in graph.relations for key in (each.source, each.target)} - names.keys()
+        if others:
+            assert self._previous is not None
+            rows = self._previous.rows(sorted(others))
+            nodes = self._previous.nodes(list(rows.values()))
+            names |= {key: str(node.extra["name"]) for key, node in zip(rows, nodes, strict=True)}
+        return names

@@ -25,7 +25,6 @@ from stratagraph.ingest.extraction.uncased import has_uncased
 from stratagraph.ingest.graph.merge import EntityFragments, Merge
 from stratagraph.kernels.checks import check_ascending
 from stratagraph.kernels.postings import Keys, Postings
-from stratagraph.kernels.ranges import ranges
 from stratagraph.types.protocols import Rows
 from stratagraph.types.records import Extraction, content_keys
 
@@ -33,6 +32,7 @@ PREFIX = "merge."
 CONDENSED = f"{PREFIX}condensed"
 """Of each entity, then of each relation, whether its description is condensed: 0 not, 1 as it should be, 2
 without the model that should do it."""
+SPELLINGS = f"{PREFIX}spellings.starts", f"{PREFIX}spellings.bytes"
 DESCRIBING = f"{PREFIX}describing"
 """Of each chunk of each entity, in the order of `sources.indices`, whether it describes it, as bits."""
 WIDER = f"{PREFIX}wider.parts", f"{PREFIX}wider.terms"
@@ -186,70 +186,41 @@ def closed(extraction: Extraction) -> bool:
     )
 
 
-def spellings(entities: Sequence[EntityFragments]) -> Arrays:
-    """The stored spellings and types of entities."""
-    return ragged([spelt(each) for each in entities])
+def state_of(tables: Arrays, entities: Sequence[EntityFragments], notes: Mapping[str, int]) -> Arrays:
+    """The arrays for the next update, after all was merged; `tables` were made before it was settled."""
+    spelt = [spelling(each) for each in entities]
+    told = np.fromiter(chain.from_iterable(map(describing, entities)), np.bool_)
+    starts = np.cumsum([0, *map(len, spelt)], dtype=np.int64)
+    spellings: Arrays = dict(zip(SPELLINGS, (starts, np.frombuffer(b"".join(spelt), np.uint8)), strict=True))
+    return tables | spellings | notes_array(notes) | {DESCRIBING: np.packbits(told)}
 
 
-def spelt(entity: EntityFragments) -> bytes:
-    """The spellings and types of an entity, and whether it has descriptions, as JSON."""
+def spelling(entity: EntityFragments) -> bytes:
+    """The counted spellings and types of an entity, and whether it has descriptions, as JSON."""
     counted = [sorted(entity.names.items()), sorted(entity.types.items()), bool(entity.texts)]
     return json.dumps(counted, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
-def describing(entities: Iterable[EntityFragments]) -> Arrays:
-    """The array that tells which of their chunks describe entities."""
-    described = []
-    for each in entities:
-        texts = {chunk for chunk, _ in each.texts}
-        described += [chunk in texts for chunk in sorted(each.chunks)]
-    return {DESCRIBING: np.packbits(np.array(described, np.bool_))}
+def read_spelling(arrays: Mapping[str, NDArray[Any]], row: int) -> tuple[Counter[str], Counter[str], bool]:
+    """What `spelling` wrote of the entity at a row."""
+    starts, content = (arrays[name] for name in SPELLINGS)
+    raw = content[int(starts[row]) : int(starts[row + 1])].tobytes()
+    names, types, described = json.loads(raw.decode("utf-8", "surrogatepass"))
+    for name, count in (*names, *types):
+        if not isinstance(name, str) or not isinstance(count, int):
+            raise ValueError(f"array '{SPELLINGS[1]}' counts {name!r} as {count!r}")
+    return Counter(dict(names)), Counter(dict(types)), bool(described)
+
+
+def describing(entity: EntityFragments) -> list[bool]:
+    """Whether each chunk of an entity describes it."""
+    texts = {chunk for chunk, _ in entity.texts}
+    return [chunk in texts for chunk in sorted(entity.chunks)]
 
 
 def read_describing(arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.bool_]:
-    """Whether each of the first `count` chunks of entities describes its entity."""
+    """The same of the first `count` chunks of entities."""
     return np.unpackbits(arrays[DESCRIBING], count=count).astype(np.bool_)
-
-
-def ragged(values: Sequence[bytes]) -> Arrays:
-    """The arrays of bytes of any length."""
-    starts = np.cumsum([0, *map(len, values)], dtype=np.int64)
-    return {
-        f"{PREFIX}spellings.starts": starts,
-        f"{PREFIX}spellings.bytes": np.frombuffer(b"".join(values), np.uint8),
-    }
-
-
-class Spellings:
-    """The stored spellings, by the rows of entities."""
-
-    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._starts = arrays[f"{PREFIX}spellings.starts"]
-        self._bytes = arrays[f"{PREFIX}spellings.bytes"]
-
-    def read(self, row: int) -> tuple[Counter[str], Counter[str], bool]:
-        """The counted spellings and types of an entity, and whether it has descriptions."""
-        raw = self._bytes[int(self._starts[row]) : int(self._starts[row + 1])].tobytes()
-        names, types, described = json.loads(raw.decode("utf-8", "surrogatepass"))
-        for name, count in (*names, *types):
-            if not isinstance(name, str) or not isinstance(count, int):
-                raise ValueError(f"array '{PREFIX}spellings.bytes' counts {name!r} as {count!r}")
-        return Counter(dict(names)), Counter(dict(types)), bool(described)
-
-    def spliced(self, before: Rows, fresh: Sequence[bytes]) -> Arrays:
-        """The spellings of the rows in `before`, with `fresh` ones in turn where it is -1."""
-        new = before < 0
-        sizes = np.zeros(len(before), np.int64)
-        old = before[~new]
-        sizes[~new] = np.diff(self._starts)[old]
-        sizes[new] = [len(each) for each in fresh]
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        content = np.zeros(int(starts[-1]), np.uint8)
-        content[ranges(starts[:-1][~new], sizes[~new])] = self._bytes[
-            ranges(self._starts[:-1][old], sizes[~new])
-        ]
-        content[ranges(starts[:-1][new], sizes[new])] = np.frombuffer(b"".join(fresh), np.uint8)
-        return {f"{PREFIX}spellings.starts": starts.astype(np.int64), f"{PREFIX}spellings.bytes": content}
 
 
 def notes_array(notes: Mapping[str, int]) -> Arrays:
@@ -289,8 +260,7 @@ def check(checks: Checks, entities: int, relations: int, chunks: int) -> None:
         rows = checks.rows(f"{PREFIX}{table}.rows", chunks, (None,), dtype=np.int32)
         checks.of(f"{PREFIX}{table}.values", np.uint16, rows.shape)
         checks.borders(f"{PREFIX}{table}.starts", len(rows), len(keys))
-    spelt = checks.of(f"{PREFIX}spellings.bytes", np.uint8, (None,))
-    checks.borders(f"{PREFIX}spellings.starts", len(spelt), entities)
+    checks.borders(SPELLINGS[0], len(checks.of(SPELLINGS[1], np.uint8, (None,))), entities)
     checks.of(f"{PREFIX}notes", np.uint8, (None,))
     checks.of(ADDRESSED, np.uint8, (None,))
     checks.of(CONDENSED, np.uint8, (entities + relations,))

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,20 +21,16 @@ from stratagraph.ingest.extraction.candidates import settle
 from stratagraph.ingest.extraction.stage import ExtractionConfig, extractions
 from stratagraph.ingest.graph import merge_state
 from stratagraph.ingest.graph.describe import (
-    MOST_UNITS,
     Describer,
     Description,
     MergedNodes,
-    entity_node,
     entity_text,
     fragments_of,
     relation_id,
-    relation_node,
-    unit_node,
 )
 from stratagraph.ingest.graph.entity_resolution import Rule, aliases, candidates, default_rule, resolve
-from stratagraph.ingest.graph.layout import LaidOut, transposed
-from stratagraph.ingest.graph.merge import Entity, Merge, Merged, finish, merge
+from stratagraph.ingest.graph.layout import LaidOut, prefixed
+from stratagraph.ingest.graph.merge import Entity, Merge, finish, merge
 from stratagraph.ingest.graph.merge_state import CONDENSED
 from stratagraph.ingest.graph.same_things import Identities, collected_as
 from stratagraph.ingest.graph.statements import (
@@ -59,7 +55,7 @@ from stratagraph.models.gate import Gate
 from stratagraph.system.locks import cached_property
 from stratagraph.system.memory import release
 from stratagraph.types.protocols import Corpus, Rows, Stored, Vectors
-from stratagraph.types.records import Built, Carried, CarriedVectors
+from stratagraph.types.records import Built, Carried
 
 NAME = "graph"
 _BATCH = 1024  # texts held at a time
@@ -95,31 +91,36 @@ async def build_graph(
     are one, if `config.resolve`.
     """
     made = _Maker(corpus, extracted, gate, config, previous, use_llm, kept, embed)
-    with gate.stage("merge"):
-        change = await asyncio.to_thread(made.changed)
-        if change is not None:
-            return await made.updated(*change)
     searched = await asyncio.to_thread(made.searched)  # before the merger, which holds most of the memory
     with gate.stage("merge"):
-        collected, state = await asyncio.to_thread(_collected, extracted, corpus.size)
-        if not config.resolve:
-            merged = await asyncio.to_thread(finish, collected, emptied=True)
-        if not config.resolve and state:
-            spelt = [collected.entities[entity.key] for entity in merged.entities]
-            state |= merge_state.spellings(spelt) | merge_state.notes_array(merged.notes)
-            state |= merge_state.describing(spelt)
-            del spelt
-    if config.resolve:
-        collected = await resolved(corpus, extracted, collected, gate, rule=rule, use_llm=use_llm)
-        merged, state = await asyncio.to_thread(finish, collected), {}
-    del collected  # of each passage what it said, which is more than the graph
-    await asyncio.to_thread(release)
-    return await made.anew(merged, state, searched)
+        laid = await asyncio.to_thread(made.changed)
+        collected = None
+        if laid is None:
+            collected, tables = await asyncio.to_thread(_collected, extracted, corpus.size)
+    if collected is not None:
+        if config.resolve:
+            collected = await resolved(corpus, extracted, collected, gate, rule=rule, use_llm=use_llm)
+            tables = {}
+        laid = await asyncio.to_thread(_laid_out, collected, tables)
+        del collected  # of each passage what it said, which is more than the graph
+        await asyncio.to_thread(release)
+    assert laid is not None
+    return await made.graph(laid, searched)
+
+
+def _laid_out(collected: Merge, tables: dict[str, NDArray[Any]]) -> LaidOut:
+    """The rows of a whole graph, and the arrays for an update unless there are no `tables`."""
+    merged = finish(collected, emptied=True)
+    state: dict[str, NDArray[Any]] = {}
+    if tables:
+        entities = [collected.entities[entity.key] for entity in merged.entities]
+        state = merge_state.state_of(tables, entities, merged.notes)
+    return LaidOut(None, Touched.all_of(merged, state))
 
 
 @dataclass(frozen=True)
 class _Maker:
-    """Lays out the graph of a corpus."""
+    """Describes and embeds the graph of a corpus."""
 
     corpus: Corpus
     extracted: Stored
@@ -130,8 +131,8 @@ class _Maker:
     kept: Kept | None
     embed: Embedded
 
-    def changed(self) -> tuple[Touched, LaidOut] | None:
-        """The changed nodes and the new layout; None if a full merge is cheaper."""
+    def changed(self) -> LaidOut | None:
+        """The rows of the updated graph; None if a full merge is cheaper."""
         if self.previous is None or self.kept is None or self.config.resolve:
             return None
         before = self.previous.arrays
@@ -144,129 +145,75 @@ class _Maker:
             return None
         try:
             change = touched(self.corpus, self.extracted, self.previous, self.kept)
-            return None if change is None else (change, LaidOut(self.previous, change))
+            return None if change is None else LaidOut(self.previous, change)
         except (LookupError, ValueError, TypeError) as error:
             raise Damaged(
                 "part 'graph' of the index is damaged: what it keeps for updates does not fit its nodes "
                 f"({error!r}). Restore the folder from a copy, or build again"
             ) from error
 
-    async def anew(
-        self, merged: Merged, state: dict[str, NDArray[Any]], searched: dict[str, NDArray[Any]]
-    ) -> Built:
-        """The graph of `merged`, with the arrays of `searched`, and `state` for the next update."""
-        rows = {entity.key: row for row, entity in enumerate(merged.entities)}
-        describer = self._describer()
-        descriptions = await describer.entities(merged.entities, fragments_of(merged))
-        of_relations = await describer.relations(
-            merged.relations, lambda key: merged.entities[rows[key]].name
-        )
-        nodes = MergedNodes(merged, rows, descriptions, of_relations)
-        arrays = _arrays(merged, rows)
-        condensed = np.concatenate(
-            [
-                _condensed(descriptions.get(each.key) for each in merged.entities),
-                _condensed(of_relations.get(relation_id(each)) for each in merged.relations),
-            ]
-        )
-        if state:
-            arrays |= state | {CONDENSED: condensed}
-        arrays |= _names(NameIndex.build([entity.key for entity in merged.entities]))
-        arrays |= await asyncio.to_thread(self._walked, arrays, _sources(merged.entities)) | searched
-        origins: dict[str, Rows] = {}
-        source = self._source()
-        if self.embed.units or self.embed.entities:
-            units = [(unit.text, unit.chunks[0]) for unit in merged.units]
-            vectors, keys = await unit_vectors(source, units)
-            arrays |= {UNIT_VECTORS: vectors, UNIT_KEYS: keys}
-            origins[UNIT_VECTORS] = np.array([row for _, row in units], np.int64)
-        if self.embed.entities:
-            texts = [entity_text(entity, descriptions[entity.key]) for entity in merged.entities]
-            members = transposed(arrays["units.indptr"], arrays["units.indices"], len(texts))
-            said = await asyncio.to_thread(means, arrays[UNIT_VECTORS], members)
-            stated = await asyncio.to_thread(_stated, merged) & said.any(axis=1)
-            arrays |= await _entity_vectors(source, merged.entities, texts, said, stated)
-        complete = not self._unfinished(condensed, len(merged.entities))
-        carried = Carried(np.full(len(nodes), -1, np.int64), nodes, *nodes.sources())
-        return Built(carried, arrays, merged.notes, complete=complete, origins=origins)
-
-    async def updated(self, change: Touched, laid: LaidOut) -> Built:
-        """The previous graph, with what was merged again."""
-        assert self.previous is not None
-        before = self.previous.arrays
+    async def graph(self, laid: LaidOut, searched: Mapping[str, NDArray[Any]]) -> Built:
+        """The graph with these rows and the arrays of `searched`: what was merged described and embedded."""
+        change, merged = laid.change, laid.change.graph
         entities, relations, units = change.moved
-        describer = self._describer()
-        texts = await asyncio.to_thread(laid.unit_texts, MOST_UNITS)
+        texts = await asyncio.to_thread(laid.unit_texts, whole=self.embed.entities)
         fragments = {
-            entity.key: entity.fragments or tuple(texts[place][:MOST_UNITS])
-            for place, entity in enumerate(change.entities)
+            entity.key: entity.fragments or tuple(own)
+            for entity, own in zip(merged.entities, texts, strict=True)
         }
-        descriptions = await describer.entities(change.entities, fragments)
-        of_relations = await describer.relations(change.relations, laid.names.__getitem__)
-        fresh = [
-            *(entity_node(entity, descriptions[entity.key]) for entity in change.entities),
-            *(
-                relation_node(each, laid.names, of_relations.get(relation_id(each)))
-                for each in change.relations
-            ),
-            *map(unit_node, change.units),
-        ]
-        arrays, count = dict(laid.arrays), len(entities.now)
+        describer = Describer(
+            self.corpus,
+            self.gate,
+            self.config,
+            self.previous,
+            (self.use_llm and self._described[0], self.use_llm and self._described[1]),
+        )
+        descriptions = await describer.entities(merged.entities, fragments)
+        of_relations = await describer.relations(merged.relations, laid.names.__getitem__)
+        nodes = MergedNodes(merged, laid.names, descriptions, of_relations)
+        before = laid.before.get(CONDENSED, np.zeros(0, np.uint8))
+        count = len(entities.now)
         condensed = np.concatenate(
             [
                 entities.spliced(
-                    before[CONDENSED][:count],
-                    _condensed(descriptions.get(each.key) for each in change.entities),
+                    before[:count], _condensed(descriptions.get(each.key) for each in merged.entities)
                 ),
                 relations.spliced(
-                    before[CONDENSED][count:],
-                    _condensed(of_relations.get(relation_id(each)) for each in change.relations),
+                    before[count:],
+                    _condensed(of_relations.get(relation_id(each)) for each in merged.relations),
                 ),
             ]
         )
-        arrays[CONDENSED] = condensed
-        arrays |= change.tables.arrays() | merge_state.notes_array(change.notes)
-        spelt = [merge_state.spelt(each) for each in change.spelt]
-        arrays |= merge_state.Spellings(before).spliced(entities.origin, spelt)
-        arrays[merge_state.DESCRIBING] = np.packbits(laid.describing)
-        index = _prefixed(before, "names.")
-        arrays |= _names(NameIndex.updated(index, entities.now, len(entities.origin), laid.new_names))
+        arrays = dict(laid.arrays)
+        if change.state:
+            arrays |= {**change.state, CONDENSED: condensed}
+        arrays |= await asyncio.to_thread(laid.name_index)
         of_entities = laid.indptr[: len(entities.origin) + 1], laid.indices
         arrays |= await asyncio.to_thread(self._walked, arrays, of_entities)
-        arrays |= await asyncio.to_thread(self.searched)
+        arrays |= searched
         origins: dict[str, Rows] = {}
-        source = self._source()
+        source = Source(self.corpus, self.extracted, self.gate, self.embed.pooled, self.previous)
         if self.embed.units or self.embed.entities:
-            vectors, keys = await unit_vectors(source, [(each.text, each.chunks[0]) for each in change.units])
-            carried = CarriedVectors(before[UNIT_VECTORS], units.origin, vectors)
-            arrays[UNIT_KEYS] = units.spliced(before[UNIT_KEYS], keys)
-            arrays[UNIT_VECTORS] = cast(Vectors, carried)
+            said = [(unit.text, unit.chunks[0]) for unit in merged.units]
+            fresh, keys = await unit_vectors(source, said)
+            vectors = laid.carried(UNIT_VECTORS, units, fresh)
+            arrays |= {UNIT_VECTORS: vectors, UNIT_KEYS: laid.joined(UNIT_KEYS, units, keys)}
             first = len(entities.origin) + len(relations.origin)
             origins[UNIT_VECTORS] = laid.indices[laid.indptr[first:-1]]
-            if self.embed.entities:
-                rows, members = laid.members
-                said = await asyncio.to_thread(means, carried[rows], members)
-                every = await asyncio.to_thread(laid.unit_texts, None)
-                stated = np.fromiter(
-                    (
-                        described_by_units(entity.fragments, every[place])
-                        for place, entity in enumerate(change.entities)
-                    ),
-                    np.bool_,
-                    len(change.entities),
-                )
-                own = [node.text for node in fresh[: len(change.entities)]]
-                made = await _entity_vectors(source, change.entities, own, said, stated & said.any(axis=1))
-                carried = CarriedVectors(before[VECTORS], entities.origin, made.pop(VECTORS))
-                arrays[VECTORS] = cast(Vectors, carried)
-                arrays |= {name: entities.spliced(before[name], each) for name, each in made.items()}
-        nodes = Carried(laid.origin, fresh, laid.indptr, laid.indices)
+        if self.embed.entities:
+            directions = await asyncio.to_thread(means, vectors, laid.naming)
+            by_units = (
+                described_by_units(entity.fragments, own)
+                for entity, own in zip(merged.entities, texts, strict=True)
+            )
+            stated = np.fromiter(by_units, np.bool_, len(texts)) & np.asarray(directions.any(axis=1))
+            own = [entity_text(entity, descriptions[entity.key]) for entity in merged.entities]
+            made = await _entity_vectors(source, merged.entities, own, directions, stated)
+            arrays[VECTORS] = laid.carried(VECTORS, entities, made.pop(VECTORS))
+            arrays |= {name: laid.joined(name, entities, each) for name, each in made.items()}
         complete = not self._unfinished(condensed, len(entities.origin))
-        return Built(nodes, arrays, change.notes, complete=complete, origins=origins)
-
-    def _describer(self) -> Describer:
-        entities, relations = (self.use_llm and used for used in self._described)
-        return Describer(self.corpus, self.gate, self.config, self.previous, (entities, relations))
+        carried = Carried(laid.origin, nodes, laid.indptr, laid.indices)
+        return Built(carried, arrays, merged.notes, complete=complete, origins=origins)
 
     @property
     def _described(self) -> tuple[bool, bool]:
@@ -280,9 +227,6 @@ class _Maker:
             used and bool((part == _WITHOUT_MODEL).any())
             for used, part in zip(self._described, parts, strict=True)
         )
-
-    def _source(self) -> Source:
-        return Source(self.corpus, self.extracted, self.gate, self.embed.pooled, self.previous)
 
     def searched(self) -> dict[str, NDArray[Any]]:
         """The arrays that find chunks by their vectors and by their words."""
@@ -323,16 +267,6 @@ def _condensed(descriptions: Iterable[Description | None]) -> NDArray[np.uint8]:
     return np.fromiter(states, np.uint8)
 
 
-def _sources(entities: Sequence[Entity]) -> tuple[Rows, Rows]:
-    indptr = np.cumsum([0, *(len(entity.chunks) for entity in entities)], dtype=np.int64)
-    chunks = (row for entity in entities for row in entity.chunks)
-    return indptr, np.fromiter(chunks, np.int64, int(indptr[-1]))
-
-
-def _names(index: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {f"names.{name}": array for name, array in index.items()}
-
-
 async def _entity_vectors(
     source: Source,
     entities: Sequence[Entity],
@@ -354,16 +288,6 @@ async def _entity_vectors(
     vectors[others] = await carry.embed("embed entities", own, vectors.shape[1])
     keys[others] = await asyncio.to_thread(text_keys, own)
     return {VECTORS: vectors, VECTOR_KEYS: keys, NAME_CODES: codes, NAME_KEYS: mentions}
-
-
-def _stated(merged: Merged) -> NDArray[np.bool_]:
-    """Whether the units that name an entity say all of its description, shape (entities,)."""
-    units: dict[str, list[str]] = {entity.key: [] for entity in merged.entities}
-    for unit in merged.units:
-        for name in unit.entities:
-            units[name].append(unit.text)
-    told = (described_by_units(entity.fragments, units[entity.key]) for entity in merged.entities)
-    return np.fromiter(told, np.bool_, len(merged.entities))
 
 
 def _collected(extracted: Stored, chunks: int) -> tuple[Merge, dict[str, NDArray[Any]]]:
@@ -413,24 +337,11 @@ async def resolved(
     return collected
 
 
-def _arrays(merged: Merged, rows: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    named = [[rows[key] for key in unit.entities] for unit in merged.units]
-    ends = (rows[key] for relation in merged.relations for key in (relation.source, relation.target))
-    return {
-        "counts": np.array([len(merged.entities), len(merged.relations), len(merged.units)], np.int64),
-        "relations.ends": np.fromiter(ends, np.int64, 2 * len(merged.relations)).reshape(-1, 2),
-        "relations.weights": np.array([relation.weight for relation in merged.relations], np.float32),
-        "relations.described": np.array([relation.described for relation in merged.relations], np.bool_),
-        "units.indptr": np.cumsum([0, *map(len, named)], dtype=np.int64),
-        "units.indices": np.array([row for names in named for row in names], dtype=np.int64),
-    }
-
-
 def _lexical(corpus: Corpus, previous: Stored | None, kept: Kept | None) -> dict[str, NDArray[Any]]:
     """The BM25 arrays of the chunks, updated from the previous ones or built."""
     arrays = None
     if previous is not None and kept is not None:
-        before = _prefixed(previous.arrays, "lexical.")
+        before = prefixed(previous.arrays, "lexical.")
         coming = kept.coming(corpus.size)
         texts = dict(zip(coming, corpus.texts(coming), strict=True))
         arrays = LexicalIndex.updated(before, (kept.now, kept.before), kept.gone, texts)
@@ -473,8 +384,8 @@ class Graph:
         self.described: NDArray[np.bool_] = arrays["relations.described"]
         self.unit_entities: tuple[Rows, Rows] = arrays["units.indptr"], arrays["units.indices"]
         self.sources: tuple[Rows, Rows] = arrays["sources.indptr"], arrays["sources.indices"]
-        self.names = NameIndex(_prefixed(arrays, "names."))
-        self.lexical = LexicalIndex(_prefixed(arrays, "lexical."))
+        self.names = NameIndex(prefixed(arrays, "names."))
+        self.lexical = LexicalIndex(prefixed(arrays, "lexical."))
 
     @cached_property
     def frequency(self) -> Rows:
@@ -490,7 +401,3 @@ class Graph:
     def unit_vectors(self) -> Vectors:
         """See the class."""
         return self.stored.arrays[UNIT_VECTORS]
-
-
-def _prefixed(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,10 +16,9 @@ from numpy.typing import NDArray
 
 from stratagraph.ingest.carryover import Kept
 from stratagraph.ingest.graph.merge import (
-    Entity,
     EntityFragments,
     Merge,
-    Relation,
+    Merged,
     RelationFragments,
     finished_entity,
     finished_relation,
@@ -27,7 +27,18 @@ from stratagraph.ingest.graph.merge import (
 )
 from stratagraph.ingest.graph.merge import Unit as MergedUnit
 from stratagraph.ingest.graph.merge_change import Change, Pair, Side, Unit, is_large
-from stratagraph.ingest.graph.merge_state import Spellings, Tables, collect, read_describing, read_notes
+from stratagraph.ingest.graph.merge_state import (
+    DESCRIBING,
+    SPELLINGS,
+    Tables,
+    collect,
+    describing,
+    notes_array,
+    read_describing,
+    read_notes,
+    read_spelling,
+    spelling,
+)
 from stratagraph.kernels.ranges import ranges
 from stratagraph.types.protocols import Corpus, Rows, Stored
 from stratagraph.types.records import content_id
@@ -79,18 +90,22 @@ class Moved(NamedTuple):
         return joined
 
     def spliced_lists(
-        self, indptr: Rows, indices: NDArray[np.integer], rows: Rows, fresh: Sequence[Sequence[int]]
-    ) -> tuple[Rows, Rows]:
-        """The same for lists of rows of another table; `rows` maps them to present rows."""
+        self,
+        indptr: Rows,
+        values: NDArray[Any],
+        fresh: Sequence[Sequence[int]],
+        rows: Rows | None = None,
+    ) -> tuple[Rows, NDArray[Any]]:
+        """The same for lists; `rows` maps lists of rows of another table to present rows."""
         stayed, sizes = self.origin >= 0, np.zeros(len(self.origin), np.int64)
         old = self.origin[stayed]
         sizes[stayed] = np.diff(indptr)[old]
         sizes[self.fresh] = [len(each) for each in fresh]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        joined = np.zeros(int(starts[-1]), np.int64)
-        taken = indices[ranges(np.asarray(indptr[:-1])[old], sizes[stayed])]
-        joined[ranges(starts[:-1][stayed], sizes[stayed])] = rows[taken]
-        flat = np.fromiter((row for each in fresh for row in each), np.int64, int(sizes[self.fresh].sum()))
+        joined = np.zeros(int(starts[-1]), values.dtype if rows is None else np.int64)
+        taken = values[ranges(np.asarray(indptr[:-1])[old], sizes[stayed])]
+        joined[ranges(starts[:-1][stayed], sizes[stayed])] = taken if rows is None else rows[taken]
+        flat = np.fromiter(chain.from_iterable(fresh), joined.dtype, int(sizes[self.fresh].sum()))
         joined[ranges(starts[:-1][self.fresh], sizes[self.fresh])] = flat
         return starts, joined
 
@@ -101,27 +116,32 @@ class Touched:
 
     Attributes
     ----------
-    entities, spelt, relations, units
-        The present ones; `spelt` are the entities with their spellings.
+    graph
+        The present entities, relations and units among it, and the counts of the whole graph.
     moved
         Of entities, relations and units.
     rows
         The present row of each previous chunk, or -1.
     key_rows
         The present rows of entities, by canonical names: the touched ones, and those related to them.
-    notes, tables
-        Counts, and the tables for the next update.
+    state
+        The arrays for the next update; none where every update merges anew.
     """
 
-    entities: Sequence[Entity]
-    spelt: Sequence[EntityFragments]
-    relations: Sequence[Relation]
-    units: Sequence[MergedUnit]
+    graph: Merged
     moved: tuple[Moved, Moved, Moved]
     rows: Rows
     key_rows: Mapping[str, int]
-    notes: Mapping[str, int]
-    tables: Tables
+    state: Mapping[str, NDArray[Any]]
+
+    @classmethod
+    def all_of(cls, graph: Merged, state: Mapping[str, NDArray[Any]]) -> Touched:
+        """A whole graph, as an update of an empty one."""
+        entities, relations, units = (
+            Moved.of(0, (), (), [0] * len(each)) for each in (graph.entities, graph.relations, graph.units)
+        )
+        key_rows = {entity.key: row for row, entity in enumerate(graph.entities)}
+        return cls(graph, (entities, relations, units), np.zeros(0, np.int64), key_rows, state)
 
 
 def touched(corpus: Corpus, extracted: Stored, previous: Stored, kept: Kept) -> Touched | None:
@@ -164,13 +184,12 @@ class _Update:
         self._sources = arrays["sources.indptr"], arrays["sources.indices"]
         self._counts = [int(count) for count in arrays["counts"]]
         self._describing = read_describing(arrays, int(self._sources[0][self._counts[0]]))
-        self._spellings = Spellings(arrays)
 
     def run(self, notes: Mapping[str, int]) -> Touched | None:
         """The whole update; None where the extractions do not fit the previous graph."""
         change = self._change
         names = self._prior(change.entities, 0)
-        counted = {key: self._spellings.read(row) for key, row in names.items()}
+        counted = {key: read_spelling(self._previous.arrays, row) for key, row in names.items()}
         spelt = {key: change.entity(key, counted.get(key)) for key in change.entities}
         for key, each in spelt.items():
             each.mentions += [mention(chunk, certain=False) for chunk in self._stayed(names.get(key))]
@@ -257,17 +276,25 @@ class _Update:
         order = sorted(
             (pair for pair, (_, rows) in pairs.items() if rows), key=lambda p: _rows_of(p, key_rows)
         )
-        return Touched(
-            [finished_entity(key, spelt[key]) for key in alive],
-            [spelt[key] for key in alive],
-            [finished_relation(pair, whole.relations[pair]) for pair in order],
-            [MergedUnit(*unit, tuple(sorted(rows))) for unit, (_, rows) in sorted(units.items()) if rows],
-            (entities, relations, laid_units),
-            self._chunks,
-            key_rows,
+        graph = Merged(
+            tuple(finished_entity(key, spelt[key]) for key in alive),
+            tuple(finished_relation(pair, whole.relations[pair]) for pair in order),
+            tuple(
+                MergedUnit(*unit, tuple(sorted(rows))) for unit, (_, rows) in sorted(units.items()) if rows
+            ),
             _sum(notes, self._change.notes),
-            self._change.now.tables,
         )
+        touched = [spelt[key] for key in alive]
+        before, count = self._previous.arrays, self._counts[0]
+        spellings = entities.spliced_lists(
+            before[SPELLINGS[0]], before[SPELLINGS[1]], [spelling(each) for each in touched]
+        )
+        told = entities.spliced_lists(
+            self._sources[0][: count + 1], self._describing, [describing(each) for each in touched]
+        )
+        state = self._change.now.tables.arrays() | notes_array(graph.notes)
+        state |= dict(zip(SPELLINGS, spellings, strict=True)) | {DESCRIBING: np.packbits(told[1])}
+        return Touched(graph, (entities, relations, laid_units), self._chunks, key_rows, state)
 
     def _relations(
         self,
