@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.campaigns.trials import TALLIES, table
 
 NAMES = (
-    *("adapters", "bombs", "caches", "cancellations", "clients", "damage", "deletions", "forks"),
+    *("adapters", "arrays", "bombs", "caches", "cancellations", "clients", "damage", "deletions", "forks"),
     *("full_disk", "hirag", "hostile", "kills", "power_cuts", "traces"),
 )
 

@@ -1,59 +1,35 @@
-"""Hostile arrays: each array of an index altered in many ways, the index asked, and what came of it.
+"""Hostile arrays: arrays of an index altered in many ways, the index asked, and what came of it.
 
-    python -m tests.campaigns.arrays [--count 2500] [--seed 0] [--seconds 5] [--gigabytes 2]
-
-An index is built with all four methods, small, but with the sketches and links that large ones have. Every
-alteration gets a process of its own, with bounds on its CPU time and memory. There an array of an opened
-generation is replaced in memory (so that no checksum is in the way), and questions are asked of all methods
-that read it and of the walk, with and without a filter; if they are answered, a document is put into a copy
-that nobody asked before. The outcomes, from bad to good:
-
-crash      the process ended by a signal
-hang       it took more CPU time than allowed
-memory     it asked for more memory than allowed
-foreign    an error that is not one of stratagraph's
-different  another answer, and no error: what only a checksum can notice
-named      `Damaged`, or another error of stratagraph's
-same       the answers of the unaltered index
+The index is small and of all four methods, but has the sketches and links that large ones have. In a child,
+an array of an opened generation is replaced in memory, so that no checksum is in the way. Methods that
+read it are asked, with and without a filter. If they answer, a document is put into a copy. Another answer
+without an error is what only a checksum can notice.
 """
 
 from __future__ import annotations
 
-import argparse
-import collections
 import copy
 import itertools
 import json
-import os
-import resource
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from functools import lru_cache, partial
-from importlib import import_module
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads would not be there after a fork
 
 import numpy as np
 
 import stratagraph as sg
-from stratagraph.errors import StratagraphError
 from stratagraph.ingest import nearest
 from stratagraph.kernels import chnsw, topk
 from stratagraph.store.folder import IndexFolder
 from stratagraph.testing import FakeEmbedder
-from tests.campaigns.trials import limit_memory
+from stratagraph.testing.contract import CountingModel, documents
+from tests.campaigns.trials import Tally, record, tried
 
-ROOT = Path(__file__).resolve().parents[2]
 METHODS = ("archrag", "noderag", "hirag", "lshtree")
 SHARED = ("graph", "corpus")
-OUTCOMES = ("crash", "hang", "memory", "foreign", "different", "named", "same")
 QUESTIONS = (
     "Which lantern hangs in the harbour of Note 8?",
     "What do the orchard and the theatre have in common with Note 2 and the timetabel?",
@@ -65,6 +41,25 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "hirag": [{}, {"view": "chunks"}, {"where": FILTER}, {"mode": "bridge"}],
     "lshtree": [{}, {"view": "chunks"}, {"where": FILTER}, {"mode": "per_level"}],
 }
+NAMED = (
+    ("graph", "walk.indices", "one greatest"),
+    ("graph", "merge.names.rows", "one greatest"),
+    ("graph", "merge.terms.starts", "64 bits"),
+    ("graph", "merge.spellings.starts", "one row fewer"),
+    ("graph", "walk.indptr", "one -1 or NaN"),
+    ("graph", "names.distinct_lengths", "all least"),
+    ("noderag", "walk.indptr", "64 bits"),
+    ("noderag", "walk.indices", "one -1 or NaN"),
+    ("hirag", "layered.indices", "one greatest"),
+    ("hirag", "layered.indptr", "64 bits"),
+    ("archrag", "index.layer0.links", "one greatest"),
+    ("corpus", "chunk_documents", "one -1 or NaN"),
+    ("hirag", "drift", "no rows"),
+    ("noderag", "drift", "2-d"),
+    ("archrag", "drift", "0-d"),
+    ("graph", "units.vectors", "missing"),
+)
+"""Alterations that must be told as damage of this array; each was once a crash or a wrong answer."""
 Array = np.ndarray[Any, Any]
 Change = Callable[[Array, np.random.Generator], Array]
 
@@ -78,14 +73,8 @@ class Alteration:
     kind: str
     seed: int
 
-
-def altered(array: Array, kind: str, rng: np.random.Generator, others: list[Array]) -> Array | None:
-    """The array after an alteration; None where the alteration is to leave it out."""
-    if kind == "missing":
-        return None
-    if kind == "swapped":
-        return others[int(rng.integers(len(others)))]
-    return CHANGES[kind](np.array(array), rng)
+    def __str__(self) -> str:
+        return f"{self.part}/{self.array}, {self.kind}, seed {self.seed}"
 
 
 def _flip(array: Array, rng: np.random.Generator) -> Array:
@@ -167,31 +156,15 @@ KINDS = (*CHANGES, "missing", "swapped")
 
 
 def like_a_large_index() -> None:
-    """Let small sets of vectors have the sketches and links of large ones, for the rest of this process.
-
-    So it is for processes that do nothing else: in one that runs other tests, their indexes would have other
-    arrays than those that are built in processes of their own.
-    """
+    """Let small sets of vectors have the sketches and links of large ones, for the rest of this process."""
     topk.SCAN_LIMIT = nearest.SCAN_LIMIT = 24  # type: ignore[attr-defined]
     topk.SHORTLIST = 16
     chnsw.SCANNED = dict.fromkeys(chnsw.SCANNED, 20)
 
 
-def elsewhere(call: str) -> str:
-    """What a call of this module prints in a process of its own: one that works must not be forked."""
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.campaigns import arrays; arrays.{call}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{call} failed: {done.stderr}")
-    return done.stdout
-
-
-def build(folder: str) -> None:
-    """An index of 60 documents with every array that there can be."""
-    from stratagraph.testing.contract import CountingModel, documents
-
-    like_a_large_index()
-    index = sg.build_index(
+def build(folder: Path) -> dict[str, dict[str, Array]]:
+    """An index of 60 documents with every array that there can be; its arrays by part."""
+    sg.build_index(
         documents(60),
         method=list(METHODS),
         path=folder,
@@ -199,22 +172,16 @@ def build(folder: str) -> None:
         embedder=FakeEmbedder(),
         progress=False,
         config={"noderag": {"min_members": 2, "max_community": 20}},
-    )
-    index.close()
-
-
-def arrays_of(folder: str) -> dict[str, dict[str, Array]]:
-    """The arrays of each part that a search reads."""
-    snapshot = IndexFolder.open(Path(folder)).snapshot()
+    ).close()
+    snapshot = IndexFolder.open(folder).snapshot()
     parts = {name: dict(snapshot.part(name).arrays) for name in (*METHODS, "graph")}
     parts["corpus"] = {"vectors": snapshot.vectors, "chunk_documents": snapshot.chunk_documents()}
     return parts
 
 
-def planned(parts: dict[str, dict[str, Array]], count: int, seed: int) -> list[Alteration]:
-    """Every kind for every array, in turn until there are `count`; those that alter nothing are left out."""
+def planned(parts: dict[str, dict[str, Array]], seed: int) -> Iterator[Alteration]:
+    """Every kind for every array, in turn without end; those that alter nothing are left out."""
     rng = np.random.default_rng(seed)
-    found: list[Alteration] = []
     for turn in itertools.count():
         each = [
             Alteration(part, name, kind, seed + turn)
@@ -223,16 +190,13 @@ def planned(parts: dict[str, dict[str, Array]], count: int, seed: int) -> list[A
             for kind in KINDS
             if turn == 0 or kind in ("one bit", "64 bits", "shuffled", "swapped", "one -1 or NaN")
         ]
-        effective = [item for item in each if _effective(item, parts[item.part])]
-        found += [effective[at] for at in rng.permutation(len(effective))]
-        if len(found) >= count or not effective:
-            return found[:count]
-    raise AssertionError
+        yield from (
+            each[at] for at in rng.permutation(len(each)) if _effective(each[at], parts[each[at].part])
+        )
 
 
 def _effective(item: Alteration, arrays: dict[str, Array]) -> bool:
-    after = _replacement(item, arrays)
-    before = arrays[item.array]
+    after, before = altered(item, arrays), arrays[item.array]
     return (
         after is None
         or (after.dtype, after.shape) != (before.dtype, before.shape)
@@ -240,11 +204,15 @@ def _effective(item: Alteration, arrays: dict[str, Array]) -> bool:
     )
 
 
-def _replacement(item: Alteration, arrays: dict[str, Array]) -> Array | None:
-    place = list(arrays).index(item.array)
-    rng = np.random.default_rng([item.seed, place, KINDS.index(item.kind)])
-    others = [array for name, array in arrays.items() if name != item.array]
-    return altered(arrays[item.array], item.kind, rng, others)
+def altered(item: Alteration, arrays: dict[str, Array]) -> Array | None:
+    """The array after an alteration; None where the alteration is to leave it out."""
+    if item.kind == "missing":
+        return None
+    rng = np.random.default_rng([item.seed, list(arrays).index(item.array), KINDS.index(item.kind)])
+    if item.kind == "swapped":
+        others = [array for name, array in arrays.items() if name != item.array]
+        return others[int(rng.integers(len(others)))]
+    return CHANGES[item.kind](np.array(arrays[item.array]), rng)
 
 
 def install(item: Alteration) -> None:
@@ -258,7 +226,7 @@ def install(item: Alteration) -> None:
         found.altered = True  # type: ignore[attr-defined]
         if item.part == "corpus":
             arrays = {"vectors": found.vectors, "chunk_documents": found.chunk_documents()}
-            after = _replacement(item, arrays)
+            after = altered(item, arrays)
             if item.array == "vectors":
                 found.__class__ = type("Altered", (type(found),), {"vectors": property(lambda _: after)})
             else:
@@ -266,7 +234,7 @@ def install(item: Alteration) -> None:
             return found
         part = copy.copy(found.part(item.part))
         arrays = dict(part.arrays)
-        after = _replacement(item, arrays)
+        after = altered(item, arrays)
         if after is None:
             del arrays[item.array]
         else:
@@ -279,191 +247,56 @@ def install(item: Alteration) -> None:
     IndexFolder.snapshot = snapshot  # type: ignore[method-assign]
 
 
-def asked(folder: str, methods: tuple[str, ...]) -> tuple[list[Any], list[str]]:
-    """The answers to all questions, and the errors that came in place of some."""
-    answers: list[Any] = []
-    errors: list[str] = []
-
-    def attempt(work: Callable[[], Any]) -> None:
-        try:
-            answers.append(work())
-        except StratagraphError as error:
-            errors.append(f"named {type(error).__name__}: {error}")
-        except MemoryError:
-            errors.append("memory")
-        except Exception as error:
-            errors.append(f"foreign {type(error).__name__}: {error}")
-
+def asked(folder: Path, methods: tuple[str, ...]) -> list[Any]:
+    """The answers to all questions."""
     with sg.open_index(folder, embedder=FakeEmbedder()) as index:
-        for method, question in itertools.product(methods, QUESTIONS):
-            for options in OPTIONS[method]:
-                attempt(lambda o=options, m=method, q=question: hits(index.retrieve(q, k=6, method=m, **o)))
-        for method in methods:
-            attempt(lambda m=method: hits(index.retrieve(QUESTIONS[0], k=10**9, method=m)))
-        attempt(lambda: json.dumps(index.stats(), default=str))
-    return answers, errors
-
-
-def inserted(folder: str) -> list[str]:
-    """The error that comes of an insert into a copy of the folder, if one does."""
-    with tempfile.TemporaryDirectory(prefix="arrays-") as work:
-        path = shutil.copytree(folder, Path(work) / "idx")
-        try:
-            with sg.open_index(path, embedder=FakeEmbedder()) as index:
-                index.insert([sg.Document("late", "Olaf Strand hung a lantern in the harbour of Note 8.")])
-        except StratagraphError as error:
-            return [f"named {type(error).__name__}: {error}"]
-        except MemoryError:
-            return ["memory"]
-        except Exception as error:
-            return [f"foreign {type(error).__name__} at insert: {error}"]
-    return []
+        answers: list[Any] = [
+            hits(index.retrieve(question, k=6, method=method, **options))
+            for method, question in itertools.product(methods, QUESTIONS)
+            for options in OPTIONS[method]
+        ]
+        answers += [hits(index.retrieve(QUESTIONS[0], k=10**9, method=method)) for method in methods]
+        return [*answers, json.dumps(index.stats(), default=str)]
 
 
 def hits(found: sg.Retrieval) -> list[Any]:
     """What an answer is compared by."""
-    return [(hit.id, round(hit.score, 5), hit.sources) for hit in found.hits]
+    return [[hit.id, round(hit.score, 5), list(hit.sources)] for hit in found.hits]
 
 
-def outcome(folder: str, item: Alteration, expected: dict[str, list[Any]]) -> tuple[str, str]:
-    """Of one alteration, in this process, which goes on to do nothing else."""
-    like_a_large_index()
+def used(folder: Path, item: Alteration) -> list[Any]:
+    """Ask an index with an altered array, and insert into a copy of it."""
     install(item)
-    methods = METHODS if item.part in SHARED else (item.part,)
-    answers, errors = asked(folder, methods)
-    errors = errors or inserted(folder)  # where a question is refused, so is an update, by the same check
-    for kind in ("memory", "foreign", "named"):
-        for error in errors:
-            if error.startswith(kind):
-                return kind, error.removeprefix(kind).strip()
-    return ("same" if answers == expected[",".join(methods)] else "different"), ""
+    answers = asked(folder, METHODS if item.part in SHARED else (item.part,))
+    with tempfile.TemporaryDirectory(prefix="arrays-") as work:
+        path = shutil.copytree(folder, Path(work) / "idx")
+        with sg.open_index(path, embedder=FakeEmbedder()) as index:
+            index.insert([sg.Document("late", "Olaf Strand hung a lantern in the harbour of Note 8.")])
+    return answers
 
 
-def bounded(work: Callable[[], tuple[str, str]], seconds: float, memory: int) -> tuple[str, str]:
-    """`work` in a process of its own; what it returns, or how it ended."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(read)
-        limit_memory(memory)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        signal.setitimer(signal.ITIMER_PROF, seconds)
-        signal.alarm(round(20 * seconds))
-        try:
-            told = work()
-        except MemoryError:
-            told = ("memory", "")
-        except BaseException as error:
-            told = ("foreign", f"while opening, {type(error).__name__}: {error}")
-        os.write(write, json.dumps(told).encode()[:60_000])
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        told = pipe.read()
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        hung = number in (signal.SIGPROF, signal.SIGALRM)
-        return ("hang" if hung else "crash"), signal.Signals(number).name
-    if not told:
-        return "crash", f"exit status {os.WEXITSTATUS(status)}"
-    kind, detail = json.loads(told)
-    return kind, detail
-
-
-@dataclass(frozen=True)
-class Tried:
-    """An alteration and what came of it."""
-
-    alteration: Alteration
-    outcome: str
-    detail: str
-
-    def __str__(self) -> str:
-        each = self.alteration
-        return f"{self.outcome}: {each.part}/{each.array}, {each.kind}, seed {each.seed}: {self.detail[:300]}"
-
-
-def tried(
-    folder: str,
-    alterations: int | list[Alteration],
-    seed: int = 0,
-    *,
-    seconds: float = 5.0,
-    memory: int = 2 << 30,
-) -> Iterator[Tried]:
-    """What comes of these alterations, or of so many."""
-    parts = arrays_of(folder)
-    expected = {",".join(each): _sound(folder, each) for each in (METHODS, *((name,) for name in METHODS))}
-    if isinstance(alterations, int):
-        alterations = planned(parts, alterations, seed)
-    for each in alterations:
-        yield Tried(each, *bounded(partial(outcome, folder, each, expected), seconds, memory))
-
-
-@lru_cache
-def _sound(folder: str, methods: tuple[str, ...]) -> list[Any]:
-    """The answers of the unaltered index, from a process of its own."""
-    answers, errors, modules = json.loads(elsewhere(f"tell({folder!r}, {methods!r})"))
-    for module in modules:  # once here, and not in every process
-        import_module(module)
-    if errors:
-        raise RuntimeError(f"the unaltered index does not answer: {errors[0]}")
-    return _plain(answers)
-
-
-def tell(folder: str, methods: tuple[str, ...]) -> None:
-    """Print answers, errors, and which modules it took."""
+def campaign(work: Path, trials: int, seed: int = 1) -> list[Tally]:
+    """Alter one array of an opened index, use the index, and compare what it answers with the original."""
     like_a_large_index()
-    answers, errors = asked(folder, methods)
-    print(
-        json.dumps([answers, errors, sorted(name for name in sys.modules if name.startswith("stratagraph"))])
-    )
+    base = work / "base"
+    parts = build(base)
+    right = {part: tried(lambda own=own: asked(base, own)).value for part, own in _asked(parts).items()}
+    named = Tally("arrays: damage that must be named")
+    for part, array, kind in NAMED:
+        item = Alteration(part, array, kind, 0)
+        outcome = tried(lambda item=item: used(base, item))
+        record(named, outcome, str(item))
+        if outcome.end != "Damaged" or array.split(".", 1)[-1] not in outcome.message:
+            named.note("silent", f"{item}: {outcome.end} {outcome.message}")
+    rows = {kind: Tally(f"arrays: {kind}") for kind in KINDS}
+    for item in itertools.islice(planned(parts, seed), trials):
+        outcome = tried(lambda item=item: used(base, item))
+        record(rows[item.kind], outcome, str(item))
+        if outcome.end == "ok":
+            rows[item.kind].outcomes["same" if outcome.value == right[item.part] else "different"] += 1
+    return [named, *rows.values()]
 
 
-def _plain(answers: list[Any]) -> list[Any]:
-    """As JSON gives it back, with tuples for lists of hits."""
-    return [
-        answer if isinstance(answer, str) else [(i, score, tuple(sources)) for i, score, sources in answer]
-        for answer in answers
-    ]
-
-
-def main() -> int:
-    """Run, print the table and what was bad; 1 if anything crashed, hung, or was no error of ours."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--count", type=int, default=2500)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--gigabytes", type=float, default=2.0)
-    parser.add_argument("--log", help="a file for every alteration and its outcome, as lines of JSON")
-    given = parser.parse_args()
-    counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-    bad: list[str] = []
-    with tempfile.TemporaryDirectory() as folder, open(given.log or os.devnull, "w") as log:
-        elsewhere(f"build({folder!r})")
-        memory = int(given.gigabytes * 2**30)
-        for each in tried(folder, given.count, given.seed, seconds=given.seconds, memory=memory):
-            counts[each.alteration.kind][each.outcome] += 1
-            log.write(json.dumps(asdict(each)) + "\n")
-            log.flush()
-            if each.outcome not in ("named", "same", "different"):
-                bad.append(str(each))
-    table(counts)
-    print("\n".join(bad))
-    return 1 if bad else 0
-
-
-def table(counts: dict[str, collections.Counter[str]]) -> None:
-    """Outcomes by kind of alteration."""
-    print(f"{'alteration':18}" + "".join(f"{name:>11}" for name in OUTCOMES))
-    for kind in sorted(counts, key=KINDS.index):
-        print(f"{kind:18}" + "".join(f"{counts[kind][name]:>11}" for name in OUTCOMES))
-    total = sum(counts.values(), collections.Counter())
-    print(f"{'all ' + format(total.total(), ','):18}" + "".join(f"{total[name]:>11}" for name in OUTCOMES))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _asked(parts: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The methods that read the arrays of each part."""
+    return {part: METHODS if part in SHARED else (part,) for part in parts}

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Trials per unit of `--trials`: some kinds need more than others to meet something.
 SMALL = {
     "adapters": 6,
+    "arrays": 20,
     "bombs": 6,
     "caches": 2,
     "cancellations": 10,
