@@ -1,4 +1,4 @@
-"""Builds through batch files, against a server with OpenAI's files and batches."""
+"""Builds through batch files, whose lines a model server answers."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from stratagraph.errors import Damaged, EmbedderMismatch, NotAnIndex, TooManyFai
 from stratagraph.methods import NAMES
 from stratagraph.models.batching import BatchRequest, write_requests
 from stratagraph.models.openai import OpenAIChatModel
+from tests.clients.openai import batched
 from tests.clients.server import ModelServer, first
 from tests.clients.writer import written
 
@@ -33,20 +34,10 @@ def name(server: ModelServer) -> str:
 
 
 def run(server: ModelServer, files: Any, results: Path) -> Path:
-    """Hand batch files to the server, as a person would, and fetch the results."""
-    from openai import OpenAI
-
-    client = OpenAI(base_url=server.openai, api_key="k")
-    lines = b""
-    for file in files:
-        with file.open("rb") as content:
-            uploaded = client.files.create(file=content, purpose="batch")
-        made = client.batches.create(
-            input_file_id=uploaded.id, endpoint="/v1/chat/completions", completion_window="24h"
-        )
-        assert made.output_file_id is not None
-        lines += client.files.content(made.output_file_id).read() + b"\n"
-    results.write_bytes(lines)
+    """Let the server answer batch files, and write its results."""
+    lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
+    found = [json.dumps(batched(server, json.loads(line))) for line in lines]
+    results.write_text("\n".join(found), "utf-8")
     return results
 
 

@@ -1,4 +1,4 @@
-"""The Ollama-compatible side: chat, generate, embed, tags and show."""
+"""The Ollama-compatible side: chat, embed and show."""
 
 from __future__ import annotations
 
@@ -15,27 +15,6 @@ def chat(server: Any, body: dict[str, Any], handler: Any) -> None:
         handler.send(400, {"error": "template: :1: Conversation roles must alternate user/assistant/..."})
         return
     prompt = "\n\n".join(message.get("content") or "" for message in body["messages"])
-    _answer(server, body, prompt, handler, lambda text: {"message": _message(body, text)})
-
-
-def generate(server: Any, body: dict[str, Any], handler: Any) -> None:
-    """`/api/generate`."""
-    _answer(server, body, body["prompt"], handler, lambda text: {"response": text})
-
-
-def _message(body: dict[str, Any], text: str) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": text}
-    if body.get("tools") and text:
-        try:
-            arguments = json.loads(text)
-        except ValueError:
-            return message
-        function = {"name": body["tools"][0]["function"]["name"], "arguments": arguments}
-        message |= {"content": "", "tool_calls": [{"function": function}]}
-    return message
-
-
-def _answer(server: Any, body: dict[str, Any], prompt: str, handler: Any, shape: Any) -> None:
     schema = body.get("format")
     extra = json.dumps(schema) if isinstance(schema, dict) else ""
     found: Reply | None = server.answer(prompt, extra, body, handler.gone)
@@ -58,14 +37,29 @@ def _answer(server: Any, body: dict[str, Any], prompt: str, handler: Any, shape:
         "eval_count": server.count_tokens(text),
     }
     if body.get("stream", True):
-        lines = [{"model": body["model"], "done": False, **shape(text)}, {**end, **shape("")}]
+        lines = [
+            {"model": body["model"], "done": False, "message": _message(body, text)},
+            {**end, "message": _message(body, "")},
+        ]
         content = "".join(json.dumps(line) + "\n" for line in lines).encode()
         if found.drop:
             handler.send(200, content, drop=True)
         else:
             handler.send_lines([json.dumps(line) + "\n" for line in lines], "application/x-ndjson")
     else:
-        handler.send(200, {**end, **shape(text)}, drop=found.drop)
+        handler.send(200, {**end, "message": _message(body, text)}, drop=found.drop)
+
+
+def _message(body: dict[str, Any], text: str) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if body.get("tools") and text:
+        try:
+            arguments = json.loads(text)
+        except ValueError:
+            return message
+        function = {"name": body["tools"][0]["function"]["name"], "arguments": arguments}
+        message |= {"content": "", "tool_calls": [{"function": function}]}
+    return message
 
 
 def embed(server: Any, body: dict[str, Any], handler: Any) -> None:
@@ -74,22 +68,9 @@ def embed(server: Any, body: dict[str, Any], handler: Any) -> None:
     handler.send(200, {"model": body["model"], "embeddings": server.embed(given)})
 
 
-def tags(server: Any, body: dict[str, Any], handler: Any) -> None:
-    """`/api/tags`."""
-    handler.send(200, {"models": [{"name": "m", "model": "m"}]})
-
-
 def show(server: Any, body: dict[str, Any], handler: Any) -> None:
     """`/api/show`."""
-    handler.send(
-        200, {"model_info": {"llama.context_length": server.context}, "capabilities": ["completion"]}
-    )
+    handler.send(200, {"model_info": {"llama.context_length": 8192}, "capabilities": ["completion"]})
 
 
-PATHS = {
-    "/api/chat": chat,
-    "/api/generate": generate,
-    "/api/embed": embed,
-    "/api/tags": tags,
-    "/api/show": show,
-}
+PATHS = {"/api/chat": chat, "/api/embed": embed, "/api/show": show}

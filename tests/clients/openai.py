@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.clients.faults import Reply
+from tests.clients.faults import Reply, reply
 
 _NOT_STRICT = {
     "default",
@@ -63,6 +63,20 @@ def completion(server: Any, body: dict[str, Any], prompt: str, found: Reply) -> 
     }
 
 
+def batched(server: Any, line: dict[str, Any]) -> dict[str, Any]:
+    """The result of a line of a batch file."""
+    body, number = line["body"], server.requests
+    prompt = "\n\n".join(message["content"] for message in body["messages"])
+    server.bodies.append(body)
+    found = reply(server.mode_of(number), server.write(prompt))
+    fault = refused(server, body)
+    if fault is not None:
+        found = Reply(status=400, error={"message": fault, "type": "invalid_request_error", "code": None})
+    done = {"error": found.error} if found.error else completion(server, body, prompt, found)
+    response = {"status_code": found.status, "request_id": "r", "body": done}
+    return {"id": f"line-{number}", "custom_id": line["custom_id"], "response": response, "error": None}
+
+
 def complete(server: Any, body: dict[str, Any], handler: Any) -> None:
     """`/v1/completions`."""
     found = server.answer(body["prompt"], "", body, handler.gone)
@@ -86,13 +100,6 @@ def embed(server: Any, body: dict[str, Any], handler: Any) -> None:
     data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
     usage = {"prompt_tokens": len(given), "total_tokens": len(given)}
     handler.send(200, {"object": "list", "data": data, "model": body["model"], "usage": usage})
-
-
-def models(server: Any, body: dict[str, Any], handler: Any) -> None:
-    """`/v1/models`."""
-    handler.send(
-        200, {"object": "list", "data": [{"id": "m", "object": "model", "created": 1, "owned_by": "us"}]}
-    )
 
 
 def extra(body: dict[str, Any]) -> str:
@@ -178,5 +185,4 @@ PATHS = {
     "/v1/chat/completions": chat,
     "/v1/completions": complete,
     "/v1/embeddings": embed,
-    "/v1/models": models,
 }

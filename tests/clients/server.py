@@ -22,7 +22,7 @@ from typing import Any
 
 from stratagraph.testing import FakeEmbedder
 from stratagraph.text.tokens import choose
-from tests.clients import batches, ollama, openai
+from tests.clients import ollama, openai
 from tests.clients.faults import Reply, reply
 from tests.clients.writer import written
 
@@ -41,8 +41,6 @@ class ModelServer:
         Seconds that a model takes.
     supports
         What the server knows of: `tools`, `schema`.
-    context
-        Tokens of context that `/api/show` tells.
     system
         Whether the model's template knows system messages.
     """
@@ -53,21 +51,13 @@ class ModelServer:
         *,
         latency: float = 0.0,
         supports: Sequence[str] = ("tools", "schema"),
-        context: int = 8192,
         write: Callable[[str], str] = written,
         system: bool = True,
     ) -> None:
         self.system = system
-        self.mode, self.latency, self.supports, self.context, self.write = (
-            mode,
-            latency,
-            supports,
-            context,
-            write,
-        )
+        self.mode, self.latency, self.supports, self.write = mode, latency, supports, write
         self.count_tokens = choose()
         self.embedder = FakeEmbedder(16)
-        self.batches = batches.Batches()
         self.reset()
         self._stopping = threading.Event()
         self._http = _Server(("127.0.0.1", 0), _Handler)
@@ -82,7 +72,7 @@ class ModelServer:
         self.paths: list[str] = []
         self.embedded: list[int] = []
         self.input_tokens = self.output_tokens = 0
-        self.at_once = self.peak = self.embeds_at_once = self.embeds_peak = 0
+        self.at_once = self.peak = 0
         self.lock = threading.Lock()
 
     @property
@@ -143,14 +133,7 @@ class ModelServer:
         """Vectors of texts."""
         with self.lock:
             self.embedded.append(len(texts))
-            self.embeds_at_once += 1
-            self.embeds_peak = max(self.embeds_peak, self.embeds_at_once)
-        try:
-            time.sleep(self.latency)
-            return self.embedder.embed_documents(texts)
-        finally:
-            with self.lock:
-                self.embeds_at_once -= 1
+        return self.embedder.embed_documents(texts)
 
     def __enter__(self) -> ModelServer:
         self._thread.start()
@@ -191,18 +174,10 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *arguments: Any) -> None:
         """Nothing."""
 
-    def do_GET(self) -> None:
-        self._respond(b"")
-
     def do_POST(self) -> None:
-        self._respond(self.rfile.read(int(self.headers.get("content-length") or 0)))
-
-    def _respond(self, content: bytes) -> None:
+        content = self.rfile.read(int(self.headers.get("content-length") or 0))
         server = self.server.model_server
         server.paths.append(self.path)
-        if self.path.startswith(("/v1/files", "/v1/batches")):
-            self.send(*server.batches.respond(server, self.command, self.path, self.headers, content))
-            return
         body = json.loads(content) if content else {}
         handler = {**openai.PATHS, **ollama.PATHS}.get(self.path)
         if handler is None:

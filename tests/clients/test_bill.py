@@ -43,14 +43,6 @@ def test_an_estimate_is_near_what_the_server_counts(method: str) -> None:
         assert found.cost == pytest.approx(price(server), rel=0.15)
 
 
-def test_a_longer_prompt_is_a_larger_estimate() -> None:
-    longer = "Write 400 words about these.\n\n" + "Keep to the facts. " * 200 + "\n\n{{passages}}"
-    config = {"prompts": {"lshtree/summarize": longer}}
-    given: dict[str, Any] = {"method": "lshtree", "llm": "openai:m@http://127.0.0.1:9/v1"}
-    usual, changed = (sg.estimate(DOCUMENTS, config=each, **given) for each in (None, config))
-    assert changed.input_tokens > usual.input_tokens + 100 * usual.calls
-
-
 def test_what_a_build_cost_is_told_everywhere(tmp_path: Path) -> None:
     with ModelServer() as server:
         index = sg.build_index(
@@ -158,7 +150,7 @@ def test_a_known_model_has_its_price() -> None:
     assert found.cost == pytest.approx((found.input_tokens * 0.15 + found.output_tokens * 0.6) / 1e6)
 
 
-@pytest.mark.parametrize("tokens", [500, 3_000, 6_000, 20_000])
+@pytest.mark.parametrize("tokens", [500, 6_000])
 def test_a_budget_of_tokens_holds_at_the_server(tokens: int, tmp_path: Path) -> None:
     with ModelServer(latency=0.01) as server:
         with pytest.raises(BudgetExceeded, match=f"tokens={tokens}"):
@@ -175,20 +167,17 @@ def test_a_budget_of_tokens_holds_at_the_server(tokens: int, tmp_path: Path) -> 
         assert server.input_tokens + server.output_tokens <= tokens * 1.15
 
 
-@pytest.mark.parametrize("method", ["archrag", "hirag"])
-def test_an_estimate_of_a_question_is_of_a_whole_answer(method: str) -> None:
+def test_an_estimate_of_a_question_is_of_a_whole_answer() -> None:
     with ModelServer() as server:
-        index = sg.build_index(DOCUMENTS, method, llm=name(server), embedder="hashing", progress=False)
+        index = sg.build_index(
+            DOCUMENTS[:20], "archrag", llm=name(server), embedder="hashing", progress=False
+        )
         found = index.estimate_question("Who met whom?")
         server.reset()
         index.answer("Who met whom?")
         assert found.calls == server.requests
         assert found.input_tokens == pytest.approx(server.input_tokens, rel=0.25)
         assert found.stages["answer"].output_tokens == 150
-        assert (
-            index.estimate_question("Who met whom then?", length="brief").stages["answer"].output_tokens
-            == 150
-        )
 
 
 def test_estimates_in_the_frameworks() -> None:

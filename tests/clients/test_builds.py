@@ -15,7 +15,7 @@ from stratagraph.errors import ModelError, TooManyFailures
 from stratagraph.models.named import as_chat_model, as_embedder
 from stratagraph.testing import FakeEmbedder
 from tests.clients.clients import CLIENTS
-from tests.clients.server import ModelServer, every
+from tests.clients.server import ModelServer
 from tests.clients.writer import written
 
 TEXTS = [
@@ -34,8 +34,10 @@ SMALL = {  # the model writes texts of so few documents too
 DOCUMENTS = [sg.Document(f"doc-{number}", text) for number, text in enumerate(TEXTS)]
 
 
-@pytest.mark.parametrize("method", ["lshtree", "archrag"])
-@pytest.mark.parametrize("name", ["ChatOpenAI", "LlamaIndex OpenAI", "ollama by name"])
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [("ChatOpenAI", "archrag"), ("LlamaIndex OpenAI", "lshtree"), ("ollama by name", "archrag")],
+)
 def test_a_build_where_every_third_answer_is_bad(name: str, method: str, tmp_path: Path) -> None:
     faults = ("fenced", "truncated", "500")
     with ModelServer(lambda number: faults[number // 3 % 3] if number % 3 == 2 else "ok") as server:
@@ -134,13 +136,8 @@ def test_names_and_what_they_may_be() -> None:
         embedder: Any = as_embedder(f"openai:e@{server.openai}")
         assert len(embedder.embed_documents(["a", "b"])) == 2
         assert len(as_embedder(f"ollama:e@{server.ollama}").embed_query("a")) == 16
-    for wrong, hint in (
-        ("gpt-4o-mini", "did you mean 'openai:gpt-4o-mini'"),
-        ("opnai:x", "known provider"),
-        ("", "known provider"),
-    ):
-        with pytest.raises(ValueError, match=hint):
-            as_chat_model(wrong)
+    with pytest.raises(ValueError, match="did you mean 'openai:gpt-4o-mini'"):
+        as_chat_model("gpt-4o-mini")
     with pytest.raises(ValueError, match="unknown stages of llm: extraction"):
         as_chat_model({"extraction": "ollama:m", "default": "ollama:m"})
     with pytest.raises(TypeError, match=r"name such as 'openai:gpt-4o-mini'"):
@@ -156,29 +153,14 @@ def test_an_address_without_its_path_is_told_of() -> None:
             assert ("mostly ends in /v1" in str(caught.value)) is said
 
 
-def test_every_third_request_may_fail() -> None:
-    with ModelServer(every(3, "503")) as server:
-        llm = as_chat_model(f"openai:m@{server.openai}")
-        index = sg.build_index(
-            DOCUMENTS, "archrag", llm=llm, embedder=FakeEmbedder(), config=SMALL, progress=False
-        )
-        assert index.last_report is not None
-        assert not index.last_report.failures
-        assert server.requests > index.last_report.usage.calls >= 3
-        index.close()
-
-
-@pytest.mark.parametrize("mode", ["503", "drop", "html"])
-def test_a_server_that_is_gone_costs_an_answer_little_more_than_one_call_costs(
-    mode: str, tmp_path: Path
-) -> None:
+def test_a_server_that_is_gone_costs_an_answer_little_more_than_one_call_costs(tmp_path: Path) -> None:
     with ModelServer() as server:
         llm = as_chat_model(f"openai:m@{server.openai}")
         config = {"limits": {"retries": 2}}
         models: Any = {"llm": llm, "embedder": FakeEmbedder(), "config": config, "progress": False}
         with sg.build_index(DOCUMENTS, "archrag", tmp_path / "i", **models) as index:
             server.reset()
-            server.mode = mode
+            server.mode = "503"
             with pytest.warns(RuntimeWarning, match="the model could not answer"):
                 assert index.answer("Who met Babbage in Turin?").extractive
             # Calls side by side may meet one short disturbance: one is repeated before it is the server.

@@ -102,8 +102,8 @@ def test_rankings_are_what_they_are_called(index: sg.Index) -> None:
     nearest = np.argsort(-(np.asarray(snapshot_of(index).vectors) @ vector), kind="stable")
     found = passage_walk(index).rank(question, vector, 7, rank="dense")
     assert found.rows[0] == nearest[0]
-    assert found.found.trace[0]["rank"] == "dense"
-    assert "gate" not in found.found.trace[0]
+    assert found.trace[0]["rank"] == "dense"
+    assert "gate" not in found.trace[0]
     assert ranked(index, question, rank="hybrid")[0] == "town"
     with pytest.raises(ValueError, match="walk, bm25, dense, hybrid"):
         ranked(index, question, rank="best")
