@@ -21,6 +21,7 @@ from stratagraph.models.local import default_embedder
 from stratagraph.operations.asking import positive
 from stratagraph.operations.documents import Documents, check_documents
 from stratagraph.operations.gates import Models
+from stratagraph.operations.shards.updating import estimated
 from stratagraph.operations.update import REBUILD, Change, settings_of
 from stratagraph.operations.vector_tables import as_table
 from stratagraph.store.cached import CachedFolder
@@ -440,7 +441,7 @@ async def aestimate(
     settings = as_config(config)
     models = Models(llm, embedder, cache=cache, progress=False, spacy=settings.extraction.spacy)
     models.prefer_tokenizer(settings.tokenizer)
-    index = Index(IndexFolder.create(None), models, settings)
+    folder = IndexFolder.create(None)
     change = Change(
         "estimate",
         documents,
@@ -449,9 +450,10 @@ async def aestimate(
         extraction=extraction,
     )
     try:
-        return await index._estimate(change, prices)
+        return await estimated(folder, models, change, prices)
     finally:
-        index.close()
+        models.close()
+        folder.close()
 
 
 estimate = blocking(aestimate)

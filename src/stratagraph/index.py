@@ -375,7 +375,7 @@ class Index:
     ) -> Estimate:
         """Estimate the cost of inserting documents without a model call; see `stratagraph.estimate`."""
         change = Change("estimate", documents, config=self._config, extraction=extraction)
-        return await self._estimate(change, prices)
+        return await estimated(self._folder, self._models, change, prices)
 
     estimate = blocking(aestimate)
 
@@ -389,9 +389,6 @@ class Index:
         self._reader = opened_reader(snapshot)
         self.last_report = report
         return report
-
-    async def _estimate(self, change: Change, prices: Prices | None) -> Estimate:
-        return await estimated(self._folder, self._models, change, prices)
 
     # Questions
 

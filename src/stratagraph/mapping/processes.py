@@ -360,7 +360,4 @@ class ProcessMapper(ApartMapper):
 
 def _at_work(key: str, where: bytes | str, batch: bytes) -> bytes | Refused:
     """Done in a worker."""
-    try:
-        return work(key, lambda: where if isinstance(where, bytes) else Path(where).read_bytes(), batch)
-    except BaseException as error:
-        return refused(error)
+    return work(key, lambda: where if isinstance(where, bytes) else Path(where).read_bytes(), batch)

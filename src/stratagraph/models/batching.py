@@ -292,8 +292,9 @@ class BatchGate(ModelGate):
             raise CallsPending(f"{len(self.requests)} calls are to be answered")
 
     @contextmanager
-    def _open(self, name: str, total: int | None) -> Iterator[Scope]:
-        with super()._open(name, total) as scope:
+    def stage(self, name: str, total: int | None = None) -> Iterator[Scope]:
+        """As `ModelGate.stage`, but stops at the end if answers are missing."""
+        with super().stage(name, total) as scope:
             yield scope
         self._stop_if_pending()
 

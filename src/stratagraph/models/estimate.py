@@ -81,8 +81,10 @@ class Estimate:
             (named[name], *_cells(usage)) for name, usage in self.stages.items() if _counts(usage) != _NOTHING
         ]
         rows.append(("total", *_cells(self.usage)))
-        widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-        lines = [_line(row, widths) for row in (header, *rows)]
+        first, *others = (max(map(len, column)) for column in zip(header, *rows, strict=True))
+        lines = [
+            "  ".join((name.ljust(first), *map(str.rjust, cells, others))) for name, *cells in (header, *rows)
+        ]
         hint = " (no price is known for the model: give prices=Prices(...))" if self.cost is None else ""
         lines.append(f"cost: {money(self.cost)}{hint}")
         return "\n".join(lines)
@@ -99,21 +101,6 @@ _NOTHING = _counts(Usage())
 
 def _cells(usage: Usage) -> tuple[str, ...]:
     return tuple(f"{count:,}" for count in _counts(usage).values())
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    numbers = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
-    return "  ".join((row[0].ljust(widths[0]), *numbers))
-
-
-class _NamedModel:
-    """A model that is only a name."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
-        raise AssertionError("an estimate calls no model")
 
 
 class PseudoEmbedder:
@@ -144,7 +131,7 @@ class PseudoEmbedder:
 class CountingGate(ModelGate):
     """A gate that calls nothing and writes nothing, and is `ModelGate` in all else.
 
-    An answer is the task's `placeholder`; a repeated prompt counts as cached. `llm` may be a model's name.
+    An answer is the task's `placeholder`; a repeated prompt counts as cached.
     """
 
     def __init__(
@@ -157,7 +144,7 @@ class CountingGate(ModelGate):
     ) -> None:
         size = dimension or DEFAULT_DIMENSION
         super().__init__(
-            _NamedModel(llm) if isinstance(llm, str) else llm,
+            llm,
             None if embedder is None else PseudoEmbedder(embedder, size),
             dimension=dimension,
             **keywords,

@@ -87,6 +87,11 @@ class ModelGate:
         What stages remember of texts for one another and for later operations, until one deletes something.
     sleep
         Replaced in tests.
+
+    Attributes
+    ----------
+    count_tokens
+        Counts the tokens in a text; can be pickled.
     """
 
     def __init__(
@@ -118,7 +123,7 @@ class ModelGate:
         self.limits = limits or Limits()
         self._cache = cache
         self._progress = progress
-        self._count_tokens = count_tokens
+        self.count_tokens = count_tokens
         self._max_failures = max_failures
         self._templates = dict(prompts or {})
         self._pending = PendingCalls()
@@ -200,11 +205,6 @@ class ModelGate:
         """The texts whose vectors are zero: stage, index and excerpt."""
         return [] if self._embedder is None else self._embedder.zero_vectors
 
-    @property
-    def count_tokens(self) -> CountTokens:
-        """Counts the tokens in a text; can be pickled."""
-        return self._count_tokens
-
     async def compute(
         self, function: Callable[[list[S]], list[R]], items: Iterable[S], *, batch: int
     ) -> list[R]:
@@ -238,13 +238,8 @@ class ModelGate:
                 self._progress.finish(name)
 
     @contextmanager
-    def stage(self, name: str, total: int | None = None) -> Iterator[None]:
+    def stage(self, name: str, total: int | None = None) -> Iterator[Scope]:
         """Book calls, seconds and progress inside the block under this stage."""
-        with self._open(name, total):
-            yield
-
-    @contextmanager
-    def _open(self, name: str, total: int | None) -> Iterator[Scope]:
         scope = Scope(self.ledger, name, total)
         self.ledger.add(name, Usage())
         if self._progress is not None:
@@ -274,7 +269,7 @@ class ModelGate:
         if scope is not None and scope.ledger is self.ledger and (any_name or scope.stage == name):
             yield scope
         else:
-            with self._open(name, total) as scope:
+            with self.stage(name, total) as scope:
                 yield scope
 
     @contextmanager
@@ -478,8 +473,10 @@ class ModelGate:
 
     def _judged(self, call: Call[T], answer: Completion) -> Reply[T]:
         """An answer with its value and what is wrong with it."""
+        if answer.filtered:
+            raise CallFailed("the provider's content filter stopped the answer")
         try:
-            value = self._read(call.task, answer)
+            value = call.task.parse(answer)
         except ParseFailed as fault:
             return Reply(answer, None, fault)
         if answer.cut_off:
@@ -489,11 +486,6 @@ class ModelGate:
         else:
             return Reply(answer, value, None)
         return Reply(answer, value if call.task.usable_in_part else None, ParseFailed(cut))
-
-    def _read(self, task: Task[T], answer: Completion) -> T:
-        if answer.filtered:
-            raise CallFailed("the provider's content filter stopped the answer")
-        return task.parse(answer)
 
     def _keep(self, call: Call[T], reply: Reply[T], requests: Requests) -> tuple[str, T]:
         if self._cache is not None:
@@ -535,7 +527,7 @@ class ModelGate:
         with self._within(stage, len(passages), any_name=False) as scope:
 
             def advance(done: int, given: Sequence[str]) -> None:
-                tokens = sum(map(self._count_tokens, given))
+                tokens = sum(map(self.count_tokens, given))
                 self.ledger.add(stage, Usage(embedded_texts=len(given), embedded_tokens=tokens))
                 self._advance(scope, done)
 

@@ -7,7 +7,7 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from itertools import groupby, pairwise
 from typing import Any
@@ -74,7 +74,7 @@ class HashingEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Any:
         """Unit vectors as an array, shape (len(texts), dimension)."""
-        starts, places, values = _rows(texts, self.dimension, self.row)
+        starts, places, values = self.sparse(texts)
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         vectors[np.repeat(np.arange(len(texts)), np.diff(starts)), places] = values
         return vectors
@@ -84,56 +84,41 @@ class HashingEmbedder:
 
         `row` computes texts that the native kernel does not handle; by default `self.row`.
         """
-        return _rows(texts, self.dimension, row or self.row)
+        plain = [text if text.isascii() else unicodedata.normalize("NFKC", text) for text in texts]
+        if all(map(_is_native, plain)):
+            return tuple(_native_words().rows(plain, self.dimension))
+        counts, places, values = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+        for native, run in groupby(plain, _is_native):
+            if native:
+                starts, *own = _native_words().rows(list(run), self.dimension)
+                counts.append(np.diff(starts))
+                places.append(own[0])
+                values.append(own[1])
+            else:
+                rows = list(map(row or self.row, run))
+                counts.append(np.array([len(place) for place, _ in rows]))
+                places += [place for place, _ in rows]
+                values += [value for _, value in rows]
+        return np.cumsum(np.concatenate(counts)), np.concatenate(places), np.concatenate(values)
 
     def row(self, text: str) -> tuple[Rows, Vectors]:
         """The ascending places and the values of the non-zero entries of a text's unit vector."""
-        return _row(text, self.dimension)
+        found = features(text)
+        hashes = np.fromiter(map(_hash, found), np.int64, len(found))
+        weights = np.fromiter(found.values(), np.float64, len(found))
+        places, which = np.unique((hashes >> 1) % self.dimension, return_inverse=True)
+        values = np.bincount(which, np.where(hashes & 1, weights, -weights), len(places))
+        length = math.sqrt(np.cumsum(values * values)[-1]) if len(values) else 0.0  # in order, as the kernel
+        return places, (values / length if length else values).astype(np.float32)
 
     def embed_query(self, text: str) -> Any:
         """The unit vector of one text, shape (dimension,)."""
         return self.embed_documents([text])[0]
 
 
-def _rows(texts: Sequence[str], dimension: int, row: Row) -> tuple[Rows, Rows, Vectors]:
-    """Unit vectors as a sparse matrix: Latin texts by the native kernel, others by `row`."""
-    plain = [text if text.isascii() else unicodedata.normalize("NFKC", text) for text in texts]
-    if all(map(_is_native, plain)):
-        return tuple(_native_words().rows(plain, dimension))
-    counts, places, values = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
-    for native, run in groupby(plain, _is_native):
-        for count, place, value in _native_rows(run, dimension) if native else _each_row(run, row):
-            counts.append(count)
-            places.append(place)
-            values.append(value)
-    return np.cumsum(np.concatenate(counts)), np.concatenate(places), np.concatenate(values)
-
-
-def _native_rows(texts: Iterable[str], dimension: int) -> Iterator[tuple[Rows, Rows, Vectors]]:
-    starts, places, values = _native_words().rows(list(texts), dimension)
-    yield np.diff(starts), places, values
-
-
-def _each_row(texts: Iterable[str], row: Row) -> Iterator[tuple[Rows, Rows, Vectors]]:
-    for text in texts:
-        places, values = row(text)
-        yield np.array([len(places)]), places, values
-
-
 def _is_native(text: str) -> bool:
     """Whether the native kernel is there and knows all letters of a text."""
     return HashedWords is not None and (text.isascii() or _NATIVE.fullmatch(text) is not None)
-
-
-def _row(text: str, dimension: int) -> tuple[Rows, Vectors]:
-    """The places and values of one text's unit vector."""
-    found = features(text)
-    hashes = np.fromiter(map(_hash, found), np.int64, len(found))
-    weights = np.fromiter(found.values(), np.float64, len(found))
-    places, which = np.unique((hashes >> 1) % dimension, return_inverse=True)
-    values = np.bincount(which, np.where(hashes & 1, weights, -weights), len(places))
-    length = math.sqrt(np.cumsum(values * values)[-1]) if len(values) else 0.0  # in order, as the kernel
-    return places, (values / length if length else values).astype(np.float32)
 
 
 @cache

@@ -137,10 +137,6 @@ class Chat:
                 answer = await self._async(prompt, **keywords)  # type: ignore[misc]  # one of the two is there
             except SystemExit as error:
                 raise ModelError(f"the model raised SystemExit: {error}") from error
-        return self.read(answer)
-
-    def read(self, answer: object) -> Completion:
-        """What the model returned, as a `Completion`."""
         return answer if isinstance(answer, Completion) else Completion(_text(answer, self.name))
 
     async def stream(self, prompt: str, slot: Slot) -> AsyncGenerator[str, None]:

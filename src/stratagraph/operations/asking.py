@@ -159,7 +159,7 @@ class Asking:
         method = self._method(arguments)
         options = check_search_options(method, arguments.options or {})
         with self.gate.stage("retrieve"):
-            alone = await self._standalone(text, arguments.history)
+            alone = await standalone(text, arguments.history or (), self.gate, self.reader.knows)
             text = alone.question if alone else text
             entities, texts = await self._decomposed(text, arguments.decompose)
             vectors = await self._vectors(texts)
@@ -222,10 +222,6 @@ class Asking:
             )
             for text, each in zip(texts, found, strict=True)
         ]
-
-    async def _standalone(self, text: str, history: Sequence[Turn] | None) -> Standalone | None:
-        """The question so that it can be understood alone; None if there is no turn before it."""
-        return await standalone(text, history or (), self.gate, self.reader.knows)
 
     async def _similar(
         self, vector: Vectors, least: float, hits: tuple[Hit, ...], traces: tuple[Metadata, ...]
@@ -477,7 +473,8 @@ class Asking:
             )
         check_question(given.query)
         if given.standalone is None:
-            alone = _recorded(given) or await self._standalone(given.query, arguments.history)
+            history = arguments.history or ()
+            alone = _recorded(given) or await standalone(given.query, history, self.gate, self.reader.knows)
             if alone is not None:
                 given = replace(given, query=alone.question, vector=None, standalone=alone)
         method = self.reader.method_name(arguments.method or given.method)

@@ -202,7 +202,7 @@ class Answering(ABC):
                 similar=self._similar(question, max(CONSIDERED, question.k)),
                 linked=self._walk.linked(question) if question.rank == "walk" else None,
                 rank=question.rank,
-            ).found
+            )
 
         return question.once(self, f"passages {question.k} {question.rank}", find)
 

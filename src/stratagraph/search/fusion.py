@@ -55,6 +55,12 @@ class Gate:
         return LEXICAL_BOOST / (1 + self._led / BOOST_NAMES)
 
     @property
+    def told(self) -> dict[str, float]:
+        """What it decided, for a trace."""
+        found = {"names": self.names, "words": self.words, "share": self.share, "boost": self.boost}
+        return {name: round(value, 4) for name, value in found.items()}
+
+    @property
     def _led(self) -> float:
         return self.names * (USUAL_WORDS / max(self.words, 1)) ** LENGTH_POWER
 

@@ -20,7 +20,7 @@ from stratagraph.kernels.bm25 import idf
 from stratagraph.kernels.joined_ppr import JoinedGraph, joined_pagerank
 from stratagraph.kernels.parts import Parts
 from stratagraph.kernels.topk import joined
-from stratagraph.search.walk import PER_EDGE, RESTART, STEPS, Similar, transition
+from stratagraph.search.walk import PER_EDGE, RESTART, STEPS, Similar, Words, transition
 from stratagraph.system.locks import cached_property
 from stratagraph.types.protocols import Rows, Vectors
 
@@ -142,10 +142,12 @@ class JoinedGround:
     def __init__(self, graphs: Sequence[Graph], parts: Parts) -> None:
         self._graphs = graphs
         self._parts = parts
-        self.lexical = JoinedWords([graph.lexical for graph in graphs], parts)
-        self.names = JoinedNames([graph.names for graph in graphs])
+        self.lexical: Words = JoinedWords([graph.lexical for graph in graphs], parts)
+        joined_names = JoinedNames([graph.names for graph in graphs])
+        self.names: NameIndex = joined_names
+        self._numbers = joined_names.numbers
         self.frequency: Rows = np.zeros(len(self.names), np.int64)
-        for numbers, graph in zip(self.names.numbers, graphs, strict=True):
+        for numbers, graph in zip(self._numbers, graphs, strict=True):
             self.frequency += np.bincount(
                 numbers, np.diff(graph.sources[0][: graph.entities + 1]), len(self.names)
             ).astype(np.int64)
@@ -163,7 +165,7 @@ class JoinedGround:
             own = self._parts.of(part)
             matrix = transition(graph, own.stop - own.start)
             passages = np.arange(own.start, own.stop)
-            entities = self._parts.size + self.names.numbers[part]
+            entities = self._parts.size + self._numbers[part]
             matrices.append(matrix)
             numbers.append(np.concatenate([passages, entities]).astype(np.int32))
             strengths.append(_strengths(matrix.indptr, matrix.data, len(passages)))

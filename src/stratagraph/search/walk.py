@@ -64,51 +64,6 @@ _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class RankedPassages:
-    """Ranked passages, best first, with their scores and features; all arrays have shape (n,).
-
-    Parameters
-    ----------
-    rows, scores
-        Chunks and the scores that order them: mass of the walk, BM25, similarity, or reciprocal ranks.
-    similarity, words
-        Cosine similarity to the question, and BM25 score, of each.
-    by
-        The name of the ranking, one of `RANKS`.
-    gate
-        What the walk let words count; None for the other rankings.
-    """
-
-    rows: Rows
-    scores: NDArray[np.float32]
-    similarity: NDArray[np.float32]
-    words: NDArray[np.float32]
-    by: str
-    gate: Gate | None = None
-
-    @property
-    def found(self) -> Ranking:
-        """As a `Ranking` whose trace gives the reason for each passage."""
-        decided = {}
-        if self.gate is not None:
-            decided = {
-                "gate": {
-                    "names": round(self.gate.names, 4),
-                    "words": self.gate.words,
-                    "share": round(self.gate.share, 4),
-                    "boost": round(self.gate.boost, 4),
-                }
-            }
-        trace = [
-            {"rank": self.by, _MEASURES[self.by]: score, "similarity": similarity, "bm25": words, **decided}
-            for score, similarity, words in zip(
-                self.scores.tolist(), self.similarity.tolist(), self.words.tolist(), strict=True
-            )
-        ]
-        return Ranking.of(Origin.CHUNK, self.rows, self.scores, trace)
-
-
-@dataclass(frozen=True, slots=True)
 class _Evidence:
     """What is known of a question before it is ranked."""
 
@@ -158,20 +113,10 @@ class Ground(Protocol):
     Of one index (`Provenance`), or of several that are searched as one (`search.joined.JoinedGround`).
     """
 
-    @property
-    def names(self) -> NameIndex:
-        """Finds entities by name."""
-        ...
-
-    @property
-    def lexical(self) -> Words:
-        """Finds passages by words."""
-        ...
-
-    @property
-    def frequency(self) -> Rows:
-        """In how many passages each entity is, shape (entities,)."""
-        ...
+    names: NameIndex
+    lexical: Words
+    frequency: Rows
+    """In how many passages each entity is, shape (entities,)."""
 
     def walked(self, nodes: Rows, weights: NDArray[np.float64]) -> tuple[Rows, NDArray[np.float32]]:
         """Where a walk from these nodes comes, and its mass there; passages count first, then entities."""
@@ -183,7 +128,7 @@ class Provenance:
 
     def __init__(self, graph: Graph, passages: int) -> None:
         self.names = graph.names
-        self.lexical = graph.lexical
+        self.lexical: Words = graph.lexical
         self.frequency = graph.frequency
         self.matrix = transition(graph, passages)
 
@@ -222,8 +167,8 @@ class PassageWalk:
         similar: tuple[Rows, NDArray[np.float32]] | None = None,
         linked: Linked | None = None,
         rank: str = "walk",
-    ) -> RankedPassages:
-        """The `k` best admitted passages.
+    ) -> Ranking:
+        """The `k` best admitted passages, with their similarity and BM25 in the trace.
 
         Parameters
         ----------
@@ -282,7 +227,7 @@ class PassageWalk:
         near = NEAR_SHARE * linked.weights / np.maximum(self._frequency[linked.near], 1)
         return 1.0 / np.maximum(self._frequency[linked.named], 1), near
 
-    def _walked(self, evidence: _Evidence, linked: Linked, asked: int) -> RankedPassages:
+    def _walked(self, evidence: _Evidence, linked: Linked, asked: int) -> Ranking:
         names, near = self._names(linked)
         gate = Gate(float(names.sum() + near.sum()), asked)
         lexical, words = best(*evidence.words, CONSIDERED)
@@ -330,15 +275,21 @@ class PassageWalk:
 
     def _described(
         self, evidence: _Evidence, rows: Rows, scores: NDArray[np.float32], by: str, gate: Gate | None
-    ) -> RankedPassages:
-        """The first `k`; where a walk reaches fewer, the most similar others follow with a score of 0."""
+    ) -> Ranking:
+        """The first `k` and why; where a walk reaches fewer, the most similar others follow with score 0."""
         rows, scores = rows[: evidence.k], scores[: evidence.k]
         if gate is not None and len(rows) < evidence.k:
             rest = evidence.similar[~np.isin(evidence.similar, rows)][: evidence.k - len(rows)]
             rows = np.concatenate([rows, rest])
             scores = np.concatenate([scores, np.zeros(len(rest), np.float32)])
         similarity = self._corpus.vectors[rows] @ evidence.vector
-        return RankedPassages(rows, scores.astype(np.float32), similarity, evidence.words_of(rows), by, gate)
+        columns = (scores.astype(np.float32), similarity, evidence.words_of(rows))
+        decided = {} if gate is None else {"gate": gate.told}
+        trace = [
+            {"rank": by, _MEASURES[by]: score, "similarity": cosine, "bm25": words, **decided}
+            for score, cosine, words in zip(*(each.tolist() for each in columns), strict=True)
+        ]
+        return Ranking.of(Origin.CHUNK, rows, scores, trace)
 
 
 def _without_a_graph(evidence: _Evidence, rank: str) -> tuple[Rows, NDArray[np.floating]]:
