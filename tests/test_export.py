@@ -76,18 +76,6 @@ def test_the_extraction_comes_back_and_gives_the_same_graph(index: sg.Index, tmp
         assert again.retrieve(question, view="chunks").hits == index.retrieve(question, view="chunks").hits
 
 
-def test_an_extraction_without_a_model_comes_back_too(tmp_path: Path) -> None:
-    documents = [
-        sg.Document(f"d{n}", f"Mara Quill saw ship {n}. The salt works of Ostra burned.") for n in range(9)
-    ]
-    with build(documents) as index:
-        imported = sg.read_extraction(index.export(tmp_path / "index.jsonl"))
-        with build(imported.documents, imported.extractions) as again:
-            assert state(again) == state(index)
-            assert again.last_report is not None
-            assert not any("match no passage" in note for note in again.last_report.notes)
-
-
 def test_json_lines_hold_everything(index: sg.Index, tmp_path: Path) -> None:
     found = records(index.export(tmp_path / "deep" / "index.jsonl"))
     assert found["stratagraph"] == [{"format": 1, "methods": ["lshtree"]}]
@@ -244,27 +232,6 @@ def test_files_that_are_no_export(tmp_path: Path, text: str, message: str) -> No
         sg.read_extraction(path)
 
 
-def test_the_iterators_agree_with_each_other(index: sg.Index) -> None:
-    entities, relations, units, nodes, extractions = state(index)
-    names = {entity.id for entity in entities}
-    chunks = {chunk.id: chunk for group in index.chunks().values() for chunk in group}
-    assert {end for each in relations for end in (each.source, each.target)} <= names
-    assert {entity for unit in units for entity in unit.entities} <= names
-    assert [identity for identity, _ in extractions] == list(chunks)
-    own = {node.id for node in nodes}
-    for node in nodes:
-        below = own if node.level > 1 else chunks.keys()
-        assert node.members
-        assert set(node.members) <= below
-        assert node.documents == tuple(dict.fromkeys(chunks[source].document_id for source in node.sources))
-    lowest = [node for node in nodes if node.level == 1]
-    assert all(sorted(node.members) == sorted(node.sources) for node in lowest)
-    assert [entity.id for entity in index.entities(["ada", "nobody"])] == ["ada"]
-    assert [entity.id for entity in index.entities("ada")] == ["ada"]
-    with pytest.raises(ValueError, match="no method 'nothing'"):
-        index.nodes("nothing")
-
-
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "neo4j"])
 def test_an_export_removes_what_a_killed_one_left(index: sg.Index, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "out"
@@ -304,12 +271,3 @@ def test_the_command(index: sg.Index, tmp_path: Path) -> None:
     asked = call(source, "--html", "--question", "Who is Ada?", "--embedder", "hashing", "-o", str(out))
     assert asked.exit_code == 0, asked.output
     assert "Question: Who is Ada?" in out.read_text("utf-8")
-
-
-def test_the_command_says_what_is_wrong(index: sg.Index, tmp_path: Path) -> None:
-    call, out = Cli(), str(tmp_path / "x")
-    wrong = call(str(index.path), "--question", "Who?", "-o", out)
-    assert wrong.exit_code == 2
-    assert "--format html, not jsonl" in wrong.stderr
-    assert call(str(tmp_path / "nowhere"), "-o", out).exit_code == 1
-    assert "Missing option '--out'" in call(str(index.path)).stderr

@@ -172,15 +172,6 @@ def test_hipporag_file_brings_its_texts(tmp_path, indent):
     assert set(matched.extractions) == {"d1", second.ref}
 
 
-def test_openie_goes_to_the_callers_own_split(tmp_path):
-    records = [{"passage_id": f"n{i}", "entities": ["Ada"], "triples": []} for i in (1, 2, 3)]
-    chunks = [Chunk(f"Ada {i}", "doc", i, ref=f"n{i}") for i in (1, 2)]
-    imported = read_openie(write_lines(tmp_path / "openie.jsonl", records), documents=chunks)
-    assert imported.documents == chunks
-    assert noted(imported, "passages that are not among the documents") == 1
-    assert set(imported.extractions) == {"n1", "n2", "n3"}
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -197,23 +188,6 @@ def test_a_bad_line_is_named_by_file_and_line(tmp_path, line, message):
     path.write_bytes(b'{"passage_id": "a", "entities": [], "triples": []}\n\n' + line + b"\n")
     with pytest.raises(ValueError, match=message):
         read_openie(path)
-
-
-def test_a_bad_line_of_an_indented_file_is_named(tmp_path):
-    path = tmp_path / "openie.json"
-    path.write_text('{\n  "docs": [\n    {"idx": }\n  ]\n}', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"openie\.json:3: not JSON"):
-        read_openie(path)
-    path.write_text('{\n  "other": 1\n}', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"openie\.json: neither entities nor triples|no passage id"):
-        read_openie(path)
-
-
-def test_a_half_character_does_not_stop_the_import(tmp_path):
-    path = tmp_path / "openie.jsonl"
-    path.write_text('{"passage_id": "a", "entities": ["Ada \\ud83d"], "triples": []}\n', encoding="utf-8")
-    name = read_openie(path).extractions["a"].entities[0].name
-    assert name == "Ada ?"
 
 
 def test_the_whole_christmas_carol(shared_data):
@@ -627,3 +601,22 @@ def test_graph_documents_as_dictionaries_and_without_a_text():
 def test_what_is_no_list_of_graph_documents(value):
     with pytest.raises(TypeError, match="graph document"):
         from_graph_documents(value)
+
+
+def test_openie_goes_to_the_callers_own_split(tmp_path):
+    records = [{"passage_id": f"n{i}", "entities": ["Ada"], "triples": []} for i in (1, 2, 3)]
+    chunks = [Chunk(f"Ada {i}", "doc", i, ref=f"n{i}") for i in (1, 2)]
+    imported = read_openie(write_lines(tmp_path / "openie.jsonl", records), documents=chunks)
+    assert imported.documents == chunks
+    assert noted(imported, "passages that are not among the documents") == 1
+    assert set(imported.extractions) == {"n1", "n2", "n3"}
+
+
+def test_a_bad_line_of_an_indented_file_is_named(tmp_path):
+    path = tmp_path / "openie.json"
+    path.write_text('{\n  "docs": [\n    {"idx": }\n  ]\n}', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"openie\.json:3: not JSON"):
+        read_openie(path)
+    path.write_text('{\n  "other": 1\n}', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"openie\.json: neither entities nor triples|no passage id"):
+        read_openie(path)

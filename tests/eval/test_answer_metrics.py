@@ -30,16 +30,6 @@ def test_rouge_l_equals_that_of_the_reference_scorer() -> None:
         assert metrics.rouge_l(answer, gold) == pytest.approx(expected)
 
 
-def test_bleu_1_equals_that_of_sacrebleu() -> None:
-    pytest.importorskip("nltk")
-    bleu = pytest.importorskip("sacrebleu.metrics").BLEU(
-        max_ngram_order=1, smooth_method="none", tokenize="none"
-    )
-    for answer, gold in random_pairs(100):
-        expected = bleu.corpus_score([answer], [[each] for each in gold]).score / 100
-        assert metrics.bleu1(answer, gold) == pytest.approx(expected, abs=1e-9)
-
-
 def test_meteor_follows_its_definition() -> None:
     pytest.importorskip("nltk")
     # All four words match in one chunk: F-mean 1, penalty 0.5 * (1/4)**3.

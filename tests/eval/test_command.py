@@ -85,12 +85,6 @@ def test_what_is_said_of_resuming_is_true(
     assert result.stderr.splitlines() == [said]
 
 
-def test_all_data_are_read_before_anything_runs(tmp_path: Path) -> None:
-    result = run("demo", str(tmp_path / "nowhere"), "--cache", str(tmp_path / "cache"))
-    assert result.exit_code == 1
-    assert not (tmp_path / "cache").exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "named"),
     [
@@ -99,6 +93,7 @@ def test_all_data_are_read_before_anything_runs(tmp_path: Path) -> None:
         (("demo", "--methods", "dense,kag?certain=x"), 1, "certain='x': Input should be"),
         (("demo", "--methods", "kag?certain=x", "--llm", "ollama:none", "--estimate"), 1, "certain="),
         (("demo", "--abstract"), 1, "--llm"),
+        (("demo", "--judge", "openai:m"), 1, "--llm"),
         (("demo", "--k", "two"), 2, "two"),
         (("demo", "--k", "0"), 2, "at least 1"),
         (("demo", "--view", "trees"), 2, "trees"),
@@ -109,35 +104,6 @@ def test_wrong_usage_is_named(arguments: tuple[str, ...], code: int, named: str)
     assert result.exit_code == code
     assert named in result.output
     assert "Traceback" not in result.output
-
-
-def test_several_corpora_are_measured_one_after_the_other(tmp_path: Path) -> None:
-    pytest.importorskip("bm25s")
-    folder = tmp_path / "own"
-    folder.mkdir()
-    lines = [
-        {"id": f"d{n}", "title": "", "text": f"The lamp number {n} burns {w}."}
-        for n, w in enumerate("abcdef")
-    ]
-    asked = [
-        {"id": f"q{n}", "question": f"Which lamp burns {w}?", "supporting_ids": [f"d{n}"]}
-        for n, w in enumerate("abcd")
-    ]
-    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
-    (folder / "questions.jsonl").write_text("\n".join(map(json.dumps, asked)), "utf-8")
-    out, table = tmp_path / "out.json", tmp_path / "out.csv"
-    files = ("--out", str(out), "--csv", str(table))
-    result = run("demo", str(folder), "--methods", "dense,bm25", "--embedder", "hashing", *files)
-    assert result.exit_code == 0, result.output
-    assert "demo: " in result.stdout
-    assert "own: 4 questions" in result.stdout
-    saved = json.loads(out.read_text("utf-8"))
-    assert [each["dataset"] for each in saved["evaluations"]] == ["demo", "own"]
-    with table.open(encoding="utf-8") as file:
-        assert {line["dataset"] for line in csv.DictReader(file)} == {"demo", "own"}
-    result = run("demo", str(folder), "--plot", str(tmp_path / "plot.svg"))
-    assert result.exit_code == 1
-    assert "one corpus" in result.output
 
 
 def test_answers_are_written_for_the_questions_of_graphrag_bench_alone(tmp_path: Path) -> None:
@@ -174,3 +140,32 @@ def test_an_estimate_knows_the_extraction_that_is_given(
     with build_index(load_dataset(tmp_path).documents, embedder=FakeEmbedder(), progress=False) as index:
         index.export(tmp_path / "export.jsonl")
     assert stages() - stages("--extraction", "export.jsonl") == {"extract"}
+
+
+def test_several_corpora_are_measured_one_after_the_other(tmp_path: Path) -> None:
+    pytest.importorskip("bm25s")
+    folder = tmp_path / "own"
+    folder.mkdir()
+    lines = [
+        {"id": f"d{n}", "title": "", "text": f"The lamp number {n} burns {w}."}
+        for n, w in enumerate("abcdef")
+    ]
+    asked = [
+        {"id": f"q{n}", "question": f"Which lamp burns {w}?", "supporting_ids": [f"d{n}"]}
+        for n, w in enumerate("abcd")
+    ]
+    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    (folder / "questions.jsonl").write_text("\n".join(map(json.dumps, asked)), "utf-8")
+    out, table = tmp_path / "out.json", tmp_path / "out.csv"
+    files = ("--out", str(out), "--csv", str(table))
+    result = run("demo", str(folder), "--methods", "dense,bm25", "--embedder", "hashing", *files)
+    assert result.exit_code == 0, result.output
+    assert "demo: " in result.stdout
+    assert "own: 4 questions" in result.stdout
+    saved = json.loads(out.read_text("utf-8"))
+    assert [each["dataset"] for each in saved["evaluations"]] == ["demo", "own"]
+    with table.open(encoding="utf-8") as file:
+        assert {line["dataset"] for line in csv.DictReader(file)} == {"demo", "own"}
+    result = run("demo", str(folder), "--plot", str(tmp_path / "plot.svg"))
+    assert result.exit_code == 1
+    assert "one corpus" in result.output

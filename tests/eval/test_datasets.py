@@ -60,22 +60,6 @@ def test_the_plain_layout(tmp_path: Path) -> None:
     assert load_dataset(tmp_path / "islands", name="other").name == "other"
 
 
-@pytest.mark.parametrize(("given", "read"), [(1998, ("1998",)), ("noon", ("noon",)), ([None, " "], ())])
-def test_an_answer_that_stands_alone_is_an_answer(tmp_path: Path, given: Any, read: tuple[str, ...]) -> None:
-    question = QUESTIONS[0] | {"answers": given}
-    dataset = load_dataset(folder_of(tmp_path / "islands", CORPUS, [question]))
-    assert dataset.questions[0].answers == read
-    assert bool(dataset.notes) == (not read), "what is none is named"
-
-
-@pytest.mark.parametrize("shape", [{"a": 1}, True, [["a"]], [{"id": "a"}], float("nan")])
-@pytest.mark.parametrize("key", ["answers", "supporting_ids", "type", "id", "question"])
-def test_a_value_of_another_shape_is_named_with_its_line(tmp_path: Path, key: str, shape: Any) -> None:
-    questions = [QUESTIONS[0], QUESTIONS[1] | {key: shape}]
-    with pytest.raises(ValueError, match=rf"questions\.jsonl:2: '{key}' must be a string"):
-        load_dataset(folder_of(tmp_path / "islands", CORPUS, questions))
-
-
 @pytest.mark.parametrize(
     ("document", "message"),
     [
@@ -137,27 +121,10 @@ def test_an_id_of_two_texts_is_refused_with_both_places(tmp_path: Path) -> None:
     assert f"{path}:1 and {path}:{len(corpus)}" in str(caught.value)
 
 
-def test_documents_made_by_hand_are_told_apart_by_their_places() -> None:
-    asked = (Question("q", "What?", supporting_ids=("a",)),)
-    same = (Document("a", "Ada."), Document("b", "Bee."), Document("a", "Ada.", {"year": 1}))
-    found = wording.checked(Dataset("made", same, asked))
-    assert found.documents == same[:2]
-    assert found.notes[wording.REPEATED_DOCUMENT] == ("a",)
-    other = (*same[:2], Document("a", "Another."))
-    with pytest.raises(ValueError, match=r"id 'a' .*: documents\[0\] and documents\[2\];"):
-        wording.checked(Dataset("made", other, asked))
-
-
 def test_gold_that_is_nowhere_in_the_corpus_is_an_error(tmp_path: Path) -> None:
     questions = [{**question, "supporting_ids": ["x", "y"]} for question in QUESTIONS]
     with pytest.raises(ValueError, match=r"none of the 2 gold documents .*'x', 'y', and documents .*'a'"):
         load_dataset(folder_of(tmp_path, CORPUS, questions))
-
-
-@pytest.mark.parametrize(("corpus", "questions"), [([], QUESTIONS), (CORPUS, [])])
-def test_an_empty_side_is_an_error(tmp_path: Path, corpus: list[Any], questions: list[Any]) -> None:
-    with pytest.raises(ValueError, match=r"documents and \d questions"):
-        load_dataset(folder_of(tmp_path, corpus, questions))
 
 
 def test_beir(tmp_path: Path) -> None:
@@ -226,12 +193,6 @@ def test_hipporag(tmp_path: Path, form: str, expected: Question) -> None:
     assert dataset.questions == (expected,)
     assert texts(dataset)["p00002"] == "Bell\nThe bell rang."
     assert load_dataset(tmp_path / f"{form}.json").questions == (expected,)
-
-
-def test_hipporag_of_old_has_a_mapping_for_a_corpus(tmp_path: Path) -> None:
-    corpus = {"Ada": ["Ada kept the light.", " She sang."], "Bell": ["The bell rang."]}
-    hipporag(tmp_path, "hotpotqa", corpus, [HIPPO_FORMS["hotpotqa"]])
-    assert load_dataset(tmp_path).questions[0].supporting_ids == ("p00000", "p00001", "Gone:")
 
 
 def test_of_several_hipporag_sets_one_must_be_named(tmp_path: Path) -> None:
@@ -338,3 +299,10 @@ def test_data_tell_whether_their_answers_are_texts() -> None:
     assert asked(text, text, brief)
     assert asked(Question("3", "?", ("honey",), parts=(("honey",), ("wax",)))), "ALCE's answers are texts"
     assert not load_dataset("demo").wants_texts
+
+
+@pytest.mark.parametrize(("key", "shape"), [("answers", {"a": 1}), ("type", True), ("id", float("nan"))])
+def test_a_value_of_another_shape_is_named_with_its_line(tmp_path: Path, key: str, shape: Any) -> None:
+    questions = [QUESTIONS[0], QUESTIONS[1] | {key: shape}]
+    with pytest.raises(ValueError, match=rf"questions\.jsonl:2: '{key}' must be a string"):
+        load_dataset(folder_of(tmp_path / "islands", CORPUS, questions))

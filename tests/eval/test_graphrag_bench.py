@@ -34,13 +34,6 @@ def test_questions_come_with_their_type_source_and_evidence(tmp_path: Path) -> N
     assert dataset.wants_texts
 
 
-def test_of_several_corpora_the_source_is_the_gold_document(tmp_path: Path) -> None:
-    other = {"corpus_name": "Hills", "context": "Windle Hill is high."}
-    dataset = load_dataset(written(tmp_path, [CORPUS, other]))
-    assert [document.id for document in dataset.documents] == ["Islands", "Hills"]
-    assert {each.supporting_ids for each in dataset.questions} == {("Islands",)}
-
-
 def test_one_corpus_of_several_is_asked_for_by_its_name(tmp_path: Path) -> None:
     other = {"corpus_name": "Hills", "context": "Windle Hill is high."}
     path = written(tmp_path, [CORPUS, other])
@@ -163,12 +156,6 @@ def test_answers_are_written_as_the_scripts_of_the_benchmark_read_them(tmp_path:
                 "question_type": given["question_type"],
                 "ground_truth": given["answer"],
             }
-
-
-def test_other_questions_have_no_such_answers(tmp_path: Path) -> None:
-    found = evaluate(load_dataset("demo").head(1), ["bm25"], embedder=FakeEmbedder(), resamples=10)
-    with pytest.raises(ValueError, match="none of GraphRAG-Bench's types"):
-        found.save_answers(tmp_path)
 
 
 def test_a_kept_row_keeps_its_contexts(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from stratagraph.eval import (
 )
 from stratagraph.eval.judging import CRITERIA
 from stratagraph.methods import WAYS
-from stratagraph.models.budget import Limits
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 from stratagraph.types.records import Document
 
@@ -104,12 +103,6 @@ def test_means_add_up(demo: Evaluation) -> None:
     assert difference.low <= difference.mean <= difference.high
 
 
-def test_more_context_finds_more(demo: Evaluation) -> None:
-    for row in demo.rows:
-        found = [demo.mean(row.name, f"answer@{budget}") for budget in (1000, 2000, 5000)]
-        assert found == sorted(found)  # type: ignore[type-var]
-
-
 def test_the_tables_name_what_they_show(demo: Evaluation) -> None:
     text = str(demo)
     for part in (
@@ -136,13 +129,6 @@ def test_json_and_csv_hold_everything(demo: Evaluation, tmp_path: Path) -> None:
     assert len(lines) == len(demo.rows) * 4
     dense = next(line for line in lines if (line["name"], line["type"]) == ("dense", "all"))
     assert float(dense["recall@5"]) == pytest.approx(demo.mean("dense", "recall@5"), rel=1e-5)
-
-
-def test_two_runs_are_equal_but_for_time(demo: Evaluation) -> None:
-    again = evaluate("demo", ["dense", "bm25"], embedder=HashingEmbedder(), resamples=500)
-    for name in ("dense", "bm25"):
-        assert again.row(name).scores == demo.row(name).scores
-    assert again.row("bm25").differences == demo.row("bm25").differences
 
 
 def test_the_plot(demo: Evaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,14 +166,6 @@ def test_a_further_passage_of_a_document_takes_no_place_among_documents() -> Non
     assert scores["recall@2"][0] == 0
 
 
-def test_recall_within_a_token_budget_counts_what_fits() -> None:
-    found = evaluate(
-        SMALL, [Fixed("fixed", "ferry", "honey", "bell")], embedder=FakeEmbedder(), k=(1,), budgets=(9, 40)
-    )
-    assert found.row("fixed").scores["recall@9t"] == (1, 0, 0, None), "the second passage does not fit"
-    assert found.row("fixed").scores["recall@40t"] == (1, 1, 1, None)
-
-
 def test_a_summary_in_the_context_is_none_of_its_documents() -> None:
     class Summary(Fixed):
         def rank(self, question: str, k: int) -> Sequence[Passage]:
@@ -211,20 +189,6 @@ def test_more_is_asked_for_until_the_budget_is_full() -> None:
     assert found.mean("short", "answer@60") == 0
 
 
-def test_a_method_in_two_views_is_built_once() -> None:
-    many = tuple(Document(f"d{n:02}", f"Document {n} tells of matter {n % 3}.") for n in range(40))
-    data = Dataset("many", many, (Question("q", "What of matter 2?", (), ("d02",)),))
-    names = ["lshtree", "lshtree/nodes", "raptor/nodes"]
-    found = evaluate(data, names, embedder=FakeEmbedder(), **QUICK)
-    assert [row.name for row in found.rows] == [*names, "dense"]
-    assert not any(row.error for row in found.rows)
-    assert found.row("lshtree").indexing is not None
-    assert found.row("lshtree/nodes").indexing is None
-    assert "view nodes" in found.row("lshtree/nodes").description
-    with pytest.raises(ValueError, match="lshtree/trees"):
-        evaluate(data, ["lshtree/trees"], embedder=FakeEmbedder(), **QUICK)
-
-
 def test_a_ranker_that_fails_has_a_row_that_says_so_and_the_others_stand() -> None:
     broken = Fixed("broken", "ferry", fails_at="prize")
     found = evaluate(SMALL, [broken, "hyde", Fixed("sound", "bell")], embedder=FakeEmbedder(), **QUICK)
@@ -238,22 +202,6 @@ def test_a_ranker_that_fails_has_a_row_that_says_so_and_the_others_stand() -> No
     json.dumps(found.to_dict(), allow_nan=False)
 
 
-def test_a_method_that_cannot_be_built_fails_alone() -> None:
-    class Numbed(FakeEmbedder):
-        def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            if any(text not in known for text in texts):
-                raise ValueError("no more texts")
-            return super().embed_documents(texts)
-
-    many = tuple(Document(f"d{n:02}", f"Document {n} tells of matter {n % 3}.") for n in range(40))
-    known = {document.text for document in many}
-    data = Dataset("many", many, (Question("q", "What of matter 2?", (), ("d02",)),))
-    config = {"limits": Limits(retries=0)}
-    found = evaluate(data, ["lshtree", "dense"], embedder=Numbed(), config=config, **QUICK)
-    assert "no more texts" in found.row("lshtree").error
-    assert found.row("dense").scores
-
-
 def test_latency_is_of_the_largest_k_and_without_the_first_call() -> None:
     ranker = Fixed("fixed", "ferry", "honey", "bell")
     found = evaluate(SMALL, [ranker], embedder=FakeEmbedder(), k=(1,), budgets=(1000,), resamples=50)
@@ -263,16 +211,6 @@ def test_latency_is_of_the_largest_k_and_without_the_first_call() -> None:
         (QUESTIONS[0].question, 3),
     ]
     assert len(found.row("fixed").latency_ms) == 4
-
-
-def test_without_splitting_a_document_is_one_passage() -> None:
-    long = Document("long", " ".join(f"Sentence {number} is about salt." for number in range(300)))
-    data = Dataset("long", (long, *DOCUMENTS), QUESTIONS)
-    parts = [
-        evaluate(data, ["dense"], embedder=FakeEmbedder(), split=split, **QUICK).settings["passages"]
-        for split in (True, False)
-    ]
-    assert parts[0] > parts[1] == 4
 
 
 @pytest.mark.parametrize(
@@ -338,15 +276,6 @@ def test_answers_are_scored_and_judged(tmp_path: Path) -> None:
     calls = model.calls
     evaluate(SMALL, rankers, llm=model, answers=AnswerConfig(max_tokens=8, head_to_head=True), **settings)
     assert model.calls == calls, "every call comes from the cache"
-
-
-def test_a_model_that_fails_leaves_retrieval_standing() -> None:
-    pytest.importorskip("nltk")
-    refusing = ScriptedChatModel("x", faults=["auth"], cycle=True)
-    found = evaluate(SMALL, [Fixed("fixed", "ferry")], llm=refusing, embedder=FakeEmbedder(), **QUICK)
-    row = found.row("fixed")
-    assert row.error.startswith("answers: ModelError")
-    assert row.scores["recall@1"] == (1, 0, 0, None)
 
 
 def test_a_judge_that_talks_nonsense_leaves_the_metrics_of_wording() -> None:

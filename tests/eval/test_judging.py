@@ -11,7 +11,7 @@ from tests.eval.replies import replies
 from tests.eval.test_harness import QUICK, SMALL, Fixed
 
 from stratagraph.eval import AnswerConfig, estimate_answers, evaluate
-from stratagraph.eval.bootstrap import Difference, paired_difference
+from stratagraph.eval.bootstrap import Difference
 from stratagraph.eval.datasets import Question, load_dataset
 from stratagraph.eval.judging import CRITERIA, cohen_kappa, head_to_head, judge_correctness, mean_kappa
 from stratagraph.eval.results import Indexing
@@ -110,15 +110,6 @@ def test_kappa_is_that_of_the_textbook() -> None:
     assert cohen_kappa(["a", None], [None, "a"]) is None
     assert mean_kappa([one]) is None
     assert mean_kappa([one, other, one]) == pytest.approx((0.4 + 1 + 0.4) / 3)
-
-
-def test_intervals_of_means_narrow_with_the_questions() -> None:
-    few, many = (paired_difference([0, 1] * n, [0, 0] * n) for n in (5, 500))
-    assert few is not None
-    assert many is not None
-    assert few.low < many.low < 0.5 < many.high < few.high
-    assert many.high - many.low == pytest.approx(2 * 1.96 * 0.5 / 1000**0.5, rel=0.1)
-    assert paired_difference([1.0], [0.0]) is None
 
 
 def test_correctness_is_the_share_of_the_judges() -> None:

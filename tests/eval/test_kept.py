@@ -117,32 +117,20 @@ OTHERS: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("what", OTHERS)
-def test_rows_of_other_settings_are_not_taken(tmp_path: Path, what: str) -> None:
+def test_rows_of_other_settings_or_other_code_are_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("bm25s")
     run(tmp_path)
     assert taken(tmp_path) == FEW
-    assert taken(tmp_path, **OTHERS[what]()) == []
-
-
-def test_rows_of_other_code_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(tmp_path)
+    for what, other in OTHERS.items():
+        assert taken(tmp_path, **other()) == [], what
     real = dict(kept.code())
-    for other in ({"stratagraph": "x"}, {"versions": {"numpy": "1"}}):
-        monkeypatch.setattr(kept, "code", lambda other=other: {**real, **other})
+    for code in ({"stratagraph": "x"}, {"versions": {"numpy": "1"}}):
+        monkeypatch.setattr(kept, "code", lambda code=code: {**real, **code})
         assert taken(tmp_path) == []
-
-
-def test_the_code_is_what_is_in_the_files(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("1", "utf-8")
-    first = digest_of_files([tmp_path])
-    (tmp_path / "__pycache__").mkdir()
-    (tmp_path / "__pycache__" / "a.pyc").write_text("?", "utf-8")
-    assert digest_of_files([tmp_path]) == first
-    (tmp_path / "a.py").rename(tmp_path / "b.py")
-    second = digest_of_files([tmp_path])
-    (tmp_path / "b.py").write_text("2", "utf-8")
-    assert len({first, second, digest_of_files([tmp_path])}) == 3
+    monkeypatch.undo()
+    assert taken(tmp_path, again=True) == []
 
 
 def test_what_only_compares_rows_takes_them(tmp_path: Path) -> None:
@@ -160,16 +148,6 @@ def test_a_row_stands_for_itself_after_the_same_rows_alone(tmp_path: Path) -> No
     run(tmp_path)
     assert taken(tmp_path, rows=["hipporag", "bm25", "dense"]) == FEW
     assert taken(tmp_path, rows=["bm25", "hipporag"]) == [], "the first pays for what others share"
-
-
-def test_rows_are_measured_again_where_that_is_wanted(tmp_path: Path) -> None:
-    pytest.importorskip("bm25s")
-    run(tmp_path)
-    before = files(tmp_path)
-    assert taken(tmp_path, again=True) == []
-    after = files(tmp_path)
-    assert set(after) == set(before)
-    assert all(after[name] > before[name] for name in before)
 
 
 def test_a_row_in_which_something_failed_is_tried_again(tmp_path: Path) -> None:
@@ -207,3 +185,15 @@ def test_a_damaged_row_is_named(tmp_path: Path) -> None:
     os.truncate(path, 20)
     with pytest.raises(ValueError, match=f"{path.name} is damaged"):
         kept.get({"row": "a"})
+
+
+def test_the_code_is_what_is_in_the_files(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("1", "utf-8")
+    first = digest_of_files([tmp_path])
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "a.pyc").write_text("?", "utf-8")
+    assert digest_of_files([tmp_path]) == first
+    (tmp_path / "a.py").rename(tmp_path / "b.py")
+    second = digest_of_files([tmp_path])
+    (tmp_path / "b.py").write_text("2", "utf-8")
+    assert len({first, second, digest_of_files([tmp_path])}) == 3

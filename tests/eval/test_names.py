@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-from stratagraph.eval import AnswerConfig, evaluate
+from stratagraph.eval import evaluate
 from stratagraph.eval.names import RowName, split_names
 from stratagraph.testing import FakeEmbedder
-from stratagraph.testing.contract import CountingModel
 
 
 def test_a_name_holds_a_view_and_options() -> None:
@@ -30,14 +27,6 @@ def test_a_name_holds_a_view_and_options() -> None:
         'noderag?limits={"T": 1, "S": 2}',
         "bm25",
     )
-
-
-@pytest.mark.parametrize(
-    "wrong", ["hirag/trees", "hirag?mode", "hirag?=1", "hirag?mode=hi&mode=local", "hirag?own_prompt=3"]
-)
-def test_names_that_make_no_sense(wrong: str) -> None:
-    with pytest.raises(ValueError, match="hirag"):
-        RowName.of(wrong, "chunks")
 
 
 def test_methods_are_measured_with_their_own_options() -> None:
@@ -74,17 +63,3 @@ def test_a_setting_of_the_build_makes_an_index_of_its_own() -> None:
     assert flat.indexing.bytes < one.indexing.bytes  # type: ignore[union-attr,operator]
     assert flat.scores != one.scores
     assert flat.description.endswith("built with max_layers=0")
-
-
-def test_answers_by_a_methods_own_prompts() -> None:
-    model, quiet = CountingModel(lambda prompt: f"{len(prompt)} letters"), AnswerConfig(judge=False)
-    rows = ["lshtree", "lshtree/nodes?own_prompt=true"]
-    found = evaluate(
-        "demo", rows, k=(2,), budgets=(), embedder=FakeEmbedder(), llm=model, reference="", answers=quiet
-    )
-    one, own = found.rows
-    assert not one.error
-    assert not own.error
-    assert len(own.answers) == len(one.answers)
-    assert own.answers != one.answers
-    assert own.usage.calls > 0

@@ -129,29 +129,3 @@ def test_a_model_that_ends_in_the_middle_ends_its_row_and_keeps_what_was_answere
     assert not row.error
     assert row.usage.cached_calls == first.answered - 1
     assert second.answered == 12 - row.usage.cached_calls
-
-
-def test_a_search_that_has_its_own_prompts_can_answer_by_the_one_for_all(corpus: Path) -> None:
-    rows = ("graphrag_global", "graphrag_global/nodes?own_prompt=false")
-    own, common = measured(corpus, Slow(), *rows).rows
-    assert (own.usage.calls, common.usage.calls) == (24, 12), "points and answer; the answer alone"
-    assert not common.error
-
-
-@pytest.mark.parametrize(
-    ("row", "told"),
-    [
-        ("zero_shot?own_prompt=false", "zero_shot retrieves nothing that another prompt could answer from"),
-        ("cot?own_prompt=false", "cot retrieves nothing that another prompt could answer from"),
-        ("dense?own_prompt=true", "dense has no prompts of its own to answer by"),
-    ],
-)
-def test_a_way_of_answering_that_there_is_not_is_refused(corpus: Path, row: str, told: str) -> None:
-    model = Slow()
-    with pytest.raises(ValueError, match=f"'{re.escape(row)}': {told}; leave own_prompt out"):
-        measured(corpus, model, row)
-    assert not model.answered
-
-
-def test_the_way_of_answering_that_there_is_may_be_named(corpus: Path) -> None:
-    assert [row.error for row in measured(corpus, Slow(), "dense?own_prompt=false").rows] == [""]

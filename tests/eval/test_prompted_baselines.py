@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.eval.benches import STANFORD, STANFORD_QUESTION, Facts, bench_of, ids, random_facts
+from tests.eval.benches import STANFORD, Facts, bench_of, ids, random_facts
 
 from stratagraph.errors import ModelError, TooManyFailures
 from stratagraph.eval.baselines import make, raptor
 from stratagraph.eval.baselines.communities import LARGEST, hierarchy
-from stratagraph.eval.baselines.shared import shared_out, stand_ins
+from stratagraph.eval.baselines.shared import shared_out
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.testing import ScriptedChatModel
 
@@ -93,14 +93,6 @@ def test_local_search_goes_from_entities_to_passages_reports_and_relations() -> 
     assert any("Stanford" in text for text in related)
 
 
-def test_local_search_starts_from_twice_the_ten_entities_that_the_program_is_told() -> None:
-    facts: Facts = {f"{n:02}": [(f"bee keeper {n}", "helps", f"bee farm {n}")] for n in range(40)}
-    bench = bench_of(facts, "bee keeper", view="nodes")
-    texts = {node.text for node in make("graphrag_local", bench).rank("bee keeper", 500)}
-    assert sum(node.text in texts for node in bench.graph.entities) == 20
-    assert sum(node.text in texts for node in bench.graph.relations) <= 20
-
-
 def test_global_search_maps_over_all_reports_and_reduces_the_best_points() -> None:
     def reply(prompt: str) -> str:
         if "<points>" in prompt:
@@ -130,13 +122,6 @@ def test_global_search_fills_as_many_calls_as_it_needs(monkeypatch: pytest.Monke
     assert len(batches) > 1
     reports = sorted(each.text for each in ranker._reports)
     assert sorted("\n\n".join(batches).split("\n\n")) == sorted("\n\n".join(reports).split("\n\n"))
-
-
-def test_global_search_needs_a_model_to_answer_only() -> None:
-    ranker = make("graphrag_global", bench_of(STANFORD, STANFORD_QUESTION))
-    assert ranker.rank(STANFORD_QUESTION, 3)
-    with pytest.raises(ModelError, match="llm="):
-        answered(ranker, STANFORD_QUESTION)
 
 
 @pytest.mark.parametrize("kind", ["leiden", "attributed"])
@@ -221,12 +206,6 @@ def test_each_ranking_has_its_share_of_the_tokens() -> None:
     found = [passage.text.split()[0] for passage in shared_out(streams, bench, 20)]
     assert [found.count(share) for share in ("0.15", "0.5", "0.35")] == [3, 10, 7]
     assert len(shared_out([(0.5, streams[0][1][:2]), (0.5, [])], bench, 9)) == 2
-
-
-def test_each_group_gives_its_most_similar_chunk_in_turn() -> None:
-    similarity = np.array([0.1, 0.9, 0.5, 0.4])
-    assert stand_ins([(0, 1, 2), (1, 3)], similarity, 9) == [1, 3, 2, 0]
-    assert stand_ins([(0, 1, 2), (1, 3)], similarity, 2) == [1, 3]
 
 
 # RAPTOR

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stratagraph.eval.datasets import MISSING_GOLD, REPEATED_QUESTION, Dataset, Question, load_dataset
+from stratagraph.eval.datasets import MISSING_GOLD, Dataset, Question, load_dataset
 from stratagraph.eval.metrics import string_scores
 
 HOTPOT = {
@@ -120,13 +120,6 @@ def test_rag_qa_arena(tmp_path: Path) -> None:
     assert dataset.notes[MISSING_GOLD] == ("8",)
 
 
-def test_missing_evidence_and_repeated_ids_are_named(tmp_path: Path) -> None:
-    lacking = HOTPOT | {"supporting_facts": [["Comet", 0], ["Ada", 0]]}
-    dataset = load_dataset(written(tmp_path / "dev.json", [HOTPOT, lacking, lacking | {"_id": "h3"}]))
-    assert dataset.notes[MISSING_GOLD] == ("Comet",)
-    assert dataset.notes[REPEATED_QUESTION] == ("h1",)
-
-
 @pytest.mark.parametrize(
     ("name", "records", "message"),
     [
@@ -231,13 +224,6 @@ def test_what_cannot_be_read_of_a_folder_is_named(
         load_dataset(given if given.exists() else tmp_path)
 
 
-def test_paragraphs_without_titles_are_told_apart(tmp_path: Path) -> None:
-    paragraphs = [{"paragraph_text": text, "is_supporting": text == "Two."} for text in ("One.", "Two.")]
-    dataset = load_dataset(written(tmp_path / "x.jsonl", [MUSIQUE | {"paragraphs": paragraphs}]))
-    assert ids(dataset) == ["untitled", "untitled (2)"]
-    assert dataset.questions[0].supporting_ids == ("untitled (2)",)
-
-
 def test_half_an_emoji_is_replaced_in_every_layout(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps([HOTPOT]).replace("Who kept", "Who \\ud83d kept"), "utf-8")
@@ -260,15 +246,22 @@ def test_a_title_that_looks_numbered_keeps_its_paragraph(tmp_path: Path) -> None
     assert ids(load_dataset(path)) == ["Ada", "Ada (2)", "Ada (2) (2)", "Ada (3)"]
 
 
-def test_evidence_without_an_address_is_no_article_without_a_title(tmp_path: Path) -> None:
-    written(tmp_path / "corpus.json", [{"body": "Nameless."}, {"title": "T", "body": "Told."}])
-    asked = {"query": "What?", "answer": "x", "evidence_list": [{"title": "T"}]}
-    written(tmp_path / "MultiHopRAG.json", [asked])
-    assert load_dataset(tmp_path).questions[0].supporting_ids == ("T",)
-
-
 def test_a_data_set_of_which_nothing_is_left_says_why(tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text('{"id": "d", "text": " "}', "utf-8")
     (tmp_path / "questions.jsonl").write_text('{"id": "q", "question": "?"}', "utf-8")
     with pytest.raises(ValueError, match="0 documents and 1 questions; documents without text: left out: 1"):
         load_dataset(tmp_path)
+
+
+def test_paragraphs_without_titles_are_told_apart(tmp_path: Path) -> None:
+    paragraphs = [{"paragraph_text": text, "is_supporting": text == "Two."} for text in ("One.", "Two.")]
+    dataset = load_dataset(written(tmp_path / "x.jsonl", [MUSIQUE | {"paragraphs": paragraphs}]))
+    assert ids(dataset) == ["untitled", "untitled (2)"]
+    assert dataset.questions[0].supporting_ids == ("untitled (2)",)
+
+
+def test_evidence_without_an_address_is_no_article_without_a_title(tmp_path: Path) -> None:
+    written(tmp_path / "corpus.json", [{"body": "Nameless."}, {"title": "T", "body": "Told."}])
+    asked = {"query": "What?", "answer": "x", "evidence_list": [{"title": "T"}]}
+    written(tmp_path / "MultiHopRAG.json", [asked])
+    assert load_dataset(tmp_path).questions[0].supporting_ids == ("T",)

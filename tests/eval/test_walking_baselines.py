@@ -172,7 +172,7 @@ ORACLES: dict[str, Callable[[Oracle, str, tuple[str, ...]], Array]] = {
 
 
 @pytest.mark.parametrize("name", sorted(ORACLES))
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_rankings_are_those_of_the_equations(name: str, seed: int) -> None:
     facts = random_facts(seed)
     first, second = sorted({end for said in facts.values() for a, _, b in said for end in (a, b)})[1:3]
@@ -217,50 +217,6 @@ def test_hipporag_finds_the_professor_that_joins_both_names() -> None:
     assert hipporag(oracle, STANFORD_QUESTION, STANFORD_NAMES) == pytest.approx(
         [1 / 3 + 1 / 9] * 2 + [1 / 3 + 1 / 18] * 4 + [0]
     )
-
-
-def test_node_specificity_prefers_the_rarer_name() -> None:
-    facts = {
-        "common 1": [("Stanford", "has", name) for name in ("Ada Loom", "Ben Crake", "Cora Marl")],
-        "common 2": [("Stanford", "has", "Dan Perrow")],
-        "common 3": [("Stanford", "has", "Eve Hathe")],
-        "rare": [("Sarn", "has", "Finn Orrin")],
-    }
-    question = "Stanford or Sarn?"
-    bench = bench_of(facts, question, ("Stanford", "Sarn"))
-    # A hub keeps 2/3 of what its star restarts with, the leaves share 1/3. "common 1" has Stanford three
-    # times, so 3 * 2/3 + 3/5 * 1/3 of its share, and "rare" has all of Sarn's: 1.1 and .5 of two halves, but
-    # .55 and .75 where three passages against one make shares of .25 and .75.
-    assert ids(make("hipporag", bench, {"specificity": False}).rank(question, 1)) == ["common 1"]
-    assert ids(make("hipporag", bench).rank(question, 2)) == ["rare", "common 1"]
-
-
-def test_a_passage_counts_a_name_as_often_as_its_triples_do() -> None:
-    facts = {
-        "once": [("Sarn", "lies on", "the Orrin")],
-        "twice": [("Sarn", "sells", "honey"), ("Sarn", "sells", "salt")],
-        "said by two": [("Sarn", "lies on", "the Orrin")],
-    }
-    question = "What of Sarn?"
-    bench = bench_of(facts, question, ("Sarn",))
-    graph = bench.graph
-    counted = graph.appearances.toarray()[graph.rows["sarn"]]
-    assert dict(zip(sorted(facts), counted, strict=True)) == {"once": 1, "said by two": 1, "twice": 2}
-    assert ids(make("hipporag", bench).rank(question, 1)) == ["twice"]
-
-
-def test_relations_are_edges_as_often_as_they_are_stated() -> None:
-    facts = {
-        "a": [("Sarn", "near", "Orrin"), ("Sarn", "near", "Windle")],
-        "b": [("Sarn", "near", "Orrin")],
-        "of orrin": [("Orrin", "is", "wide")],
-        "of windle": [("Windle", "is", "high")],
-    }
-    question = "What is near Sarn?"
-    for name in ("hipporag", "hipporag2"):
-        bench = bench_of(facts, question, ("Sarn",))
-        ranking = ids(make(name, bench, {"synonymy": 2}).rank(question, 4))
-        assert ranking.index("of orrin") < ranking.index("of windle"), name
 
 
 def test_fastgraphrag_starts_from_the_whole_question_too() -> None:
