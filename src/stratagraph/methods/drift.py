@@ -111,17 +111,9 @@ class Drift:
     ) -> T:
         """The first result that has not drifted, else the fresh partition.
 
-        Parameters
-        ----------
-        name, members
-            Identifies the partition, and the number of its members.
-        ways
-            Ways to update the previous partition, those that change least first. If no comparison is due, the
-            first is taken. If there is none, the partition is made anew.
-        make
-            Makes the partition to compare with; called only if necessary.
-        measure
-            Measures of a partition.
+        `name` and `members` identify the partition, and how many members it has. `ways` update the previous
+        partition, those that change least first; without any it is made anew. If no comparison is due, the
+        first is taken; `make`, the partition to compare with, is called only if necessary.
         """
         if not ways:
             return self.anew(name, members, make, measure)

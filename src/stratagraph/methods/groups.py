@@ -70,36 +70,18 @@ Write = Callable[[Sequence[Group]], Awaitable[Sequence[Summary | CommunityReport
 
 @dataclass(frozen=True, slots=True)
 class NodeDraft:
-    """A node before its text.
+    """A node before its text."""
 
-    Parameters
-    ----------
-    id
-        Derived from everything that the text is made of.
-    title
-        What the node is called if no model names it.
-    texts, about
-        What the text is made of, and the ids of the members that each of these is about.
-    sources
-        Ascending rows of the chunks behind the node.
-    extra
-        What the node has beside what it keeps of its text.
-    ranked
-        See `summarize.Group`.
-    text
-        The text, if there is nothing to write.
-    """
-
-    id: str
+    id: str  # derived from everything that the text is made of
     kind: str
     level: int
-    title: str
-    texts: Sequence[str]
-    sources: Sequence[int]
-    extra: Metadata = field(default_factory=dict)
-    about: Sequence[Sequence[str]] = ()
-    ranked: Sequence[str] = ()
-    text: str = ""
+    title: str  # what the node is called if no model names it
+    texts: Sequence[str]  # what the text is made of
+    sources: Sequence[int]  # ascending rows of the chunks behind the node
+    extra: Metadata = field(default_factory=dict)  # what the node has beside what it keeps of its text
+    about: Sequence[Sequence[str]] = ()  # the ids of the members that each of the texts is about
+    ranked: Sequence[str] = ()  # see `summarize.Group`
+    text: str = ""  # the text, if there is nothing to write
 
 
 class GroupBuilder(Generic[C_co]):
@@ -257,22 +239,13 @@ class GroupBuilder(Generic[C_co]):
 
 @dataclass(frozen=True)
 class KeptNodes:
-    """Unchanged nodes and fresh ones.
+    """Unchanged nodes of the previous index, and fresh ones.
 
-    Parameters
-    ----------
-    before
-        The previous row of each node, or -1.
-    fresh
-        The other nodes, in order.
-    indptr, indices
-        The chunk rows of node i are `indices[indptr[i]:indptr[i + 1]]`.
-    previous
-        The previous index.
+    The chunk rows of node i are `indices[indptr[i]:indptr[i + 1]]`.
     """
 
-    before: Rows
-    fresh: Sequence[Node]
+    before: Rows  # the previous row of each node, or -1
+    fresh: Sequence[Node]  # the other nodes, in order
     indptr: Rows
     indices: Rows
     previous: Stored | None

@@ -126,32 +126,15 @@ class LevelBefore:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The nodes of a level and the edges between them.
+    """The nodes of a level and the edges between them."""
 
-    Parameters
-    ----------
-    number
-        0 for the entities.
-    vectors
-        Shape (nodes, dimension).
-    ends, weights
-        Edges: the relations at level 0, above it the number of edges that cross between two communities
-        (ERRATA A3).
-    sources
-        Chunk rows of node i: `sources[1][sources[0][i]:sources[0][i + 1]]`.
-    read_nodes
-        The nodes at some rows.
-    read_relations
-        Texts of the edges at some rows; none above level 0, whose edges have no text.
-    """
-
-    number: int
+    number: int  # 0 for the entities
     vectors: Vectors
-    ends: Rows
-    weights: Weights
-    sources: tuple[Rows, Rows]
+    ends: Rows  # the relations at level 0; above, the pairs of communities that edges cross (ERRATA A3)
+    weights: Weights  # above level 0 the number of these edges
+    sources: tuple[Rows, Rows]  # chunk rows of the nodes, as borders and rows
     read_nodes: Callable[[Sequence[int]], Sequence[Node]]
-    read_relations: Callable[[Sequence[int]], list[str]]
+    read_relations: Callable[[Sequence[int]], list[str]]  # texts of edges; none above level 0
     before: LevelBefore
 
     @property
@@ -162,26 +145,14 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The communities of a level.
+    """The communities of a level; those of several members come before those of one."""
 
-    Parameters
-    ----------
-    labels
-        The community of each node, shape (nodes,). Communities of several members come before those of one.
-    count, joined
-        How many communities there are, and how many of these have several members.
-    ends, weights
-        The graph of the communities.
-    added
-        The edges of similarity that the level got, shape (edges, 2).
-    """
-
-    labels: Labels
+    labels: Labels  # the community of each node
     count: int
-    joined: int
-    ends: Rows
+    joined: int  # communities of several members
+    ends: Rows  # the graph of the communities
     weights: Weights
-    added: Rows
+    added: Rows  # the edges of similarity that the level got, shape (edges, 2)
 
     def members(self) -> list[Rows]:
         """Rows of each community's members, ascending."""

@@ -119,12 +119,7 @@ def _sampled(rows: Rows, most: int, seed: int) -> Rows:
 def select(scores: NDArray[np.float32], groups: NDArray[np.integer], levels: int, k: int) -> Rows:
     """The places of the best `k` candidates under the rule above, best first.
 
-    Parameters
-    ----------
-    scores
-        Shape (n,).
-    groups
-        The level of each candidate as its place among the `levels` that are searched, shape (n,).
+    `groups` are the levels of the candidates as places among the `levels` that are searched, shape (n,).
     """
     share = k / max(levels, 1)
     order = np.argsort(-scores, kind="stable")

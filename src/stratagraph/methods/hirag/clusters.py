@@ -39,19 +39,11 @@ _SMALLEST = 3  # a cluster of at most so many members is not halved
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """The clusters of one layer.
-
-    Attributes
-    ----------
-    indptr, rows
-        The ascending places in the layer of the members of cluster i are `rows[indptr[i]:indptr[i + 1]]`.
-    before
-        The row among all clusters of the previous index of the one that each goes on from, or -1.
-    """
+    """The clusters of one layer: ascending places of cluster i are `rows[indptr[i]:indptr[i + 1]]`."""
 
     indptr: Rows
     rows: Rows
-    before: Rows
+    before: Rows  # the row among all previous clusters of the one that each goes on from, or -1
 
     @classmethod
     def of(cls, groups: Sequence[Rows], before: Rows | None = None) -> Clusters:
@@ -101,12 +93,8 @@ def told_clusters(
 ) -> Rows:
     """The row in the previous `arrays` of the cluster with the members of each cluster of a layer, or -1.
 
-    Parameters
-    ----------
-    members
-        Entities of each cluster, as borders and rows.
-    origin, told
-        Of all entities: the number in the previous index, or -1, and whether the text is unchanged.
+    `members` are entities of each cluster, as borders and rows. `origin` and `told` are, of all entities, the
+    number in the previous index, or -1, and whether the text is unchanged.
     """
     indptr, indices = members
     rows = np.flatnonzero(arrays["clusters.levels"] == level) if arrays else np.zeros(0, np.int64)

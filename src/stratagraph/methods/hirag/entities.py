@@ -33,22 +33,14 @@ Builder = GroupBuilder[HiRAGConfig]
 
 @dataclass(frozen=True, slots=True)
 class MemberRelations:
-    """Relations from members of clusters to their summary entity.
-
-    Attributes
-    ----------
-    members, entities
-        The member and the summary entity of each relation.
-    proposals
-        The number of its proposal among those of the layer (`summary_entities.Proposed`).
-    strengths
-        0 if unknown, -1 if the model did not list the members of the summary entity.
-    """
+    """Relations from members of clusters to their summary entity."""
 
     members: Rows
     entities: Rows
-    proposals: Rows
-    strengths: NDArray[np.float64]
+    proposals: (
+        Rows  # the number of each one's proposal among those of the layer (`summary_entities.Proposed`)
+    )
+    strengths: NDArray[np.float64]  # 0 if unknown, -1 if the model did not list the members
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,45 +59,29 @@ class SummaryEntities:
 class Entities:
     """The entities of all layers: those of the graph, then the summary entities, in one numbering.
 
-    Nodes are read when they are needed, or together by `fetch`.
-
-    Attributes
-    ----------
-    summaries
-        Vectors of the summary entities.
-    origin, told, same
-        The number of each entity in the previous index, or -1; whether its name and text are unchanged, and
-        whether also its vector and sources are. A summary entity goes on from that of the same cluster.
-    names, renamed
-        Keys of the names of the graph's entities, and the rows of those whose name may be new.
-    named, levels, before
-        Of each summary entity: the key of its canonical name, its layer, and the row of its node in the
-        previous index if that is kept, or -1.
-    made
-        The nodes of the other summary entities, by row.
-    relations
-        Relations of members with their summary entities, by layer.
-    complete
-        Whether a model wrote all new summaries.
-    notes
-        What was dropped of a model's answers, counted.
+    Nodes are read when they are needed, or together by `fetch`. A summary entity goes on from that of the
+    same cluster.
     """
 
     graph: Graph
     previous: Stored | None
-    summaries: Vectors
+    summaries: Vectors  # vectors of the summary entities
+    # Of each entity: its number in the previous index, or -1; whether its name and text are unchanged, and
+    # whether also its vector and sources are.
     origin: Rows
     told: NDArray[np.bool_]
     same: NDArray[np.bool_]
-    names: Keys
-    renamed: Rows
+    names: Keys  # keys of the names of the graph's entities
+    renamed: Rows  # the rows of those whose name may be new
+    # Of each summary entity: the key of its canonical name, its layer, and the row of its node in the
+    # previous index if that is kept, or -1.
     named: Keys = field(default_factory=lambda: np.zeros(0, np.uint64))
     levels: NDArray[np.int16] = field(default_factory=lambda: np.zeros(0, np.int16))
     before: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
-    made: dict[int, Node] = field(default_factory=dict)
-    relations: list[MemberRelations] = field(default_factory=list)
-    complete: bool = True
-    notes: Counter[str] = field(default_factory=Counter)
+    made: dict[int, Node] = field(default_factory=dict)  # nodes of the other summary entities, by row
+    relations: list[MemberRelations] = field(default_factory=list)  # with summary entities, by layer
+    complete: bool = True  # whether a model wrote all new summaries
+    notes: Counter[str] = field(default_factory=Counter)  # what was dropped of a model's answers
     _read: dict[int, Node] = field(default_factory=dict)
 
     @classmethod

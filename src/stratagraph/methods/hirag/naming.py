@@ -251,12 +251,7 @@ def cluster_name(names: Sequence[str], vectors: Vectors) -> str:
 
     "Abel Loom and Benedikta Loom"; "Sarn, the Narrow and Vell"; if at least half of the names, and three of
     them, end with one word, "Siskin Bridge and other Bridges". Never the name of one member: the cluster
-    would then be that member (ERRATA H5).
-
-    Parameters
-    ----------
-    names, vectors
-        Of the members, at least two; shapes (n,) and (n, dimension).
+    would then be that member (ERRATA H5). There are at least two.
     """
     order = np.argsort(-(vectors @ vectors.sum(axis=0)), kind="stable")
     central = telling((names[place] for place in order.tolist()), len(names))

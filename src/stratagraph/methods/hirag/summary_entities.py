@@ -49,31 +49,16 @@ _NONE: Mapping[str, NDArray[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The clusters of a layer that have several members.
+    """The clusters of a layer that have several members; those of cluster i are `of(i)`."""
 
-    Attributes
-    ----------
-    level
-        The layer of their summary entities.
-    rows
-        The row of each cluster among the clusters of all layers.
-    indptr, members
-        Entities of cluster i are `members[indptr[i]:indptr[i + 1]]`.
-    origin, ids
-        The row of each cluster in the previous index (`Clusters.before`), and its id, shape (clusters, 2).
-    before, same
-        The row of each cluster in the previous index if its members' texts are unchanged, or -1; whether also
-        their vectors and sources are.
-    """
-
-    level: int
-    rows: Rows
+    level: int  # the layer of their summary entities
+    rows: Rows  # of each cluster among the clusters of all layers
     indptr: Rows
     members: Rows
-    origin: Rows
-    ids: Keys
-    before: Rows
-    same: NDArray[np.bool_]
+    origin: Rows  # the row in the previous index (`Clusters.before`)
+    ids: Keys  # shape (clusters, 2)
+    before: Rows  # the row in the previous index if the members' texts are unchanged, or -1
+    same: NDArray[np.bool_]  # whether also their vectors and sources are
 
     def of(self, place: int) -> list[int]:
         """The entities of a cluster."""
@@ -83,27 +68,13 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """The proposals of a layer's clusters, in order of clusters, then of rank.
+    """The proposals of a layer's clusters, in order of clusters, then of rank."""
 
-    Attributes
-    ----------
-    places, ranks
-        The place of each proposal's cluster in `Groups`, and its rank in the cluster.
-    names
-        Keys of the name, shape (proposals, 2).
-    before
-        The row of the same proposal in the previous index, or -1.
-    made
-        The place in `fresh` of a new proposal, or -1.
-    fresh
-        The new proposals.
-    """
-
-    places: Rows
-    ranks: Rows
-    names: Keys
-    before: Rows
-    made: Rows
+    places: Rows  # of each proposal's cluster in `Groups`
+    ranks: Rows  # in the cluster
+    names: Keys  # keys of the name, shape (proposals, 2)
+    before: Rows  # the row of the same proposal in the previous index, or -1
+    made: Rows  # the place in `fresh` of a new proposal, or -1
     fresh: Sequence[Summary]
 
     @classmethod
@@ -148,15 +119,10 @@ class Proposed:
 
 
 class KnownProposals:
-    """The proposals of the previous index.
+    """The proposals of the previous index: `clusters`, `entities`, `names` and `by_model` as of `CLUSTERS`.
 
-    Attributes
-    ----------
-    clusters, entities, names, by_model
-        See `CLUSTERS`.
-    levels, counts, own, first
-        Of each summary entity: its layer, the number of its proposals, and of those from the layer below, and
-        the first of these, or -1.
+    `levels`, `counts`, `own` and `first` are of each summary entity: its layer, the number of its proposals,
+    and of those from the layer below, and the first of these, or -1.
     """
 
     def __init__(self, previous: Stored | None, entities: int) -> None:

@@ -44,15 +44,9 @@ def important_entities(
 ) -> Important:
     """Entities that occur more than once and are in the core of the graph or high in betweenness.
 
-    Parameters
-    ----------
-    ends
-        The edges among entities, relations and units (2.2), as rows of the graph.
-    previous
-        The previous index: its sample is kept, and so are its important entities, with some `SLACK`.
-    measure
-        Whether centrality is measured, by one pass over the graph per source. Without it the previous
-        important entities stay (`methods.drift.Drift.due`).
+    `ends` are the edges among entities, relations and units (2.2), as rows of the graph. The sample of a
+    previous index is kept, and so are its important entities, with some `SLACK`. Without `measure`, which
+    takes a pass over the graph per source, the previous important entities stay (`methods.drift.Drift.due`).
     """
     entities = inputs.graph.entities
     before, sources = np.zeros(entities, np.bool_), np.zeros(0, np.int64)

@@ -64,33 +64,16 @@ def graph_drift(inputs: BuildInputs) -> Drift:
 
 @dataclass(frozen=True, slots=True)
 class Community:
-    """A community before its high-level elements.
+    """A community before its high-level elements."""
 
-    Attributes
-    ----------
-    digest
-        A hash of all that the elements are made of.
-    rows
-        Graph rows of its units, then of its relations with a description (M1); of all relations if it has no
-        units.
-    attributes
-        Places of its attributes among all attributes.
-    names
-        Names of the entities that its `rows` mention most.
-    texts, members
-        Texts and ids of its attributes, then of its `rows`.
-    sources
-        The chunk rows behind its attributes and its `rows`, ascending.
-    """
-
-    digest: str
+    digest: str  # a hash of all that the elements are made of
     label: int
-    rows: Sequence[int]
-    attributes: Sequence[int]
-    names: Sequence[str]
-    texts: Sequence[str]
-    members: Sequence[str]
-    sources: Sequence[int]
+    rows: Sequence[int]  # graph rows of its units, then of its described relations (M1), or all without units
+    attributes: Sequence[int]  # places of its attributes among all attributes
+    names: Sequence[str]  # of the entities that its rows mention most
+    texts: Sequence[str]  # of its attributes, then of its rows
+    members: Sequence[str]  # their ids
+    sources: Sequence[int]  # the chunk rows behind them, ascending
 
 
 def large_communities(

@@ -27,17 +27,11 @@ BORDERS, MEMBERS = "attributes.indptr", "attributes.indices"
 
 @dataclass(frozen=True)
 class BuildInputs:
-    """The rows of the graph: entities, then relations, then units.
-
-    Attributes
-    ----------
-    keys
-        The key of each row's id, shape (rows,).
-    """
+    """The rows of the graph: entities, then relations, then units."""
 
     builder: Builder
     graph: Graph
-    keys: Keys
+    keys: Keys  # of each row's id
 
     @classmethod
     def read(cls, builder: Builder) -> BuildInputs:

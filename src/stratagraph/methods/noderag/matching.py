@@ -82,16 +82,9 @@ def entry_links(nodes: Rows, vectors: Vectors, moved: Moved | None, config: Node
 def matches(nodes: Rows, communities: Rows, clusters: Rows, elements: Rows) -> Rows:
     """e_h: high-level elements with the nodes of their community that are in their cluster.
 
-    Parameters
-    ----------
-    nodes, communities, clusters
-        The nodes of S, A and H, and the community and cluster of each, shape (n,).
-    elements
-        Places of the elements (H) among them.
-
-    Returns
-    -------
-    Pairs (element, other node), shape (edges, 2); an element and an element are joined too.
+    `nodes` are those of S, A and H, with the community and cluster of each, shape (n,), and `elements` the
+    places of H among them. Returns pairs (element, other node), shape (edges, 2); elements are joined with
+    each other too.
     """
     width = int(clusters.max(initial=0)) + 1
     cells = np.where(clusters >= 0, communities * width + clusters, -1)

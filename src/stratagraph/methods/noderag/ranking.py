@@ -97,14 +97,8 @@ def diverse(
 ) -> Rows:
     """The places of the `k` results, best first: types in turn, each with the best after the discount.
 
-    Parameters
-    ----------
-    scores, kinds
-        Of the nodes, shape (nodes,).
-    shares
-        Of the types in the results, in proportion; a type that is not named has none.
-    rests
-        Which passages each node rests on, shape (nodes, passages); one at least.
+    `shares` are those of the types, in proportion; a type that is not named has none. `rests` tells which
+    passages each node rests on, shape (nodes, passages), one at least.
     """
     own = {kind: np.flatnonzero(kinds == kind) for kind in shares}
     ahead = np.concatenate([(1 + np.arange(len(own[kind]))) / share for kind, share in shares.items()])
