@@ -23,11 +23,8 @@ Kind = Literal["int8", "float32"]
 
 _LINE = 64  # bytes of a cache line
 _LARGEST_CODE = 127
-_TINY = (
-    1e-30  # a vector of smaller values would have a scale that is not a normal number: it is coded as zero
-)
+_TINY = 1e-30  # vectors of smaller values are coded as zero: their scale would not be a normal number
 _BLOCK = 16_384
-_SPARE = 1.5  # rows allocated when a layer grows, as a multiple of its nodes
 
 
 def aligned(shape: tuple[int, ...], dtype: Any) -> Array:
@@ -56,7 +53,7 @@ def encode(vectors: Matrix) -> tuple[Array, Matrix]:
     return codes.view(np.uint8), scales
 
 
-# The arrays with one row per node; they may have spare rows at the end.
+# The arrays with one row per node; `keep` leaves room for more at the end.
 _ROWS = ("vectors", "codes", "scales", "links", "down", "alive", "ids")
 _TYPES = {
     "vectors": np.float32,
@@ -184,8 +181,7 @@ class Layer:
             array = self._rows[name]
             wanted = self._shape(name, n)
             if len(array) < wanted[0] or not array.flags.writeable:
-                spare = int(self.count * _SPARE) if wanted[0] else 0
-                self._rows[name] = larger = aligned((max(wanted[0], spare), *wanted[1:]), _TYPES[name])
+                self._rows[name] = larger = aligned(wanted, _TYPES[name])
                 larger[: len(array)] = array[: len(larger)]
 
     def start_links(self) -> None:

@@ -199,20 +199,10 @@ def relinked(ends: Nodes64, now: Nodes64, vectors: Matrix) -> Nodes64:
 
 
 def _largest_of_each(groups: Nodes64, scores: Matrix, counts: Nodes64) -> Nodes64:
-    """Places of the largest `counts` scores of each group, ascending; groups ascend.
-
-    Most groups want one, which is found without sorting.
-    """
-    if not len(groups):
-        return np.zeros(0, np.int64)
-    starts = np.flatnonzero(np.diff(groups, prepend=-1))
-    sizes = np.diff(starts, append=len(groups))
-    best = np.flatnonzero((scores == np.repeat(np.maximum.reduceat(scores, starts), sizes)) & (counts == 1))
-    best = best[np.diff(groups[best], prepend=-1) > 0]
-    several = np.flatnonzero(counts > 1)
-    order = several[np.lexsort((-scores[several], groups[several]))]
-    rank = np.arange(len(order)) - np.searchsorted(groups[order], groups[order])
-    return np.sort(np.concatenate([best, order[rank < counts[order]]]))
+    """Places of the largest `counts` scores of each group, ascending; groups ascend."""
+    order = np.lexsort((-scores, groups))
+    rank = np.arange(len(order)) - np.searchsorted(groups, groups)
+    return np.sort(order[rank < counts])
 
 
 def _neighbours(index: CHNSW, k: int, ef: int, threads: int) -> tuple[Nodes, Matrix]:

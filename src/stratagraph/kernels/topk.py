@@ -207,13 +207,11 @@ class Sketch:
 
         The shortlist grows with `k`. A mask that admits few rows is scanned exactly.
         """
-        _check(vectors, query, k, mask)
-        if hasattr(vectors, "top_k"):
-            return cast(Searched, vectors).top_k(query, k, mask)
         admitted = len(vectors) if mask is None else int(np.count_nonzero(mask))
         size = max(SHORTLIST, _PER_RESULT * k)
-        if admitted <= max(SCAN_LIMIT, size):
+        if admitted <= max(SCAN_LIMIT, size) or hasattr(vectors, "top_k"):
             return top_k(vectors, query, k, mask=mask)
+        _check(vectors, query, k, mask)
         code = pack(products(_planes(len(self.mean)), query - self.mean, _EACH_BIT)[None] > 0)[0]
         return _best(vectors, query, k, shortlist(code, self.codes, size, mask=mask))
 

@@ -135,7 +135,7 @@ async def write_reports(
         Tokens of the texts of one group that a prompt shows, at most.
     """
     long = form == "findings"
-    task: Task[Any] = findings_task(max_tokens) if long else report_task(prompt, max_tokens)
+    task = report_task(prompt, max_tokens, form)
     items = _items(groups, max_tokens, context_tokens, gate, numbered=long) if gate.has_llm else []
     answers = await answered(task, items, [group.texts for group in groups], max_tokens, gate)
     words = [int(item.values["words"]) for item in items] or [0] * len(groups)
@@ -147,27 +147,16 @@ async def write_reports(
     ]
 
 
-def report_task(prompt: Prompt, max_tokens: int) -> Task[ReportSchema]:
+def report_task(prompt: Prompt, max_tokens: int, form: ReportForm) -> Task[Any]:
     """The model call that writes one report with a summary of about `max_tokens`."""
+    long = form == "findings"
     return Task(
-        name=prompt.name,
-        prompt=prompt,
-        parse=json_as(ReportSchema),
-        placeholder=_placeholder,
-        schema=ReportSchema,
-        expected_output_tokens=max_tokens + 30,
-    )
-
-
-def findings_task(max_tokens: int) -> Task[FindingsSchema]:
-    """The model call that writes one report with findings."""
-    return Task(
-        name=FINDINGS.name,
-        prompt=FINDINGS,
-        parse=json_as(FindingsSchema),
-        placeholder=_long_placeholder,
-        schema=FindingsSchema,
-        expected_output_tokens=max_tokens + 30 + MOST_FINDINGS * FINDING_WORDS,
+        name=FINDINGS.name if long else prompt.name,
+        prompt=FINDINGS if long else prompt,
+        parse=json_as(FindingsSchema if long else ReportSchema),
+        placeholder=_long_placeholder if long else _placeholder,
+        schema=FindingsSchema if long else ReportSchema,
+        expected_output_tokens=max_tokens + 30 + (MOST_FINDINGS * FINDING_WORDS if long else 0),
     )
 
 

@@ -18,6 +18,12 @@ def whole(name: str, value: Any, least: int, most: int = MOST) -> None:
         raise ValueError(f"{name} must be {bounds}, not {value}")
 
 
+def wholes(settings: Any, **least: int) -> None:
+    """Require whole numbers of at least so much in these fields."""
+    for name, bound in least.items():
+        whole(name, getattr(settings, name), bound)
+
+
 def number(name: str, value: Any, least: float = -math.inf, most: float = math.inf) -> None:
     """Require a finite number within bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from stratagraph.ingest.summarize import MEMBER_TOKENS
 from stratagraph.methods.reports import ReportForm
-from stratagraph.methods.validation import SearchOptions, flag, number, one_of, positive, whole
+from stratagraph.methods.validation import SearchOptions, flag, number, one_of, positive, wholes
 
 Mode = Literal["hi", "local", "global", "bridge", "no_bridge"]
 Part = Literal["local", "bridge", "global"]
@@ -75,8 +75,9 @@ class HiRAGConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
-            whole(name, getattr(self, name), least)
+        wholes(self, cluster_size=2, max_cluster=2, memberships=1, dimensions=1, max_layers=0, seed=0)
+        wholes(self, summary_tokens=10, report_tokens=10, context_tokens=100)
+        wholes(self, max_community=2, community_levels=1)
         if self.max_cluster < self.cluster_size:
             raise ValueError(
                 f"max_cluster must be at least cluster_size = {self.cluster_size}, not {self.max_cluster}"
@@ -92,14 +93,8 @@ class HiRAGConfig:
     def group_settings(self) -> list[float]:
         """The settings that clusters and communities depend on."""
         clusters = [self.cluster_size, self.max_cluster, self.threshold, self.memberships, self.dimensions]
-        return [
-            *clusters,
-            self.max_layers,
-            self.max_community,
-            self.community_levels,
-            self.resolution,
-            self.seed,
-        ]
+        communities = [self.max_community, self.community_levels, self.resolution]
+        return [*clusters, self.max_layers, *communities, self.seed]
 
     @property
     def text_settings(self) -> list[int]:
@@ -139,25 +134,9 @@ class HiRAGOptions(SearchOptions):
 
     def __post_init__(self) -> None:
         one_of("mode", self.mode, tuple(MODES))
-        for name in ("entities", "communities", "key_entities"):
-            whole(name, getattr(self, name), 1)
+        wholes(self, entities=1, communities=1, key_entities=1)
         flag("whole", self.whole)
         object.__setattr__(self, "quotas", _shares("quotas", self.quotas))
-
-
-_LEAST = {
-    "cluster_size": 2,
-    "max_cluster": 2,
-    "memberships": 1,
-    "dimensions": 1,
-    "max_layers": 0,
-    "summary_tokens": 10,
-    "report_tokens": 10,
-    "context_tokens": 100,
-    "max_community": 2,
-    "community_levels": 1,
-    "seed": 0,
-}
 
 
 def _texts(values: object) -> tuple[str, ...]:

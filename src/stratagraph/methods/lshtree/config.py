@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from stratagraph.methods.validation import SearchOptions, levels, one_of, whole
+from stratagraph.methods.validation import SearchOptions, levels, one_of, whole, wholes
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,7 @@ class LSHTreeConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        whole("min_cluster", self.min_cluster, 2)
-        whole("max_cluster", self.max_cluster, 2)
-        whole("max_levels", self.max_levels, 0)
-        whole("min_level", self.min_level, 2)
-        whole("summary_tokens", self.summary_tokens, 10)
-        whole("seed", self.seed, 0)
+        wholes(self, min_cluster=2, max_cluster=2, max_levels=0, min_level=2, summary_tokens=10, seed=0)
         whole("bits", self.bits, 1, 1024)
         if self.max_cluster < 2 * self.min_cluster - 1:
             raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from stratagraph.ingest.nearest import HnswlibConfig
 from stratagraph.ingest.summarize import MEMBER_TOKENS
-from stratagraph.methods.validation import SearchOptions, flag, number, one_of, positive, whole
+from stratagraph.methods.validation import SearchOptions, flag, number, one_of, positive, whole, wholes
 
 TYPES = "TNRSAHO"
 """The seven node types (paper 001, 2.1): text, entity, relationship, semantic unit, attribute, high-level
@@ -70,17 +70,8 @@ class NodeRAGConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hnswlib", HnswlibConfig.of(self.hnswlib))
-        least = {"sources": 1, "statements": 1, "attribute_tokens": 10, "element_tokens": 10}
-        least |= {
-            "context_tokens": 100,
-            "max_community": 2,
-            "min_members": 1,
-            "elements": 1,
-            "links": 0,
-            "seed": 0,
-        }
-        for name, bound in least.items():
-            whole(name, getattr(self, name), bound)
+        wholes(self, sources=1, statements=1, max_community=2, min_members=1, elements=1, links=0, seed=0)
+        wholes(self, attribute_tokens=10, element_tokens=10, context_tokens=100)
         if self.links == 1:
             raise ValueError("links must be 0 or at least 2, not 1: one link each leaves islands")
         positive("resolution", self.resolution)
