@@ -57,12 +57,6 @@ def test_halves_in_segments(dimension: int) -> None:
                 found.pair_products(*pair)
 
 
-@pytest.mark.usefixtures("native")
-def test_vectors_of_other_dimensions_are_refused() -> None:
-    with pytest.raises(ValueError, match="dimension"):
-        HalfVectors([np.zeros((2, 4), np.uint16), np.zeros((2, 5), np.uint16)], 4)
-
-
 def test_blocks_and_pairs_of_an_array() -> None:
     vectors = np.random.default_rng(4).standard_normal((2500, 8)).astype(np.float32)
     parts = list(blocks(vectors, 1000))

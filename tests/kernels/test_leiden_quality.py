@@ -47,20 +47,6 @@ def test_communities_are_bounded_and_the_same_each_time(quality: Quality) -> Non
     assert first.tolist() == again.tolist()
 
 
-def test_a_higher_resolution_of_cpm_asks_for_denser_communities() -> None:
-    pytest.importorskip("leidenalg")
-    ends, weights, nodes = cliques()
-    sizes = [
-        len(set(leiden_quality(ends, weights, nodes, quality="cpm", resolution=r).tolist())) for r in (1, 50)
-    ]
-    assert sizes[0] < sizes[1]
-
-
-def test_a_graph_without_edges() -> None:
-    pytest.importorskip("leidenalg")
-    assert leiden_quality(np.zeros((0, 2), int), None, 3, quality="cpm").tolist() == [0, 1, 2]
-
-
 def test_without_the_package_the_line_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "leidenalg", None)
     config = {"archrag": {"clustering": "surprise"}}

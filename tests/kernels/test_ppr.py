@@ -84,13 +84,6 @@ def test_parallel_edges_add_up_and_loops_do_not_count() -> None:
     assert transition.toarray()[0].tolist() == [0.0, 0.75, 0.25]
 
 
-def test_a_graph_without_edges_keeps_all_mass_where_it_was() -> None:
-    transition = transition_matrix(4, np.zeros((0, 2), dtype=np.int64), np.zeros(0))
-    nodes, scores = shallow_pagerank(transition, np.array([2]), steps=5)
-    assert nodes.tolist() == [2]
-    assert scores.tolist() == [1.0]
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

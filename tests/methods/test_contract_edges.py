@@ -16,7 +16,6 @@ from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import (
     Caller,
     CountingModel,
-    asks_again,
     assert_equal_states,
     documents,
     state,
@@ -97,16 +96,6 @@ def test_what_a_model_failed_at_is_made_good_by_the_next_update(call: Caller, me
     asked = len(model.prompts)
     call(index, "insert", documents(80))
     assert len(model.prompts) == asked
-
-
-@BOTH
-def test_one_failure_does_not_end_a_small_build(call: Caller, method: str) -> None:
-    model = CountingModel(
-        lambda prompt: "" if asks_again(prompt, model.prompts[0]) else written_summary(prompt)
-    )
-    config = {"extraction": {"form": "full"}}  # in which no passages share a call
-    index = call.build(documents(12), method=method, llm=model, config=config)
-    assert len(index.last_report.failures) == 1
 
 
 def test_a_model_over_an_index_made_without_one(call: Caller, method: str, tmp_path: Path) -> None:

@@ -140,18 +140,6 @@ def test_a_group_that_says_little_is_told_without_a_call(method: str, kind: str,
         assert len(model.prompts["FindingsSchema"]) >= 4
 
 
-def test_relations_that_are_described_stay_so_through_updates() -> None:
-    documents, given = voyages(40)
-    index = built("hirag", (documents[:30], {key: given[key] for key in list(given)[:30]}))
-    index.insert(documents[30:], extraction={key: given[key] for key in list(given)[30:]})
-    index.delete([documents[3].id])
-    left = [each for each in documents if each.id != documents[3].id]
-    anew = built("hirag", (left, {each.id: given[each.id] for each in left}))
-    found, expected = (snapshot_of(each).part("graph").arrays for each in (index, anew))
-    for name in ("relations.described", "merge.condensed", "relations.weights"):
-        assert found[name].tolist() == expected[name].tolist()
-
-
 def test_reports_that_an_update_keeps_unread_are_those_it_would_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -82,14 +82,6 @@ def test_an_index_whose_summaries_all_have_names_of_entities_can_change():
     check(index, max_cluster=5, max_community=6)
 
 
-def test_two_clusters_may_call_theirs_the_same():
-    built = build(documents(40), SMALL, llm=Answering(lambda prompt: ["everything there is"]))
-    _, own, _ = stored(built)
-    named = [node for node in own if node.kind == "summary_entity"]
-    assert [node.extra["name"] for node in named] == ["everything there is"]
-    check(built, max_cluster=5, max_community=6)
-
-
 def test_a_group_with_nothing_in_common_gets_no_summary_entity():
     def some(prompt: str) -> list[str]:
         return [f"group {hash_of(prompt)}"] if hash_of(prompt) % 2 else []
@@ -177,19 +169,6 @@ def test_all_entities_equal():
     built = build(documents(20), SMALL, embedder=Constant())
     check(built, max_cluster=5, max_community=6)
     assert len(built.retrieve("ferry", k=20)) == 20
-
-
-def test_one_community_that_contains_everything():
-    built = build(
-        documents(12),
-        {"max_community": 10_000, "resolution": 1e-6, "community_levels": 1, "cluster_size": 4},
-    )
-    check(built, max_community=10_000)
-    assert built.stats()["methods"]["hirag"]["communities"]["0"] < 5
-    assert {entry.get("part") for entry in built.retrieve("ferry captain", k=12, fill=False).trace} >= {
-        "local",
-        "global",
-    }
 
 
 def test_key_entities_that_cannot_be_reached():

@@ -20,7 +20,6 @@ from stratagraph.testing.contract import documents
 from stratagraph.testing.opened import snapshot_of
 
 SETTINGS = {"m": 24, "ef_construction": 300, "ef": 300}
-METHODS = ["lshtree", "noderag", "hirag"]
 QUESTION = "Which document tells of the ferry?"
 
 
@@ -55,14 +54,6 @@ def test_it_finds_what_our_search_finds(tmp_path: Any) -> None:
         assert not index.retrieve(QUESTION, k=5, where=lambda metadata: False, **dense).hits
     with sg.open_index(tmp_path / "idx", embedder=HashingEmbedder()) as again:
         assert again.retrieve(QUESTION, k=1, **dense).hits[0].documents == (second,)
-
-
-def test_the_nodes_of_methods_are_searched_through_it() -> None:
-    with built(SETTINGS, METHODS) as index, built(None, "lshtree") as ours:
-        for method in METHODS:
-            assert len(index.retrieve(QUESTION, method=method, fill=False, k=7)) == 7
-        found = hits(index, method="lshtree", fill=False, k=5)
-        assert found == hits(ours, method="lshtree", fill=False, k=5)
 
 
 def test_without_the_package_a_build_names_the_pip_line(without_hnswlib: None) -> None:
@@ -116,35 +107,3 @@ def test_a_vector_store_searches_for_itself(tmp_path: Any) -> None:
 
     with pytest.raises(ValueError, match="hnswlib"):
         built(SETTINGS, path=tmp_path / "idx", vectors=Table())
-
-
-def test_langchain_and_llama_index_reach_it(tmp_path: Any, without_hnswlib: None) -> None:
-    langchain = pytest.importorskip("langchain_stratagraph")
-    llama_index = pytest.importorskip("llama_index_stratagraph")
-    from langchain_core.documents import Document as LangChainDocument
-    from llama_index.core.schema import Document as LlamaDocument
-
-    given = {"config": {"hnswlib": SETTINGS}}
-
-    def retriever() -> Any:
-        return langchain.TreeRetriever.from_documents(
-            [LangChainDocument(page_content=each.text, id=each.id) for each in documents()],
-            embedding=HashingEmbedder(),
-            path=tmp_path / "idx",
-            **given,
-        )
-
-    def index() -> Any:
-        return llama_index.LSHTreeIndex.from_documents(
-            [LlamaDocument(text=each.text, id_=each.id) for each in documents()],
-            llm=False,
-            embed_model=HashingEmbedder(),
-            **given,
-        )
-
-    for build in (retriever, index):
-        with pytest.raises(MissingExtra, match="hnswlib"):
-            build()
-    del sys.modules["hnswlib"]
-    assert len(retriever().invoke(QUESTION, k=3)) == 3
-    assert len(index().as_retriever(similarity_top_k=3).retrieve(QUESTION)) == 3

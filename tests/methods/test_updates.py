@@ -103,16 +103,6 @@ def test_the_groups_of_a_tree_are_made_anew_when_many_chunks_are_new() -> None:
     assert _made_of(index, "lshtree") == _made_of(anew, "lshtree")
 
 
-def test_regrouping_without_a_name_is_of_all_methods() -> None:
-    every, methods = meetings(40), ["hirag", "noderag"]
-    anew = sg.build_index(every, methods, embedder=FakeEmbedder(), progress=False)
-    index = sg.build_index(every[:30], methods, embedder=FakeEmbedder(), progress=False)
-    index.insert(every[30:])
-    assert any(_made_of(index, method) != _made_of(anew, method) for method in methods[1:])
-    index.regroup()
-    assert [_made_of(index, method) for method in methods] == [_made_of(anew, method) for method in methods]
-
-
 def _made_of(index: sg.Index, method: str) -> list[tuple[str, int, list[str]]]:
     return sorted((node.kind, node.level, sorted(node.sources)) for node in index.nodes(method))
 
