@@ -11,15 +11,10 @@ from numpy.typing import NDArray
 from stratagraph.kernels import alignment as kernel
 from stratagraph.kernels.hamming import native_available
 
+KERNEL = "alignment"
+pytestmark = pytest.mark.usefixtures("backend")
+
 TYPES = ["u1", "u8", "i4"]
-BACKENDS = ["native", "numpy"] if native_available() else ["numpy"]
-
-
-@pytest.fixture(params=BACKENDS, autouse=True)
-def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "numpy":
-        monkeypatch.setattr(kernel, "native_available", lambda: False)
-    return str(request.param)
 
 
 def rebuilt(before: NDArray[Any], after: NDArray[Any], spans: kernel.Spans) -> NDArray[Any]:

@@ -9,16 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratagraph.kernels import bm25 as kernel
 from stratagraph.kernels.bm25 import TermPostings, bm25
 
-
-@pytest.fixture(params=["native", "numpy"], autouse=True)
-def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "numpy":
-        monkeypatch.setattr(kernel, "native_available", lambda: False)
-    elif not kernel.native_available():
-        pytest.skip("installed without the native kernels")
+KERNEL = "bm25"
+pytestmark = pytest.mark.usefixtures("backend")
 
 
 def made(passages: int, terms: int, seed: int) -> tuple[TermPostings, np.ndarray, np.ndarray]:

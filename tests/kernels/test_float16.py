@@ -8,21 +8,14 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from stratagraph.kernels import float16
+from stratagraph.kernels import float16 as kernel
 from stratagraph.kernels._blas import one_thread
 from stratagraph.kernels.float16 import HalfVectors, blocks, chosen, nonzero_rows, pair_products, stacked
-from stratagraph.kernels.hamming import native_available
+
+KERNEL = "float16"
 
 
-@pytest.fixture(params=[True, False], ids=["native", "numpy"])
-def native(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    if request.param and not native_available():
-        pytest.skip("the native kernels are not built")
-    monkeypatch.setattr(float16, "native_available", lambda: request.param)
-    return bool(request.param)
-
-
-@pytest.mark.usefixtures("native")
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("dimension", [1, 16, 401])
 def test_halves_in_segments(dimension: int) -> None:
     rng = np.random.default_rng(3)
@@ -99,8 +92,8 @@ def test_chosen_vectors_are_as_a_copy_of_these_rows() -> None:
 
 
 def test_rows_that_are_not_zero_are_found_in_all_blocks() -> None:
-    vectors = np.zeros((2 * float16.BLOCK + 5, 2), np.float32)
-    there = [0, 3, float16.BLOCK, 2 * float16.BLOCK + 4]
+    vectors = np.zeros((2 * kernel.BLOCK + 5, 2), np.float32)
+    there = [0, 3, kernel.BLOCK, 2 * kernel.BLOCK + 4]
     vectors[there, 1] = 1
     assert nonzero_rows(vectors).tolist() == there
     assert nonzero_rows(vectors[:0]).tolist() == []

@@ -5,19 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stratagraph.kernels import joined_ppr
 from stratagraph.kernels.joined_ppr import JoinedGraph, joined_pagerank
 from stratagraph.kernels.ppr import shallow_pagerank, transition_matrix
 
+KERNEL = "joined_ppr"
+pytestmark = pytest.mark.usefixtures("backend")
+
 NODES = 60
-
-
-@pytest.fixture(params=["native", "numpy"], autouse=True)
-def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "numpy":
-        monkeypatch.setattr(joined_ppr, "native_available", lambda: False)
-    elif not joined_ppr.native_available():
-        pytest.skip("installed without the native kernels")
 
 
 def cut(seed: int, parts: int = 3) -> tuple[Any, JoinedGraph]:

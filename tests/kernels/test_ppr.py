@@ -8,16 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratagraph.kernels import ppr
+from stratagraph.kernels import ppr as kernel
 from stratagraph.kernels.ppr import shallow_pagerank, transition_matrix
 
-
-@pytest.fixture(params=["native", "numpy"], autouse=True)
-def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "numpy":
-        monkeypatch.setattr(ppr, "native_available", lambda: False)
-    elif not ppr.native_available():
-        pytest.skip("installed without the native kernels")
+KERNEL = "ppr"
+pytestmark = pytest.mark.usefixtures("backend")
 
 
 def random_graph(nodes: int, edges: int, seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -136,14 +131,14 @@ def test_a_bounded_walk_does_not_spread_over_a_hub() -> None:
 
 
 def test_both_kernels_add_in_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not ppr.native_available():
+    if not kernel.native_available():
         pytest.skip("there is one kernel only")
     transition, _, _ = random_graph(300, 900, 5)
     for steps, per_edge in ((4, 0.0), (4, 1e-3), (None, 0.0)):
         options: dict[str, Any] = {"steps": steps, "per_edge": per_edge}
         native = shallow_pagerank(transition, np.array([4, 9, 70]), **options)
         with monkeypatch.context() as patch:
-            patch.setattr(ppr, "native_available", lambda: False)
+            patch.setattr(kernel, "native_available", lambda: False)
             twin = shallow_pagerank(transition, np.array([4, 9, 70]), **options)
         assert np.array_equal(native[0], twin[0])
         assert np.array_equal(native[1], twin[1])

@@ -7,16 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratagraph.kernels import statements as kernel
 from stratagraph.kernels.statements import Csr, Groups, behind, most_telling
 
-
-@pytest.fixture(params=["native", "numpy"], autouse=True)
-def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "numpy":
-        monkeypatch.setattr(kernel, "native_available", lambda: False)
-    elif not kernel.native_available():
-        pytest.skip("installed without the native kernels")
+KERNEL = "statements"
+pytestmark = pytest.mark.usefixtures("backend")
 
 
 def csr(rows: list[list[int]]) -> Csr:

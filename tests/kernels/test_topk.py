@@ -6,8 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratagraph.errors import Damaged
-from stratagraph.kernels import topk
+from stratagraph.kernels import topk as kernel
 from stratagraph.kernels.topk import Sketch, top_k
+
+KERNEL = "topk"
 
 
 def unit(rng, *shape):
@@ -89,14 +91,6 @@ def test_bad_arguments(k, query, mask, reason):
         Sketch.build(vectors).search(query, k, vectors=vectors, mask=mask)
 
 
-@pytest.fixture(params=["native", "numpy"])
-def backend(request, monkeypatch):
-    if request.param == "numpy":
-        monkeypatch.setattr(topk, "native_available", lambda: False)
-    elif not topk.native_available():
-        pytest.skip("installed without the native kernels")
-
-
 @pytest.mark.usefixtures("backend")
 class TestShortlist:
     @pytest.mark.parametrize(("words", "share"), [(1, None), (5, 0.0), (8, 0.02), (8, 0.6)])
@@ -109,15 +103,15 @@ class TestShortlist:
         admitted = [row for row in range(700) if mask is None or mask[row]]
         for size in (1, 50, 400, 700, 10**6):
             expected = sorted(sorted(admitted, key=lambda row: (bits[row], row))[:size])
-            assert topk.shortlist(codes[0], codes, size, mask=mask).tolist() == expected
+            assert kernel.shortlist(codes[0], codes, size, mask=mask).tolist() == expected
 
     def test_a_search_is_the_same_by_both(self, monkeypatch):
-        monkeypatch.setattr(topk, "SCAN_LIMIT", 500)
+        monkeypatch.setattr(kernel, "SCAN_LIMIT", 500)
         rng = np.random.default_rng(8)
         vectors = clustered(rng, 3000, 37)
         sketch, query = Sketch.build(vectors), unit(rng, 37)
         found = sketch.search(query, 30, vectors=vectors)
-        monkeypatch.setattr(topk, "native_available", lambda: False)
+        monkeypatch.setattr(kernel, "native_available", lambda: False)
         for same in (vectors, np.asfortranarray(vectors)):
             rows, scores = sketch.search(query, 30, vectors=same)
             assert np.array_equal(found[0], rows)
@@ -126,17 +120,17 @@ class TestShortlist:
 
 def _of_the_centre(vectors):
     """Rows without which the centre is another one."""
-    mean, rows = topk._centre(vectors), np.arange(len(vectors))
+    mean, rows = kernel._centre(vectors), np.arange(len(vectors))
     return np.array(
-        [row for row in rows if not np.array_equal(topk._centre(np.delete(vectors, row, axis=0)), mean)]
+        [row for row in rows if not np.array_equal(kernel._centre(np.delete(vectors, row, axis=0)), mean)]
     )
 
 
 class TestSketch:
     @pytest.fixture(autouse=True)
     def small_limits(self, monkeypatch):
-        monkeypatch.setattr(topk, "SCAN_LIMIT", 500)
-        monkeypatch.setattr(topk, "SHORTLIST", 200)
+        monkeypatch.setattr(kernel, "SCAN_LIMIT", 500)
+        monkeypatch.setattr(kernel, "SHORTLIST", 200)
 
     @pytest.mark.parametrize("dimension", [48, 600])
     def test_finds_nearly_all_of_the_exact_result(self, dimension):
@@ -167,9 +161,9 @@ class TestSketch:
     def test_what_has_a_code_already_is_not_sketched_again(self, monkeypatch):
         rng = np.random.default_rng(7)
         before, sketched = clustered(rng, 600, 40), []
-        sketch, encode = Sketch.build(before), topk._encode
+        sketch, encode = Sketch.build(before), kernel._encode
         monkeypatch.setattr(
-            topk, "_encode", lambda rows, mean: sketched.append(len(rows)) or encode(rows, mean)
+            kernel, "_encode", lambda rows, mean: sketched.append(len(rows)) or encode(rows, mean)
         )
         outside = np.setdiff1d(np.arange(600), _of_the_centre(before))
         origin = np.concatenate([[-1], np.delete(np.arange(600), outside[:5])])
@@ -207,4 +201,4 @@ def test_the_kth_largest_is_that_of_a_sort(kind):
         scores[rng.integers(0, 5000, 60)] = np.nan
     for k in (1, 7, 100, 155, 4999, 5000):
         expected = np.sort(scores)[-k]
-        assert np.array_equal(topk.kth_largest(scores, k), expected, equal_nan=True)
+        assert np.array_equal(kernel.kth_largest(scores, k), expected, equal_nan=True)

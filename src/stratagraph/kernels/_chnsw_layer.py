@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stratagraph.errors import Damaged
 from stratagraph.kernels.checks import check_borders, check_finite, check_layout, check_range
 from stratagraph.kernels.ranges import distinct
-from stratagraph.kernels.topk import SCAN_LIMIT, Sketch, TopK, top_k
+from stratagraph.kernels.topk import top_k
 
 Matrix = NDArray[np.float32]
 Nodes = NDArray[np.int32]
@@ -334,32 +334,24 @@ def _followed(links: Nodes, moved: Nodes) -> Nodes:
 
 
 class Flat:
-    """Exact scan of the living nodes of a layer; large layers are narrowed by sign bits first."""
+    """Exact scan of the living nodes of a layer."""
 
     def __init__(self, layer: Layer) -> None:
         self.version = layer.version
         rows = layer.rows
         self._ids = layer.ids[rows]
         self._vectors = layer.floats() if len(rows) == layer.count else layer.floats(rows)
-        self._sketch: Sketch | None = None
 
     def search(self, queries: Matrix, k: int, rows: Nodes, scores: Matrix) -> None:
         """Write the ids and scores of the best k of each query to `rows` and `scores`, shape (m, k)."""
         if not len(self._ids):
             return
         for query, into, how in zip(queries, rows, scores, strict=True):
-            found, score = self._best(query, k)
+            found, score = top_k(self._vectors, query, k)
             ids = self._ids[found]
             order = np.lexsort((ids, -score))
             into[: len(found)] = ids[order]
             how[: len(found)] = score[order]
-
-    def _best(self, query: Matrix, k: int) -> TopK:
-        if len(self._ids) <= SCAN_LIMIT:
-            return top_k(self._vectors, query, k)
-        if self._sketch is None:
-            self._sketch = Sketch.build(self._vectors)
-        return self._sketch.search(query, k, vectors=self._vectors)
 
     def exact(self, queries: Matrix, k: int) -> Nodes:
         """The exact best ids of each query, in no order, shape (m, min(k, size))."""

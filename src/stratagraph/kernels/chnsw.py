@@ -39,8 +39,8 @@ class CHNSW(Linked):
 
     Layer 0 is the lowest. Nodes are numbered by row in each layer. Searches may run in several threads.
 
-    Without the native kernels numpy scans all layers, the large ones through a sketch; `ef` and links have no
-    effect. Such an index is linked when the native kernels open it.
+    Without the native kernels numpy scans all layers; `ef` and links have no effect. Such an index is linked
+    when the native kernels open it.
     """
 
     @classmethod
