@@ -344,7 +344,8 @@ def test_what_is_copied_holds_few_open_files_and_outlasts_their_names(
     generation = tmp_path / "generations" / "1"
     content = {str(path.relative_to(generation)): path.read_bytes() for path in generation.rglob("*.arrays")}
     before = len(os.listdir("/dev/fd"))
-    with Directory.open(tmp_path) as root, opened_files(Layout(root)) as (manifest, files):
+    with Directory.open(tmp_path) as root:
+        manifest, files = opened_files(Layout(root))
         assert len(os.listdir("/dev/fd")) <= before + 2
         for path in generation.rglob("*.arrays"):
             path.unlink()

@@ -7,14 +7,11 @@ folder read-only for everyone else.
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from stratagraph.errors import Damaged, Locked, NotAnIndex, StoreError
+from stratagraph.errors import Damaged, NotAnIndex, StoreError
 from stratagraph.store.checksums import Check, as_check, problem
 from stratagraph.store.copying import keep_known_calls, take_over
 from stratagraph.store.folder import DEFAULT_CHECK, TEMPORARY, IndexFolder
@@ -132,7 +129,7 @@ class CachedFolder(IndexFolder):
         return True
 
     def _fetch(self, manifest: Manifest) -> None:
-        with self._writing():
+        with WriterLock(self._layout.root, "fetch", patience=_WAIT):
             if self._holds(manifest):  # another process has fetched it meanwhile
                 return
             self._layout.sweep()
@@ -143,20 +140,3 @@ class CachedFolder(IndexFolder):
                 lambda partial: keep_known_calls(partial, manifest, self._layout),
             )
             self._layout.sweep()
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Take the lock of the folder, waiting for other processes that fetch."""
-        deadline = time.monotonic() + _WAIT
-        lock = WriterLock(self._layout.root, "fetch")
-        while True:
-            try:
-                lock.__enter__()
-                break
-            except Locked:
-                if time.monotonic() > deadline:
-                    raise
-        try:
-            yield
-        finally:
-            lock.__exit__(None, None, None)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.errors import Damaged, Locked, NotAnIndex, StoreError
+from stratagraph.errors import Damaged, Locked, NotAnIndex
 from stratagraph.store.arrays import file_bytes
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import BLOCK, Digest, FileEntry
@@ -23,8 +23,6 @@ from stratagraph.store.journal import Journal
 from stratagraph.store.layout import GENERATIONS, MANIFEST, MARKER, Layout, made_layout, remove_ours
 from stratagraph.store.lock import LOCK, WriterLock
 from stratagraph.store.manifest import Manifest
-
-_RACES = 20  # how often a writer may replace the generation whose files are being opened
 
 
 def copy_index(source: Layout, path: Path) -> None:
@@ -78,8 +76,8 @@ def _copy(source: Layout, target: Layout) -> None:
         SqliteCalls.of(source.root).copy_to(target.root)
         keep_known_calls(partial, manifest, target)
 
-    with opened_files(source) as (manifest, files):
-        take_over(target, manifest, files.items(), with_calls)
+    manifest, files = opened_files(source)
+    take_over(target, manifest, files.items(), with_calls)
 
 
 def take_over(
@@ -106,25 +104,17 @@ def take_over(
     target.adopt(number)
 
 
-@contextmanager
-def opened_files(source: Layout) -> Iterator[tuple[Manifest, Mapping[str, BinaryIO]]]:
+def opened_files(source: Layout) -> tuple[Manifest, Mapping[str, BinaryIO]]:
     """The files of the current generation, all opened first: a writer may remove their names at any time."""
-    for _ in range(_RACES):
-        number = source.current()
-        try:
-            with source.generation(number) as directory:
-                manifest = Manifest.read(directory, number)
-                files = {}
-                for name in manifest.files:
-                    with opened(directory, name) as descriptor, naming(directory.path, name):
-                        files[name] = io.BufferedReader(_Mapped(file_bytes(descriptor)))
-        except FileNotFoundError as error:
-            if source.current() == number:
-                raise Damaged(f"{error.filename}: missing") from error
-            continue
-        yield manifest, files
-        return
-    raise StoreError(f"{source.path}: generations are replaced faster than they can be opened")
+
+    def read(directory: Directory, number: int) -> tuple[Manifest, Mapping[str, BinaryIO]]:
+        manifest, files = Manifest.read(directory, number), {}
+        for name in manifest.files:
+            with opened(directory, name) as descriptor, naming(directory.path, name):
+                files[name] = io.BufferedReader(_Mapped(file_bytes(descriptor)))
+        return manifest, files
+
+    return source.read_current(read)
 
 
 class _Mapped(io.RawIOBase):

@@ -306,42 +306,26 @@ class ExternalVectors(PooledVectors):
 
 
 class _VectorCache:
-    """Vectors by slot; all are dropped when the bound is reached."""
+    """Vectors by slot; all are dropped when the bound is reached. Memory is taken as it is filled."""
 
     def __init__(self, count: int, dimension: int) -> None:
-        self._places = np.full(count, -1, np.int32)
         self._most = max(HELD // (2 * max(dimension, 1)), 1)
-        self._held = np.zeros((0, dimension), np.float16)
-        self._count = 0
+        self._held = np.zeros((count, dimension), np.float16)
+        self._known = np.zeros(count, np.bool_)
         self._lock = Lock()
 
     def get(self, slots: Rows) -> tuple[Halves, Rows]:
         """The vectors (zero where missing), and the places of the missing ones."""
         with self._lock:
-            places = self._places[slots]
-            found = np.zeros((len(slots), self._held.shape[1]), np.float16)
-            known = places >= 0
-            found[known] = self._held[places[known]]
-            return found, np.flatnonzero(~known)
+            return self._held[slots], np.flatnonzero(~self._known[slots])
 
     def put(self, slots: Rows, halves: Halves) -> None:
-        """Keep vectors, each slot once."""
+        """Keep vectors."""
         with self._lock:
-            slots, first = np.unique(slots, return_index=True)
-            new = self._places[slots] < 0
-            slots, halves = slots[new], halves[first[new]]
-            if self._count + len(slots) > self._most:
-                self._places[:] = -1
-                self._count = 0
-                slots, halves = slots[: self._most], halves[: self._most]
-            end = self._count + len(slots)
-            if end > len(self._held):
-                grown = np.zeros((min(max(2 * end, 1024), self._most), halves.shape[1]), np.float16)
-                grown[: self._count] = self._held[: self._count]
-                self._held = grown
-            self._held[self._count : end] = halves
-            self._places[slots] = np.arange(self._count, end)
-            self._count = end
+            if np.count_nonzero(self._known) + len(slots) > self._most:
+                self._held, self._known = np.zeros_like(self._held), np.zeros_like(self._known)
+            self._held[slots[: self._most]] = halves[: self._most]
+            self._known[slots[: self._most]] = True
 
 
 def external(pool: ExternalPool, slots: NDArray[np.integer], name: str) -> Vectors:

@@ -10,13 +10,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from stratagraph.errors import ClosedIndex, Damaged, Locked, ReadOnly, StoreError, VectorStoreError
+from stratagraph.errors import ClosedIndex, Locked, ReadOnly, StoreError, VectorStoreError
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import Check, as_check
 from stratagraph.store.copying import copy_index, opened_files, unclaim
 from stratagraph.store.external import ExternalPool
 from stratagraph.store.external_writer import require_current, settled
-from stratagraph.store.files import bytes_below
+from stratagraph.store.files import Directory, bytes_below
 from stratagraph.store.journal import Journal, Operation, begun
 from stratagraph.store.layout import CURRENT, ORIGIN, Layout, found_layout, made_layout
 from stratagraph.store.lock import WriterLock
@@ -30,7 +30,6 @@ from stratagraph.types.protocols import VectorTable
 
 TEMPORARY = "stratagraph-index-"
 DEFAULT_CHECK: Check = "sampled"
-_RACES = 20  # how often a reader may find that a writer has just replaced the generation it was opening
 
 
 class IndexFolder:
@@ -70,7 +69,7 @@ class IndexFolder:
         self._last = 0
         self._moving = False
         self._stale_ok = False
-        self._snapshot: tuple[int, Snapshot] | None = None
+        self._snapshot: Snapshot | None = None
         self._opening = Lock()
         self._finalizer = (
             None
@@ -192,31 +191,27 @@ class IndexFolder:
         """
         self._require_open()
         with self._opening:
-            for _ in range(_RACES):
-                number = self._layout.current()
-                if number == 0:
-                    self._layout.require()
-                if self._snapshot is not None and self._snapshot[0] == number:
-                    return self._snapshot[1]
-                try:
-                    with self._layout.generation(number) as directory:
-                        snapshot = Snapshot(
-                            self.path,
-                            directory,
-                            number,
-                            self._check,
-                            self.table,
-                            moving=self._moving,
-                            before=None if self._snapshot is None else self._snapshot[1],
-                        )
-                    if isinstance(snapshot.pool, ExternalPool):
-                        self._require_current(snapshot, snapshot.pool)
-                    self._snapshot = number, snapshot
-                    return snapshot
-                except FileNotFoundError as error:
-                    if self._layout.current() == number:
-                        raise Damaged(f"{error.filename}: missing") from error
-        raise StoreError(f"{self.path}: generations are replaced faster than they can be opened")
+            number = self._layout.current()
+            if number == 0:
+                self._layout.require()
+            if self._snapshot is not None and self._snapshot.manifest.generation == number:
+                return self._snapshot
+            return self._layout.read_current(self._read_snapshot)
+
+    def _read_snapshot(self, directory: Directory, number: int) -> Snapshot:
+        snapshot = Snapshot(
+            self.path,
+            directory,
+            number,
+            self._check,
+            self.table,
+            moving=self._moving,
+            before=self._snapshot,
+        )
+        if isinstance(snapshot.pool, ExternalPool):
+            self._require_current(snapshot, snapshot.pool)
+        self._snapshot = snapshot
+        return snapshot
 
     def _require_current(self, snapshot: Snapshot, pool: ExternalPool) -> None:
         """Refuse a vector store with other rows, unless an update is to be finished there."""
@@ -406,8 +401,7 @@ class IndexFolder:
         self._require_own_vectors()
         self._layout.root.require_in_place()
         self._layout.require()
-        with opened_files(self._layout) as (manifest, files):
-            publish(Remote.at(url), manifest, files)
+        publish(Remote.at(url), *opened_files(self._layout))
 
     def _require_own_vectors(self) -> None:
         if self.table is not None and self.snapshot().manifest.vectors:
@@ -442,7 +436,7 @@ class IndexFolder:
                 self._last = self._layout.current()
         self.closed = True
         if self._snapshot is not None:
-            self._snapshot[1].close()
+            self._snapshot.close()
             self._snapshot = None
         self.calls.close()
         self.journal.close()

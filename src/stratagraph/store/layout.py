@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
-from stratagraph.errors import Damaged, NotAnIndex
+from stratagraph.errors import Damaged, NotAnIndex, StoreError
 from stratagraph.store.files import Directory, is_begun, make_folder
 
 MANIFEST = "manifest.json"
@@ -28,6 +29,9 @@ MARKER_TEXT = "An index of stratagraph (Python package). CURRENT names the gener
 GENERATION = re.compile(r"([1-9][0-9]{0,17})(\.partial)?")
 SHARD = re.compile(r"shard-\d{4,}")
 OURS = re.compile(rf"{re.escape(SCRATCH)}(-journal)?|{re.escape(MANIFEST)}(\.tmp)?|.+\.arrays")
+
+_RACES = 20  # how often a reader may find that a writer has just replaced the generation it was opening
+T = TypeVar("T")
 
 
 def of_shards(names: Sequence[str]) -> str | None:
@@ -79,6 +83,26 @@ class Layout:
         """The directory of a published generation; `FileNotFoundError` if it is not there."""
         with self.generations() as generations:
             return generations.directory(str(number))
+
+    def read_current(self, read: Callable[[Directory, int], T]) -> T:
+        """What `read` makes of the current generation; again if a writer has replaced it meanwhile.
+
+        Raises
+        ------
+        Damaged
+            If a file of the current generation is missing.
+        StoreError
+            If generations are replaced too fast.
+        """
+        for _ in range(_RACES):
+            number = self.current()
+            try:
+                with self.generation(number) as directory:
+                    return read(directory, number)
+            except FileNotFoundError as error:
+                if self.current() == number:
+                    raise Damaged(f"{error.filename}: missing") from error
+        raise StoreError(f"{self.path}: generations are replaced faster than they can be opened")
 
     def link(self, number: int, folder: str, directory: Directory, files: Iterable[str]) -> None:
         """Hard-link files of a published generation into a directory."""

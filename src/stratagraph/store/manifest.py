@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
 from stratagraph.errors import Damaged, FormatMismatch
@@ -24,7 +24,7 @@ FORMAT_KEY = "stratagraph"
 LONGEST = 1 << 26
 """Largest manifest that is read, in bytes."""
 _IDENTITY = re.compile(r"[0-9a-f]{16}")
-_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")  # a path inside
+_PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 _MOST = 1 << 48  # more than anything can be counted
 
 
@@ -149,12 +149,15 @@ class Manifest:
     @classmethod
     def read(cls, directory: Directory, number: int) -> Manifest:
         """The manifest of a generation, which must have this number."""
-        path = directory.path / MANIFEST
+        return cls.of(directory.read(MANIFEST, most=LONGEST), directory.path / MANIFEST, number)
+
+    @classmethod
+    def of(cls, content: bytes, path: str | Path, number: int) -> Manifest:
+        """The manifest in the bytes of a file; errors as of `from_json`."""
         try:
-            text = directory.read(MANIFEST, most=LONGEST).decode("utf-8")
+            manifest = cls.from_json(content.decode("utf-8"), path=path)
         except UnicodeDecodeError as error:
             raise Damaged(f"{path}: not a manifest ({error})") from error
-        manifest = cls.from_json(text, path=path)
         if manifest.generation != number:
             raise Damaged(f"{path}: describes generation {manifest.generation}, but stands in {number}")
         return manifest
@@ -204,21 +207,9 @@ def _lines(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def check_inside(name: str) -> None:
-    """Raise `ValueError` if a path is absolute, climbs with `..`, or differs between systems."""
-    if _PLAIN.fullmatch(name):
-        return
-    if name.encode("utf-8", "replace").decode("utf-8") != name:
-        raise ValueError(f"the path {name!r} is not valid Unicode")
-    parts = PurePosixPath(name).parts
-    if (
-        not parts
-        or PurePosixPath(name).is_absolute()
-        or PureWindowsPath(name).anchor
-        or ".." in parts
-        or "\\" in name
-        or "\0" in name
-    ):
-        raise ValueError(f"the path {name!r} leaves the index folder")
+    """Raise `ValueError` for a path that no file of a generation has, such as one that leads out of it."""
+    if not _PATH.fullmatch(name):
+        raise ValueError(f"the path {name!r} leaves the index folder, or is none of an index")
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

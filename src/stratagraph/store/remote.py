@@ -17,17 +17,24 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from stratagraph.errors import Damaged, MissingExtra, NotAnIndex, RemoteError, StoreError, StratagraphError
 from stratagraph.store.copying import copy_bytes
-from stratagraph.store.layout import CURRENT, GENERATION, GENERATIONS, MANIFEST, MARKER, MARKER_TEXT, OURS
+from stratagraph.store.layout import (
+    CURRENT,
+    GENERATION,
+    GENERATIONS,
+    MANIFEST,
+    MARKER,
+    MARKER_TEXT,
+    OURS,
+    SHARDS,
+)
 from stratagraph.store.manifest import LONGEST, Manifest
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")  # two letters at least: C:// is a drive
 _TRIES = 5  # looks at a CURRENT that is being written, where the storage does not replace it in one step
-_SHARDS = "shards.json"
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
@@ -95,16 +102,11 @@ class Remote:
 
     def manifest(self, number: int) -> Manifest:
         """The manifest of a generation; `FileNotFoundError` if it is gone."""
-        path = f"{self.url}/{GENERATIONS}/{number}/{MANIFEST}"
-        content = self._read(f"{GENERATIONS}/{number}/{MANIFEST}", LONGEST)
-        try:
-            manifest = Manifest.from_json(content.decode("utf-8"), path=path)
-        except UnicodeDecodeError as error:
-            raise Damaged(f"{path}: not a manifest ({error})") from error
-        if manifest.generation != number:
-            raise Damaged(f"{path}: describes generation {manifest.generation}, but stands in {number}")
+        file = f"{GENERATIONS}/{number}/{MANIFEST}"
+        path = f"{self.url}/{file}"
+        manifest = Manifest.of(self._read(file, LONGEST), path, number)
         for name in manifest.files:
-            if not _is_ours(name):
+            if name == MANIFEST or not OURS.fullmatch(name.rpartition("/")[2]):
                 raise Damaged(f"{path}: names a file {name!r}, which no index has")
         return manifest
 
@@ -126,7 +128,7 @@ class Remote:
 
     def _nothing(self) -> str:
         names = self._names("")
-        if _SHARDS in names:
+        if SHARDS in names:
             return f"{self.url} holds shards, which cannot be opened from a URL; open each of them alone"
         if MARKER in names:
             return f"{self.url} holds a copy that was never finished; do the same copy_to again"
@@ -265,10 +267,3 @@ def _refused(url: str, error: Exception) -> RemoteError:
     if isinstance(error, PermissionError) or "credential" in what.lower():
         return RemoteError(f"{url}: access was refused ({what}); check the credentials that fsspec finds")
     return RemoteError(f"{url}: the storage failed ({what}); check the URL, the network and the credentials")
-
-
-def _is_ours(name: str) -> bool:
-    *folders, file = name.split("/")
-    return (
-        OURS.fullmatch(file) is not None and file != MANIFEST and not {"", ".", ".."} & set(folders)
-    ) and Path(name).name == file
