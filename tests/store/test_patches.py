@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stratagraph.store.part_arrays import tells_nothing
 from stratagraph.store.patches import LEAST, LIST, SHARE, Patched, are_numbers, moved, patch
 
 Named = dict[str, NDArray[Any]]
@@ -164,22 +163,6 @@ def test_rows_of_bytes_that_are_much_alike_are_found_again() -> None:
     assert made is not None
     assert sum(array.nbytes for array in made.values()) < now.nbytes // 100
     assert np.array_equal(Patched(before, made)["codes"], now)
-
-
-@pytest.mark.parametrize(
-    ("name", "array", "expected"),
-    [
-        ("lexical.counts", np.zeros(3, np.uint8), True),
-        ("walk.data", np.zeros(3, np.float32), True),
-        ("sources.indices", np.zeros(3, np.int32), True),
-        ("lexical.keys", np.zeros(3, np.uint64), False),
-        ("counts", np.zeros(3, np.uint64), False),
-        ("merge.values", np.zeros((3, 8), np.uint8), False),
-        ("spellings.bytes", np.zeros(3, np.uint8), False),
-    ],
-)
-def test_measures_are_told_from_what_rows_say(name: str, array: np.ndarray, expected: bool) -> None:
-    assert tells_nothing(name, array) is expected
 
 
 def _listed(change: Callable[[list[Any]], Any]) -> Callable[[Named], Named]:

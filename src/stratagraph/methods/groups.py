@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -219,12 +219,14 @@ class GroupBuilder(Generic[C_co]):
         arrays: Mapping[str, NDArray[Any]],
         *,
         origins: Mapping[str, Rows] | None = None,
+        measures: Collection[str] = (),
         complete: bool = True,
         notes: Mapping[str, int] = MappingProxyType({}),
     ) -> Built:
         """The nodes of several parts in a row, with the vectors of all of them.
 
-        `complete` is whether a model wrote all that is not in a node, `notes` what the report tells.
+        `complete` is whether a model wrote all that is not in a node, `notes` what the report tells; for
+        `origins` and `measures` see `Built`.
         """
         nodes = joined(parts)
         by_model = np.concatenate([np.zeros(0, np.bool_), *(each.by_model() for each in parts)])
@@ -234,7 +236,14 @@ class GroupBuilder(Generic[C_co]):
             BY_MODEL: by_model,
         }
         complete = complete and bool(by_model.all())
-        return Built(nodes, {**arrays, **own}, notes, complete=complete, origins=origins or {})
+        return Built(
+            nodes,
+            {**arrays, **own},
+            notes,
+            complete=complete,
+            origins=origins or {},
+            measures={BY_MODEL, *measures},
+        )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -11,36 +11,10 @@ from stratagraph.store.arrays import Arrays, Layers, as_plain, open_arrays, writ
 from stratagraph.store.checksums import FileEntry
 from stratagraph.store.contents import NUMBERS, PARTS, opened, part_file, patch_file
 from stratagraph.store.files import Directory
-from stratagraph.store.nodes import SLOTS
 from stratagraph.store.patches import are_numbers, patch
 
 if TYPE_CHECKING:
     from stratagraph.store.snapshot import Snapshot
-
-MEASURES = frozenset(
-    {
-        "alive",
-        "bounds",
-        "by_model",
-        "condensed",
-        "counts",
-        "data",
-        "describing",
-        "gram_counts",
-        "kinds",
-        "lengths",
-        "levels",
-        "norms",
-        "scales",
-        "values",
-        "weights",
-    }
-)
-"""Last words of the names of arrays that hold counts, measures or kinds, and no word, key or vector.
-
-Such arrays are stored like row numbers: nothing in them is erased. Only one-dimensional arrays whose items
-take at most four bytes qualify, so that no key is among them.
-"""
 
 
 class ArrayWriter:
@@ -78,10 +52,12 @@ class ArrayWriter:
         self._link = link
         self._files = files
 
-    def put(self, part: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    def put(self, part: str, arrays: Mapping[str, NDArray[Any]], measures: Collection[str]) -> Arrays:
         """Write the arrays of a part; those that are given are returned, or those that were written."""
         plain = {name: as_plain(name, array) for name, array in arrays.items()}
-        numbers = {name: array for name, array in plain.items() if tells_nothing(name, array)}
+        numbers = {
+            name: array for name, array in plain.items() if name in measures or are_numbers(array.dtype)
+        }
         contents = {name: array for name, array in plain.items() if name not in numbers}
         return Layers(self._put(part, PARTS, contents), self._put(part, NUMBERS, numbers))
 
@@ -105,10 +81,3 @@ class ArrayWriter:
             directory.sync()
         with opened(self._directory, path) as descriptor:
             return open_arrays(self._directory, path, descriptor)
-
-
-def tells_nothing(name: str, array: NDArray[Any]) -> bool:
-    """Whether an array holds row numbers or measures, and no content of any row."""
-    if name == SLOTS or are_numbers(array.dtype):
-        return True
-    return array.ndim == 1 and array.itemsize <= 4 and name.rpartition(".")[2] in MEASURES

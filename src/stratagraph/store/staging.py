@@ -284,6 +284,7 @@ class Staging(Corpus):
         arrays: Mapping[str, NDArray[Any]],
         origins: Mapping[str, Rows] | None = None,
         *,
+        measures: Collection[str] = (),
         read_once: bool = False,
     ) -> None:
         """Store a part: the extraction, the graph, or a method's index.
@@ -296,6 +297,8 @@ class Staging(Corpus):
             Those whose names end in "vectors" are stored as float16, each vector once in a generation.
         origins
             The chunk of each vector of an array, if its rows are not those of the first nodes.
+        measures
+            Names of arrays without content that a deletion must erase; see `types.records.Built`.
         read_once
             Keep nothing open, since the next stage reads the part from end to end and nobody after it.
 
@@ -324,7 +327,7 @@ class Staging(Corpus):
         writer = ArrayWriter(
             self._directory, self._number, shared, loses=self._loses, link=self._link, files=self._files
         )
-        stored = writer.put(name, others)
+        stored = writer.put(name, others, {*measures, node_files.SLOTS})
         placed = {}
         for key, rows in vectors.items():
             order = _order(len(rows), (origins or {}).get(key, first))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from html import escape
@@ -430,6 +430,9 @@ class Built:
         Whether a model made all that it can; if not, a later update tries again.
     origins
         The chunk of each vector, for arrays of vectors that do not follow `nodes`.
+    measures
+        Names of arrays that hold counts, weights or kinds, and no word, key or vector. These and arrays of
+        signed integers, which are row numbers, outlast a deletion in shared files; all else is erased there.
     """
 
     nodes: Sequence[Node] | Carried
@@ -437,6 +440,7 @@ class Built:
     notes: Mapping[str, int] = field(default_factory=dict)
     complete: bool = True
     origins: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    measures: Collection[str] = ()
 
     @property
     def made(self) -> Sequence[Node]:

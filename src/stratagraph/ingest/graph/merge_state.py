@@ -152,6 +152,10 @@ def first_of_two(term: str) -> str:
     return first if second and " " not in second else ""
 
 
+MEASURES = (CONDENSED, DESCRIBING, *(f"{PREFIX}{table}.{_FIELDS[-1]}" for table in _TABLES))
+"""Arrays that say of what they count neither word nor row."""
+
+
 def _postings(triples: Iterable[tuple[str, int, int]]) -> Postings:
     numbers: dict[str, int] = {}
     flat = ((numbers.setdefault(key, len(numbers)), row, value) for key, row, value in triples)

@@ -48,6 +48,7 @@ from stratagraph.ingest.graph.statements import (
 )
 from stratagraph.ingest.graph.update import Touched, touched
 from stratagraph.ingest.lexical import LexicalIndex
+from stratagraph.ingest.names import arrays as names
 from stratagraph.ingest.names.index import NameIndex
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.ppr import transition_matrix
@@ -60,6 +61,13 @@ from stratagraph.types.records import Built, Carried
 NAME = "graph"
 _BATCH = 1024  # texts held at a time
 _WITHOUT_MODEL = 2
+MEASURES = (
+    *merge_state.MEASURES,
+    *(f"names.{each}" for each in names.MEASURES),
+    *(f"lexical.{each}" for each in ("counts", "lengths", "norms")),
+    *("relations.weights", "relations.described", "walk.data"),
+)
+"""See `Built.measures`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +221,7 @@ class _Maker:
             arrays |= {name: laid.joined(name, entities, each) for name, each in made.items()}
         complete = not self._unfinished(condensed, len(entities.origin))
         carried = Carried(laid.origin, nodes, laid.indptr, laid.indices)
-        return Built(carried, arrays, merged.notes, complete=complete, origins=origins)
+        return Built(carried, arrays, merged.notes, complete, origins, MEASURES)
 
     @property
     def _described(self) -> tuple[bool, bool]:

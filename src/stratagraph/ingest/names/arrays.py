@@ -27,6 +27,8 @@ Grams = NDArray[np.uint32]
 Arrays = dict[str, NDArray[Any]]
 
 BASE = 0x9E3779B97F4A7C15  # odd, so that multiplying modulo 2^64 loses nothing
+MEASURES = ("lengths", "gram_counts")
+"""Arrays of a name index that hold neither words nor rows."""
 _BATCH = 1 << 16  # names
 _LONGEST = 0xFFFF  # words of a name that are counted
 

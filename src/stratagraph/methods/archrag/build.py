@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stratagraph.kernels.augment import Known
 from stratagraph.methods.archrag.communities import Communities, write_communities
 from stratagraph.methods.archrag.config import ArchRAGConfig
-from stratagraph.methods.archrag.index import ZEROS, index_arrays
+from stratagraph.methods.archrag.index import ZEROS, index_arrays, is_measure
 from stratagraph.methods.archrag.levels import (
     PARENTS,
     Level,
@@ -199,4 +199,5 @@ def _built(
         arrays |= index_arrays(layers, hierarchy.children(), config, threads, linked, rows)
         zeros = [arrays[f"{ZEROS}{level}"] for level in range(len(layers))]
         arrays |= calibration_arrays([len(layer) for layer in layers], zeros, config.seed)
-    return builder.built([each.nodes for each in hierarchy.levels], vectors, arrays)
+    nodes = [each.nodes for each in hierarchy.levels]
+    return builder.built(nodes, vectors, arrays, measures=[*filter(is_measure, arrays)])

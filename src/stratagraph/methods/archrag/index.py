@@ -25,6 +25,11 @@ _MOST_CHANGES = 0.5
 Arrays = Mapping[str, NDArray[Any]]
 
 
+def is_measure(array: str) -> bool:
+    """Whether an array of C-HNSW tells only which nodes are there, and how their codes are scaled."""
+    return array.startswith(INDEX) and array.endswith((".alive", ".bounds", ".scales"))
+
+
 def index_arrays(
     layers: Sequence[Vectors],
     children: Sequence[Rows],

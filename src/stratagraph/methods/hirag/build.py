@@ -154,6 +154,7 @@ def _built(
         [entities.nodes(), communities.nodes, of_metas],
         np.concatenate([summaries, communities.vectors, none]),
         arrays,
+        measures=["layers.levels", "clusters.levels", "proposals.by_model"],
         complete=entities.complete,
         notes=entities.notes,
     )

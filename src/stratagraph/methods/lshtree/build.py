@@ -219,4 +219,5 @@ def _built(
     previous, rows = builder.previous, [np.zeros(0, np.int64), *(each.before for each in layers)]
     known = None if previous is None else (previous.arrays, np.concatenate(rows))
     arrays |= Nearest.index(vectors, "nodes", known)
-    return builder.built([each.nodes for each in layers if each.nodes is not None], vectors, arrays)
+    nodes = [each.nodes for each in layers if each.nodes is not None]
+    return builder.built(nodes, vectors, arrays, measures=["levels"])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from stratagraph.ingest.carryover import VECTORS, CarryOver
 from stratagraph.ingest.graph.statements import group_vectors
+from stratagraph.ingest.names.arrays import MEASURES
 from stratagraph.ingest.names.index import NameIndex
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.float16 import stacked
@@ -31,6 +32,7 @@ from stratagraph.methods.noderag.attributes import STAGE as ATTRIBUTES
 from stratagraph.methods.noderag.communities import detect_communities, graph_drift, large_communities
 from stratagraph.methods.noderag.elements import Element, write_elements
 from stratagraph.methods.noderag.heterograph import (
+    KINDS,
     EdgeList,
     Kind,
     Layout,
@@ -249,7 +251,9 @@ def _built(
         ),
     }
     parts = [contents.attributes, contents.elements.nodes, contents.elements.titles]
-    return builder.built(parts, np.concatenate([*made, titles]), found, origins=origins)
+    measures = [KINDS, *(TITLES + each for each in MEASURES)]
+    vectors = np.concatenate([*made, titles])
+    return builder.built(parts, vectors, found, origins=origins, measures=measures)
 
 
 def _entries_before(contents: _Contents, previous: Stored | None) -> Rows:
