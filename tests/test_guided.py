@@ -81,30 +81,6 @@ def test_the_chosen_hits_lead_and_the_others_follow(opened: Opened) -> None:
     assert found.usage.calls == 1
 
 
-def test_an_oracle_brings_all_that_it_sees_to_the_front(opened: Opened) -> None:
-    """The first five hold what the 20 that are shown hold: no question of the corpus needs more than five."""
-    questions = [each for each in demo.questions() if each.type != "theme"]
-    titles = {document.id: document.text.splitlines()[0] for document in demo.documents()}
-    wanted = {each.question: [titles[name] for name in each.supporting_ids] for each in questions}
-
-    def oracle(texts: list[str], question: str) -> Any:
-        starts = [text.partition("] ")[2] for text in texts]
-        needed = [place for place, text in enumerate(starts, 1) if text.startswith(tuple(wanted[question]))]
-        return {"kind": "facts", "needed": needed}
-
-    raised = 0
-    with opened(oracle) as index:
-        for each in questions:
-            gold = {*each.supporting_ids}
-            shown = index.retrieve(each.question, 20)
-            held = {name for hit in shown for name in hit.documents} & gold
-            before = {name for hit in shown.hits[:5] for name in hit.documents} & gold
-            found = {name for hit in index.retrieve(each.question, 5, guided=True) for name in hit.documents}
-            assert found & gold == held or not held
-            raised += len(held) > len(before)
-    assert raised
-
-
 def test_what_is_missing_is_searched_for_and_chosen_from(opened: Opened) -> None:
     def answer(texts: list[str], question: str) -> Any:
         here = needing("Grounding of the Dunlin")(texts, question)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -155,15 +154,3 @@ def test_what_is_ordered_first_decides_nothing(index: sg.Index, monkeypatch: pyt
     for expected, found in zip(whole, (passage_walk(index).rank(*each) for each in asked), strict=True):
         assert found.rows.tolist() == expected.rows.tolist()
         assert found.scores == pytest.approx(expected.scores)
-
-
-def test_words_follow_insert_and_delete(tmp_path: Path) -> None:
-    with sg.build_index(
-        DOCUMENTS, "lshtree", path=tmp_path / "idx", embedder=EMBEDDER, progress=False
-    ) as index:
-        index.insert([sg.Document("new", "A zeppelin landed on the fjord.", {"kind": "event"})])
-        assert ranked(index, "zeppelins", rank="bm25") == ["new"]
-        assert sorted(ranked(index, "fjord", rank="bm25")) == ["new", "town"]
-        index.delete(["new"])
-        assert ranked(index, "zeppelins", rank="bm25") == []
-        assert ranked(index, "fjord", rank="bm25") == ["town"]

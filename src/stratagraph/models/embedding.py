@@ -55,9 +55,14 @@ def unit_rows(
             f"the embedder returned {count} vectors for {len(texts)} texts "
             f"({label(0)} to {label(len(texts) - 1)}, the first: {excerpt(texts[0])})"
         )
-    rows = _matrix(returned, dimension)
-    if rows is None:
-        raise _first_fault(returned, texts, label, dimension)
+    vectors: list[Vectors] = []
+    for index, vector in enumerate(returned):
+        row, fault = _row(vector, dimension)
+        if row is None:
+            raise EmbedderError(f"the embedder returned {fault} for {label(index)}: {excerpt(texts[index])}")
+        dimension = row.size
+        vectors.append(row)
+    rows = np.stack(vectors)
     largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
     zero = largest[:, 0] == 0
     # Scaled by the largest entry first: the squares of very large or small entries would not fit.
@@ -67,42 +72,20 @@ def unit_rows(
     return unit, np.flatnonzero(zero).tolist()
 
 
-def _matrix(returned: Sequence[Any], dimension: int | None) -> Vectors | None:
-    """The rows, or None if anything about them is wrong."""
-    try:
-        with np.errstate(over="ignore"):
-            rows = np.asarray(returned, dtype=np.float32)
-    except (TypeError, ValueError):
-        return None
-    if rows.ndim != 2 or rows.shape[1] == 0 or not np.isfinite(rows).all():
-        return None
-    return rows if dimension is None or rows.shape[1] == dimension else None
-
-
-def _first_fault(
-    returned: Sequence[Any], texts: Sequence[str], label: Label, dimension: int | None
-) -> EmbedderError:
-    for index, (vector, text) in enumerate(zip(returned, texts, strict=True)):
-        fault, length = _fault(vector, dimension)
-        if fault is not None:
-            return EmbedderError(f"the embedder returned {fault} for {label(index)}: {excerpt(text)}")
-        dimension = length
-    return EmbedderError(f"the embedder returned {type(returned).__name__}, not one vector per text")
-
-
-def _fault(vector: Any, dimension: int | None) -> tuple[str | None, int]:
+def _row(vector: Any, dimension: int | None) -> tuple[Vectors | None, str]:
+    """A vector as an array, or None and what is wrong with it."""
     try:
         with np.errstate(over="ignore"):
             row = np.asarray(vector, dtype=np.float32)
     except (TypeError, ValueError):
-        return f"{type(vector).__name__} that is not a vector of numbers", 0
+        return None, f"{type(vector).__name__} that is not a vector of numbers"
     if row.ndim != 1 or row.size == 0:
-        return f"an array of shape {row.shape}", 0
+        return None, f"an array of shape {row.shape}"
     if not np.isfinite(row).all():
-        return "a vector with NaN or infinite entries", 0
+        return None, "a vector with NaN or infinite entries"
     if dimension is not None and row.size != dimension:
-        return f"{row.size} dimensions, where earlier vectors have {dimension},", 0
-    return None, row.size
+        return None, f"{row.size} dimensions, where earlier vectors have {dimension},"
+    return row, ""
 
 
 T = TypeVar("T")

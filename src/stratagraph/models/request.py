@@ -184,8 +184,21 @@ class Requests:
         with self._paid(task, prompt, scope) as request:
 
             async def attempt() -> tuple[AsyncGenerator[str, None], str | None]:
+                """A stream with its first piece, begun again without what the server refuses."""
                 await self.limiter.pace(request.tokens)
-                return await self._begun(prompt, slot)
+                while True:
+                    without, source = self.chat.without, self.chat.stream(prompt, slot)
+                    try:
+                        return source, await following(source)
+                    except Exception as error:
+                        if not self._gave_up(error, without):
+                            raise
+
+            async def following(source: AsyncGenerator[str, None]) -> str | None:
+                piece: str | None = await within(
+                    self._limits.timeout, anext(source, None), slot, who=self._who, pending=None
+                )
+                return piece
 
             async with self.limiter.slots.one(self._limits.timeout) as slot:
                 source, piece = await self._with_retries(task, attempt, lambda: True)
@@ -196,28 +209,10 @@ class Requests:
                         while piece is not None:
                             request.pieces.append(piece)
                             yield piece
-                            piece = await self._next(source, slot)
-
-    async def _begun(self, prompt: str, slot: Slot) -> tuple[AsyncGenerator[str, None], str | None]:
-        """A stream with its first piece."""
-        without = self.chat.without
-        source = self.chat.stream(prompt, slot)
-        try:
-            return source, await self._timed(anext(source, None), slot)
-        except Exception as error:
-            if not self._gave_up(error, without):
-                raise
-        return await self._begun(prompt, slot)
-
-    async def _next(self, source: AsyncGenerator[str, None], slot: Slot) -> str | None:
-        try:
-            return await self._timed(anext(source, None), slot)
-        except Exception as error:
-            raise translate(error, who=self._who, attempts=1) from error
-
-    async def _timed(self, piece: Awaitable[str | None], slot: Slot) -> str | None:
-        found: str | None = await within(self._limits.timeout, piece, slot, who=self._who, pending=None)
-        return found
+                            try:
+                                piece = await following(source)
+                            except Exception as error:
+                                raise translate(error, who=self._who, attempts=1) from error
 
     @contextmanager
     def _paid(self, task: Task[Any], prompt: str, scope: Scope) -> Iterator[Request]:

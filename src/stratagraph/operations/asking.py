@@ -346,21 +346,14 @@ class Asking:
     ) -> Answer:
         """Answer from a retrieval, or retrieve for a question first."""
         with span("stratagraph answer", {"stratagraph.k": arguments.k}) as recorded:
-            answer = await self._answer(question, arguments, how)
-            found = answer.retrieval
-            recorded.set({"stratagraph.method": found.method, "stratagraph.hits": len(found)})
-        return answer
-
-    async def _answer(
-        self, question: str | Retrieval, arguments: SearchArguments, how: AnswerArguments
-    ) -> Answer:
-        retrieval = await self._retrieved(question, arguments, how)
-        with self.gate.stage("answer"):
-            if self.gate.has_llm and retrieval.hits:
-                text, citations, extractive = await self._written(retrieval, how)
-            else:
-                text, citations = await self._extracted(retrieval, how)
-                extractive = True
+            retrieval = await self._retrieved(question, arguments, how)
+            recorded.set({"stratagraph.method": retrieval.method, "stratagraph.hits": len(retrieval)})
+            with self.gate.stage("answer"):
+                if self.gate.has_llm and retrieval.hits:
+                    text, citations, extractive = await self._written(retrieval, how)
+                else:
+                    text, citations = await self._extracted(retrieval, how)
+                    extractive = True
         return self._answered(text, citations, retrieval, extractive=extractive)
 
     def _answered(
