@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from stratagraph.importing.draft import Draft, Imported, clean_name, finish, key_of
-from stratagraph.importing.loose import Loose, field_of, mention_of, properties_of, relation_of
+from stratagraph.importing.loose import Loose, field_of, mention_of, properties_of
 from stratagraph.types.records import Chunk, EntityMention, content_id, digest_blocks, json_native
 
 _UNTYPED = "Node"
@@ -36,7 +36,7 @@ def from_graph_documents(graph_documents: Iterable[object]) -> Imported:
                 f"graph document {position} is a {type(graph_document).__name__} "
                 "without nodes and relationships"
             )
-        _fill(sources.draft(field_of(graph_document, "source")), nodes, edges, loose, notes)
+        _fill(sources.draft(field_of(graph_document, "source")), nodes, edges, loose)
     chunks, drafts = loose.passages()
     documents = [*sources.chunks.values(), *chunks.values()]
     return Imported(documents, finish({**sources.drafts, **drafts}, notes), dict(notes))
@@ -78,25 +78,16 @@ def _fill(
     nodes: Iterable[object],
     edges: Iterable[object],
     loose: Loose,
-    notes: Counter[str],
 ) -> None:
-    known = {}
+    names = set()
     for node in nodes:
         mention = _mention(node)
-        known[key_of(mention.name)] = mention
+        names.add(key_of(mention.name))
         (draft or loose).entity(mention)
     for edge in edges:
         ends = [_mention(field_of(edge, "source")), _mention(field_of(edge, "target"))]
-        if any(key_of(end.name) not in known for end in ends):
-            notes["relations naming an entity that is not there: kept, both ends as entities"] += 1
-        relation = relation_of(ends[0].name, field_of(edge, "type"), ends[1].name, properties_of(edge))
-        if draft is None:
-            loose.relation(relation, ends)
-            continue
-        for end in ends:
-            if end.name and end.name not in draft:
-                draft.entity(end)
-        draft.relation(relation)
+        known = all(key_of(end.name) in names for end in ends)
+        loose.edge(draft, ends, field_of(edge, "type"), properties_of(edge), known=known)
 
 
 def _mention(node: object) -> EntityMention:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stratagraph.importing.draft import Draft, clean_name, is_name, key_of, statement, strength_of
@@ -30,7 +30,7 @@ def mention_of(name: object, kind: object, properties: Mapping[str, Any], *, unt
     return EntityMention(clean_name(name), "" if label == untyped else label, _description(properties))
 
 
-def relation_of(source: str, label: object, target: str, properties: Mapping[str, Any]) -> RelationMention:
+def _relation_of(source: str, label: object, target: str, properties: Mapping[str, Any]) -> RelationMention:
     """An edge as a relation; without a description its label describes it ("WORKS_AT": "works at")."""
     words = clean_name(label).replace("_", " ")
     said = statement(source, words.lower() if words.isupper() else words, target)
@@ -61,12 +61,31 @@ class Loose:
         if key not in self._entities or not self._entities[key].description:
             self._entities[key] = mention
 
-    def relation(self, relation: RelationMention, ends: Iterable[EntityMention]) -> None:
-        """Add a relation that no text states, and its ends."""
-        self._notes["relations without a source text: kept in a passage of the graph's own statements"] += 1
-        self._relations[relation.source].append(relation)
+    def edge(
+        self,
+        draft: Draft | None,
+        ends: Sequence[EntityMention],
+        label: object,
+        properties: Mapping[str, Any],
+        *,
+        known: bool,
+    ) -> None:
+        """Add an edge to the draft of its source text, or to the graph's own statements without one."""
+        if not known:
+            self._notes["relations naming an entity that is not there: kept, both ends as entities"] += 1
+        source, target = ends
+        relation = _relation_of(source.name, label, target.name, properties)
+        if draft is None:
+            note = "relations without a source text: kept in a passage of the graph's own statements"
+            self._notes[note] += 1
+            self._relations[relation.source].append(relation)
+            for end in ends:
+                self.entity(end)
+            return
         for end in ends:
-            self.entity(end)
+            if end.name and end.name not in draft:
+                draft.entity(end)
+        draft.relation(relation)
 
     def passages(self) -> tuple[dict[str, Chunk], dict[str, Draft]]:
         """A chunk and a draft for each entity with statements."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stratagraph.importing.draft import Draft, Imported, clean_name, finish
-from stratagraph.importing.loose import Loose, field_of, mention_of, properties_of, relation_of
+from stratagraph.importing.loose import Loose, field_of, mention_of, properties_of
 from stratagraph.types.records import Chunk, EntityMention, content_id, json_native
 
 _UNTYPED = "entity"
@@ -128,7 +128,7 @@ def _imported(parts: _Parts) -> Imported:
     drafts = {identity: Draft(notes) for identity in chunks}
     entities = _entities(parts, links, said)
     homeless = _add_entities(entities, drafts)
-    placed = _add_mentions(mentions, entities, drafts) | _add_edges(said, entities, drafts, loose, notes)
+    placed = _add_mentions(mentions, entities, drafts) | _add_edges(said, entities, drafts, loose)
     for identity, mention in homeless:
         if identity not in placed or mention.description:
             loose.entity(mention)
@@ -211,27 +211,15 @@ def _add_entities(entities: Entities, drafts: Mapping[str, Draft]) -> list[tuple
 
 
 def _add_edges(
-    edges: Iterable[_Edge],
-    entities: Entities,
-    drafts: Mapping[str, Draft],
-    loose: Loose,
-    notes: Counter[str],
+    edges: Iterable[_Edge], entities: Entities, drafts: Mapping[str, Draft], loose: Loose
 ) -> set[str]:
     """Add relations to their passages; return the ids of their ends."""
     placed = set()
     for edge in edges:
-        if edge.source not in entities or edge.target not in entities:
-            notes["relations naming an entity that is not there: kept, both ends as entities"] += 1
+        known = edge.source in entities and edge.target in entities
         ends = [_bare(identity, entities) for identity in (edge.source, edge.target)]
-        relation = relation_of(ends[0].name, edge.label, ends[1].name, edge.properties)
+        loose.edge(drafts.get(edge.passage), ends, edge.label, edge.properties, known=known)
         placed |= {edge.source, edge.target}
-        if (draft := drafts.get(edge.passage)) is None:
-            loose.relation(relation, ends)
-            continue
-        for end in ends:
-            if end.name not in draft:
-                draft.entity(end)
-        draft.relation(relation)
     return placed
 
 
