@@ -9,7 +9,7 @@ from typing import Any
 from stratagraph.config import as_config
 from stratagraph.eval.answering import AnswerConfig, Answering, answer_all, contexts_of, own_answers
 from stratagraph.eval.baselines import BASELINES, make
-from stratagraph.eval.checking import check_rows
+from stratagraph.eval.checking import ANSWERS, check_rows, lacking, lacking_rows
 from stratagraph.eval.datasets import Dataset
 from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.eval.judging import head_to_head, judge_correctness
@@ -57,10 +57,15 @@ def estimate_answers(
     ------
     ValueError
         If the name of a row, or an option in it, is not valid.
+    MissingExtra
+        If a row or the scores of answers need a package that is not installed.
     """
     answers, settings = (answers or AnswerConfig()).of(dataset), as_config(config)
     rows = list(dict.fromkeys([*methods, *([reference] if reference else ())]))
     check_rows(rows, "chunks", settings)
+    for missing in (lacking(ANSWERS), *lacking_rows(rows, "chunks", settings).values()):
+        if missing is not None:
+            raise missing
     count_tokens = lru_cache(maxsize=2**17)(choose(settings.tokenizer))
     judges = [as_chat_model(each) for each in answers.judges]
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from stratagraph.errors import MissingExtra
 from stratagraph.ingest.names.spelling import UNSPACED
 from stratagraph.text import CountTokens
 from stratagraph.text.sentences import clip
@@ -175,7 +174,8 @@ def _recall(said: Sequence[str], gold: Sequence[str]) -> float:
 
 def bleu1(answer: str, gold: Sequence[str]) -> float:
     """BLEU of single words, with the brevity penalty, by `nltk` (Papineni et al. 2002)."""
-    _, sentence_bleu = _nltk()
+    from nltk.translate.bleu_score import sentence_bleu
+
     said, references = _spoken(answer), [_spoken(each) for each in gold]
     if not set(said).intersection(*[{word for words in references for word in words}]):
         return 0.0  # where nltk warns
@@ -184,7 +184,8 @@ def bleu1(answer: str, gold: Sequence[str]) -> float:
 
 def meteor(answer: str, gold: Sequence[str]) -> float:
     """METEOR by `nltk` (Banerjee and Lavie 2005), with synonyms if WordNet is installed."""
-    meteor_score, _ = _nltk()
+    from nltk.translate.meteor_score import meteor_score
+
     references = [_spoken(each) for each in gold]
     return float(meteor_score(references, _spoken(answer), wordnet=_wordnet())) if references else 0.0
 
@@ -235,7 +236,6 @@ class _NoWordNet:
 
 @cache
 def _wordnet() -> Any:
-    _nltk()
     from nltk.corpus import wordnet
 
     try:
@@ -243,16 +243,6 @@ def _wordnet() -> Any:
     except LookupError:  # its data is a download of its own
         return _NoWordNet()
     return wordnet
-
-
-@cache
-def _nltk() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    try:
-        from nltk.translate.bleu_score import sentence_bleu
-        from nltk.translate.meteor_score import meteor_score
-    except ImportError as error:
-        raise MissingExtra("nltk", "eval") from error
-    return meteor_score, sentence_bleu
 
 
 class _Words:
@@ -264,8 +254,6 @@ class _Words:
 
 @cache
 def _rouge() -> Any:
-    try:
-        from rouge_score.rouge_scorer import RougeScorer
-    except ImportError as error:
-        raise MissingExtra("rouge-score", "eval") from error
+    from rouge_score.rouge_scorer import RougeScorer
+
     return RougeScorer(["rougeL"], tokenizer=_Words())

@@ -18,7 +18,6 @@ from scipy.sparse import csr_array
 
 from stratagraph import _sync
 from stratagraph.config import Config
-from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.ingest.extraction.candidates import settle
 from stratagraph.ingest.extraction.stage import extract_corpus, extractions
 from stratagraph.ingest.graph.entity_resolution import default_rule
@@ -123,10 +122,6 @@ class SharedGraph:
             )
             for each in self.triples
         ]
-
-    def vectors_of_names(self, embedder: SharedEmbedder) -> Vectors:
-        """Unit vectors of the entities' names, shape (entities, dimension)."""
-        return embedder.documents(self.names)
 
     def _incidence(self, sources: Sequence[Iterable[int]]) -> csr_array:
         rows = [np.unique(np.fromiter(each, np.int64)) for each in sources]

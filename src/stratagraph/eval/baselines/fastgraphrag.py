@@ -12,7 +12,7 @@ import numpy as np
 from stratagraph.eval.baselines import Damping
 from stratagraph.eval.baselines.plain import Dense
 from stratagraph.eval.baselines.shared import passage_of, shared_out
-from stratagraph.eval.baselines.walks import Namer, Scores, best_passages, spread, synonyms
+from stratagraph.eval.baselines.walks import Linker, Scores, best_passages, spread, synonyms
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.kernels.ppr import transition_matrix
 from stratagraph.kernels.topk import top_k
@@ -54,9 +54,9 @@ class FastGraphRAG:
     def __init__(self, bench: Workbench, *, threshold: float = 0.005, damping: Damping = 0.8) -> None:
         self._bench = bench
         self._graph = graph = bench.graph
-        self._namer, self._dense = Namer(bench), Dense(bench)
+        self._linker, self._dense = Linker(bench), Dense(bench)
         self._threshold, self._damping = threshold, damping
-        self._vectors = graph.vectors_of_names(bench.embedder) if graph.entities else None
+        self._vectors = self._linker.vectors
         self._facts = [row for row, each in enumerate(graph.triples) if each.subject != each.object]
         ends = [(graph.triples[row].subject, graph.triples[row].object) for row in self._facts]
         self._ends = np.array(ends, np.int64).reshape(-1, 2)
@@ -100,7 +100,7 @@ class FastGraphRAG:
         if self._vectors is None:
             return restart
         embedder = self._bench.embedder
-        names = self._namer.names(question)
+        names = self._linker.names(question)
         asked = [(vector, 1, NAMED) for vector in (embedder.documents(names) if names else ())]
         for vector, most, least in [*asked, (embedder.question(question), NEAREST, ASKED)]:
             rows, shares = self._alike(vector, most, least)

@@ -12,7 +12,6 @@ from stratagraph.eval.baselines.plain import Dense
 from stratagraph.eval.baselines.shared import OncePerQuestion
 from stratagraph.eval.baselines.walks import (
     Linker,
-    Namer,
     Scores,
     best_passages,
     phrase_edges,
@@ -51,14 +50,14 @@ class HippoRAG:
     ) -> None:
         self._bench = bench
         self._graph = graph = bench.graph
-        self._namer, self._linker, self._dense = Namer(bench), Linker(bench, graph), Dense(bench)
+        self._linker, self._dense = Linker(bench), Dense(bench)
         self._damping = damping
         self._weights = 1 / graph.frequency if specificity else np.ones(len(graph.entities))
         self._transition = transition_matrix(len(graph.entities), *phrase_edges(bench, synonymy))
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
         """At most `k` passages with a reached entity, best first."""
-        linked, _ = self._linker.link(self._namer.names(question))
+        linked, _ = self._linker.link(question)
         if not len(linked):
             return self._dense.rank(question, k)
         restart = np.zeros(len(self._graph.entities))

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from stratagraph.errors import MissingExtra
 from stratagraph.eval.baselines.shared import OncePerQuestion
-from stratagraph.eval.measuring import booked, json_task
+from stratagraph.eval.measuring import booked
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
 from stratagraph.ingest.names.index import words
 from stratagraph.kernels.topk import top_k
-from stratagraph.models.gate import Gate, Task
+from stratagraph.models.gate import Task
 from stratagraph.models.prompts import load_prompt
-from stratagraph.models.structured import plain_text
+from stratagraph.models.structured import json_as, plain_text
 from stratagraph.search.fusion import reciprocal_ranks
 from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.question import Length
@@ -59,14 +59,12 @@ class Bm25:
     description = "BM25 (Lucene's form, k1 1.5, b 0.75) over stemmed words"
 
     def __init__(self, bench: Workbench) -> None:
-        try:
-            import bm25s
-            from bm25s.stopwords import STOPWORDS_EN
-            from nltk.stem.snowball import SnowballStemmer
-        except ImportError as error:
-            raise MissingExtra("bm25s or nltk", "eval") from error
+        import bm25s
+        from bm25s.stopwords import STOPWORDS_EN
+        from nltk.stem.snowball import SnowballStemmer
+
         self._bench = bench
-        self._stem: Callable[[str], str] = _remembered(SnowballStemmer("english").stem)
+        self._stem = cache(SnowballStemmer("english").stem)
         self._stop_words = frozenset(STOPWORDS_EN)
         self._index: Any = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
         tokens = [self._tokens(chunk.text) for chunk in bench.chunks]
@@ -89,17 +87,6 @@ class Bm25:
     def rank(self, question: str, k: int) -> Sequence[Passage]:
         """At most `k` passages, best first."""
         return [self._bench.passages[row] for row in self.rows(question, k)]
-
-
-def _remembered(function: Callable[[str], str]) -> Callable[[str], str]:
-    known: dict[str, str] = {}
-
-    def look_up(word: str) -> str:
-        if word not in known:
-            known[word] = function(word)
-        return known[word]
-
-    return look_up
 
 
 class Hybrid:
@@ -161,47 +148,8 @@ class Reasoned(BaseModel):
     answer: str
 
 
-class _ClosedBook:
-    """The model's own knowledge. It retrieves nothing, so its recall is 0."""
-
-    name: ClassVar[str]
-    own_prompt = True
-
-    def __init__(self, bench: Workbench) -> None:
-        needs_model(bench, self.name)
-        self._gate = bench.gate
-
-    def rank(self, question: str, k: int) -> Sequence[Passage]:
-        return []
-
-    async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
-        with booked(self._gate, f"answer {self.name}") as work:
-            values = {"question": question, "length": _ASKED[length]}
-            text = await self._answered(work.gate, values, question)
-        return text, work.usage
-
-    async def _answered(self, gate: Gate, values: dict[str, str], item: str) -> str:
-        raise NotImplementedError
-
-
-class ZeroShot(_ClosedBook):
-    """The question alone."""
-
-    name = "zero_shot"
-    description = "the model alone, without retrieval"
-
-    async def _answered(self, gate: Gate, values: dict[str, str], item: str) -> str:
-        return await gate.call(ZERO_SHOT, values, item=item)
-
-
-class ChainOfThought(_ClosedBook):
-    """The question, with steps before the answer (Wei et al. 2022; Kojima et al. 2022)."""
-
-    name = "cot"
-    description = "the model alone, without retrieval, step by step"
-
-    async def _answered(self, gate: Gate, values: dict[str, str], item: str) -> str:
-        return (await gate.call(CHAIN_OF_THOUGHT, values, item=item)).answer
+def _answer_of(text: str) -> str:
+    return json_as(Reasoned)(text).answer
 
 
 ZERO_SHOT: Task[str] = Task(
@@ -211,6 +159,43 @@ ZERO_SHOT: Task[str] = Task(
     placeholder=lambda values: "answer",
     expected_output_tokens=20,
 )
-CHAIN_OF_THOUGHT = json_task(
-    "chain_of_thought", Reasoned, lambda values: Reasoned(steps="steps", answer="answer"), 200
+CHAIN_OF_THOUGHT: Task[str] = Task(
+    name="eval/chain_of_thought",
+    prompt=load_prompt("stratagraph.eval", "chain_of_thought"),
+    parse=_answer_of,
+    placeholder=lambda values: "answer",
+    schema=Reasoned,
+    expected_output_tokens=200,
 )
+
+
+class ZeroShot:
+    """The model's own knowledge, from the question alone. It retrieves nothing, so its recall is 0."""
+
+    name = "zero_shot"
+    description = "the model alone, without retrieval"
+    own_prompt = True
+    task = ZERO_SHOT
+
+    def __init__(self, bench: Workbench) -> None:
+        needs_model(bench, self.name)
+        self._gate = bench.gate
+
+    def rank(self, question: str, k: int) -> Sequence[Passage]:
+        """Nothing."""
+        return []
+
+    async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
+        """An answer and its usage."""
+        with booked(self._gate, f"answer {self.name}") as work:
+            values = {"question": question, "length": _ASKED[length]}
+            text = await work.gate.call(self.task, values, item=question)
+        return text, work.usage
+
+
+class ChainOfThought(ZeroShot):
+    """The question, with steps before the answer (Wei et al. 2022; Kojima et al. 2022)."""
+
+    name = "cot"
+    description = "the model alone, without retrieval, step by step"
+    task = CHAIN_OF_THOUGHT

@@ -12,7 +12,6 @@ from stratagraph.eval.baselines import Damping, Share
 from stratagraph.eval.baselines.plain import Dense
 from stratagraph.eval.baselines.shared import OncePerQuestion
 from stratagraph.eval.rankers import Passage, Workbench
-from stratagraph.eval.shared_graph import SharedGraph
 from stratagraph.ingest.extraction.by_rules import question_entities
 from stratagraph.ingest.names.index import NameIndex, canonical
 from stratagraph.ingest.names.linking import link
@@ -30,12 +29,18 @@ SHORTEST = 3
 _BLOCK = 512
 
 
-class Namer:
-    """Names in a question: those of the dataset, else the model's, else those found by rules."""
+class Linker:
+    """Names in a question (the dataset's, else the model's, else found by rules), and their entities.
+
+    `vectors` are those of the entities' names, shape (entities, dimension); None without entities.
+    """
 
     def __init__(self, bench: Workbench) -> None:
+        self._embedder = bench.embedder
         self._given = bench.question_entities
         self._asked = OncePerQuestion(bench.gate, "names", DECOMPOSE) if bench.gate.has_llm else None
+        names = bench.graph.names
+        self.vectors = bench.embedder.documents(names) if names else None
 
     def names(self, question: str) -> tuple[str, ...]:
         """Names without repeats; may be empty."""
@@ -44,20 +49,12 @@ class Namer:
         found = None if self._asked is None else self._asked(question)
         return question_entities(question) if found is None else found.names
 
-
-class Linker:
-    """The entity most similar to a name, by the vectors of both."""
-
-    def __init__(self, bench: Workbench, graph: SharedGraph) -> None:
-        self._embedder = bench.embedder
-        self._vectors = graph.vectors_of_names(bench.embedder) if graph.entities else None
-
-    def link(self, names: Sequence[str]) -> tuple[Rows, Scores]:
-        """The nearest entity of each name, each once with its best similarity; rows ascending."""
+    def link(self, question: str) -> tuple[Rows, Scores]:
+        """The entity most similar to each name, each once with its best similarity; rows ascending."""
         best: dict[int, float] = {}
-        if self._vectors is not None:
-            for name in names:
-                (row,), (score,) = top_k(self._vectors, self._embedder.documents([name])[0], 1)
+        if self.vectors is not None:
+            for name in self.names(question):
+                (row,), (score,) = top_k(self.vectors, self._embedder.documents([name])[0], 1)
                 best[int(row)] = max(float(score), best.get(int(row), -1.0))
         linked = sorted(best)
         return np.array(linked, np.int64), np.array([best[row] for row in linked], np.float64)
@@ -102,7 +99,7 @@ def phrase_edges(bench: Workbench, synonymy: float) -> tuple[Rows, Scores]:
     weights = np.array([len(each.chunks) for each in stated], np.float64)
     if not graph.entities or synonymy > 1:
         return facts, weights
-    alike, likeness = synonyms(graph.names, graph.vectors_of_names(bench.embedder), synonymy)
+    alike, likeness = synonyms(graph.names, bench.embedder.documents(graph.names), synonymy)
     same = {frozenset(pair) for pair in alike.tolist()}
     apart = np.array([frozenset(pair) not in same for pair in facts.tolist()], bool)
     return np.concatenate([facts[apart], alike]), np.concatenate([weights[apart], likeness])
@@ -232,7 +229,7 @@ class MutualIndex:
     ) -> None:
         self._bench = bench
         self._graph = graph = bench.graph
-        self._namer, self._linker, self._dense = Namer(bench), Linker(bench, graph), Dense(bench)
+        self._linker, self._dense = Linker(bench), Dense(bench)
         self._certain, self._share, self._damping = certain, walk_share, damping
         entities = len(graph.entities)
         mentions = np.stack(graph.mentions.nonzero(), axis=1) + np.array([0, entities])
@@ -241,7 +238,7 @@ class MutualIndex:
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
         """At most `k` passages, best first."""
-        linked, likeness = self._linker.link(self._namer.names(question))
+        linked, likeness = self._linker.link(question)
         if not len(linked):
             return self._dense.rank(question, k)
         entities, passages = len(self._graph.entities), len(self._bench.chunks)
