@@ -90,30 +90,17 @@ def answers(question: str, texts: Sequence[str]) -> bool:
     A question in another language passes. One without words of grammar ("Crane Sands Petrel") counts as
     being in the texts' language if it is in their script.
     """
-    of_words, of_names = shares(question, texts)
-    return of_words >= LEAST_WORDS and of_names >= LEAST_NAMES and together(question, texts) >= LEAST_TOGETHER
-
-
-def shares(question: str, texts: Sequence[str]) -> tuple[float, float]:
-    """The shares of a question's content words, and of the words of its names, that texts have."""
     text_words = {word for text in texts for word in words(text)}
     if not _same_language(question, texts, text_words):
-        return 1.0, 1.0
+        return True
     there = {_stem(word) for word in text_words}
     named = {stem for name in question_entities(question) for stem in stems(name)}
-    return _share(stems(question), there), _share(named, there)
-
-
-def together(question: str, texts: Sequence[str]) -> float:
-    """The largest share of the weight of a question's words in one sentence of the texts."""
-    if not _same_language(question, texts, {word for text in texts for word in words(text)}):
-        return 1.0
+    if _share(stems(question), there) < LEAST_WORDS or _share(named, there) < LEAST_NAMES:
+        return False
     asked = asked_for(question)
     said = [stems(text[start:end]) for text in texts for start, end in statements(text, asked)]
-    weighed = weights(question, said)
-    if not weighed:
-        return 1.0
-    return max((sum(weighed.get(stem, 0.0) for stem in each) for each in said), default=0.0)
+    scores = weighed(question, said)
+    return max(scores, default=0.0) >= LEAST_TOGETHER or not weights(question, said)
 
 
 def telling(question: str, text: str, most: int) -> str:
@@ -125,8 +112,7 @@ def telling(question: str, text: str, most: int) -> str:
     if len(line) <= most:
         return line
     spans = statements(text)
-    weighed = weights(question, said := [stems(text[start:end]) for start, end in spans])
-    scores = [sum(weighed.get(stem, 0.0) for stem in each) for each in said]
+    scores = weighed(question, [stems(text[start:end]) for start, end in spans])
     best = scores.index(max(scores))
     starts = [0, *(start for start, _ in spans[: best + 1])]
     parts = (" ".join(text[start : spans[best][1]].split()) for start in starts)
@@ -141,8 +127,7 @@ def asked_metadata(question: str, text: str, metadata: Metadata) -> Metadata:
     if not starts:
         return metadata
     said = [stems(text[start:end]) for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
-    weighed = weights(question, said)
-    scores = [sum(weight for stem, weight in weighed.items() if stem in each) for each in said]
+    scores = weighed(question, said)
     best = max(scores)
     return at_place(metadata, starts[scores.index(best)]) if best and scores.count(best) == 1 else metadata
 
@@ -167,29 +152,27 @@ def shortened(
     if sum(costs) <= tokens:
         return list(texts)
     spans = [statements(text) for text in texts]
-    said = [[stems(text[start:end]) for start, end in own] for text, own in zip(texts, spans, strict=True)]
-    weighed = weights(question, [each for own in said for each in own])
+    said = [stems(text[start:end]) for text, own in zip(texts, spans, strict=True) for start, end in own]
+    scores = iter(weighed(question, said))
+    scored = [[(next(scores), span) for span in own] for own in spans]
     return [
-        text
-        if cost <= unit * part
-        else _best_sentences(text, own, stated, weighed, int(unit * part), count_tokens)
-        for text, cost, part, own, stated in zip(texts, costs, parts, spans, said, strict=True)
+        text if cost <= unit * part else _best_sentences(text, own, int(unit * part), count_tokens)
+        for text, cost, part, own in zip(texts, costs, parts, scored, strict=True)
     ]
 
 
 def _best_sentences(
     text: str,
-    spans: Sequence[tuple[int, int]],
-    said: Sequence[Set[str]],
-    weighed: Mapping[str, float],
+    scored: Sequence[tuple[float, tuple[int, int]]],
     limit: int,
     count_tokens: Callable[[str], int],
 ) -> str:
+    """The sentences of largest score at these places of a text, in their order, up to `limit` tokens."""
+    spans = [span for _, span in scored]
     lead = text[: spans[0][0]].strip() if spans else ""
-    scores = [sum(weighed.get(stem, 0.0) for stem in each) for each in said]
     left = limit - count_tokens(lead)
     kept: list[int] = []
-    for place in sorted(range(len(spans)), key=lambda place: (-scores[place], place)):
+    for place in sorted(range(len(spans)), key=lambda place: (-scored[place][0], place)):
         start, end = spans[place]
         cost = count_tokens(text[start:end]) + 1
         if not kept or cost <= left:  # the best one in any case
@@ -229,6 +212,12 @@ def weights(question: str, texts: Sequence[Set[str]]) -> Mapping[str, float]:
     raw = {stem: log(1 + len(texts) / count) for stem, count in found.items() if count}
     total = sum(raw.values())
     return {stem: weight / total for stem, weight in raw.items()}
+
+
+def weighed(question: str, texts: Sequence[Set[str]]) -> list[float]:
+    """For each text (stems) the sum of the weights of the question's words that it has."""
+    found = weights(question, texts)
+    return [sum(weight for stem, weight in found.items() if stem in text) for text in texts]
 
 
 def _same_language(question: str, texts: Sequence[str], text_words: Set[str]) -> bool:

@@ -204,8 +204,7 @@ async def _followed(
     chosen: list[int] = []
     left = question
     while True:
-        weights = evidence.weights(left, [each.stems for each in candidates])
-        words = np.array([sum(weights.get(stem, 0.0) for stem in each.stems) for each in candidates])
+        words = np.array(evidence.weighed(left, [each.stems for each in candidates]))
         linked = names.linked()
         scores = vectors @ vector + by_rank + WORDS * words + LINK * linked
         scores[[place + 1 for place in chosen if _goes_on(candidates, place)]] += NEXT
