@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.kernels.chnsw_oracle import Oracle, exact, reachable
 
 from stratagraph.errors import NativeUnavailable
 from stratagraph.kernels import _chnsw_links
@@ -56,6 +55,27 @@ def revised(
         found = [places.get(vector.tobytes()) for vector in new]
         rows.append(np.array([each.pop(0) if each else -1 for each in found], np.int64))
     return index.revised(after, children, rows, **how)
+
+
+def exact(vectors: np.ndarray, query: np.ndarray, k: int, alive: np.ndarray | None = None) -> Any:
+    """The best k living rows with their scores, by float64 arithmetic."""
+    v, q = vectors.astype(np.float64), query.astype(np.float64)
+    scores = v @ q
+    rows = np.arange(len(v)) if alive is None else np.flatnonzero(alive)
+    order = rows[np.argsort(-scores[rows], kind="stable")][:k]
+    return order, scores[order]
+
+
+def reachable(layer: dict[str, np.ndarray]) -> set[int]:
+    """The nodes that links lead to from the first pilot."""
+    stack = [int(layer["pilots"][0])] if len(layer["pilots"]) else []
+    seen = set(stack)
+    while stack:
+        for node in layer["links"][stack.pop()]:
+            if node >= 0 and node not in seen:
+                seen.add(int(node))
+                stack.append(int(node))
+    return seen
 
 
 def check_exact(index: CHNSW, layers: list[np.ndarray], query: np.ndarray, k: int, **how: Any) -> None:
@@ -128,30 +148,6 @@ def test_every_node_is_reachable_also_after_changes(
     for level in range(len(sizes)):
         layer = {name.split(".")[1]: a for name, a in arrays.items() if name.startswith(f"layer{level}.")}
         assert reachable(layer) == set(np.flatnonzero(layer["alive"]).tolist())
-
-
-@native
-@pytest.mark.parametrize("tree", [True, False])
-def test_the_search_is_the_oracles_step_by_step(tree: bool) -> None:
-    layers, children = hierarchy([2000, 300, 40, 5], 24, seed=1)
-    index = CHNSW.build(
-        layers,
-        children if tree else None,
-        codes="float32",
-        links=6,
-        scan_limit=100,
-        backend="native",
-    )
-    oracle = Oracle(index.arrays())
-    before = index.stats()
-    queries = unit(np.random.default_rng(2).normal(size=(20, 24)))
-    for query in queries:
-        for (rows, _), want in zip(
-            index.search_all(query, 5, ef=20), oracle.search_all(query, 5, 20), strict=True
-        ):
-            assert rows.tolist() == want.tolist()
-    assert index.stats().distances - before.distances == oracle.distances
-    assert index.stats().queries - before.queries == 20
 
 
 @pytest.mark.parametrize("codes", ["int8", "float32"])

@@ -589,18 +589,6 @@ def test_streaming_equals_answering(call: Caller, method: str) -> None:
     assert "".join(index.stream("ferry pier", k=4)) == call(index, "answer", "ferry pier", k=4).text
 
 
-@BOTH
-def test_context_is_numbered_and_bounded(call: Caller, method: str) -> None:
-    index = call.build(documents(60), method=method, llm=CountingModel())
-    retrieval = call(index, "retrieve", "ferry pier captain", k=30)
-    context = retrieval.context(max_tokens=200)
-    assert context.tokens <= 200
-    assert context.text.startswith("[1] ")
-    numbers = [citation.number for citation in context.citations]
-    assert numbers == sorted(set(numbers))
-    assert [retrieval.hits[number - 1].id for number in numbers] == [c.id for c in context.citations]
-
-
 # Estimates
 
 

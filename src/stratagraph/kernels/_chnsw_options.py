@@ -113,7 +113,7 @@ def checked_vectors(
 ) -> Matrix:
     """Vectors as float32 in C order, all finite and smaller than 1e15; a `float16.Stored` is read in blocks.
 
-    `rows` are the numbers by which errors name the rows, if not 0 to n - 1.
+    Errors name a row by its place in `rows`, if these are given.
     """
     stored = isinstance(vectors, Stored)
     checked = cast(Matrix, vectors) if stored else np.ascontiguousarray(vectors, dtype=np.float32)

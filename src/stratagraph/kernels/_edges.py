@@ -38,12 +38,8 @@ class Edges:
     ) -> Edges:
         """From rows of ends: parallel edges add up, self-loops and edges of weight 0 are left out.
 
-        So are edges without an end in `touching`, a mask of the nodes.
-
-        Raises
-        ------
-        ValueError
-            If shapes do not fit, an end is no node, or a weight is negative or not finite.
+        So are edges without an end in `touching`, a mask of the nodes. `ValueError` names the first edge
+        whose end is no node, or whose weight is negative or not finite.
         """
         ends = np.asarray(ends, dtype=np.int64).reshape(-1, 2) if not len(ends) else np.asarray(ends)
         given = np.ones(len(ends)) if weights is None else np.asarray(weights, dtype=np.float64)

@@ -23,18 +23,8 @@ Points = Callable[[Labels, int], NDArray[np.float64]]
 def divide(edges: Edges, points: Points, max_size: int, seed: int) -> Labels:
     """Divide a graph's connected parts by k-means until each has at most `max_size` nodes.
 
-    A part whose nodes all have the same coordinates stays larger.
-
-    Parameters
-    ----------
-    edges
-        The graph.
-    points
-        Returns coordinates for the members of a community and the number of its parts, shape (members, d).
-
-    Returns
-    -------
-    Labels, shape (nodes,), numbered by the smallest member.
+    `points` gives coordinates for the members of a community and the number of its parts, shape (members, d).
+    A part whose nodes all have the same coordinates stays larger. Labels are numbered by the smallest member.
     """
     labels = parts(edges)
     if not len(labels):

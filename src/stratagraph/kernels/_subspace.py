@@ -43,19 +43,9 @@ def ritz(matrix: csr_array, basis: Matrix) -> tuple[Matrix, Matrix]:
 def leading(matrix: csr_array, start: Matrix, *, rounds: int, degree: int) -> tuple[Matrix, Matrix]:
     """Eigenvectors of the largest eigenvalues of a matrix whose eigenvalues lie between -1 and 1.
 
-    Subspace iteration, filtered by Chebyshev polynomials that are small from -1 to the smallest value found
-    so far and grow fastest above it (Zhou and Saad, 2007).
-
-    Parameters
-    ----------
-    start
-        Shape (n, k), with independent columns; k eigenvectors are sought.
-    rounds, degree
-        Rounds of filtering, and the degree of each: rounds * degree products with the matrix in all.
-
-    Returns
-    -------
-    Eigenvalues, ascending, and eigenvectors as columns; fewer than k where the matrix has no more.
+    Subspace iteration from `start`, shape (n, k), filtered by Chebyshev polynomials that are small from -1 to
+    the smallest value found so far and grow fastest above it (Zhou and Saad, 2007). Returns at most k
+    eigenvalues, ascending, and eigenvectors as columns.
     """
     values, vectors = ritz(matrix, orthonormal(start))
     for _ in range(rounds):

@@ -136,12 +136,8 @@ def _start(initial: NDArray[np.integer], nodes: int) -> Labels:
 def optimise(edges: Edges, masses: Weights, resolution: float, initial: Labels | None, seed: int) -> Labels:
     """A partition that maximises sum over communities of (weight inside - resolution * pairs of masses).
 
-    Parameters
-    ----------
-    masses
-        Mass of each node, shape (nodes,); its strength over sqrt(2m) makes this modularity.
-    initial
-        Labels to start from, none negative; None: each node alone.
+    A node's strength over sqrt(2m) as its mass makes this modularity. `initial` are labels to start from,
+    none negative; None: each node alone.
     """
     if not len(edges):
         return np.arange(edges.nodes, dtype=np.int64)
