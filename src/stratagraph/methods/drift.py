@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.ingest.carryover import Labels
 from stratagraph.ingest.checks import Checks
 from stratagraph.kernels.leiden import modularity
 from stratagraph.kernels.ranges import distinct
@@ -149,6 +150,21 @@ def communities_measured(
 ) -> Measures:
     """Measures of communities (labels of nodes) by modularity over the graph of `ends` and `weights`."""
     return np.array([[len(distinct(labels)), modularity(ends, weights, labels)]], np.float64)
+
+
+def majority(labels: Labels, previous: Labels, count: int) -> tuple[Labels, Rows]:
+    """The previous label that most members of each of `count` communities had, the lower of equals, or -1.
+
+    And how many had it, shape (count,). `previous` is -1 for new members.
+    """
+    known = previous >= 0
+    span = int(previous.max(initial=0)) + 1
+    pairs, shared = np.unique(labels[known] * span + previous[known], return_counts=True)
+    new, old = pairs // span, pairs % span
+    found, overlap = np.full(count, -1, np.int64), np.zeros(count, np.int64)
+    order = np.lexsort((-old, shared))  # the last one written is the most frequent, of equals the lowest
+    found[new[order]], overlap[new[order]] = old[order], shared[order]
+    return found, overlap
 
 
 def check_drift(checks: Checks) -> None:

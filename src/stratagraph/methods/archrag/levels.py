@@ -20,7 +20,7 @@ from stratagraph.kernels.partition import cluster, community_graph
 from stratagraph.kernels.ranges import by_label
 from stratagraph.methods.archrag.clustering import Weights, custom
 from stratagraph.methods.archrag.config import ArchRAGConfig
-from stratagraph.methods.drift import Drift, communities_measured
+from stratagraph.methods.drift import Drift, communities_measured, majority
 from stratagraph.types.protocols import Rows, Stored, Vectors
 from stratagraph.types.records import Node
 
@@ -55,7 +55,11 @@ class WarmStart:
         """
         if self.initial is None:
             return
-        rows, first = _successions(labels, self.initial.labels, count)
+        rows, overlap = majority(labels, self.initial.labels, count)
+        first = np.zeros(count, np.bool_)
+        ranked = np.lexsort((-overlap, rows))
+        ranked = ranked[rows[ranked] >= 0]
+        first[ranked[np.flatnonzero(np.diff(rows[ranked], prepend=-1))]] = True
         parents: Labels = self._arrays["parents"]
         start = np.where(rows >= 0, parents[rows], -1)
         movable = ~first | _in_shrunken(start, parents)
@@ -95,22 +99,6 @@ def _in_shrunken(labels: Labels, previous: Labels) -> NDArray[np.bool_]:
     count = int(previous.max(initial=0)) + 1
     before, now = (np.bincount(each[each >= 0], minlength=count) for each in (previous, labels))
     return (labels >= 0) & (now < before)[labels]
-
-
-def _successions(labels: Labels, previous: Labels, count: int) -> tuple[Labels, NDArray[np.bool_]]:
-    """The previous row that each community succeeds, or -1, and whether it is that row's first successor."""
-    known = previous >= 0
-    span = int(previous.max(initial=0)) + 1
-    pairs, shared = np.unique(labels[known] * span + previous[known], return_counts=True)
-    new, old = pairs // span, pairs % span
-    rows, overlap = np.full(count, -1, np.int64), np.zeros(count, np.int64)
-    order = np.lexsort((-old, shared))  # the last one written is the largest, of equals the lowest row
-    rows[new[order]], overlap[new[order]] = old[order], shared[order]
-    first = np.zeros(count, np.bool_)
-    ranked = np.lexsort((np.arange(count), -overlap, rows))
-    ranked = ranked[rows[ranked] >= 0]
-    first[ranked[np.flatnonzero(np.diff(rows[ranked], prepend=-1))]] = True
-    return rows, first
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from stratagraph.ingest.graph.statements import group_vectors
 from stratagraph.ingest.names.spelling import telling
 from stratagraph.kernels.leiden import hierarchical_leiden, leiden, resized
 from stratagraph.kernels.ranges import by_label, distinct, split
-from stratagraph.methods.drift import Drift, Measures, communities_measured
+from stratagraph.methods.drift import Drift, Measures, communities_measured, majority
 from stratagraph.methods.groups import KeptNodes, NodeDraft, united
 from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.methods.hirag.entities import Builder, Entities
@@ -163,7 +163,7 @@ def _updated(
     for level, before in enumerate(previous[1:], 1):
         finer = labels[-1]
         groups = int(finer.max()) + 1
-        start = _majority(finer, before, groups)
+        start, _ = majority(finer, before, groups)
         near = len(edges.ends) if (start < 0).any() else 0  # without new communities nothing moves
         upper = leiden(
             finer[edges.ends[:near]],
@@ -178,18 +178,6 @@ def _updated(
             upper = resized(finer[edges.ends], edges.weights, upper, wanted[level])
         labels.append(upper[finer])
     return labels
-
-
-def _majority(finer: Labels, before: Labels, groups: int) -> Labels:
-    """For each community the most frequent previous label of its members, the lower of equals, or -1."""
-    known = before >= 0
-    span = int(before.max(initial=0)) + 1
-    pairs, counts = np.unique(finer[known] * span + before[known], return_counts=True)
-    group, label = pairs // span, pairs % span
-    start = np.full(groups, -1, np.int64)
-    rising = np.lexsort((-label, counts))
-    start[group[rising]] = label[rising]
-    return start
 
 
 class CommunityWriter:
