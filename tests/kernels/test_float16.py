@@ -1,15 +1,9 @@
 from __future__ import annotations
 
-import os
-import signal
-import threading
-
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
 
 from stratagraph.kernels import float16 as kernel
-from stratagraph.kernels._blas import one_thread
 from stratagraph.kernels.float16 import HalfVectors, blocks, chosen, nonzero_rows, pair_products, stacked
 
 KERNEL = "float16"
@@ -97,49 +91,3 @@ def test_rows_that_are_not_zero_are_found_in_all_blocks() -> None:
     vectors[there, 1] = 1
     assert nonzero_rows(vectors).tolist() == there
     assert nonzero_rows(vectors[:0]).tolist() == []
-
-
-def threads() -> list[int]:
-    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
-
-
-def test_one_thread_is_given_back_by_the_last_that_asked_for_it() -> None:
-    before = threads()
-    first, second = one_thread(), one_thread()
-    with first:
-        second.__enter__()
-    assert set(threads()) <= {1}
-    second.__exit__(None, None, None)
-    assert threads() == before
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
-def test_a_forked_child_waits_for_no_thread_of_its_parent_and_has_all_of_its_own() -> None:
-    before, done = threads(), threading.Event()
-
-    def multiply() -> None:
-        while not done.is_set():
-            with one_thread():
-                pass
-
-    busy = [threading.Thread(target=multiply) for _ in range(2)]
-    for thread in busy:
-        thread.start()
-    ended = []
-    with one_thread():  # so that none of them changes the setting during a fork
-        for _ in range(20):
-            child = os.fork()
-            if child == 0:
-                signal.alarm(10)
-                given = threads()
-                with one_thread():
-                    limited = threads()
-                os._exit(0 if given == threads() == before and set(limited) <= {1} else 1)
-            ended.append(os.waitpid(child, 0)[1])
-            if ended[-1]:
-                break
-    done.set()
-    for thread in busy:
-        thread.join()
-    assert set(ended) == {0}
-    assert threads() == before

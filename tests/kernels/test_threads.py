@@ -1,9 +1,12 @@
-"""A system that has no more threads: the kernels do with those that there are. And one thread for BLAS."""
+"""Threads: those of BLAS are limited, none may be left to start, and some may outlive Python."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -60,3 +63,70 @@ def test_any_thread_limits_blas() -> None:
     assert inside() == {1}
     with ThreadPoolExecutor(1) as pool:  # while the thread that set the first limit lives
         assert pool.submit(inside).result() == {1}
+
+
+ALIVE = """
+import threading
+import numpy as np
+from stratagraph.kernels.chnsw import CHNSW
+
+def hold(index):
+    ready.set()
+    threading.Event().wait()
+
+ready = threading.Event()
+index = CHNSW.build([np.eye(8), np.eye(8)[:2]], scan_limit=0)
+threading.Thread(target=hold, args=(index,), daemon=True).start()
+ready.wait()
+"""
+
+
+def test_an_index_that_a_thread_still_holds_leaves_no_warning() -> None:
+    done = subprocess.run([sys.executable, "-c", ALIVE], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+def threads() -> list[int]:
+    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+
+def test_one_thread_is_given_back_by_the_last_that_asked_for_it() -> None:
+    before = threads()
+    first, second = one_thread(), one_thread()
+    with first:
+        second.__enter__()
+    assert set(threads()) <= {1}
+    second.__exit__(None, None, None)
+    assert threads() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_forked_child_waits_for_no_thread_of_its_parent_and_has_all_of_its_own() -> None:
+    before, done = threads(), threading.Event()
+
+    def multiply() -> None:
+        while not done.is_set():
+            with one_thread():
+                pass
+
+    busy = [threading.Thread(target=multiply) for _ in range(2)]
+    for thread in busy:
+        thread.start()
+    ended = []
+    with one_thread():  # so that none of them changes the setting during a fork
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(10)
+                given = threads()
+                with one_thread():
+                    limited = threads()
+                os._exit(0 if given == threads() == before and set(limited) <= {1} else 1)
+            ended.append(os.waitpid(child, 0)[1])
+            if ended[-1]:
+                break
+    done.set()
+    for thread in busy:
+        thread.join()
+    assert set(ended) == {0}
+    assert threads() == before

@@ -318,27 +318,22 @@ def test_nothing_of_a_deleted_document_stays(call: Caller, method: str, tmp_path
     assert traces_of(tmp_path / "idx", "secret-id") == []
 
 
-def test_a_filter_never_leaks_through_a_summary(call: Caller, method: str) -> None:
-    index = call.build(documents(60), method=method, llm=CountingModel())
+def test_a_filter_never_leaks_through_a_summary(built: sg.Index, call: Caller, method: str) -> None:
     allowed = {document.id for document in documents(60) if document.metadata["topic"] == "orchard"}
     for way in ({}, {"fill": False}, {"method": "walk"}):
-        found = call(index, "retrieve", "ferry captain rope", k=40, where={"topic": "orchard"}, **way)
+        options = {"k": 40, "where": {"topic": "orchard"}, "method": method} | way
+        found = call(built, "retrieve", "ferry captain rope", **options)
         assert found.hits
         for hit in found:
             assert set(hit.documents) <= allowed
             assert "harbour" not in hit.text
 
-
-@BOTH
-def test_a_filter_that_admits_nothing_finds_nothing(call: Caller, method: str) -> None:
-    index = call.build(documents(20), method=method)
-    assert call(index, "retrieve", "ferry", where={"topic": "nowhere"}).hits == ()
+    assert call(built, "retrieve", "ferry", method=method, where={"topic": "nowhere"}).hits == ()
 
 
-def test_sources_are_exact(call: Caller, method: str) -> None:
-    index = call.build(documents(60), method=method, llm=CountingModel())
-    known = {chunk[0]: chunk[1] for chunk in state(index, method)["corpus"]["chunks"]}
-    for hit in call(index, "retrieve", "lantern", k=500):
+def test_sources_are_exact(built: sg.Index, call: Caller, method: str) -> None:
+    known = {chunk[0]: chunk[1] for chunk in state(built, method)["corpus"]["chunks"]}
+    for hit in call(built, "retrieve", "lantern", k=500, method=method):
         assert hit.sources
         assert set(hit.documents) == {known[source] for source in hit.sources}
 
