@@ -21,7 +21,7 @@ from stratagraph.eval.kept import Kept, digest_of_files
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 from stratagraph.types.records import Document, EntityMention, Extraction
 
-ROWS = ["lshtree", "hipporag", "lshtree/nodes", "noderag", "kag", "walk", "hirag", "bm25", "dense"]
+ROWS = ["lshtree", "hipporag", "lshtree/nodes", "kag", "walk", "archrag", "bm25", "dense"]
 DATA = Dataset(
     "small",
     (

@@ -129,31 +129,15 @@ def test_rag_qa_arena(tmp_path: Path) -> None:
         ("x.json", [HOTPOT, 7], r"x\.json\[1\]: an object was expected, not 7"),
         ("x.jsonl", [MUSIQUE | {"paragraphs": None}], r"x\.jsonl:1: 'paragraphs' must be a list of objects"),
         ("x.jsonl", [ULTRA | {"input": None}], r"x\.jsonl:1: 'input' must be a string, not None"),
-        ("x.jsonl", [ULTRA | {"context": ["a"]}], r"x\.jsonl:1: 'context' must be a string"),
         ("x.json", [HOTPOT | {"answer": {"text": "Ada"}}], r"x\.json\[0\]: 'answer' must be a string"),
-        ("x.json", [HOTPOT | {"_id": ["h1"]}], r"x\.json\[0\]: '_id' must be a string"),
-        ("x.jsonl", [MUSIQUE | {"answer_aliases": {"12": 1}}], r"x\.jsonl:1: 'answer_aliases' must be"),
         (
             "x.jsonl",
             [MUSIQUE | {"paragraphs": [{"title": "B", "paragraph_text": "x", "is_supporting": "False"}]}],
             r"x\.jsonl:1: 'is_supporting' must be true or false, not 'False'",
         ),
-        (
-            "x.jsonl",
-            [MUSIQUE | {"paragraphs": [{"title": "B", "paragraph_text": ["x"]}]}],
-            r"x\.jsonl:1: 'paragraph_text' must be a string",
-        ),
         ("x.jsonl", [ULTRA | {"answers": [["Light."]]}], r"x\.jsonl:1: 'answers' must be a string"),
-        ("x.jsonl", [ULTRA | {"context_id": {}}], r"x\.jsonl:1: 'context_id' must be a string"),
         ("x.json", [ALCE | {"qa_pairs": [{"answers": ["Orrin"]}]}], r"x\.json\[0\]: 'short_answers' of each"),
-        ("x.json", [ALCE | {"docs": [{"text": {"x": 1}}]}], r"x\.json\[0\]: 'text' must be a string"),
-        (
-            "x.json",
-            [HOTPOT | {"context": [[None, ["a"]]]}],
-            r"x\.json\[0\]: 'context' must be a list of pairs",
-        ),
         ("x.json", [HOTPOT | {"context": [["a", 5]]}], r"x\.json\[0\]: a paragraph must be a string"),
-        ("x.json", [ALCE | {"qa_pairs": ["Orrin"]}], r"x\.json\[0\]: 'qa_pairs' must be a list of objects"),
         ("x.json", [ALCE | {"qa_pairs": [], "answers": 5}], r"x\.json\[0\]: 'answers' must be a list"),
     ],
 )
@@ -168,7 +152,6 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, records: list[A
         ({"x.json": "[" * 100_000}, r"x\.json: not readable: nested too deeply"),
         ({"x.json": b"\xff\xfe"}, r"x\.json: not UTF-8 at byte 1"),
         ({"x_corpus.json": "[1]", "x.json": "[]"}, r"x_corpus\.json.* must be a list of objects"),
-        ({"x_corpus.json": "{", "x.json": "[]"}, r"x_corpus\.json: not JSON"),
         (
             {"x_corpus.json": "[]", "x.json": '[{"question": "?", "supporting_facts": [5]}]'},
             r"x\.json\[0\]: 'supporting_facts' must be a list of pairs",
@@ -176,28 +159,6 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, records: list[A
         (
             {"corpus.json": "[]", "MultiHopRAG.json": '[{"query": "?", "evidence_list": ["T"]}]'},
             r"MultiHopRAG\.json\[0\]: 'evidence_list' must be a list of objects",
-        ),
-        (
-            {"corpus.json": '[{"url": "u", "body": ["x"]}]', "MultiHopRAG.json": "[]"},
-            r"corpus\.json\[0\]: 'body' must be a string",
-        ),
-        (
-            {
-                "corpus.json": '[{"url": "u", "body": "x"}]',
-                "MultiHopRAG.json": '[{"query": "?", "answer": true}]',
-            },
-            r"MultiHopRAG\.json\[0\]: 'answer' must be a string",
-        ),
-        (
-            {"x_corpus.json": '[{"text": ["a", "b"]}]', "x.json": "[]"},
-            r"x_corpus\.json\[0\]: 'text' must be a string",
-        ),
-        (
-            {
-                "corpus.jsonl": '{"id": "7", "text": "x"}',
-                "annotations_bio_with_citation.jsonl": '{"question": "?", "gold_doc_ids": {"7": 1}}',
-            },
-            r"annotations_bio_with_citation\.jsonl:1: 'gold_doc_ids' must be a string",
         ),
         (
             {"documents.csv": "document_id,set\n../x,test\n", "qaps.csv": "", "x.content": "secret"},
