@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from statistics import median
 
-from stratagraph.eval.layout_fields import DocumentRecord, text_of, texts_of
+from stratagraph.eval.layout_fields import DocumentRecord, Record
 from stratagraph.eval.layout_fields import Question as Question
 from stratagraph.eval.layouts import read_layout
 from stratagraph.importing import Imported, read_extraction, read_openie
@@ -294,8 +294,9 @@ def _with_question_entities(dataset: Dataset, path: Path) -> Dataset:
     known = {question.id for question in dataset.questions}
     notes = dict(dataset.notes)
     entities: dict[str, tuple[str, ...]] = {}
-    for place, record in json_lines(path):
-        identity, names = text_of(record, "id", place), texts_of(record, place, "entities")
+    for place, fields in json_lines(path):
+        record = Record(place, fields)
+        identity, names = record.text("id"), record.texts("entities")
         if identity in known:
             entities[identity] = tuple(name.strip() for name in names)
         else:

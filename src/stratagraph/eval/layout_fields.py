@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+from stratagraph.importing.lines import json_lines, json_objects
 from stratagraph.types.records import Metadata
 
 
@@ -65,32 +66,13 @@ def several(value: Any) -> list[Any]:
     return [] if value is None else value if isinstance(value, list) else [value]
 
 
-def texts_of(record: Mapping[str, Any], place: str, *keys: str) -> tuple[str, ...]:
-    """Answers or ids under some keys, one or a list each, as strings without blank ones.
-
-    Raises `ValueError` for anything else, with the place.
-    """
-    return tuple(text for key in keys for text in texts(record.get(key), f"{place}: {key!r}"))
-
-
 def texts(values: Any, what: str) -> tuple[str, ...]:
-    """A string or number, or a list of them; see `texts_of`. `what` names the place and the key."""
+    """A string or number, or a list of them, without blank ones; `what` names the place and the key."""
     for value in several(values):
         if value is not None and not _is_plain(value):
             raise ValueError(f"{what} must be a string, a number or a list of them, not {values!r:.60}")
     kept = (str(value) for value in several(values) if value is not None)
     return tuple(text for text in kept if text.strip())
-
-
-def word_of(record: Mapping[str, Any], place: str, *keys: str) -> str:
-    """The string or number under the first key that has one, else empty. Errors as `texts_of`."""
-    for key in keys:
-        value = record.get(key)
-        if value is not None and not _is_plain(value):
-            raise ValueError(f"{place}: {key!r} must be a string, not {value!r:.60}")
-        if value is not None and str(value).strip():
-            return str(value)
-    return ""
 
 
 def _is_plain(value: Any) -> bool:
@@ -100,61 +82,87 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
-def flag_of(record: Mapping[str, Any], key: str, place: str, *, default: bool) -> bool:
-    """True or false, or 1 or 0, under a key. Errors as `texts_of`."""
-    value = record.get(key)
-    if value is None:
-        return default
-    if not isinstance(value, int) or value not in (0, 1):
-        raise ValueError(f"{place}: {key!r} must be true or false, not {value!r:.60}")
-    return bool(value)
-
-
-def title_of(record: Mapping[str, Any], place: str) -> str:
-    """A record's title, with single spaces; may be empty. Errors as `texts_of`."""
-    return " ".join(word_of(record, place, "title").split())
-
-
-def text_of(record: Mapping[str, Any], key: str, place: str) -> str:
-    """The string or whole number under a key, as a string; `ValueError` with the place for anything else."""
-    value = record.get(key)
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError(f"{place}: {key!r} must be a string, not {value!r:.60}")
-    return str(value)
-
-
-def list_of(record: Mapping[str, Any], key: str, place: str) -> list[Any]:
-    """The list under a key, or an empty one. Errors as `text_of`."""
-    value = record.get(key)
-    if value is not None and not isinstance(value, list):
-        raise ValueError(f"{place}: {key!r} must be a list, not {value!r:.60}")
-    return value or []
-
-
-def objects_of(record: Mapping[str, Any], key: str, place: str) -> list[dict[str, Any]]:
-    """The list of objects under a key, which must exist. Errors as `text_of`."""
-    value = record.get(key)
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        raise ValueError(f"{place}: {key!r} must be a list of objects")
-    return value
-
-
-def pairs_of(record: Mapping[str, Any], key: str, place: str) -> list[tuple[str, Any]]:
-    """The list of pairs of a title and a value under a key, which must exist. Errors as `text_of`."""
-    value = record.get(key)
-    if not isinstance(value, list) or not all(
-        isinstance(each, list) and len(each) == 2 and isinstance(each[0], str) for each in value
-    ):
-        raise ValueError(f"{place}: {key!r} must be a list of pairs, of which the first is a title")
-    return [(title, other) for title, other in value]
-
-
 def sentences_of(value: Any, place: str) -> str:
-    """A text given as a string or as a list of sentences. Errors as `text_of`."""
+    """A text given as a string or as a list of sentences."""
     parts = several(value)
     if not all(isinstance(part, str) for part in parts):
         raise ValueError(f"{place}: a paragraph must be a string or a list of them, not {value!r:.60}")
     return "".join(parts)
+
+
+class Record(NamedTuple):
+    """An object of a file, and its place as `file:line`; what its fields are not raises `ValueError`."""
+
+    place: str
+    fields: Mapping[str, Any]
+
+    def _wrong(self, key: str, wanted: str) -> ValueError:
+        return ValueError(f"{self.place}: {key!r} must be {wanted}, not {self.fields.get(key)!r:.60}")
+
+    def texts(self, *keys: str) -> tuple[str, ...]:
+        """Answers or ids under some keys, one or a list each, as strings without blank ones."""
+        return tuple(text for key in keys for text in texts(self.fields.get(key), f"{self.place}: {key!r}"))
+
+    def word(self, *keys: str) -> str:
+        """The string or number under the first key that has one, else empty."""
+        for key in keys:
+            value = self.fields.get(key)
+            if value is not None and not _is_plain(value):
+                raise self._wrong(key, "a string")
+            if value is not None and str(value).strip():
+                return str(value)
+        return ""
+
+    @property
+    def title(self) -> str:
+        """The title, with single spaces; may be empty."""
+        return " ".join(self.word("title").split())
+
+    def text(self, key: str) -> str:
+        """The string or whole number under a key, which must exist, as a string."""
+        value = self.fields.get(key)
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise self._wrong(key, "a string")
+        return str(value)
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """True or false, or 1 or 0, under a key."""
+        value = self.fields.get(key)
+        if value is not None and (not isinstance(value, int) or value not in (0, 1)):
+            raise self._wrong(key, "true or false")
+        return default if value is None else bool(value)
+
+    def several(self, key: str) -> list[Any]:
+        """The list under a key, or an empty one."""
+        value = self.fields.get(key)
+        if value is not None and not isinstance(value, list):
+            raise self._wrong(key, "a list")
+        return value or []
+
+    def objects(self, key: str, *, optional: bool = False, numbered: bool = False) -> list[Record]:
+        """The list of objects under a key; with `optional` there may be none, and `numbered` counts them."""
+        value = self.fields.get(key)
+        if optional and not value:
+            return []
+        if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+            raise ValueError(f"{self.place}: {key!r} must be a list of objects")
+        places = [f"{self.place}[{number}]" if numbered else self.place for number in range(len(value))]
+        return [Record(place, each) for place, each in zip(places, value, strict=True)]
+
+    def pairs(self, key: str) -> list[tuple[str, Any]]:
+        """The list of pairs of a title and a value under a key, which must exist."""
+        value = self.fields.get(key)
+        if not isinstance(value, list) or not all(
+            isinstance(each, list) and len(each) == 2 and isinstance(each[0], str) for each in value
+        ):
+            raise ValueError(f"{self.place}: {key!r} must be a list of pairs, of which the first is a title")
+        return [(title, other) for title, other in value]
+
+
+def read_records(path: Path) -> list[Record]:
+    """The objects of JSON lines (`.jsonl`), or of a JSON list."""
+    found = json_lines(path) if path.suffix == ".jsonl" else json_objects(path)
+    return [Record(place, fields) for place, fields in found]
 
 
 @contextmanager

@@ -5,31 +5,26 @@ from __future__ import annotations
 import csv
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from stratagraph.eval.layout_fields import (
     DocumentRecord,
     Question,
     Raw,
-    flag_of,
-    list_of,
-    objects_of,
-    pairs_of,
+    Record,
+    read_records,
     sentences_of,
     table,
-    text_of,
     texts,
-    texts_of,
-    title_of,
-    word_of,
 )
-from stratagraph.importing.lines import json_lines, json_objects, json_value
+from stratagraph.importing.lines import json_value
 
 _CORPUS = "_corpus.json"
 _QUESTIONS = "_questions.json"  # of GraphRAG-Bench
+_ARENA = "annotations_*_with_citation.jsonl"
+_STORIES = ("documents.csv", "qaps.csv")
 _FIELDS = ("id", "_id", "title", "text")
 _ARTICLE_KEYS: tuple[str, ...] = ("source", "category", "published_at")
 _SPLITS = ("test", "dev", "validation", "train")
@@ -56,8 +51,10 @@ def read_layout(path: Path, split: str) -> Raw:
             return _graphrag_bench(asked[0])
         found = ", ".join(f"Questions/{each.name}" for each in asked)
         raise ValueError(f"{str(path)!r} holds {len(asked)} sets of questions; give the path of one: {found}")
-    if (published := read_folder(path, split)) is not None:
-        return published
+    if set(_STORIES) <= names:
+        return _narrativeqa(path, split)
+    if annotations := sorted(path.glob(_ARENA)):
+        return _arena(path, annotations)
     pairs = sorted(name for name in names if f"{name.removesuffix('.json')}{_CORPUS}" in names)
     if len(pairs) == 1:
         return _hipporag(path / pairs[0])
@@ -78,9 +75,12 @@ def _of_file(path: Path) -> Raw:
         return _hipporag(path)
     if _bench_corpus(path).is_file():
         return _graphrag_bench(path)
-    published = read_file(path)
-    if published is not None:
-        return published
+    found = read_records(path)
+    if not found:
+        raise ValueError(f"{path}: holds no record")
+    for needed, read in _FILES:
+        if needed <= found[0].fields.keys():
+            return read(found)
     raise ValueError(
         f"{str(path)!r} is in no layout that is known: its records are not those of HotpotQA, MuSiQue, "
         f"2WikiMultiHopQA, UltraDomain or ALCE, and {path.stem}{_CORPUS}, where HippoRAG's questions have "
@@ -91,13 +91,13 @@ def _of_file(path: Path) -> Raw:
 def _plain(folder: Path) -> Raw:
     questions = [
         Question(
-            text_of(record, "id", place),
-            text_of(record, "question", place),
-            texts_of(record, place, "answers"),
-            texts_of(record, place, "supporting_ids"),
-            word_of(record, place, "type"),
+            record.text("id"),
+            record.text("question"),
+            record.texts("answers"),
+            record.texts("supporting_ids"),
+            record.word("type"),
         )
-        for place, record in json_lines(folder / "questions.jsonl")
+        for record in read_records(folder / "questions.jsonl")
     ]
     return Raw(_documents(folder / "corpus.jsonl", "id", rest=True), questions)
 
@@ -106,13 +106,13 @@ def _documents(path: Path, key: str, *, rest: bool = False) -> list[DocumentReco
     """Documents of JSON lines with their id under `key`, and with `rest` other fields as metadata."""
     return [
         DocumentRecord(
-            text_of(record, key, place),
-            title_of(record, place),
-            text_of(record, "text", place),
-            {name: value for name, value in record.items() if rest and name not in _FIELDS},
-            place,
+            record.text(key),
+            record.title,
+            record.text("text"),
+            {name: value for name, value in record.fields.items() if rest and name not in _FIELDS},
+            record.place,
         )
-        for place, record in json_lines(path)
+        for record in read_records(path)
     ]
 
 
@@ -120,10 +120,7 @@ def _beir(folder: Path, split: str) -> Raw:
     """BEIR: judgements above 0 are gold. There are no answers."""
     gold = _judgements(folder / "qrels", split)
     documents = _documents(folder / "corpus.jsonl", "_id")
-    queries = [
-        (text_of(record, "_id", place), text_of(record, "text", place))
-        for place, record in json_lines(folder / "queries.jsonl")
-    ]
+    queries = [(record.text("_id"), record.text("text")) for record in read_records(folder / "queries.jsonl")]
     # A BEIR folder has the queries of all splits: those of another one were not judged.
     return Raw(documents, [Question(key, text, (), gold[key]) for key, text in queries if key in gold])
 
@@ -157,22 +154,22 @@ def _multihop(folder: Path) -> Raw:
     """MultiHop-RAG: evidence names articles by address and title."""
     documents: list[DocumentRecord] = []
     ids: dict[str, str] = {}
-    for number, (place, article) in enumerate(json_objects(folder / "corpus.json")):
-        identity = word_of(article, place, "url", "title") or str(number)
-        title = title_of(article, place)
+    for number, article in enumerate(read_records(folder / "corpus.json")):
+        identity = article.word("url", "title") or str(number)
+        title = article.title
         if title:
             ids.setdefault(title, identity)
         ids[identity] = identity
-        extra = {key: article[key] for key in _ARTICLE_KEYS if key in article}
-        documents.append(DocumentRecord(identity, title, word_of(article, place, "body"), extra, place))
+        extra = {key: article.fields[key] for key in _ARTICLE_KEYS if key in article.fields}
+        documents.append(DocumentRecord(identity, title, article.word("body"), extra, article.place))
     questions = []
-    for number, (place, record) in enumerate(json_objects(folder / "MultiHopRAG.json")):
+    for number, record in enumerate(read_records(folder / "MultiHopRAG.json")):
         gold = []
-        for evidence in objects_of(record, "evidence_list", place) if record.get("evidence_list") else ():
-            address, title = word_of(evidence, place, "url"), title_of(evidence, place)
+        for evidence in record.objects("evidence_list", optional=True):
+            address, title = evidence.word("url"), evidence.title
             gold.append(ids.get(address) or ids.get(title) or address or title)
-        answers, kind = texts_of(record, place, "answer"), word_of(record, place, "question_type")
-        asked = text_of(record, "query", place)
+        answers, kind = record.texts("answer"), record.word("question_type")
+        asked = record.text("query")
         questions.append(Question(f"q{number:05}", asked, answers, tuple(gold), kind))
     return Raw(documents, questions)
 
@@ -192,14 +189,14 @@ def _hipporag(path: Path) -> Raw:
         return exact or (alone[0] if len(alone) == 1 else f"{title}: {text[:60]}".strip())
 
     questions = []
-    for number, (place, record) in enumerate(json_objects(path)):
-        gold = tuple(found(*each) for each in _gold(record, place))
-        identity = word_of(record, place, "id", "_id") or f"q{number:05}"
-        answers = texts_of(record, place, "answer", "answer_aliases")
-        answers = answers or texts_of(record, place, "reference", "gold_ans")
+    for number, record in enumerate(read_records(path)):
+        gold = tuple(found(*each) for each in _gold(record))
+        identity = record.word("id", "_id") or f"q{number:05}"
+        answers = record.texts("answer", "answer_aliases")
+        answers = answers or record.texts("reference", "gold_ans")
         # MuSiQue tells the number of hops in its ids alone.
-        kind = word_of(record, place, "type") or (identity.partition("__")[0] if "__" in identity else "")
-        questions.append(Question(identity, text_of(record, "question", place), answers, gold, kind))
+        kind = record.word("type") or (identity.partition("__")[0] if "__" in identity else "")
+        questions.append(Question(identity, record.text("question"), answers, gold, kind))
     return Raw(passages, questions)
 
 
@@ -210,29 +207,27 @@ def _passages(path: Path) -> list[DocumentRecord]:
     if isinstance(value, dict):  # the older form: title to sentences
         value = [{"title": title, "text": sentences_of(text, str(path))} for title, text in value.items()]
     found = []
-    for number, each in enumerate(objects_of({path.name: value}, path.name, str(path))):
-        place = f"{path}[{number}]"
-        identity = word_of(each, place, "idx", "id") or f"p{number:05}"
-        text = word_of(each, place, "text", "paragraph_text")
-        found.append(DocumentRecord(identity, title_of(each, place), text, {}, place))
+    for number, each in enumerate(Record(str(path), {path.name: value}).objects(path.name, numbered=True)):
+        identity = each.word("idx", "id") or f"p{number:05}"
+        text = each.word("text", "paragraph_text")
+        found.append(DocumentRecord(identity, each.title, text, {}, each.place))
     return found
 
 
-def _gold(record: Mapping[str, Any], place: str) -> list[tuple[str, str]]:
+def _gold(record: Record) -> list[tuple[str, str]]:
     """Title and text of the gold paragraphs, in any of the three forms that the files have."""
-    if "supporting_facts" in record:
-        titles = {title for title, _ in pairs_of(record, "supporting_facts", place)}
-        given = pairs_of(record, "context", place) if record.get("context") else ()
-        context = {title: sentences_of(lines, place) for title, lines in given}
+    if "supporting_facts" in record.fields:
+        titles = {title for title, _ in record.pairs("supporting_facts")}
+        given = record.pairs("context") if record.fields.get("context") else ()
+        context = {title: sentences_of(lines, record.place) for title, lines in given}
         return [
             (title, context.get(title, "")) for title in dict.fromkeys([*context, *titles]) if title in titles
         ]
-    key = "paragraphs" if record.get("paragraphs") else "contexts"
-    paragraphs = objects_of(record, key, place) if record.get(key) else []
+    key = "paragraphs" if record.fields.get("paragraphs") else "contexts"
     return [
-        (title_of(each, place), word_of(each, place, "text", "paragraph_text"))
-        for each in paragraphs
-        if flag_of(each, "is_supporting", place, default=True)
+        (each.title, each.word("text", "paragraph_text"))
+        for each in record.objects(key, optional=True)
+        if each.flag("is_supporting", default=True)
     ]
 
 
@@ -252,62 +247,36 @@ def _graphrag_bench(path: Path, only: str = "") -> Raw:
     if not corpus.is_file():
         raise ValueError(f"{str(corpus)!r}, the corpus of {str(path)!r}, is not there")
     value = json_value(corpus)
-    given = objects_of({"corpora": value if isinstance(value, list) else [value]}, "corpora", str(corpus))
+    given = Record(str(corpus), {"corpora": value if isinstance(value, list) else [value]})
     documents = [
-        DocumentRecord(text_of(each, "corpus_name", place), "", text_of(each, "context", place), {}, place)
-        for number, each in enumerate(given)
-        for place in (f"{corpus}[{number}]",)
-        if only in ("", each.get("corpus_name"))
+        DocumentRecord(each.text("corpus_name"), "", each.text("context"), {}, each.place)
+        for each in given.objects("corpora", numbered=True)
+        if only in ("", each.fields.get("corpus_name"))
     ]
     if not documents:
         raise ValueError(f"{str(corpus)!r} has no corpus {only!r}")
     questions = []
-    for place, record in json_objects(path):
-        if only not in ("", record.get("source")):
+    for record in read_records(path):
+        if only not in ("", record.fields.get("source")):
             continue
-        source, answers = text_of(record, "source", place), texts_of(record, place, "answer")
-        evidence = texts_of(record, place, "evidence")
+        source, answers = record.text("source"), record.texts("answer")
+        evidence = record.texts("evidence")
         gold = (source,) if len(documents) > 1 else ()
         questions.append(
             Question(
-                text_of(record, "id", place),
-                text_of(record, "question", place),
+                record.text("id"),
+                record.text("question"),
                 answers,
                 gold,
-                word_of(record, place, "question_type"),
+                record.word("question_type"),
                 source=source,
-                evidence=evidence if isinstance(record.get("evidence"), list) else "".join(evidence),
+                evidence=evidence if isinstance(record.fields.get("evidence"), list) else "".join(evidence),
             )
         )
     return Raw(documents, questions)
 
 
-_ARENA = "annotations_*_with_citation.jsonl"
-_STORIES = ("documents.csv", "qaps.csv")
-
-
-def read_file(path: Path) -> Raw | None:
-    """A file of questions with paragraphs, recognised by the keys of its first record; else None."""
-    records = list(json_lines(path) if path.suffix == ".jsonl" else json_objects(path))
-    if not records:
-        raise ValueError(f"{path}: holds no record")
-    keys = set(records[0][1])
-    for needed, read in _FILES:
-        if needed <= keys:
-            return read(records)
-    return None
-
-
-def read_folder(path: Path, split: str) -> Raw | None:
-    """A folder of NarrativeQA or RAG-QA Arena; None if it is neither."""
-    names = {each.name for each in path.iterdir()}
-    if set(_STORIES) <= names:
-        return _narrativeqa(path, split)
-    annotations = sorted(path.glob(_ARENA))
-    return _arena(path, annotations) if annotations else None
-
-
-Records = Sequence[tuple[str, dict[str, Any]]]
+Records = Sequence[Record]
 
 
 class _Paragraphs:
@@ -337,28 +306,26 @@ class _Paragraphs:
 def _hotpotqa(records: Records) -> Raw:
     """HotpotQA and 2WikiMultiHopQA, with distractors; evidence that is in no paragraph keeps its title."""
     corpus, questions = _Paragraphs(), []
-    for place, record in records:
+    for record in records:
         of_title: dict[str, str] = {}
-        for title, sentences in pairs_of(record, "context", place):
-            of_title[title] = corpus.add(title, sentences_of(sentences, place), place)
-        gold = dict.fromkeys(title for title, _ in pairs_of(record, "supporting_facts", place))
-        questions.append(
-            _question(record, place, gold=[of_title.get(title, title) for title in gold], kind="type")
-        )
+        for title, sentences in record.pairs("context"):
+            of_title[title] = corpus.add(title, sentences_of(sentences, record.place), record.place)
+        gold = dict.fromkeys(title for title, _ in record.pairs("supporting_facts"))
+        questions.append(_question(record, gold=[of_title.get(title, title) for title in gold], kind="type"))
     return Raw(corpus.documents(), questions)
 
 
 def _musique(records: Records) -> Raw:
     corpus, questions = _Paragraphs(), []
-    for place, record in records:
+    for record in records:
         gold = []
-        for paragraph in objects_of(record, "paragraphs", place):
-            text = word_of(paragraph, place, "paragraph_text")
-            identity = corpus.add(title_of(paragraph, place), text, place)
-            if flag_of(paragraph, "is_supporting", place, default=False):
+        for paragraph in record.objects("paragraphs"):
+            text = paragraph.word("paragraph_text")
+            identity = corpus.add(paragraph.title, text, record.place)
+            if paragraph.flag("is_supporting", default=False):
                 gold.append(identity)
-        asked = _question(record, place, gold=gold)
-        answers = (*asked.answers, *texts_of(record, place, "answer_aliases"))
+        asked = _question(record, gold=gold)
+        answers = (*asked.answers, *record.texts("answer_aliases"))
         questions.append(replace(asked, answers=answers, type=asked.id.partition("__")[0]))
     return Raw(corpus.documents(), questions)
 
@@ -368,43 +335,41 @@ def _ultradomain(records: Records) -> Raw:
     ids: dict[str, str] = {}  # of books, by their texts
     documents: list[DocumentRecord] = []
     questions = []
-    for number, (place, record) in enumerate(records):
-        meta, text = record.get("meta"), text_of(record, "context", place)
-        title = title_of(meta, place) if isinstance(meta, dict) else ""
+    for number, record in enumerate(records):
+        meta, text = record.fields.get("meta"), record.text("context")
+        title = Record(record.place, meta).title if isinstance(meta, dict) else ""
         if text not in ids:
-            ids[text] = word_of(record, place, "context_id") or f"book {len(documents):04}"
-            documents.append(DocumentRecord(ids[text], title, text, {}, place))
-        identity = ids[text]
-        question = text_of(record, "input", place)
-        kind = word_of(record, place, "label", "dataset")
-        asked = word_of(record, place, "_id") or f"q{number:05}"
-        questions.append(Question(asked, question, texts_of(record, place, "answers"), (identity,), kind))
+            ids[text] = record.word("context_id") or f"book {len(documents):04}"
+            documents.append(DocumentRecord(ids[text], title, text, {}, record.place))
+        kind, asked = record.word("label", "dataset"), record.word("_id") or f"q{number:05}"
+        answers = record.texts("answers")
+        questions.append(Question(asked, record.text("input"), answers, (ids[text],), kind))
     return Raw(documents, questions)
 
 
 def _alce(records: Records) -> Raw:
     """ALCE (ASQA, QAMPARI, ELI5): the passages that come with the questions are the corpus, without gold."""
     corpus, questions = _Paragraphs(), []
-    for place, record in records:
-        for passage in objects_of(record, "docs", place):
-            corpus.add(title_of(passage, place), word_of(passage, place, "text"), place)
-        pairs = objects_of(record, "qa_pairs", place) if record.get("qa_pairs") else []
-        parts: tuple[tuple[str, ...], ...] = tuple(_short_answers(pair, place) for pair in pairs)
+    for record in records:
+        for passage in record.objects("docs"):
+            corpus.add(passage.title, passage.word("text"), record.place)
+        pairs = record.objects("qa_pairs", optional=True)
+        parts: tuple[tuple[str, ...], ...] = tuple(map(_short_answers, pairs))
         parts = parts or tuple(
-            texts(each, f"{place}: 'answers'") for each in list_of(record, "answers", place)
+            texts(each, f"{record.place}: 'answers'") for each in record.several("answers")
         )
-        asked = _question(record, place, gold=[])
+        asked = _question(record, gold=[])
         answers = asked.answers or tuple(dict.fromkeys(text for part in parts for text in part))
         questions.append(replace(asked, answers=answers, parts=tuple(part for part in parts if part)))
     return Raw(corpus.documents(), questions)
 
 
-def _short_answers(pair: Mapping[str, Any], place: str) -> tuple[str, ...]:
+def _short_answers(pair: Record) -> tuple[str, ...]:
     """Wordings of one part of an answer; at least one, since a part without any scores nothing."""
-    found = texts_of(pair, place, "short_answers")
+    found = pair.texts("short_answers")
     if not found:
         raise ValueError(
-            f"{place}: 'short_answers' of each of 'qa_pairs' must hold an answer, and one does not"
+            f"{pair.place}: 'short_answers' of each of 'qa_pairs' must hold an answer, and one does not"
         )
     return found
 
@@ -430,7 +395,7 @@ def _narrativeqa(folder: Path, split: str) -> Raw:
     questions = []
     for number, row in _rows(path, columns):
         if row["set"] == split:
-            answers = texts_of(row, str(path), "answer1", "answer2")
+            answers = texts([row["answer1"], row["answer2"]], f"{path}: 'answer1'")
             questions.append(Question(f"q{number:05}", row["question"], answers, (row["document_id"],)))
     return Raw(documents, questions)
 
@@ -446,11 +411,11 @@ def _arena(folder: Path, annotations: Sequence[Path]) -> Raw:
     questions = []
     for each in annotations:
         domain = each.name.removeprefix("annotations_").removesuffix("_with_citation.jsonl")
-        for number, (place, record) in enumerate(json_lines(each)):
-            answer = word_of(record, place, "faithful_answer", "faithful_answer_w_citation", "answer")
-            asked = text_of(record, "query" if "query" in record else "question", place)
-            identity = f"{domain}-{word_of(record, place, 'qid') or number}"
-            gold = texts_of(record, place, "gold_doc_ids")
+        for number, record in enumerate(read_records(each)):
+            answer = record.word("faithful_answer", "faithful_answer_w_citation", "answer")
+            asked = record.text("query" if "query" in record.fields else "question")
+            identity = f"{domain}-{record.word('qid') or number}"
+            gold = record.texts("gold_doc_ids")
             questions.append(Question(identity, asked, (answer,) if answer else (), gold, domain))
     return Raw(_documents(path, "id"), questions)
 
@@ -468,13 +433,13 @@ def _rows(path: Path, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]
         return found
 
 
-def _question(record: Mapping[str, Any], place: str, *, gold: Sequence[str], kind: str = "") -> Question:
+def _question(record: Record, *, gold: Sequence[str], kind: str = "") -> Question:
     return Question(
-        word_of(record, place, "_id", "id", "sample_id") or place.rpartition("/")[2],
-        text_of(record, "question", place),
-        texts_of(record, place, "answer"),
+        record.word("_id", "id", "sample_id") or record.place.rpartition("/")[2],
+        record.text("question"),
+        record.texts("answer"),
         tuple(gold),
-        word_of(record, place, kind) if kind else "",
+        record.word(kind) if kind else "",
     )
 
 
