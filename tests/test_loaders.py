@@ -61,35 +61,6 @@ def test_a_file_has_one_id_however_much_of_its_path_is_given(folder, read, given
     assert [d.id for d in read(whole)] == [f"{folder.resolve().as_posix()}/notes/sub/b.txt"]
 
 
-def test_files_of_one_name_in_two_folders_are_two_documents(folder, read):
-    for name in ("a", "b"):
-        (folder / name).mkdir()
-        (folder / name / "readme.txt").write_text(name)
-    assert [d.id for d in read("a", "b")] == ["a/readme.txt", "b/readme.txt"]
-    assert [d.id for d in read("b")] == ["b/readme.txt"]
-
-
-def test_hidden_files_and_folders_are_left_out(folder, read):
-    (folder / ".git").mkdir()
-    (folder / ".git" / "config").write_text("no")
-    (folder / ".secret.txt").write_text("no")
-    (folder / "a.txt").write_text("yes")
-    assert [d.text for d in read(folder)] == ["yes"]
-
-
-def test_what_is_not_text_is_skipped_and_named(folder, read):
-    (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00" * 50)
-    (folder / "paper.pdf").write_bytes(b"%PDF-1.7\nall printable")
-    (folder / "disguised.txt").write_bytes(b"%PDF-1.7\nall printable")
-    (folder / "letter.rtf").write_bytes(b"{\\rtf1 hello}")
-    (folder / "a.txt").write_text("yes")
-    assert [d.id for d in read(folder)] == ["a.txt"]
-    assert set(read.skipped) == {"picture.png", "paper.pdf", "disguised.txt", "letter.rtf"}
-    assert read.skipped["picture.png"] == "a picture (PNG)"
-    assert read.skipped["disguised.txt"].startswith("PDF")
-    assert read.skipped["letter.rtf"].startswith("RTF;")
-
-
 def test_invalid_utf8_is_replaced_and_named(folder, read):
     (folder / "a.txt").write_bytes("Die Fähre fährt, das Café öffnet. ".encode() * 10 + b"caf\xe9 closed")
     (document,) = read(folder)
@@ -160,11 +131,6 @@ def test_a_lone_surrogate_in_a_line_can_be_stored(folder, read):
     assert json.dumps([document.id, document.text, document.metadata], ensure_ascii=False).encode()
 
 
-def test_files_may_be_given_by_themselves(folder, read):
-    (folder / "one file.txt").write_text("yes")
-    assert read(folder / "one file.txt")[0].id == "one file.txt"
-
-
 def test_a_file_given_twice_is_read_once(folder, read):
     (folder / "x.txt").write_text("yes")
     assert [d.id for d in read(folder, folder / "x.txt")] == ["x.txt"]
@@ -184,20 +150,15 @@ def test_links_and_pipes_do_not_hang(folder, read):
     assert read.skipped["pipe"] == "not a regular file"
 
 
-def test_an_index_among_the_documents_is_not_read(folder, read):
-    (folder / "idx" / "generations" / "1").mkdir(parents=True)
-    (folder / "idx" / "CURRENT").write_text("1")
-    (folder / "a.txt").write_text("yes")
+def test_an_index_and_what_is_hidden_are_not_read(folder, read):
+    made_layout(folder / "begun")
+    (folder / "copied" / "generations" / "1").mkdir(parents=True)
+    (folder / "copied" / "CURRENT").write_text("1")
+    (folder / ".git").mkdir()
+    for name in (".git/config", ".secret.txt", "a.txt"):
+        (folder / name).write_text("yes")
     assert [d.id for d in read(folder)] == ["a.txt"]
-    assert read.skipped == {"idx": "a stratagraph index"}
-
-
-def test_an_index_that_is_only_begun_is_not_read(folder, read):
-    made_layout(folder / "idx")
-    (folder / "idx" / "lock.json").write_text("{}")
-    (folder / "a.txt").write_text("yes")
-    assert [d.id for d in read(folder)] == ["a.txt"]
-    assert read.skipped == {"idx": "a stratagraph index"}
+    assert read.skipped == {name: "a stratagraph index" for name in ("begun", "copied")}
 
 
 def test_what_is_excluded_is_passed_over_unless_given_by_itself(folder, read):

@@ -145,22 +145,8 @@ def test_threads_stem_alike() -> None:
 def test_words_brought_up_to_date_are_those_read_anew() -> None:
     chance = random.Random(3)
     said = [
-        "the",
-        "cat",
-        "cats",
-        "sat",
-        "on",
-        "a",
-        "mat",
-        "running",
-        "runs",
-        "ran",
-        "of",
-        "house",
-        "houses",
-        "blue",
-        "and",
-        "was",
+        *("the", "cat", "cats", "sat", "on", "a", "mat", "running", "runs", "ran"),
+        *("of", "house", "houses", "blue", "and", "was"),
     ]
     before = [" ".join(chance.choices(said, k=chance.randrange(30))) for _ in range(60)]
     now = list(before)

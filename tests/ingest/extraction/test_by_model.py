@@ -61,12 +61,6 @@ def test_what_is_no_extraction_fails(answer: str) -> None:
         parse_extraction(answer)
 
 
-def test_nothing_to_extract_is_a_good_answer() -> None:
-    found, notes = read({"units": [], "entities": [], "relations": []})
-    assert found == Extraction()
-    assert not notes
-
-
 def test_what_is_no_name_is_counted() -> None:
     found, notes = read(
         {
@@ -85,13 +79,6 @@ def test_a_model_that_lists_without_end_is_bounded() -> None:
     found, notes = read({"entities": [f"Thing {number}" for number in range(500)]})
     assert len(found.entities) == MOST_ENTITIES
     assert notes["entities beyond the limit of a chunk dropped"] == 500 - MOST_ENTITIES
-
-
-def test_one_entity_of_two_descriptions() -> None:
-    found, _ = read(
-        {"entities": [{"name": "Ada", "description": "Old."}, {"name": "ada", "description": "Wise."}]}
-    )
-    assert [(e.name, e.description) for e in found.entities] == [("Ada", "Old. Wise.")]
 
 
 @pytest.mark.parametrize(

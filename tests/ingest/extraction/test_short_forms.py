@@ -62,9 +62,9 @@ def said(index: sg.Index) -> dict[str, sg.Extraction]:
     return {documents_of[chunk]: extraction for chunk, extraction in index.extractions()}
 
 
-@pytest.fixture(params=["sync", "async"])
-def call(request: pytest.FixtureRequest) -> Caller:
-    return Caller(request.param)
+@pytest.fixture
+def call() -> Caller:
+    return Caller("async")
 
 
 def test_insert_and_delete_equal_building_whatever_shares_a_call(call: Caller) -> None:

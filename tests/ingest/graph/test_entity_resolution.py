@@ -22,15 +22,12 @@ def pairs(*names: str) -> list[tuple[str, str, str]]:
     return [(c.alias, c.kept, c.evidence) for c in candidates([entity(name) for name in names])]
 
 
-def test_name_evidence() -> None:
-    assert pairs("Scrooge", "Ebenezer Scrooge") == [("scrooge", "ebenezer scrooge", "words")]
-    assert pairs("IMF", "International Monetary Fund") == [("imf", "international monetary fund", "acronym")]
-    assert pairs("Jon Hopkinson", "John Hopkinson") == [("jon hopkinson", "john hopkinson", "spelling")]
-
-
 @pytest.mark.parametrize(
     ("alias", "kept", "evidence"),
     [
+        ("Scrooge", "Ebenezer Scrooge", "words"),
+        ("IMF", "International Monetary Fund", "acronym"),
+        ("Jon Hopkinson", "John Hopkinson", "spelling"),
         ("J. Hopkinson", "John Hopkinson", "words"),
         ("John Hopkinson", "John Q. Hopkinson", "words"),
         ("Van Gogh", "Vincent van Gogh", "words"),
@@ -101,11 +98,6 @@ def test_nothing_is_a_candidate_for_itself_and_order_does_not_matter(drawn: list
     assert found == pairs(*drawn, *drawn)
 
 
-def test_a_name_with_its_own_initials_as_a_word_is_not_merged_with_itself() -> None:
-    assert pairs("A B AB") == []
-    assert merged([entity("A B AB", "a band")]) == []
-
-
 def merged(entities: list[Entity]) -> list[Candidate]:
     async def run() -> list[Candidate]:
         return await resolve(entities, candidates(entities), ModelGate(None, FakeEmbedder()))
@@ -156,15 +148,6 @@ def test_things_of_two_types_are_two_things() -> None:
     assert merged([one, two]) == []
     assert len(merged([replace(one, type=""), two])) == 1
     assert len(merged([replace(one, type="Opera"), two])) == 1
-
-
-def test_a_description_may_be_one_string() -> None:
-    async def run() -> list[Candidate]:
-        apart = [entity("Scrooge", MISER), entity("Ebenezer Scrooge", f"the {MISER}")]
-        gate = ModelGate(None, FakeEmbedder())
-        return await resolve(apart, candidates(apart), gate, describe=lambda each: " ".join(each.fragments))
-
-    assert len(asyncio.run(run())) == 1
 
 
 def test_both_kinds_of_evidence_are_needed() -> None:

@@ -176,18 +176,6 @@ def test_renaming_is_as_if_the_chunks_had_said_so(
     assert unnamed(finish(collected)) == unnamed(finish(expected))
 
 
-def test_a_renamed_relation_keeps_its_direction_and_the_larger_strength() -> None:
-    says = [
-        RelationMention("UN", "Ada", "hired", 7.0),
-        RelationMention("United Nations", "Ada", "hired", 2.0),
-    ]
-    for order in (says, says[::-1]):
-        collected = merge([(0, Extraction(relations=tuple(order)))])
-        collected.rename({"un": "united nations"})
-        (relation,) = finish(collected).relations
-        assert (relation.source, relation.target, relation.weight) == ("united nations", "ada", 7.0)
-
-
 def test_one_mention_beyond_doubt_is_enough() -> None:
     doubtful = Extraction(
         units=(SemanticUnit("Boil it", ("Boil",)),), entities=(EntityMention("Boil", doubtful=True),)
@@ -216,69 +204,16 @@ def test_a_name_may_have_200_characters_and_no_more() -> None:
     found = Extraction(
         units=(SemanticUnit("x", ("a" * LONGEST_NAME, "b" * (LONGEST_NAME + 1))),),
         entities=(EntityMention("c" * (LONGEST_NAME + 1), "person", "a passage taken for a name"),),
-        relations=(RelationMention("Ada", "d" * (LONGEST_NAME + 1)),),
+        relations=(RelationMention("Ada", "d" * (LONGEST_NAME + 1)), RelationMention("Ada", "ada")),
     )
     part = merge([(0, found)])
     assert [entity.key for entity in finish(part).entities] == ["a" * LONGEST_NAME, "ada"]
     assert finish(part).units[0].entities == ("a" * LONGEST_NAME,)
     assert finish(merge([(0, found), (1, found)])).notes == {
         "names that are no names dropped": 6,
+        "relations of an entity with itself dropped": 2,
         "relations without two names dropped": 2,
     }
-
-
-def test_names_are_one_whatever_their_case_articles_and_marks() -> None:
-    spellings = [Extraction(entities=(EntityMention(name),)) for name in ("The Star", "star", "Star", "Star")]
-    (entity,) = finish(merge(enumerate(spellings))).entities
-    assert (entity.key, entity.name, entity.chunks) == ("star", "Star", (0, 1, 2, 3))
-
-
-def test_what_cannot_be_kept_is_counted() -> None:
-    found = finish(
-        merge(
-            [
-                (
-                    0,
-                    Extraction(
-                        entities=(EntityMention("!!!"),),
-                        relations=(RelationMention("Ada", "ada"), RelationMention("Ada", "???")),
-                    ),
-                )
-            ]
-        )
-    )
-    assert found.notes == {
-        "names that are no names dropped": 2,
-        "relations of an entity with itself dropped": 1,
-        "relations without two names dropped": 1,
-    }
-    assert not found.relations
-
-
-def test_parallel_relations_add_their_strength_and_keep_their_fragments() -> None:
-    found = finish(
-        merge(
-            [
-                (0, Extraction(relations=(RelationMention("Ada", "Bo", "met", 2.0),))),
-                (1, Extraction(relations=(RelationMention("Bo", "Ada", "wrote to", 3.0),))),
-                (2, Extraction(relations=(RelationMention("Ada", "Bo", "met", 2.0),))),
-            ]
-        )
-    )
-    (relation,) = found.relations
-    assert (relation.source, relation.target, relation.weight) == ("ada", "bo", 7.0)
-    assert (relation.fragments, relation.opposite) == (("met",), ("wrote to",))
-    assert relation.chunks == (0, 1, 2)
-
-
-def test_terms_become_entities_only_when_promoted() -> None:
-    collected = merge(
-        [(0, Extraction(terms=("salt tithe",))), (3, Extraction(terms=("salt tithe", "glass")))]
-    )
-    assert finish(collected).entities == ()
-    collected.promote_terms(["salt tithe"])
-    (entity,) = finish(collected).entities
-    assert (entity.key, entity.chunks) == ("salt tithe", (0, 3))
 
 
 def test_renaming_moves_everything_and_ends_in_circles() -> None:

@@ -10,20 +10,8 @@ import pytest
 from stratagraph.ingest.names.index import NameIndex
 
 WORDS = [
-    "ada",
-    "marsh",
-    "may",
-    "the",
-    "of",
-    "straße",
-    "höfe",
-    "王国大学",
-    "北京",
-    "u",
-    "s",
-    "bb",
-    "c++",
-    "mill",
+    *("ada", "marsh", "may", "the", "of", "straße", "höfe", "王国大学", "北京"),
+    *("u", "s", "bb", "c++", "mill"),
 ]
 
 
@@ -33,7 +21,7 @@ def name(chance: random.Random) -> str:
     return " ".join(chance.choice(WORDS) for _ in range(chance.randrange(1, 5)))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(12))
 def test_names_that_come_and_go_leave_the_index_of_a_build(seed: int) -> None:
     chance = random.Random(seed)
     old = [name(chance) for _ in range(chance.choice([0, 1, 5, 60]))]
