@@ -166,9 +166,7 @@ async def extract_corpus(
     stage = _Stage(corpus, todo, gate, config, previous, use_llm, placed, may_load)
     with gate.stage("extract", corpus.size):
         nodes = await (stage.by_model() if use_llm else stage.locally())
-    made_by = unread.all_makers(rows, nodes, previous)
-    by_model = unread.of_makers(made_by, wanted)
-    noted = unread.all_notes(rows, nodes, previous)
+    arrays, noted, by_model = unread.summed_up(rows, nodes, previous, recipe=recipe, wanted=wanted)
     notes.update(noted)
     if use_llm:
         notes["chunks extracted without the model"] = int(np.count_nonzero(~by_model))
@@ -177,7 +175,7 @@ async def extract_corpus(
     places = np.arange(corpus.size + 1)
     return Built(
         Carried(rows, nodes, places, places[:-1]) if len(todo) < corpus.size else nodes,
-        unread.arrays(made_by, recipe, noted),
+        arrays,
         notes={key: count for key, count in sorted(notes.items()) if count},
         complete=bool(by_model.all()),
     )

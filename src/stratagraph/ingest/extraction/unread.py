@@ -66,38 +66,28 @@ def unread(
     return rows_before
 
 
-def of_makers(makers: NDArray[np.uint64], wanted: Iterable[str]) -> NDArray[np.bool_]:
-    """Which extractions are by some makers."""
-    return np.isin(makers, _keys(wanted))
+def summed_up(
+    rows: Rows, fresh: Sequence[Node], previous: Stored | None, *, recipe: str, wanted: Iterable[str]
+) -> tuple[dict[str, NDArray[Any]], Counter[str], NDArray[np.bool_]]:
+    """The arrays for the next update, the counts of all chunks, and which extractions are by `wanted` makers.
 
-
-def all_makers(rows: Rows, fresh: Sequence[Node], previous: Stored | None) -> NDArray[np.uint64]:
-    """The makers of all extractions: of previous `rows`, and of fresh nodes where the row is -1."""
-    keys = np.zeros(len(rows), np.uint64)
-    keys[rows < 0] = _keys(node.extra["maker"] for node in fresh)
+    Extractions are those of previous `rows`, and fresh nodes where the row is -1. Of the previous ones only
+    deleted ones are read.
+    """
+    makers, notes = np.zeros(len(rows), np.uint64), _noted(fresh)
+    makers[rows < 0] = _keys(node.extra["maker"] for node in fresh)
     if previous is not None and (rows >= 0).any():
-        keys[rows >= 0] = _makers(previous)[rows[rows >= 0]]
-    return keys
-
-
-def all_notes(rows: Rows, fresh: Sequence[Node], previous: Stored | None) -> Counter[str]:
-    """The counts of all chunks; of the previous extractions only deleted ones are read."""
-    counts = _noted(fresh)
-    if previous is not None and (rows >= 0).any():
-        counts += _read(previous)
-        gone = np.setdiff1d(np.arange(len(_makers(previous))), rows)
-        counts -= _noted(previous.nodes(gone.tolist()))
-    return counts
-
-
-def arrays(makers: NDArray[np.uint64], recipe: str, notes: Counter[str]) -> dict[str, NDArray[Any]]:
-    """The arrays for the next update."""
+        before = _makers(previous)
+        makers[rows >= 0] = before[rows[rows >= 0]]
+        notes += _read(previous)
+        notes -= _noted(previous.nodes(np.setdiff1d(np.arange(len(before)), rows).tolist()))
     text = json.dumps(dict(sorted(notes.items())), ensure_ascii=False)
-    return {
+    arrays: dict[str, NDArray[Any]] = {
         MAKERS: makers,
         RECIPE: np.array([maker_key(recipe)], np.uint64),
         NOTES: np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8),
     }
+    return arrays, notes, np.isin(makers, _keys(wanted))
 
 
 def check(stored: Stored) -> None:

@@ -1,11 +1,9 @@
 """Files of other kinds than plain text, as text with what is known of its parts.
 
 kinds       what a file is, by what is in it
-pdf         pages
-office      DOCX, PPTX, XLSX
+office      PDF, DOCX, PPTX, XLSX
 books       ODT, EPUB
-markup      HTML, Markdown
-restructured    reStructuredText
+markup      HTML, Markdown, reStructuredText
 rows        CSV and JSON
 mail        messages, mailboxes, notebooks
 walk        the files below a path
@@ -19,10 +17,8 @@ from stratagraph.ingest.files.books import from_epub, from_odt
 from stratagraph.ingest.files.kinds import Kind, kind_of
 from stratagraph.ingest.files.made import Binary, Made, Unreadable
 from stratagraph.ingest.files.mail import from_mail, from_notebook, mailbox_rows
-from stratagraph.ingest.files.markup import from_html, from_markdown
-from stratagraph.ingest.files.office import from_docx, from_pptx, from_xlsx
-from stratagraph.ingest.files.pdf import from_pdf
-from stratagraph.ingest.files.restructured import from_rst
+from stratagraph.ingest.files.markup import from_html, from_markdown, from_rst
+from stratagraph.ingest.files.office import from_docx, from_pdf, from_pptx, from_xlsx
 from stratagraph.ingest.files.rows import bounded_lines, csv_rows, json_rows
 
 __all__ = [

@@ -1,8 +1,9 @@
-"""DOCX, PPTX and XLSX: headings, slides and rows."""
+"""PDF, DOCX, PPTX and XLSX: pages, headings, slides and rows."""
 
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import wraps
@@ -10,8 +11,9 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
-from stratagraph.ingest.files.made import CELLS, INSTALL, Headings, Made, Unreadable, Writer
+from stratagraph.ingest.files.made import CELLS, INSTALL, PAGES, Headings, Made, Unreadable, Writer
 
+_lock = threading.Lock()  # PDFium is not thread-safe
 _HEADING = re.compile(r"^heading (\d)$", re.IGNORECASE)
 
 
@@ -36,6 +38,46 @@ def reading(kind: str) -> Callable[[Callable[[Path], Made]], Callable[[Path], Ma
         return guarded
 
     return decorated
+
+
+def from_pdf(path: Path) -> Made:
+    """The pages of a PDF, each a section with its number as `page`.
+
+    Raises
+    ------
+    Unreadable
+        If it is encrypted, damaged, or holds no text (a scan).
+    """
+    try:
+        import pypdfium2
+    except ImportError:
+        raise Unreadable(f"PDF; {INSTALL}") from None
+    writer = Writer()
+    with _lock:
+        try:
+            document = pypdfium2.PdfDocument(path)
+        except pypdfium2.PdfiumError as error:
+            locked = "password" in str(error).lower()
+            reason = "encrypted; save it without a password" if locked else f"damaged ({error})"
+            raise Unreadable(f"PDF, {reason}") from None
+        with closing(document):
+            count = len(document)
+            if count > PAGES:
+                raise Unreadable(f"PDF of {count:,} pages; at most {PAGES:,} are read")
+            for number, text in enumerate(_pages(document), 1):
+                writer.section({"page": number})
+                writer.add(text)
+            title = document.get_metadata_dict().get("Title", "").strip()
+    made = writer.made({"title": title, "pages": count})
+    if not made.text:
+        raise Unreadable(f"PDF of {count} pages without any text, such as scans; it needs OCR first")
+    return made
+
+
+def _pages(document: Any) -> Iterator[str]:
+    for index in range(len(document)):
+        with closing(document[index]) as page, closing(page.get_textpage()) as text:
+            yield text.get_text_bounded().replace("\r\n", "\n").replace("\ufffe", "").replace("\0", "")
 
 
 @reading("DOCX")

@@ -205,12 +205,32 @@ class MergedNodes(MadeLate):
         """See `records.MadeLate`."""
         merged, (relations, units) = self._merged, self._starts
         if row < relations:
-            entity = merged.entities[row]
-            return entity_node(entity, self._descriptions[entity.key])
+            return self._entity(merged.entities[row])
         if row < units:
-            relation = merged.relations[row - relations]
-            return relation_node(relation, self._names, self._condensed.get(relation_id(relation)))
-        return unit_node(merged.units[row - units])
+            return self._relation(merged.relations[row - relations])
+        unit = merged.units[row - units]
+        return Node(unit_id(unit), "unit", 0, unit.text, unit.chunks)
+
+    def _entity(self, entity: Entity) -> Node:
+        description = self._descriptions[entity.key]
+        known = {"name": entity.name, "type": entity.type, "description": description.text}
+        extra = known | description.extra()
+        return Node(entity.key, "entity", 0, entity_text(entity, description), entity.chunks, extra)
+
+    def _relation(self, relation: Relation) -> Node:
+        """The text has the descriptions of both directions, or the condensed description of both."""
+        source, target = self._names[relation.source], self._names[relation.target]
+        extra = {"source": source, "target": target, "weight": relation.weight}
+        types = {"types": list(relation.types), "opposite_types": list(relation.opposite_types)}
+        extra |= {key: value for key, value in types.items() if value}
+        described, opposite = " ".join(relation.fragments), " ".join(relation.opposite)
+        if (condensed := self._condensed.get(relation_id(relation))) is not None:
+            extra |= {"description": condensed.text, **condensed.extra()}
+            described, opposite = condensed.text, ""
+        text = f"{source} - {target}: {described}" if described else f"{source} - {target}"
+        if opposite:
+            text += f"\n{target} - {source}: {opposite}"
+        return Node(relation_id(relation), "relation", 0, text, relation.chunks, extra)
 
     def ids(self) -> Iterator[str]:
         """See `records.MadeLate`."""
@@ -232,38 +252,3 @@ def relation_id(relation: Relation) -> str:
 def unit_id(unit: Unit) -> str:
     """The id of a unit's node."""
     return content_id("unit", unit.text, *unit.entities)
-
-
-def entity_node(entity: Entity, description: Description) -> Node:
-    """The node of an entity."""
-    extra = {
-        "name": entity.name,
-        "type": entity.type,
-        "description": description.text,
-        **description.extra(),
-    }
-    return Node(entity.key, "entity", 0, entity_text(entity, description), entity.chunks, extra)
-
-
-def relation_node(relation: Relation, names: Mapping[str, str], condensed: Description | None) -> Node:
-    """The node of a relation; `names` are the shown names of its ends, by canonical name.
-
-    The text has the descriptions of both directions, or the `condensed` description of both.
-    """
-    source, target = names[relation.source], names[relation.target]
-    extra = {"source": source, "target": target, "weight": relation.weight}
-    types = {"types": list(relation.types), "opposite_types": list(relation.opposite_types)}
-    extra |= {key: value for key, value in types.items() if value}
-    described, opposite = " ".join(relation.fragments), " ".join(relation.opposite)
-    if condensed is not None:
-        extra |= {"description": condensed.text, **condensed.extra()}
-        described, opposite = condensed.text, ""
-    text = f"{source} - {target}: {described}" if described else f"{source} - {target}"
-    if opposite:
-        text += f"\n{target} - {source}: {opposite}"
-    return Node(relation_id(relation), "relation", 0, text, relation.chunks, extra)
-
-
-def unit_node(unit: Unit) -> Node:
-    """The node of a semantic unit."""
-    return Node(unit_id(unit), "unit", 0, unit.text, unit.chunks)

@@ -100,9 +100,9 @@ async def resolve(
     gate
         Embeds the descriptions of candidates.
     describe
-        The statements about an entity (a string is one statement). Statements that two entities share are
-        left out of the comparison. An entity without other statements is not merged, except for an acronym
-        that is used where the long name is, because the shared statement explains it.
+        The statements about an entity. Statements that two entities share are left out of the comparison. An
+        entity without other statements is not merged, except for an acronym that is used where the long name
+        is, because the shared statement explains it.
     rule
         Decides over a candidate whose similarity is filled in.
     """
@@ -143,8 +143,7 @@ def aliases(merged: Iterable[Candidate]) -> Mapping[str, str]:
 
 def _statements(described: Sequence[str]) -> dict[str, str]:
     """Statements by their text without case and white space."""
-    each = (described,) if isinstance(described, str) else described
-    return {key: text for text in each if (key := " ".join(text.casefold().split()))}
+    return {key: text for text in described if (key := " ".join(text.casefold().split()))}
 
 
 def _explained(acronym: Entity, entity: Entity) -> bool:

@@ -9,7 +9,7 @@ added.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -33,9 +33,11 @@ from stratagraph.ingest.graph.merge import (
     RelationFragments,
     canonical_name,
     described_apart,
+    merge,
     resolved,
 )
-from stratagraph.ingest.graph.merge_state import Tables, closed, collect, first_of_two, key_of
+from stratagraph.ingest.graph.merge_state import Tables, closed, first_of_two, key_of
+from stratagraph.kernels.postings import Postings
 from stratagraph.types.protocols import Rows, Stored
 from stratagraph.types.records import Extraction, content_keys
 
@@ -49,6 +51,11 @@ Pair = tuple[str, str]
 def is_large(touched: int, chunks: int) -> bool:
     """Whether a change touches so many chunks that a full merge is cheaper."""
     return touched > max(_FEW, MOST_SHARE * chunks)
+
+
+def _rows(postings: Postings, key: str) -> list[int]:
+    place = int(postings.places(key_of(key))[0])
+    return [] if place < 0 else postings.rows[postings.at(place)].tolist()
 
 
 @dataclass
@@ -72,13 +79,11 @@ class Side:
 
     def rows_of_name(self, name: str) -> list[int]:
         """The chunks that use a name."""
-        place = int(self.tables.names.places(key_of(name))[0])
-        return [] if place < 0 else self.tables.names.rows[self.tables.names.at(place)].tolist()
+        return _rows(self.tables.names, name)
 
     def rows_of_term(self, term: str) -> list[int]:
         """The chunks that have a term."""
-        place = int(self.tables.terms.places(key_of(term))[0])
-        return [] if place < 0 else self.tables.terms.rows[self.tables.terms.at(place)].tolist()
+        return _rows(self.tables.terms, term)
 
     def supported(self, name: str) -> bool:
         """Whether the corpus supports a name (`candidates.settle`)."""
@@ -148,16 +153,18 @@ class Side:
         aliases = {key: target for key, target in targets.items() if target != key}
         return {name: resolved(key, aliases) if key in targets else "" for name, key in keys.items()}
 
-    def collected(self, rows: Iterable[int], terms: Collection[str]) -> Merge:
+    def collected(self, rows: Iterable[int], terms: Set[str]) -> Merge:
         """What some chunks add to the graph, with those of some terms that become entities."""
-        merge = collect(self.read(rows))
-        self._support(merge.entities)
-        targets = {name: self.target(name) for name in merge.entities}
-        merge.drop([name for name, target in targets.items() if target is None])
+        collected = merge(self.read(rows).items())
+        self._support(collected.entities)
+        targets = {name: self.target(name) for name in collected.entities}
+        collected.drop([name for name, target in targets.items() if target is None])
         if aliases := {name: target for name, target in targets.items() if target and target != name}:
-            merge.rename(aliases)
-        merge.promote_terms(sorted(term for term in terms if term in merge.terms and self.chosen(term)))
-        return merge
+            collected.rename(aliases)
+        collected.promote_terms(
+            sorted(term for term in terms if term in collected.terms and self.chosen(term))
+        )
+        return collected
 
 
 @dataclass(frozen=True)
@@ -178,7 +185,7 @@ class Change:
     now: Side
     gone: Sequence[int]
     came: Sequence[int]
-    terms: Collection[str]
+    terms: Set[str]
 
     @classmethod
     def of(
@@ -198,7 +205,7 @@ class Change:
             return None
         terms = {term for each in changed for term in each.terms} | set(_counted_otherwise(before, now))
         terms |= {part for term in filter(has_uncased, list(terms)) for part in parts_of(term) if part}
-        raw = [collect(before.read(gone)), collect(now.read(came))]
+        raw = [merge(before.read(gone).items()), merge(now.read(came).items())]
         names = {name for each in raw for name in each.entities} | set(filter(None, map(first_of_two, terms)))
         seen = set(_seen_otherwise(before, now, names))
         flipped = {row for name in seen for row in now.rows_of_name(name)}
@@ -262,19 +269,19 @@ class Change:
         """What some chunks say now: descriptions of some entities, and relations of some pairs."""
         extractions = self.now.read({*rows, *self.came})
         ends = self.now.ends({name for each in extractions.values() for name in _named(each)})
-        merge = Merge()
+        whole = Merge()
         for chunk, each in extractions.items():
             for entity in each.entities:
                 if entity.description and (key := ends[entity.name]) in entities:
-                    merge.entities.setdefault(key, EntityFragments()).texts[chunk, entity.description] = None
+                    whole.entities.setdefault(key, EntityFragments()).texts[chunk, entity.description] = None
             for relation in each.relations:
                 one, two = ends[relation.source], ends[relation.target]
                 pair = (one, two) if one < two else (two, one)
                 if pair in pairs:
-                    fragments = merge.relations.setdefault(pair, RelationFragments())
+                    fragments = whole.relations.setdefault(pair, RelationFragments())
                     told = (relation.description, relation.strength, relation.type)
                     fragments.add(chunk, one, two, *told, described=described_apart(relation, each))
-        return merge
+        return whole
 
 
 def _named(extraction: Extraction) -> Iterator[str]:

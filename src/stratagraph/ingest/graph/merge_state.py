@@ -275,14 +275,6 @@ def check(checks: Checks, entities: int, relations: int, chunks: int) -> None:
     checks.of(DESCRIBING, np.uint8, (-(-behind // 8),))
 
 
-def collect(extractions: Mapping[int, Extraction]) -> Merge:
-    """The extractions of some chunks, by their rows, before anything is settled."""
-    merge = Merge()
-    for row, each in sorted(extractions.items()):
-        merge.add(row, each)
-    return merge
-
-
 def key_of(name: str) -> Keys:
     """The key of a name, term or word, as an array of one."""
     return content_keys([name])

@@ -23,6 +23,7 @@ from stratagraph.ingest.graph.merge import (
     finished_entity,
     finished_relation,
     mention,
+    merge,
     shown,
 )
 from stratagraph.ingest.graph.merge import Unit as MergedUnit
@@ -31,7 +32,6 @@ from stratagraph.ingest.graph.merge_state import (
     DESCRIBING,
     SPELLINGS,
     Tables,
-    collect,
     describing,
     notes_array,
     read_describing,
@@ -152,7 +152,7 @@ def touched(corpus: Corpus, extracted: Stored, previous: Stored, kept: Kept) -> 
     rows, gone, came = _changed(corpus.size, extracted, kept)
     if is_large(len(gone) + len(came), corpus.size):
         return None
-    fresh = Tables.of(collect(Side(tables, extracted, corpus.size).read(came)))
+    fresh = Tables.of(merge(Side(tables, extracted, corpus.size).read(came).items()))
     before = Side(tables, kept.extracted, len(rows))
     now = Side(tables.updated(rows, fresh, corpus.size), extracted, corpus.size)
     change = Change.of(before, now, gone, came, rows)
