@@ -166,7 +166,7 @@ def test_a_graph_that_keeps_no_state_for_updates_grows(
 def test_rows_move_as_others_come_and_go() -> None:
     from stratagraph.ingest.graph.update import Moved
 
-    moved = Moved.of(5, gone=[1], again=[3], places=[0, 2])
+    moved = Moved.of(5, [(1, False), (3, True), (None, True)], lambda stay: [0, 2])
     assert moved.origin.tolist() == [-1, 0, 2, -1, -1, 4]
     assert moved.now.tolist() == [1, -1, 2, 4, 5]
     assert moved.fresh.tolist() == [0, 3, 4]

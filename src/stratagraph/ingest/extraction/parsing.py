@@ -41,22 +41,24 @@ _LABEL = ("description", "predicate", "relation", "relationship", "label", "type
 T = TypeVar("T")
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """JSON without other keys."""
+
     model_config = ConfigDict(extra="forbid")
 
 
-class _Unit(_Strict):
+class _Unit(Strict):
     text: str = Field(description="One event or fact, as a sentence that can be understood alone")
     entities: list[str] = Field(description="Names of all entities in it")
 
 
-class _Entity(_Strict):
+class _Entity(Strict):
     name: str = Field(description="The fullest form in the passage; of a date its numbers, as in 2024-09")
     type: str
     description: str = Field(description="What the passage says of it")
 
 
-class _Relation(_Strict):
+class _Relation(Strict):
     source: str = Field(description="Name of an entity: the one that does, has or is something")
     target: str = Field(description="Name of an entity: the one that it is done to")
     description: str = Field(description="A full sentence with both names, from source to target")
@@ -67,7 +69,7 @@ class _TypedRelation(_Relation):
     type: str = Field(description="One of the types of relations, or empty")
 
 
-class ExtractionSchema(_Strict):
+class ExtractionSchema(Strict):
     """The JSON that a model is asked for."""
 
     units: list[_Unit]
@@ -75,7 +77,7 @@ class ExtractionSchema(_Strict):
     relations: list[_Relation]
 
 
-class TypedExtractionSchema(_Strict):
+class TypedExtractionSchema(Strict):
     """The JSON with types of relations."""
 
     units: list[_Unit]

@@ -19,11 +19,11 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from stratagraph.errors import ParseFailed
 from stratagraph.ingest.extraction import by_rules
-from stratagraph.ingest.extraction.parsing import ExtractionAnswer, flat, read_name
+from stratagraph.ingest.extraction.parsing import ExtractionAnswer, Strict, flat, read_name
 from stratagraph.ingest.names.index import canonical, words
 from stratagraph.models.structured import read_json
 from stratagraph.text.sentences import middle, sentences, with_added
@@ -46,11 +46,7 @@ _MARKED = re.compile(r"\[\[([^\[\]\n]+)\]\]")
 _STRAY = re.compile(r"\[\[|\]\]")
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class NamesSchema(_Strict):
+class NamesSchema(Strict):
     """The JSON of the form `sentences`."""
 
     sentences: list[str] = Field(description="A number and the names in the sentence: 3|Runa Vik|Soll")
@@ -65,7 +61,7 @@ class TypedNamesSchema(NamesSchema):
     )
 
 
-class FactsSchema(_Strict):
+class FactsSchema(Strict):
     """The JSON of the form `facts`."""
 
     facts: list[str] = Field(description="A sentence with [[names]] in double square brackets")

@@ -6,7 +6,7 @@ arrays are remapped, and their nodes and vectors are not read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -44,6 +44,9 @@ from stratagraph.types.protocols import Corpus, Rows, Stored
 from stratagraph.types.records import content_id
 
 T = TypeVar("T", str, tuple[str, tuple[int, ...]])
+K = TypeVar("K")
+Held = dict[K, tuple[int | None, set[int]]]
+"""Of what was touched the previous row, None if it is new, and the present chunks, none if it went."""
 
 MOST_READ = 2000
 """Chunks that are read for the relations and descriptions that are touched; with more, and more than half of
@@ -68,17 +71,29 @@ class Moved(NamedTuple):
     fresh: Rows
 
     @classmethod
-    def of(cls, count: int, gone: Collection[int], again: Collection[int], places: Sequence[int]) -> Moved:
-        """The new places of `count` rows after some were removed and some merged `again`.
+    def of(
+        cls,
+        count: int,
+        touched: Iterable[tuple[int | None, bool]],
+        places: Callable[[Rows], Sequence[int]],
+    ) -> Moved:
+        """The new places of `count` rows, of which some went, and some were merged again.
 
-        `places` are those of new rows among the remaining ones, ascending.
+        Parameters
+        ----------
+        touched
+            The previous row of each thing that was touched, None if it is new, and whether it is there now.
+        places
+            The places of the new ones among the rows that stay, ascending.
         """
+        known = [(row, there) for row, there in touched if row is not None]
         alive = np.ones(count, np.bool_)
-        alive[list(gone)] = False
-        table = np.insert(np.flatnonzero(alive), np.asarray(places, np.int64), -1)
+        alive[[row for row, there in known if not there]] = False
+        stay = np.flatnonzero(alive)
+        table = np.insert(stay, np.asarray(places(stay), np.int64), -1)
         now = np.full(count, -1, np.int64)
         now[table[table >= 0]] = np.flatnonzero(table >= 0)
-        table[now[list(again)]] = -1
+        table[now[[row for row, there in known if there]]] = -1
         return cls(table, now, np.flatnonzero(table < 0))
 
     def spliced(self, before: NDArray[Any], fresh: NDArray[Any]) -> NDArray[Any]:
@@ -137,8 +152,9 @@ class Touched:
     @classmethod
     def all_of(cls, graph: Merged, state: Mapping[str, NDArray[Any]]) -> Touched:
         """A whole graph, as an update of an empty one."""
+        sizes = (len(graph.entities), len(graph.relations), len(graph.units))
         entities, relations, units = (
-            Moved.of(0, (), (), [0] * len(each)) for each in (graph.entities, graph.relations, graph.units)
+            Moved(np.full(size, -1), np.zeros(0, np.int64), np.arange(size)) for size in sizes
         )
         key_rows = {entity.key: row for row, entity in enumerate(graph.entities)}
         return cls(graph, (entities, relations, units), np.zeros(0, np.int64), key_rows, state)
@@ -188,7 +204,7 @@ class _Update:
     def run(self, notes: Mapping[str, int]) -> Touched | None:
         """The whole update; None where the extractions do not fit the previous graph."""
         change = self._change
-        names = self._prior(change.entities, 0)
+        names = self._previous.rows(change.entities)
         counted = {key: read_spelling(self._previous.arrays, row) for key, row in names.items()}
         spelt = {key: change.entity(key, counted.get(key)) for key in change.entities}
         for key, each in spelt.items():
@@ -200,7 +216,11 @@ class _Update:
             for key in alive
             if key in names and shown(key, counted[key][0]) != shown(key, spelt[key].names)
         ]
-        pairs = {pair: self._of_pair(pair) for pair in self._pairs(names, renamed)}
+        pairs = self._held(
+            {pair: content_id("relation", *pair) for pair in self._pairs(names, renamed)},
+            self._counts[0],
+            {pair: relation.chunks for pair, relation in change.added.relations.items()},
+        )
         wanted = {row for _, rows in pairs.values() for row in rows}
         for key in described:
             wanted |= self._stayed(names.get(key), self._describing)
@@ -213,12 +233,13 @@ class _Update:
             whole.relations.get(pair, RelationFragments()).chunks != rows for pair, (_, rows) in pairs.items()
         ):
             return None
-        entities = self._entities(alive, names)
+        there, new = set(alive), [key for key in alive if key not in names]
+        entities = Moved.of(
+            self._counts[0],
+            ((row, key in there) for key, row in names.items()),
+            lambda stay: _places(len(stay), new, lambda at: self._previous.ids(stay[at].tolist())),
+        )
         return self._laid_out(entities, names, spelt, pairs, whole, notes)
-
-    def _prior(self, ids: Sequence[str], first: int) -> dict[str, int]:
-        """The previous rows of entities, or of relations or units by the row that comes `first`."""
-        return {identity: row - first for identity, row in self._previous.rows(ids).items()}
 
     def _stayed(self, row: int | None, only: NDArray[np.bool_] | None = None) -> set[int]:
         """The present rows of a previous node's unchanged chunks; `only` selects among all sources."""
@@ -239,40 +260,42 @@ class _Update:
             pairs |= set(zip(ids[::2], ids[1::2], strict=True))
         return sorted(pairs)
 
-    def _of_pair(self, pair: Pair) -> tuple[int | None, set[int]]:
-        """The previous row of a relation, and its present chunks."""
-        entities = self._counts[0]
-        row = self._prior([content_id("relation", *pair)], entities).get(content_id("relation", *pair))
-        rows = self._stayed(None if row is None else entities + row)
-        if pair in self._change.added.relations:
-            rows |= self._change.added.relations[pair].chunks
-        return row, rows
-
-    def _entities(self, alive: Sequence[str], names: Mapping[str, int]) -> Moved:
-        there = set(alive)
-        gone = [row for key, row in names.items() if key not in there]
-        stay = np.delete(np.arange(self._counts[0]), gone)
-        new = [key for key in alive if key not in names]
-        places = _places(len(stay), new, lambda at: self._previous.ids(stay[at].tolist()))
-        return Moved.of(self._counts[0], gone, [names[key] for key in alive if key in names], places)
+    def _held(self, ids: Mapping[K, str], first: int, added: Mapping[K, Collection[int]]) -> Held[K]:
+        """The touched relations, or units, by the ids of their nodes, which come `first`."""
+        prior = self._previous.rows(list(ids.values()))
+        held: Held[K] = {}
+        for key, identity in ids.items():
+            row = prior.get(identity)
+            held[key] = (None if row is None else row - first, self._stayed(row) | set(added.get(key, ())))
+        return held
 
     def _laid_out(
         self,
         entities: Moved,
         names: Mapping[str, int],
         spelt: Mapping[str, EntityFragments],
-        pairs: Mapping[Pair, tuple[int | None, set[int]]],
+        pairs: Held[Pair],
         whole: Merge,
         notes: Mapping[str, int],
     ) -> Touched:
         alive = [key for key in self._change.entities if spelt[key].chunks]
         key_rows = dict(zip(alive, entities.fresh.tolist(), strict=True))
-        units = self._units()
+        first = self._counts[0] + self._counts[1]
+        ids = {unit: content_id("unit", unit[0], *unit[1]) for unit in self._change.units}
+        units = self._held(ids, first, self._change.added.units)
         others = {key for pair in pairs for key in pair} | {key for unit in units for key in unit[1]}
-        prior = self._prior(sorted(others - key_rows.keys()), 0)
+        prior = self._previous.rows(sorted(others - key_rows.keys()))
         key_rows |= {key: int(entities.now[row]) for key, row in prior.items()}
-        relations = self._relations(entities, pairs, key_rows)
-        laid_units = self._laid_out_units(entities, units, key_rows)
+        relations = Moved.of(
+            self._counts[1],
+            ((row, bool(rows)) for row, rows in pairs.values()),
+            lambda stay: self._places_of_pairs(stay, entities, pairs, key_rows),
+        )
+        laid_units = Moved.of(
+            self._counts[2],
+            ((row, bool(rows)) for row, rows in units.values()),
+            lambda stay: self._places_of_units(stay, entities, units, key_rows),
+        )
         order = sorted(
             (pair for pair, (_, rows) in pairs.items() if rows), key=lambda p: _rows_of(p, key_rows)
         )
@@ -296,46 +319,21 @@ class _Update:
         state |= dict(zip(SPELLINGS, spellings, strict=True)) | {DESCRIBING: np.packbits(told[1])}
         return Touched(graph, (entities, relations, laid_units), self._chunks, key_rows, state)
 
-    def _relations(
-        self,
-        entities: Moved,
-        pairs: Mapping[Pair, tuple[int | None, set[int]]],
-        key_rows: Mapping[str, int],
-    ) -> Moved:
-        count, width = self._counts[1], len(entities.origin)
-        gone = [row for row, rows in pairs.values() if row is not None and not rows]
-        again = [row for row, rows in pairs.values() if row is not None and rows]
-        ends = np.delete(np.sort(self._previous.arrays["relations.ends"], axis=1), gone, axis=0)
-        stay = entities.now[ends[:, 0]] * width + entities.now[ends[:, 1]]
-        new = sorted(
-            low * width + high
-            for low, high in (
-                _rows_of(pair, key_rows) for pair, (row, rows) in pairs.items() if row is None and rows
-            )
-        )
-        return Moved.of(count, gone, again, np.searchsorted(stay, np.array(new, np.int64)).tolist())
+    def _places_of_pairs(
+        self, stay: Rows, entities: Moved, pairs: Held[Pair], key_rows: Mapping[str, int]
+    ) -> list[int]:
+        width = len(entities.origin)
+        ends = np.sort(self._previous.arrays["relations.ends"], axis=1)[stay]
+        there = entities.now[ends[:, 0]] * width + entities.now[ends[:, 1]]
+        new = (_rows_of(pair, key_rows) for pair, (row, rows) in pairs.items() if row is None and rows)
+        numbers = sorted(low * width + high for low, high in new)
+        places: list[int] = np.searchsorted(there, np.array(numbers, np.int64)).tolist()
+        return places
 
-    def _units(self) -> dict[Unit, tuple[int | None, set[int]]]:
-        """The touched units, with their previous rows and present chunks."""
-        change, first = self._change, self._counts[0] + self._counts[1]
-        ids = {unit: content_id("unit", unit[0], *unit[1]) for unit in change.units}
-        prior = self._prior(list(ids.values()), first)
-        units = {}
-        for unit, identity in ids.items():
-            row = prior.get(identity)
-            rows = self._stayed(None if row is None else first + row)
-            units[unit] = (row, rows | set(change.added.units.get(unit, ())))
-        return units
-
-    def _laid_out_units(
-        self,
-        entities: Moved,
-        units: Mapping[Unit, tuple[int | None, set[int]]],
-        key_rows: Mapping[str, int],
-    ) -> Moved:
-        count, first = self._counts[2], self._counts[0] + self._counts[1]
-        gone = [row for row, rows in units.values() if row is not None and not rows]
-        stay = np.delete(np.arange(count), gone)
+    def _places_of_units(
+        self, stay: Rows, entities: Moved, units: Held[Unit], key_rows: Mapping[str, int]
+    ) -> list[int]:
+        first = self._counts[0] + self._counts[1]
         indptr, indices = (self._previous.arrays[f"units.{each}"] for each in ("indptr", "indices"))
 
         def keys(at: Rows) -> list[tuple[str, tuple[int, ...]]]:
@@ -349,9 +347,7 @@ class _Update:
             for (text, named), (row, rows) in sorted(units.items())
             if row is None and rows
         ]
-        places = _places(len(stay), new, keys)
-        again = [row for row, rows in units.values() if row is not None and rows]
-        return Moved.of(count, gone, again, places)
+        return _places(len(stay), new, keys)
 
 
 def _places(count: int, values: Sequence[T], read: Callable[[Rows], Sequence[T]]) -> list[int]:

@@ -34,7 +34,7 @@ _LONGEST = 0xFFFF  # words of a name that are counted
 
 
 def build(names: Sequence[str]) -> Arrays:
-    """The arrays of the index of `names`."""
+    """The arrays of an index of names; rows are places in `names`. Two may be equal, or be no name."""
     codes, lengths, vocabulary, grams = _read(names)
     starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     keys = sequence_keys(codes, starts)

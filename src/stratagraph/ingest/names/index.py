@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.ingest.checks import damage
-from stratagraph.ingest.names.arrays import BASE, Arrays, Codes, build, check_arrays, trigrams, updated
+from stratagraph.ingest.names.arrays import BASE, Codes, build, check_arrays, trigrams, updated
 from stratagraph.ingest.names.spelling import canonical, name_words, words
 from stratagraph.kernels.ranges import ranges
 from stratagraph.text.stopwords import stop_words
@@ -62,15 +62,8 @@ class NameIndex:
         self._arrays = arrays
         self._sizes = [int(size) for size in arrays["distinct_lengths"]]
 
-    @staticmethod
-    def build(names: Sequence[str]) -> Arrays:
-        """The arrays of an index of names; rows are places in `names`. Two may be equal, or be no name."""
-        return build(names)
-
-    @staticmethod
-    def updated(before: Mapping[str, NDArray[Any]], now: Rows, size: int, fresh: Mapping[int, str]) -> Arrays:
-        """As `build`, from the arrays of a previous index; see `ingest.names.arrays.updated`."""
-        return updated(before, now, size, fresh)
+    build = staticmethod(build)
+    updated = staticmethod(updated)
 
     def __len__(self) -> int:
         return len(self._arrays["lengths"])
