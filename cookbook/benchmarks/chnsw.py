@@ -38,6 +38,7 @@ from chnsw_peers import Base, K, Pool, compiled
 from chnsw_vectors import PART, chosen, vectors
 
 from stratagraph.kernels import _native
+from stratagraph.kernels._chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
 
 POOLS = [5, 7, 10, 14, 20, 28, 40, 56, 80, 112, 160, 224, 320]
@@ -211,7 +212,7 @@ def compare(
 
 def built(layers: list[np.ndarray], children: list[np.ndarray], kind: str, mode: str = "fast") -> CHNSW:
     start = time.process_time()
-    index = CHNSW.build(layers, children, codes=kind, mode=mode, ef_construction=100)  # type: ignore[arg-type]
+    index = CHNSW.build(layers, children, Options(codes=kind, mode=mode, ef_construction=100))  # type: ignore[arg-type]
     print(f"build C-HNSW, {kind}, {mode}: {time.process_time() - start:.1f} CPU-seconds", end="", flush=True)
     return index
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stratagraph.errors import NativeUnavailable
 from stratagraph.kernels import _chnsw_links
+from stratagraph.kernels._chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.hamming import native_available
 from stratagraph.kernels.knn import knn_graph
@@ -22,6 +23,12 @@ native = pytest.mark.skipif(not native_available(), reason="installed without th
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> Any:
     return request.param
+
+
+def built(
+    layers: Any, children: Any = None, *, threads: int = 1, backend: Any = "auto", **options: Any
+) -> CHNSW:
+    return CHNSW.build(layers, children, Options(**options), threads=threads, backend=backend)
 
 
 def hierarchy(
@@ -115,7 +122,7 @@ def test_with_the_whole_layer_as_pool_results_are_exact(
             layer[np.random.default_rng(seed).integers(0, max(len(layer), 1) // 2 + 1, len(layer))]
             for layer in layers
         ]
-    index = CHNSW.build(
+    index = built(
         layers,
         children if tree else None,
         codes=codes,
@@ -139,7 +146,7 @@ def test_every_node_is_reachable_also_after_changes(
     sizes: list[int], links: int, seed: int, paper: bool
 ) -> None:
     layers, children = hierarchy(sizes, 8, seed, spread=0.01)
-    index = CHNSW.build(layers, children, links=links, scan_limit=0, mode="paper" if paper else "fast")
+    index = built(layers, children, links=links, scan_limit=0, mode="paper" if paper else "fast")
     rng = np.random.default_rng(seed)
     more = [np.concatenate([layers[0], unit(rng.normal(size=(20, 8)))]), *layers[1:]]
     index, _ = revised(index, layers, more, children)
@@ -153,7 +160,7 @@ def test_every_node_is_reachable_also_after_changes(
 @pytest.mark.parametrize("codes", ["int8", "float32"])
 def test_recall_is_as_promised_on_clusters(backend: Any, codes: Any) -> None:
     layers, children = hierarchy([6000, 400, 30], 48, seed=3)
-    index = CHNSW.build(layers, children, codes=codes, scan_limit=200, backend=backend, threads=2)
+    index = built(layers, children, codes=codes, scan_limit=200, backend=backend, threads=2)
     queries = unit(layers[0][::60] + 0.05 * np.random.default_rng(1).normal(size=(100, 48)))
     for layer, (rows, _) in zip(layers, index.search_many(queries, 10), strict=True):
         found = [np.isin(exact(layer, q, 10)[0], r).mean() for q, r in zip(queries, rows, strict=True)]
@@ -190,7 +197,7 @@ def test_brought_up_to_date_it_holds_the_new_layers(
 ) -> None:
     layers, children = hierarchy(before, 12, seed)
     how: dict[str, Any] = {"codes": codes, "keep_vectors": keep_vectors, "links": 4}
-    index = CHNSW.build(layers, children if tree else None, scan_limit=10, backend=kind, **how)
+    index = built(layers, children if tree else None, scan_limit=10, backend=kind, **how)
     arrays = {name: np.array(array) for name, array in index.arrays().items()}
     rng = np.random.default_rng(seed)
     after, links = hierarchy([int(rng.integers(0, 80)) for _ in before], 12, seed + 1)
@@ -226,7 +233,7 @@ def test_brought_up_to_date_it_holds_the_new_layers(
 @native
 def test_known_rows_keep_their_places_and_new_ones_come_last() -> None:
     layers, children = hierarchy([400, 20], 12, seed=4)
-    index = CHNSW.build(layers, children, scan_limit=10, backend="native")
+    index = built(layers, children, scan_limit=10, backend="native")
     before = {name: np.array(array) for name, array in index.arrays().items()}
     new = unit(np.random.default_rng(0).normal(size=(3, 12))).astype(np.float32)
     after = [np.insert(layers[0], [5, 50, 50], new, axis=0), layers[1]]
@@ -251,7 +258,7 @@ def test_known_rows_keep_their_places_and_new_ones_come_last() -> None:
 
 def test_a_layer_may_be_emptied_and_filled(backend: Any) -> None:
     layers, children = hierarchy([50, 4], 8, seed=9)
-    index = CHNSW.build(layers, children, scan_limit=10, backend=backend)
+    index = built(layers, children, scan_limit=10, backend=backend)
     index.delete(0, np.arange(50))
     assert [len(rows) for rows, _ in index.search_all(layers[0][0], 3)] == [0, 3]
     filled, changed = revised(index, layers, layers, children)
@@ -261,7 +268,7 @@ def test_a_layer_may_be_emptied_and_filled(backend: Any) -> None:
 
 def test_a_layer_that_outgrows_scanning_is_linked(backend: Any) -> None:
     layers, children = hierarchy([90, 5], 8, seed=10)
-    index = CHNSW.build(layers, children, scan_limit=100, backend=backend)
+    index = built(layers, children, scan_limit=100, backend=backend)
     more = unit(np.random.default_rng(1).normal(size=(200, 8)))
     grown = layers
     for end in (50, 200):
@@ -277,12 +284,12 @@ def test_many_small_updates_leave_as_many_links_as_a_build() -> None:
     other, _ = hierarchy([4000, 200], 48, seed=23, spread=1.01)
     rng = np.random.default_rng(5)
     replaced = rng.permutation(4000)[:2000]
-    index, current = CHNSW.build(layers, children, scan_limit=100), layers[0].copy()
+    index, current = built(layers, children, scan_limit=100), layers[0].copy()
     for part in np.array_split(replaced, 20):
         rows = np.arange(4000)
         rows[part], current[part] = -1, other[0][part]
         index, _ = index.revised([current, layers[1]], children, [rows, np.arange(200)], threads=2)
-    fresh = CHNSW.build([current, layers[1]], children, scan_limit=100)
+    fresh = built([current, layers[1]], children, scan_limit=100)
     queries = unit(current[::8] + 0.1 * rng.normal(size=(500, 48)))
     truth = [exact(current, query, 5)[0] for query in queries]
 
@@ -300,7 +307,7 @@ def test_many_small_updates_leave_as_many_links_as_a_build() -> None:
 
 def test_saved_and_opened_it_is_the_same(backend: Any, tmp_path: Any) -> None:
     layers, children = hierarchy([1500, 90, 6], 20, seed=11)
-    index = CHNSW.build(layers, children, scan_limit=50, backend=backend)
+    index = built(layers, children, scan_limit=50, backend=backend)
     index.delete(0, np.arange(0, 300, 7))
     for name, array in index.arrays().items():
         np.save(tmp_path / f"{name}.npy", array)
@@ -323,7 +330,7 @@ def test_saved_and_opened_it_is_the_same(backend: Any, tmp_path: Any) -> None:
 @native
 def test_what_numpy_built_is_linked_when_opened() -> None:
     layers, children = hierarchy([800, 50], 16, seed=12)
-    index = CHNSW.build(layers, children, scan_limit=100, backend="numpy")
+    index = built(layers, children, scan_limit=100, backend="numpy")
     opened = CHNSW.from_arrays(index.arrays(), backend="native")
     check_exact(opened, layers, layers[0][5], 9)
     assert opened.stats().hops > 0
@@ -334,7 +341,7 @@ def test_what_numpy_built_is_linked_when_opened() -> None:
 @native
 def test_neither_threads_nor_repetition_change_anything() -> None:
     layers, children = hierarchy([3000, 200, 10], 32, seed=13)
-    one, two = (CHNSW.build(layers, children, scan_limit=100, threads=t, seed=4) for t in (1, 3))
+    one, two = (built(layers, children, scan_limit=100, threads=t, seed=4) for t in (1, 3))
     for name, array in one.arrays().items():
         np.testing.assert_array_equal(array, two.arrays()[name], err_msg=name)
     queries = unit(np.random.default_rng(0).normal(size=(200, 32)))
@@ -347,7 +354,7 @@ def test_neither_threads_nor_repetition_change_anything() -> None:
 
 def test_one_query_is_answered_as_in_a_batch(backend: Any) -> None:
     layers, children = hierarchy([700, 60, 4], 24, seed=21)
-    index = CHNSW.build(layers, children, scan_limit=50, backend=backend)
+    index = built(layers, children, scan_limit=50, backend=backend)
     queries = 3 * unit(np.random.default_rng(5).normal(size=(30, 24)))
     batch = index.search_many(queries, 6)
     for at, query in enumerate(queries):
@@ -363,7 +370,7 @@ def test_one_query_is_answered_as_in_a_batch(backend: Any) -> None:
 @pytest.mark.parametrize("dimension", [3, 77, 3072])
 def test_all_instruction_sets_agree(codes: Any, dimension: int) -> None:
     layers, children = hierarchy([300, 20], dimension, seed=20)
-    index = CHNSW.build(layers, children, codes=codes, scan_limit=50)
+    index = built(layers, children, codes=codes, scan_limit=50)
     queries = layers[0][:20]
     want = index.search_many(queries, 5, ef=30)
     for name in _chnsw_links._native.simd_levels():
@@ -379,7 +386,7 @@ def test_all_instruction_sets_agree(codes: Any, dimension: int) -> None:
 
 def test_vectors_too_small_for_a_scale(backend: Any) -> None:
     vectors = np.concatenate([np.full((30, 5), 1e-42), np.zeros((3, 5)), np.eye(5)])
-    index = CHNSW.build([vectors], scan_limit=0, backend=backend)
+    index = built([vectors], scan_limit=0, backend=backend)
     rows, scores = index.search_all(np.eye(5)[2], 3)[0]
     assert rows[0] == 35
     assert np.isfinite(scores).all()
@@ -389,7 +396,7 @@ def test_vectors_too_small_for_a_scale(backend: Any) -> None:
 @native
 def test_as_printed_in_the_paper_one_link_is_the_entry() -> None:
     layers, children = hierarchy([1500, 100, 8], 24, seed=16)
-    index = CHNSW.build(layers, children, mode="paper", codes="float32")
+    index = built(layers, children, mode="paper", codes="float32")
     queries = layers[0][:80]
     rows = index.search_many(queries, 1, ef=64)[0][0]
     assert np.mean(rows[:, 0] == np.arange(80)) > 0.9
@@ -440,4 +447,4 @@ def test_without_kernels_one_line_is_said() -> None:
 def test_native_kernels_that_are_missing_cannot_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_chnsw_links, "native_available", lambda: False)
     with pytest.raises(NativeUnavailable):
-        CHNSW.build([np.eye(3)], backend="native")
+        built([np.eye(3)], backend="native")

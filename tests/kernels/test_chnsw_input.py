@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kernels.test_chnsw import hierarchy
+from tests.kernels.test_chnsw import built, hierarchy
 
 from stratagraph.errors import Damaged, FormatMismatch, StoreError
 from stratagraph.kernels.chnsw import CHNSW
@@ -19,7 +19,7 @@ BACKENDS = ["native", "numpy"] if native_available() else ["numpy"]
 @pytest.fixture(params=BACKENDS)
 def index(request: pytest.FixtureRequest) -> CHNSW:
     layers, children = hierarchy([80, 9], 12, seed=1)
-    return CHNSW.build(layers, children, scan_limit=20, backend=request.param)
+    return built(layers, children, scan_limit=20, backend=request.param)
 
 
 def new(*counts: int) -> list[np.ndarray]:
@@ -40,7 +40,7 @@ def test_wrong_vectors_are_named() -> None:
         ([np.zeros((3, 0))], "at least 1"),
     ]:
         with pytest.raises(ValueError, match=message):
-            CHNSW.build(layers)
+            built(layers)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_wrong_vectors_are_named() -> None:
 def test_wrong_children_are_named(children: Any, message: str) -> None:
     layers, _ = hierarchy([80, 9], 12, seed=1)
     with pytest.raises(ValueError, match=message):
-        CHNSW.build(layers, children)
+        built(layers, children)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_wrong_children_are_named(children: Any, message: str) -> None:
 )
 def test_wrong_options_are_named(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        CHNSW.build([np.eye(3)], **wrong)
+        built([np.eye(3)], **wrong)
 
 
 def test_wrong_queries(index: CHNSW) -> None:
@@ -98,7 +98,7 @@ def test_wrong_queries(index: CHNSW) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_huge_k_is_all_nodes_and_takes_the_room_of_all_nodes(backend: Any) -> None:
     vectors = np.random.default_rng(0).normal(size=(1500, 8)).astype(np.float32)
-    index = CHNSW.build([vectors, vectors[:40]], scan_limit=0, backend=backend)
+    index = built([vectors, vectors[:40]], scan_limit=0, backend=backend)
     for k, ef in ((10**9, None), (10**9, 10**9), (2**70, None)):
         for (rows, scores), size in zip(index.search_all(vectors[0], k, ef=ef), (1500, 40), strict=True):
             assert sorted(rows.tolist()) == list(range(size))
@@ -196,10 +196,8 @@ def test_a_stored_link_to_a_deleted_node_is_named(index: CHNSW) -> None:
 @given(st.data())
 def test_a_fuzzed_file_never_crashes(data: Any) -> None:
     layers, children = hierarchy([60, 8], 6, seed=2)
-    built = CHNSW.build(
-        layers, children, scan_limit=10, codes=data.draw(st.sampled_from(["int8", "float32"]))
-    )
-    arrays = {name: array.copy() for name, array in built.arrays().items()}
+    index = built(layers, children, scan_limit=10, codes=data.draw(st.sampled_from(["int8", "float32"])))
+    arrays = {name: array.copy() for name, array in index.arrays().items()}
     for _ in range(data.draw(st.integers(1, 4))):
         name = data.draw(st.sampled_from(sorted(name for name in arrays if arrays[name].size)))
         raw = bytearray(arrays[name].tobytes())

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.kernels.test_chnsw import built
 
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.hamming import native_available
@@ -70,13 +71,13 @@ def test_recall_is_as_promised_where_distances_say_little(
     vectors: np.ndarray, codes: Any, least: float
 ) -> None:
     vectors = vectors.astype(np.float32)
-    index = CHNSW.build([vectors], codes=codes, scan_limit=0)
+    index = built([vectors], codes=codes, scan_limit=0)
     assert reached(index, vectors, asked(vectors), 10) >= least
 
 
 def test_more_is_looked_at_as_ef_grows_until_results_are_exact() -> None:
     vectors = unit(around(topics(20), 0.5)).astype(np.float32)
-    index = CHNSW.build([vectors], scan_limit=0)
+    index = built([vectors], scan_limit=0)
     queries, spent, recalls = asked(vectors), [], []
     for ef in (10, 11, 20, 80, 320, N):
         before = index.stats().distances
@@ -97,12 +98,12 @@ def test_ef_is_settled_again_where_half_is_replaced_by_what_is_harder_to_find() 
     easy, hard = flat(12, seed=4), flat(32, seed=5)
     rows = np.random.default_rng(3).permutation(N)[: N // 2]
     half = easy.astype(np.float32)
-    index = CHNSW.build([half], scan_limit=0, keep_vectors=False)
+    index = built([half], scan_limit=0, keep_vectors=False)
     before, at_once, half = index.ef, index, half.copy()
     for part in np.array_split(rows, 10):
         half[part] = hard[part]
         index, _ = index.revised([half], None, [np.where(np.isin(np.arange(N), part), -1, np.arange(N))])
-    fresh = CHNSW.build([half], scan_limit=0, keep_vectors=False)
+    fresh = built([half], scan_limit=0, keep_vectors=False)
     at_once, _ = at_once.revised([half], None, [np.where(np.isin(np.arange(N), rows), -1, np.arange(N))])
     queries = np.concatenate([asked(half, seed) for seed in range(10)])
     truth = [np.argsort(-(half @ query), kind="stable")[:10] for query in queries]
@@ -122,7 +123,7 @@ def test_ef_is_settled_again_where_half_is_replaced_by_what_is_harder_to_find() 
 
 def test_a_few_changes_settle_nothing_and_many_in_small_steps_do() -> None:
     vectors = unit(around(topics(20), 0.5)).astype(np.float32)
-    index = CHNSW.build([vectors], scan_limit=0)
+    index = built([vectors], scan_limit=0)
     index = CHNSW.from_arrays(index.arrays())
     for at in range(0, N // 8, 10):
         index.delete(0, np.arange(at, at + 10))
@@ -135,7 +136,7 @@ def test_a_few_changes_settle_nothing_and_many_in_small_steps_do() -> None:
 
 def test_the_ef_that_a_caller_gave_stays() -> None:
     vectors = unit(around(topics(20), 0.5)).astype(np.float32)
-    index = CHNSW.build([vectors], scan_limit=0, ef=33)
+    index = built([vectors], scan_limit=0, ef=33)
     hard = unit(around(topics(1), 30.0)).astype(np.float32)
     index, changed = CHNSW.from_arrays(index.arrays()).revised([hard], None, [np.full(N, -1)])
     assert changed == [2 * N]

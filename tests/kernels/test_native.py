@@ -13,8 +13,9 @@ from stratagraph.kernels.hamming import native_available
 if not native_available():
     pytest.skip("installed without the native kernels", allow_module_level=True)
 
+from tests.kernels.test_chnsw import built
+
 from stratagraph.kernels import _native
-from stratagraph.kernels.chnsw import CHNSW
 
 INTS = [
     np.array(values, np.int32)
@@ -111,7 +112,7 @@ def test_changes_of_rows_and_layers_that_are_not_there() -> None:
 
 
 def test_searches_whose_arrays_do_not_fit() -> None:
-    index = CHNSW.build([np.eye(8, dtype=np.float32)], scan_limit=0)._graph
+    index = built([np.eye(8, dtype=np.float32)], scan_limit=0)._graph
     query, ef = np.ones((1, 8), np.float32), np.full(1, 4, np.int32)
     rows, scores = np.zeros((1, 1, 3), np.int32), np.zeros((1, 1, 3), np.float32)
     index.search(query, 3, ef, 0, 1, rows, scores)

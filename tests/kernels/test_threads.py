@@ -21,6 +21,7 @@ STACK = 1 << 45  # of a thread, for which no machine has room
 
 SCARCE = """
 import numpy as np
+from stratagraph.kernels._chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
 import threading
 
@@ -30,7 +31,7 @@ except RuntimeError:
     print("no thread")
 rng = np.random.default_rng(0)
 vectors = rng.normal(size=(500, 16))
-index = CHNSW.build([vectors], scan_limit=0, threads=4)
+index = CHNSW.build([vectors], options=Options(scan_limit=0), threads=4)
 index, _ = index.revised([vectors[100:]], None, [np.arange(100, 500)], threads=4)
 assert (index.search_many(vectors[100:], 1, ef=64, threads=4)[0][0].ravel() == np.arange(400)).mean() > 0.9
 print("done")
@@ -68,6 +69,7 @@ def test_any_thread_limits_blas() -> None:
 ALIVE = """
 import threading
 import numpy as np
+from stratagraph.kernels._chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
 
 def hold(index):
@@ -75,7 +77,7 @@ def hold(index):
     threading.Event().wait()
 
 ready = threading.Event()
-index = CHNSW.build([np.eye(8), np.eye(8)[:2]], scan_limit=0)
+index = CHNSW.build([np.eye(8), np.eye(8)[:2]], options=Options(scan_limit=0))
 threading.Thread(target=hold, args=(index,), daemon=True).start()
 ready.wait()
 """

@@ -38,13 +38,38 @@ class Stats(NamedTuple):
 
 @dataclass(frozen=True)
 class Options:
-    """How an index is built; see `CHNSW.build`."""
+    """How an index is built.
+
+    Parameters
+    ----------
+    codes
+        What is searched: `int8` (one scale per vector) or `float32`.
+    keep_vectors
+        Keep the float32 vectors to score results again; False loses a little recall.
+    links
+        Links that a new node sets (the paper's M); a node holds at most twice as many.
+    ef_construction
+        Candidates from which they are chosen.
+    scan_limit
+        Layers of at most as many nodes are scanned. -1: 256, of float32 64.
+    breadth
+        Best nodes of a layer whose children are entries into the next (ERRATA A8).
+    recall
+        Recall@10 that the default `ef` of each layer reaches on a sample of blended nodes.
+    mode
+        `paper` is Alg. 2 and Alg. 3 with ERRATA A5 to A7: nearest neighbours are linked, one inter-layer link
+        is the entry, nothing is scanned.
+    seed
+        Of the order of insertion.
+    ef
+        The default `ef` of all layers, for up to 10 results; then nothing is measured.
+    """
 
     codes: Kind = "int8"
     keep_vectors: bool = True
     links: int = 16
     ef_construction: int = 96
-    scan_limit: int = SCANNED["int8"]
+    scan_limit: int = -1
     breadth: int = 10
     recall: float = 0.98
     mode: Mode = "fast"
@@ -52,6 +77,8 @@ class Options:
     ef: int | None = None
 
     def __post_init__(self) -> None:
+        if self.scan_limit == -1:
+            object.__setattr__(self, "scan_limit", SCANNED.get(self.codes, 0))
         for name, value, known in [
             ("codes", self.codes, tuple(SCANNED)),
             ("mode", self.mode, ("fast", "paper")),

@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
-from stratagraph.kernels._chnsw_layer import Array, Flat, Kind, Layer, Matrix, Nodes
+from stratagraph.kernels._chnsw_layer import Array, Flat, Layer, Matrix, Nodes
 from stratagraph.kernels._chnsw_links import Backend, Linked
 from stratagraph.kernels._chnsw_options import (
     LARGEST,
-    SCANNED,
-    Mode,
     Options,
     Stats,
     checked_children,
@@ -48,21 +46,14 @@ class CHNSW(Linked):
         cls,
         layers: Sequence[NDArray[np.floating]],
         children: Sequence[NDArray[np.integer]] | None = None,
+        options: Options | None = None,
         *,
-        codes: Kind = "int8",
-        keep_vectors: bool = True,
-        links: int = 16,
-        ef_construction: int = 96,
-        scan_limit: int | None = None,
-        breadth: int = 10,
-        recall: float = 0.98,
-        ef: int | None = None,
-        mode: Mode = "fast",
-        seed: int = 0,
         threads: int = 1,
         backend: Backend = "auto",
     ) -> CHNSW:
         """Build from the vectors of each layer, the lowest first.
+
+        Equal input gives an equal index, whatever the number of threads.
 
         Parameters
         ----------
@@ -71,27 +62,6 @@ class CHNSW(Linked):
         children
             For each layer but the lowest pairs (node, child in the layer below), shape (links, 2). None:
             searches descend by links to the nearest node below alone.
-        codes
-            What is searched: `int8` (one scale per vector) or `float32`.
-        keep_vectors
-            Keep the float32 vectors to score results again; False loses a little recall.
-        links
-            Links that a new node sets (the paper's M); a node holds at most twice as many.
-        ef_construction
-            Candidates from which they are chosen.
-        scan_limit
-            Layers of at most as many nodes are scanned. None: 256, of float32 64.
-        breadth
-            Best nodes of a layer whose children are entries into the next (ERRATA A8).
-        recall
-            Recall@10 that the default `ef` of each layer reaches on a sample of blended nodes.
-        ef
-            The default `ef` of all layers, for up to 10 results; then nothing is measured.
-        mode
-            `paper` is Alg. 2 and Alg. 3 with ERRATA A5 to A7: nearest neighbours are linked, one inter-layer
-            link is the entry, nothing is scanned.
-        seed
-            Of the order of insertion. Equal input gives an equal index, whatever the number of threads.
 
         Raises
         ------
@@ -100,14 +70,11 @@ class CHNSW(Linked):
         NativeUnavailable
             If `backend` is `native` and there are no native kernels.
         """
+        options = options or Options()
         checked = [checked_vectors(layer, f"layer {i}") for i, layer in enumerate(layers)]
         dimensions = {layer.shape[1] for layer in checked}
         if len(dimensions) != 1 or 0 in dimensions:
             raise ValueError(f"layers must have one dimension, at least 1, not {sorted(dimensions)}")
-        scan_limit = SCANNED.get(codes, 0) if scan_limit is None else scan_limit
-        options = Options(
-            codes, keep_vectors, links, ef_construction, scan_limit, breadth, float(recall), mode, seed, ef
-        )
         index = cls(dimensions.pop(), len(layers), options, backend)
         pairs = checked_children(children, [len(layer) for layer in checked])
         for layer, vectors in zip(index._layers, checked, strict=True):
@@ -115,7 +82,7 @@ class CHNSW(Linked):
         for layer, below in zip(index._layers[1:], pairs, strict=True):
             layer.set_children(below)
         index._settle(threads)
-        if ef is None:
+        if options.ef is None:
             index._calibrate(range(len(layers)))
         return index
 

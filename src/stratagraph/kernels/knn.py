@@ -11,6 +11,7 @@ from stratagraph.errors import MissingExtra
 from stratagraph.kernels._blas import one_thread
 from stratagraph.kernels._chnsw_layer import Matrix, Nodes
 from stratagraph.kernels._chnsw_links import Backend
+from stratagraph.kernels._chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.float16 import blocks, pair_products
 from stratagraph.kernels.ranges import distinct, ranges
@@ -37,10 +38,7 @@ def knn_graph(
     """
     index = CHNSW.build(
         [vectors],
-        links=12,
-        ef_construction=40,
-        recall=0.01,
-        seed=seed,
+        options=Options(links=12, ef_construction=40, recall=0.01, seed=seed),
         threads=threads,
         backend=backend,
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.kernels._chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.base import Stored
@@ -51,20 +52,18 @@ def index_arrays(
         for level, (vectors, own) in enumerate(zip(layers, known, strict=True))
     ]
     gone = sum(map(len, zeros))
-    found = _brought_up_to_date(arrays_before, layers, children, rows, config, threads, gone)
+    options = Options(
+        codes=config.codes,
+        keep_vectors=False,
+        links=config.links,
+        breadth=config.breadth,
+        ef=config.ef,
+        mode=config.mode,
+        seed=config.seed,
+    )
+    found = _brought_up_to_date(arrays_before, layers, children, rows, options, threads, gone)
     index, changes = found or (
-        CHNSW.build(
-            [np.asarray(vectors) for vectors in layers],
-            children,
-            codes=config.codes,
-            keep_vectors=False,
-            links=config.links,
-            breadth=config.breadth,
-            ef=config.ef,
-            mode=config.mode,
-            seed=config.seed,
-            threads=threads,
-        ),
+        CHNSW.build([np.asarray(vectors) for vectors in layers], children, options, threads=threads),
         0,
     )
     arrays: dict[str, NDArray[Any]] = {CHANGES: np.array([changes], np.int64)}
@@ -97,7 +96,7 @@ def _brought_up_to_date(
     layers: Sequence[Vectors],
     children: Sequence[Rows],
     rows: Sequence[Rows] | None,
-    config: ArchRAGConfig,
+    options: Options,
     threads: int,
     zeros: int,
 ) -> tuple[CHNSW, int] | None:
@@ -109,16 +108,7 @@ def _brought_up_to_date(
     if rows is None or CHANGES not in previous:
         return None
     before = opened(previous)
-    told = before.options
-    same = (told.codes, told.links, told.breadth, told.ef, told.mode, told.seed) == (
-        config.codes,
-        config.links,
-        config.breadth,
-        config.ef,
-        config.mode,
-        config.seed,
-    )
-    if not same or len(before) != len(layers) or before.dimension != layers[0].shape[1]:
+    if before.options != options or len(before) != len(layers) or before.dimension != layers[0].shape[1]:
         return None
     index, changed = before.revised(layers, children, rows, threads=threads)
     changes = int(previous[CHANGES][0]) + sum(changed) - zeros

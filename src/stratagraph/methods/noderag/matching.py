@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.kernels._chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.float16 import chosen, nonzero_rows
 from stratagraph.kernels.hamming import native_available
@@ -128,15 +129,10 @@ def _level_0(vectors: Vectors, config: NodeRAGConfig) -> NDArray[np.int32]:
     if not native_available():
         rows, _ = knn_graph(np.asarray(vectors), links, seed=seed, backend="numpy")
         return rows
-    index = CHNSW.build(
-        [vectors],
-        links=links,
-        ef_construction=max(_CANDIDATES, links),
-        scan_limit=0,
-        keep_vectors=False,
-        ef=links,
-        seed=seed,
-        backend="native",
+    candidates = max(_CANDIDATES, links)
+    options = Options(
+        links=links, ef_construction=candidates, scan_limit=0, keep_vectors=False, ef=links, seed=seed
     )
+    index = CHNSW.build([vectors], options=options, backend="native")
     found: NDArray[np.int32] = index.arrays()["layer0.links"]
     return found
