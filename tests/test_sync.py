@@ -16,7 +16,7 @@ import pytest
 
 import stratagraph as sg
 from stratagraph import _sync
-from stratagraph.models.clients import PerLoop
+from stratagraph._sync import PerLoop
 from stratagraph.operations import progress
 from stratagraph.system import locks as _locks
 

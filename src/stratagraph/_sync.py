@@ -1,7 +1,7 @@
 """Runs the async API for synchronous callers, on one background event loop per process.
 
 The caller's thread only waits, so this works in scripts, threads, notebooks and inside a running loop.
-Context variables travel along.
+Context variables travel along. Clients of asynchronous libraries are made for each loop (`PerLoop`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import functools
 import inspect
 import os
 import threading
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from types import FunctionType
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from stratagraph.errors import StratagraphError
 from stratagraph.system.locks import Lock
@@ -24,6 +25,7 @@ from stratagraph.system.locks import Lock
 T = TypeVar("T")
 R = TypeVar("R")
 P = ParamSpec("P")
+C = TypeVar("C")
 _END = object()
 
 
@@ -262,6 +264,23 @@ def _twin(
     made.__qualname__ = twin.__qualname__.removesuffix(theirs) + name
     made.__signature__ = inspect.signature(twin)  # type: ignore[attr-defined]
     return made
+
+
+class PerLoop(Generic[C]):
+    """A client per event loop: connections cannot be used in another loop."""
+
+    def __init__(self, make: Callable[[], C]) -> None:
+        self._make = make
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, C] = weakref.WeakKeyDictionary()
+
+    def get(self) -> C:
+        """The client of the running loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            for other in [each for each in self._clients if each.is_closed()]:
+                del self._clients[other]  # a client's connections know their loop, which so would stay
+            self._clients[loop] = self._make()
+        return self._clients[loop]
 
 
 _here: contextvars.ContextVar[bool] = contextvars.ContextVar("here", default=False)

@@ -25,7 +25,6 @@ from stratagraph.ingest.extraction.stage import Given
 from stratagraph.ingest.loaders import FileDocuments
 from stratagraph.models.batching import (
     BatchGate,
-    BatchRequest,
     CallsPending,
     Results,
     read_results,
@@ -312,7 +311,13 @@ async def _advance(
         await in_thread(forget_outcomes, folder, begun)
         raise
     files = await in_thread(write_requests, gate.requests.values(), requests)
-    found = _sorted_out(results, gate, begun)
+    asked, given = set(begun.asked), set(results.ids)
+    others = [each for each in results.ids if each not in asked]
+    known = [each for each in others if gate.knows(each)]
+    stages: dict[str, Usage] = {}
+    for each in gate.requests.values():
+        used = Usage(1, 0, each.input_tokens, each.output_tokens)
+        stages[each.stage] = stages.get(each.stage, Usage()) + used
     if report is None:
         now = replace(
             begun,
@@ -323,15 +328,17 @@ async def _advance(
         await in_thread(remember, folder, now, inputs)
     return Pending(
         files=files,
-        stages=_stages(gate.requests.values()),
+        stages=stages,
         answered=gate.taken,
+        known=known,
+        missing=[each for each in begun.asked if each not in given and each in gate.requests],
         failed=gate.failed,
         unusable=gate.unusable,
+        foreign=[each for each in others if each not in set(known)],
         duplicates=results.duplicates,
         unreadable=results.unreadable,
         failures=tuple(gate.failures),
         report=report,
-        **found,
     )
 
 
@@ -347,23 +354,3 @@ def _check_models(gate: BatchGate, models: Models, begun: Begun, folder: IndexFo
             f"the batch in {str(folder.path)!r} was begun with embedder {begun.embedder!r}, and this one is "
             f"{given!r}: give the first (embedder=...)"
         )
-
-
-def _sorted_out(results: Results, gate: BatchGate, begun: Begun) -> dict[str, list[str]]:
-    """The results that are known or unasked, and the missing ones."""
-    asked, given = set(begun.asked), set(results.ids)
-    others = [each for each in results.ids if each not in asked]
-    known = [each for each in others if gate.knows(each)]
-    return {
-        "known": known,
-        "foreign": [each for each in others if each not in set(known)],
-        "missing": [each for each in begun.asked if each not in given and each in gate.requests],
-    }
-
-
-def _stages(requests: Iterable[BatchRequest]) -> dict[str, Usage]:
-    stages: dict[str, Usage] = {}
-    for each in requests:
-        used = Usage(1, 0, each.input_tokens, each.output_tokens)
-        stages[each.stage] = stages.get(each.stage, Usage()) + used
-    return stages

@@ -20,7 +20,7 @@ from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import BaseModel
 
-from stratagraph.models.clients import PerLoop
+from stratagraph._sync import PerLoop
 from stratagraph.models.identity import sampling_settings, server_address
 from stratagraph.models.messages import Completion, Messages
 from stratagraph.models.schema import sent_schema

@@ -21,8 +21,8 @@ from llama_index.core.prompts import BasePromptTemplate, ChatPromptTemplate, Pro
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel, ValidationError
 
+from stratagraph._sync import PerLoop
 from stratagraph.errors import ParseFailed
-from stratagraph.models.clients import PerLoop
 from stratagraph.models.identity import sampling_settings, server_address
 from stratagraph.models.messages import Completion, Messages, from_openai
 from stratagraph.models.schema import response_format, sent_schema

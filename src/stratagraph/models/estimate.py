@@ -103,29 +103,20 @@ def _cells(usage: Usage) -> tuple[str, ...]:
     return tuple(f"{count:,}" for count in _counts(usage).values())
 
 
-class PseudoEmbedder:
+class PseudoEmbedder(HashingEmbedder):
     """Hashed vectors in place of another embedder's: similar texts are near each other in both."""
 
+    words_only = False
+
     def __init__(self, embedder: object, dimension: int) -> None:
+        super().__init__(dimension)
         self.name = embedder_name(embedder, dimension)
-        self.dimension = dimension
-        self._hashing = HashingEmbedder(dimension)
         if offers_spans(embedder):
-            self.aembed_spans = self._embed_spans
+            self.embed_spans = self._embed_spans
 
-    async def aembed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, shape (len(texts), dimension)."""
-        vectors: Vectors = self._hashing.embed_documents(texts)
-        return vectors
-
-    async def aembed_query(self, text: str) -> Vectors:
-        """The vector of a question."""
-        vector: Vectors = self._hashing.embed_query(text)
-        return vector
-
-    async def _embed_spans(self, texts: Sequence[str], spans: Sequence[Spans]) -> tuple[Vectors, Vectors]:
+    def _embed_spans(self, texts: Sequence[str], spans: Sequence[Spans]) -> tuple[Vectors, Vectors]:
         parts = [text[start:end] for text, own in zip(texts, spans, strict=True) for start, end in own]
-        return await self.aembed_documents(texts), await self.aembed_documents(parts)
+        return self.embed_documents(texts), self.embed_documents(parts)
 
 
 class CountingGate(ModelGate):

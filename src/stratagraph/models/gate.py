@@ -186,11 +186,6 @@ class ModelGate:
         return None if self._embedder is None else self._embedder.dimension
 
     @property
-    def embedder(self) -> str | None:
-        """The embedder's fingerprint, complete once `dimension` is known."""
-        return None if self._embedder is None else self._embedder.name
-
-    @property
     def words_only(self) -> bool:
         """Whether the embedder compares words, not meanings (`protocols.Embedder`)."""
         return self._embedder is not None and self._embedder.words_only

@@ -6,9 +6,8 @@ import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from stratagraph._sync import blocking
+from stratagraph._sync import PerLoop, blocking
 from stratagraph.errors import MissingExtra
-from stratagraph.models.clients import PerLoop
 from stratagraph.models.identity import sampling_settings
 from stratagraph.models.messages import Completion, Messages
 from stratagraph.models.schema import sent_schema

@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from stratagraph._sync import blocking
+from stratagraph._sync import PerLoop, blocking
 from stratagraph.errors import MissingExtra, ModelError
-from stratagraph.models.clients import PerLoop
 from stratagraph.models.identity import normalised_address, sampling_settings
 from stratagraph.models.messages import Completion, Messages, from_openai
 from stratagraph.models.schema import response_format

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,25 +116,23 @@ class JoinedNames(NameIndex):
 
     def match(self, entity: str, limit: int = 100) -> Rows:
         """See `NameIndex.match`."""
-        rows, lengths = [_NO_ROWS], [_NO_ROWS]
-        for each, numbers in zip(self._names, self.numbers, strict=True):
-            own = each.match(entity, limit)
-            rows.append(numbers[own].astype(np.int64))
-            lengths.append(each.lengths(own))
-        found, first = np.unique(np.concatenate(rows), return_index=True)
-        return found[np.lexsort((found, np.concatenate(lengths)[first]))][:limit]
+        rows = [each.match(entity, limit) for each in self._names]
+        lengths = [each.lengths(own) for each, own in zip(self._names, rows, strict=True)]
+        found, length = self._each_once(rows, lengths)
+        return found[np.lexsort((found, length))][:limit]
 
     def fuzzy(self, entity: str, limit: int = 10) -> tuple[Rows, NDArray[np.float32]]:
         """See `NameIndex.fuzzy`."""
-        rows, scores = [_NO_ROWS], [_NO_SCORES]
-        for each, numbers in zip(self._names, self.numbers, strict=True):
-            own, likeness = each.fuzzy(entity, limit)
-            rows.append(numbers[own].astype(np.int64))
-            scores.append(likeness)
-        found, first = np.unique(np.concatenate(rows), return_index=True)
-        likeness = np.concatenate(scores)[first]
-        best = np.lexsort((found, -likeness))[:limit]
-        return found[best], likeness[best]
+        rows, scores = zip(*(each.fuzzy(entity, limit) for each in self._names), strict=True)
+        found, likeness = self._each_once(rows, scores)
+        order = np.lexsort((found, -likeness))[:limit]
+        return found[order], likeness[order]
+
+    def _each_once(self, rows: Sequence[Rows], values: Sequence[NDArray[Any]]) -> tuple[Rows, NDArray[Any]]:
+        """The numbers of the names that several indexes found, each with its first value."""
+        own = [numbers[each].astype(np.int64) for numbers, each in zip(self.numbers, rows, strict=True)]
+        found, first = np.unique(np.concatenate(own), return_index=True)
+        return found, np.concatenate(values)[first]
 
 
 class JoinedGround:

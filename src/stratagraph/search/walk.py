@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,7 +211,12 @@ class PassageWalk:
             linked = linked or link(question, self._ground.names, entities, frequency=self._frequency)
             asked = len(content_words(question, self._ground.lexical.language))
             return self._walked(evidence, linked, asked)
-        return self._described(evidence, *_without_a_graph(evidence, rank), rank, None)
+        found: tuple[Rows, NDArray[Any]] = (evidence.similar, evidence.similarity)
+        if rank != "dense":
+            found = best(*evidence.words, max(CONSIDERED, k))
+        if rank == "hybrid":
+            found = reciprocal_ranks([found[0], evidence.similar])
+        return self._described(evidence, *found, rank, None)
 
     def linked(self, question: Question) -> Linked:
         """The entities that a question names; found once for the walk and a method."""
@@ -290,15 +295,6 @@ class PassageWalk:
             for score, cosine, words in zip(*(each.tolist() for each in columns), strict=True)
         ]
         return Ranking.of(Origin.CHUNK, rows, scores, trace)
-
-
-def _without_a_graph(evidence: _Evidence, rank: str) -> tuple[Rows, NDArray[np.floating]]:
-    if rank == "dense":
-        return evidence.similar, evidence.similarity
-    lexical = best(*evidence.words, max(CONSIDERED, evidence.k))
-    if rank == "bm25":
-        return lexical
-    return reciprocal_ranks([lexical[0], evidence.similar])
 
 
 def _heaviest(parts: Sequence[tuple[Rows, NDArray[np.float64]]]) -> tuple[Rows, NDArray[np.float64]]:
