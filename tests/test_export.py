@@ -120,25 +120,6 @@ def test_graphml_is_read_by_others_and_holds_the_graph(index: sg.Index, tmp_path
     assert weight == 7.25
 
 
-def test_networkx_is_given_what_graphml_holds(index: sg.Index, tmp_path: Path) -> None:
-    graph = index.to_networkx()
-    read = networkx.read_graphml(index.export(tmp_path / "index.graphml", "graphml"), force_multigraph=True)
-    assert len(graph) == len(read)
-    assert graph.number_of_edges() == read.number_of_edges()
-    kinds = Counter(data["kind"] for *_, data in graph.edges(data=True))
-    assert kinds == Counter(data["relation"] for *_, data in read.edges(data=True))
-    assert graph.nodes["entity:ada"]["type"] == "person"
-    documents = {
-        data["label"]: data.get("metadata", {})
-        for _, data in graph.nodes(data=True)
-        if data["kind"] == "document"
-    }
-    assert documents == index.documents()
-    assert {data["method"] for _, data in graph.nodes(data=True) if "method" in data} == {"lshtree"}
-    with pytest.raises(MethodMissing, match="archrag"):
-        index.to_networkx("archrag")
-
-
 def test_neo4j_reads_the_graph_from_csv(index: sg.Index, tmp_path: Path) -> None:
     folder = index.export(tmp_path / "neo4j", "neo4j")
     assert sorted(file.name for file in folder.iterdir()) == ["nodes.csv", "relationships.csv"]
@@ -148,6 +129,8 @@ def test_neo4j_reads_the_graph_from_csv(index: sg.Index, tmp_path: Path) -> None
         edges = list(csv.DictReader(file))
     graph = index.to_networkx()
     assert nodes.keys() == set(graph)
+    assert graph.nodes["entity:ada"]["type"] == "person"
+    assert [entity.id for entity in index.entities(["ada", "nobody"])] == ["ada"]
     assert len(edges) == graph.number_of_edges()
     assert all(edge[":START_ID"] in nodes and edge[":END_ID"] in nodes for edge in edges)
     assert {row[":LABEL"] for row in nodes.values()} == {"Document", "Chunk", "Entity", "Unit", "Summary"}
@@ -179,6 +162,8 @@ def test_a_method_s_nodes_alone(index: sg.Index, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no method 'nothing'"):
         index.export(tmp_path / "b.jsonl", method="nothing")
     assert not (tmp_path / "b.jsonl").exists()
+    with pytest.raises(MethodMissing, match="archrag"):
+        index.to_networkx("archrag")
 
 
 def test_wrong_formats_and_missing_extras_write_nothing(

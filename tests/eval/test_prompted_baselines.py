@@ -117,11 +117,14 @@ def test_global_search_maps_over_all_reports_and_reduces_the_best_points() -> No
 
 def test_global_search_fills_as_many_calls_as_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratagraph.eval.baselines.graphrag.MAP_TOKENS", 12)
-    ranker: Any = make("graphrag_global", bench_of(random_facts(1), "what?"))
-    batches = ranker._batches()
-    assert len(batches) > 1
-    reports = sorted(each.text for each in ranker._reports)
-    assert sorted("\n\n".join(batches).split("\n\n")) == sorted("\n\n".join(reports).split("\n\n"))
+    model = ScriptedChatModel(
+        lambda prompt: json.dumps({"points": []}) if "<reports>" in prompt else reporting(prompt)
+    )
+    ranker: Any = make(
+        "graphrag_global", bench_of(random_facts(2, documents=90, entities=70), "what?", llm=model)
+    )
+    answered(ranker, "what?")
+    assert sum("<reports>" in prompt for prompt in model.prompts) > 1
 
 
 @pytest.mark.parametrize("kind", ["leiden", "attributed"])
