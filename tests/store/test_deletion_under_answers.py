@@ -29,9 +29,10 @@ class Held:
         return f"The paint is {SECRET if SECRET in prompt else 'unknown'} [1]."
 
 
-@pytest.mark.parametrize("shards", [None, 2])
-@pytest.mark.parametrize("same_object", [True, False])
-@pytest.mark.parametrize("deleted", ["quoted", "other"])
+@pytest.mark.parametrize(
+    ("deleted", "same_object", "shards"),
+    [("quoted", True, None), ("quoted", False, None), ("quoted", False, 2), ("other", True, None)],
+)
 def test_an_answer_to_what_was_deleted_is_not_kept(
     tmp_path: Path, same_object: bool, deleted: str, shards: int | None
 ) -> None:

@@ -138,7 +138,7 @@ def test_vectors_are_told_to_be_alike_by_where_they_lie() -> None:
 
 def test_many_small_inserts_do_not_make_many_files(tmp_path: Path) -> None:
     folder = IndexFolder.create(tmp_path)
-    for number in range(30):
+    for number in range(10):
         publish(folder, {f"d{number}": [f"text {number}"]})
     assert len(segments(folder)) == 4  # one of vectors, nodes, chunks and documents each
     assert folder.verify() == []

@@ -14,7 +14,7 @@ method. After the first two, the shards do not open as one; a method is left out
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -99,9 +99,9 @@ class ShardedFolder:
                     f"{path} is not empty and holds no list of shards (but {', '.join(held[:5])}); nothing "
                     f"was written: {advice}"
                 )
-            folder = cls._written(root, spread)
-            folder._write(spread)
-            return folder
+            root.write(SHARDS, spread.to_json().encode("utf-8"))
+            root.sync()
+            return cls._written(root, spread)
         except BaseException:
             root.close()
             raise
@@ -224,23 +224,28 @@ class ShardedFolder:
             replace(each, built=each.built or ((own := self._found(each)) is not None and own.generation > 0))
             for each in spread.shards
         )
-        with WriterLock(self._root, "shards"):
-            present = _read(self._root)
-            now = replace(spread, shards=shards, unfinished=present.unfinished, deleting=present.deleting)
-            if now != present:
-                self._write(now)
+        self._record(
+            lambda now: replace(spread, shards=shards, unfinished=now.unfinished, deleting=now.deleting)
+        )
 
     def tell(self, unfinished: str | None) -> None:
         """Record an unfinished operation on all shards; None when it has ended."""
-        with WriterLock(self._root, "shards"):
-            present = _read(self._root)
-            owed = () if unfinished is None else present.owed
-            self._write(replace(present, unfinished=unfinished, owed=owed))
+        self._record(
+            lambda now: replace(now, unfinished=unfinished, owed=() if unfinished is None else now.owed)
+        )
 
     def tell_deleting(self, keys: Iterable[int]) -> None:
         """Record the keys of the ids that a delete removes; none when it has ended."""
+        self._record(lambda now: replace(now, deleting=tuple(keys)))
+
+    def _record(self, change: Callable[[Spread], Spread]) -> None:
+        """Change the list; others may have changed it meanwhile."""
         with WriterLock(self._root, "shards"):
-            self._write(replace(_read(self._root), deleting=tuple(keys)))
+            present = _read(self._root)
+            self._spread = change(present)
+            if self._spread != present:
+                self._root.write(SHARDS, self._spread.to_json().encode("utf-8"))
+                self._root.sync()
 
     def require_whole(self, operation: str | None = None) -> None:
         """Refuse to change shards if one is missing, or another operation is unfinished.
@@ -336,11 +341,6 @@ class ShardedFolder:
 
     def _is_there(self, shard: Shard) -> bool:
         return _is_folder(self.path / shard.folder)
-
-    def _write(self, spread: Spread) -> None:
-        self._root.write(SHARDS, spread.to_json().encode("utf-8"))
-        self._root.sync()
-        self._spread = spread
 
     def _missing(self, shard: Shard) -> ShardMissing:
         lost = "a link, which is not followed" if (self.path / shard.folder).is_symlink() else "missing"
