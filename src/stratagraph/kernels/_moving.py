@@ -36,7 +36,9 @@ def move(
     labels[groups] = initial
     while True:
         sizes, mass = np.bincount(groups), np.bincount(groups, masses).astype(np.float64)
-        level = _contract(edges, groups, fixed)
+        low, high = groups[edges.low], groups[edges.high]
+        near = ~(fixed[low] & fixed[high])  # fixed groups do not come together
+        level = Edges.of(np.column_stack([low[near], high[near]]), edges.weights[near], len(fixed))
         found = parts(level, _Level(level, mass, sizes, fixed, number(labels), resolution, max_size).run())
         count = int(found.max(initial=-1)) + 1
         if count == len(fixed):
@@ -51,13 +53,6 @@ def _masses(ends: NDArray[np.integer], weights: NDArray[np.floating] | None, nod
     lower = np.bincount(ends[:, 0], given, nodes).astype(np.float64)
     strengths: Weights = lower + np.bincount(ends[:, 1], given, nodes)
     return np.asarray(strengths / np.sqrt(strengths.sum()))
-
-
-def _contract(edges: Edges, groups: Labels, fixed: NDArray[np.bool_]) -> Edges:
-    """The graph of the groups, without edges between fixed ones."""
-    low, high = groups[edges.low], groups[edges.high]
-    near = ~(fixed[low] & fixed[high])
-    return Edges.of(np.column_stack([low[near], high[near]]), edges.weights[near], len(fixed))
 
 
 @dataclass

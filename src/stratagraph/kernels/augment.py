@@ -121,8 +121,10 @@ class _Attributes(NamedTuple):
         """`ValueError` names the first vector that is not finite."""
         rows = np.arange(len(vectors))
         lengths = np.sqrt(pair_products(vectors, rows, rows))
-        if not np.isfinite(lengths).all():
-            _check_finite(np.asarray(vectors))
+        wrong = np.flatnonzero(~np.isfinite(lengths))
+        wrong = wrong[~np.isfinite(np.asarray(vectors[wrong])).all(axis=1)]
+        if len(wrong):
+            raise ValueError(f"vector {int(wrong[0])} is not finite ({len(wrong)} of {len(vectors)} are not)")
         return cls(vectors, lengths)
 
     def cosines(self, edges: Edges) -> Weights:
@@ -172,13 +174,9 @@ def _join(given: Edges, pairs: Labels, attributes: _Attributes, threshold: float
     offered = Edges.of(pairs, None, given.nodes)
     similar = attributes.cosines(offered)
     new = similar >= threshold - _ROUNDING
-    new &= ~_among(offered, given)
+    new &= ~_in(*(each.low * each.nodes + each.high for each in (offered, given)))
     ends = np.concatenate([given.pairs(), offered.pairs()[new]])
     return Edges.of(ends, np.concatenate([given.weights, np.maximum(similar[new], FLOOR)]), given.nodes)
-
-
-def _among(edges: Edges, others: Edges) -> NDArray[np.bool_]:
-    return _in(*(each.low * each.nodes + each.high for each in (edges, others)))
 
 
 def _in(keys: Labels, known: Labels) -> NDArray[np.bool_]:
@@ -210,9 +208,3 @@ def _standardised(values: Weights, owner: Labels, degrees: Labels) -> Weights:
     centred = values - (np.bincount(owner, values, len(degrees)) / counts)[owner]
     deviation = np.sqrt(np.bincount(owner, centred**2, len(degrees)) / counts)[owner]
     return np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > _ROUNDING)
-
-
-def _check_finite(vectors: NDArray[np.floating]) -> None:
-    wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(wrong):
-        raise ValueError(f"vector {int(wrong[0])} is not finite ({len(wrong)} of {len(vectors)} are not)")

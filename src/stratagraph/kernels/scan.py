@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels._edges import Edges, Labels, Weights, common_neighbours, number, parts
+from stratagraph.kernels._edges import Edges, Labels, common_neighbours, number, parts
 
 _ROUNDING = 1e-12
 
@@ -45,15 +45,11 @@ def scan(
     return _placed(edges, core_clusters(edges, eps, mu))
 
 
-def structural_similarity(edges: Edges) -> Weights:
-    """Of each edge, |N(u) and N(v)| / sqrt(|N(u)| |N(v)|), where a neighbourhood N contains its own node."""
-    sizes = edges.degrees() + 1.0
-    return (common_neighbours(edges) + 2) / np.sqrt(sizes[edges.low] * sizes[edges.high])
-
-
 def core_clusters(edges: Edges, eps: float, mu: int) -> Labels:
     """The cluster of each node, numbered by its smallest member; -1 for SCAN's hubs and outliers."""
-    similarity = structural_similarity(edges)
+    # Of each edge, |N(u) and N(v)| / sqrt(|N(u)| |N(v)|), where a neighbourhood N contains its own node.
+    sizes = edges.degrees() + 1.0
+    similarity = (common_neighbours(edges) + 2) / np.sqrt(sizes[edges.low] * sizes[edges.high])
     near = similarity >= eps - _ROUNDING
     similar = Edges(edges.low[near], edges.high[near], similarity[near], edges.nodes)
     core = similar.degrees() + 1 >= mu
@@ -64,17 +60,12 @@ def core_clusters(edges: Edges, eps: float, mu: int) -> Labels:
     return clusters
 
 
-def _towards(edges: Edges, clusters: Labels) -> tuple[Labels, Labels, Weights]:
-    """Nodes, clusters and weights of all links into clusters."""
-    node, other = np.concatenate([edges.low, edges.high]), np.concatenate([edges.high, edges.low])
-    weights = np.concatenate([edges.weights, edges.weights])
-    inside = clusters[other] >= 0
-    return node[inside], clusters[other[inside]], weights[inside]
-
-
 def _most_linked(edges: Edges, clusters: Labels) -> Labels:
     """The cluster to which each node has most weight, of equals the first, or -1."""
-    node, cluster, weights = _towards(edges, clusters)
+    node, other = np.concatenate([edges.low, edges.high]), np.concatenate([edges.high, edges.low])
+    inside = clusters[other] >= 0
+    node, cluster = node[inside], clusters[other[inside]]
+    weights = np.concatenate([edges.weights, edges.weights])[inside]
     width = int(clusters.max(initial=0)) + 1
     keys, inverse = np.unique(node * width + cluster, return_inverse=True)
     sums = np.bincount(inverse, weights, len(keys))

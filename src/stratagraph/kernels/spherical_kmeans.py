@@ -58,7 +58,10 @@ def assigned(vectors: Matrix, labels: Labels) -> Labels:
     count = int(labels.max(initial=-1)) + 1
     if not len(new) or not count:
         return labels
-    centres = _centres(vectors, labels, np.zeros((count, vectors.shape[1]), np.float32))
+    sums = np.zeros((count, vectors.shape[1]), np.float32)
+    for start, block in blocks(vectors, _BLOCK):
+        sums += _sums(block, labels[start : start + len(block)], count)
+    centres = _directions(sums, np.zeros_like(sums))
     found = labels.copy()
     with one_thread():
         for start, block in blocks(chosen(vectors, new), _BLOCK):
@@ -79,14 +82,6 @@ def _round(points: Matrix, centres: Matrix) -> tuple[Labels, Matrix]:
 def _nearest(points: Matrix, centres: Matrix) -> Labels:
     found: Labels = np.argmax(points @ centres.T, axis=1)
     return found
-
-
-def _centres(points: Matrix, labels: Labels, before: Matrix) -> Matrix:
-    """The directions of the clusters' sums, without points that have no cluster (-1)."""
-    sums = np.zeros(before.shape, np.float32)
-    for start, block in blocks(points, _BLOCK):
-        sums += _sums(block, labels[start : start + len(block)], len(before))
-    return _directions(sums, before)
 
 
 def _sums(points: Matrix, labels: Labels, count: int) -> Matrix:

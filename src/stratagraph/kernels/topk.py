@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Protocol, cast
 
 import numpy as np
@@ -149,11 +148,6 @@ class Searched(Protocol):
         ...
 
 
-@lru_cache(maxsize=8)
-def _planes(dimension: int) -> Matrix:
-    return np.ascontiguousarray(hyperplanes(SKETCH_BITS, dimension, _SEED))
-
-
 @dataclass(frozen=True, slots=True)
 class Sketch:
     """Signs of centred vectors under random projections; a shortlist by them is ranked exactly.
@@ -212,7 +206,8 @@ class Sketch:
         if admitted <= max(SCAN_LIMIT, size) or hasattr(vectors, "top_k"):
             return top_k(vectors, query, k, mask=mask)
         _check(vectors, query, k, mask)
-        code = pack(products(_planes(len(self.mean)), query - self.mean, _EACH_BIT)[None] > 0)[0]
+        planes = hyperplanes(SKETCH_BITS, len(self.mean), _SEED)
+        code = pack(products(planes, query - self.mean, _EACH_BIT)[None] > 0)[0]
         return _best(vectors, query, k, shortlist(code, self.codes, size, mask=mask))
 
 
@@ -240,7 +235,7 @@ def _near(mean: Matrix, other: Matrix) -> bool:
 def _encode(vectors: Matrix, mean: Matrix) -> Codes:
     centred = vectors - mean
     with one_thread() if len(centred) < _FEW else nullcontext():
-        return pack(centred @ _planes(len(mean)).T > 0)
+        return pack(centred @ hyperplanes(SKETCH_BITS, len(mean), _SEED).T > 0)
 
 
 def shortlist(code: Codes, codes: Codes, size: int, *, mask: Mask | None = None) -> Rows:

@@ -12,13 +12,12 @@ import numpy as np
 from stratagraph.ingest.carryover import VECTORS, Labels
 from stratagraph.ingest.graph.statements import group_vectors
 from stratagraph.ingest.names.spelling import telling
-from stratagraph.methods.archrag.clustering import Weights
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.archrag.levels import Level, LevelBefore, Partition, community_sources, inner_degrees
 from stratagraph.methods.groups import GroupBuilder, KeptNodes, NodeDraft
 from stratagraph.methods.reports import write_reports
 from stratagraph.models.prompts import load_prompt
-from stratagraph.types.protocols import Rows, Vectors
+from stratagraph.types.protocols import Vectors
 from stratagraph.types.records import Node, content_id
 
 PROMPT = load_prompt("stratagraph.methods.archrag", "report")
@@ -72,7 +71,8 @@ async def write_communities(builder: Builder, level: Level, partition: Partition
 
     def drafts(batch: Sequence[int]) -> list[NodeDraft]:
         """Nodes and relations are read at once for all of them."""
-        ordered = [_by_degree(members[row], degrees) for row in batch]
+        groups = [members[row] for row in batch]
+        ordered = [rows[np.lexsort((rows, -degrees[rows]))] for rows in groups]
         nodes = iter(level.read_nodes(np.concatenate(ordered).tolist()))
         texts = iter(level.read_relations(np.concatenate([edges[row] for row in batch]).tolist()))
         found = []
@@ -137,10 +137,6 @@ def _draft(
         about=about,
         text=texts[0] if alone else "",
     )
-
-
-def _by_degree(members: Rows, degrees: Weights) -> Rows:
-    return members[np.lexsort((members, -degrees[members]))]
 
 
 def _name(node: Node) -> str:

@@ -102,18 +102,14 @@ def _background(layers: Sequence[Rows], starts: Rows, seed: int) -> Rows:
     parts: list[Rows] = []
     missing = SAMPLE
     for layer, start in zip(reversed(layers), starts[len(layers) - 1 :: -1], strict=True):
-        rows = _sampled(layer, missing, seed)
+        rows = layer
+        if len(rows) > missing:
+            rows = np.sort(np.random.default_rng(seed).choice(rows, missing, replace=False))
         parts.append(start + rows)
         missing -= len(rows)
         if missing <= 0:
             break
     return np.concatenate(parts)
-
-
-def _sampled(rows: Rows, most: int, seed: int) -> Rows:
-    if len(rows) > most:
-        rows = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
-    return rows
 
 
 def select(scores: NDArray[np.float32], groups: NDArray[np.integer], levels: int, k: int) -> Rows:

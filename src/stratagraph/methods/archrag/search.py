@@ -77,7 +77,8 @@ class HierarchySearcher:
         levels = searched_levels(options.levels, len(self._layers))
         if not levels:
             return concatenate([])
-        best = self._best(question, levels, options.k_per_level or max(FEWEST, question.k))
+        k = options.k_per_level or max(FEWEST, question.k)
+        best = question.once(self, f"best {k}", lambda: self._searched(question, levels, k))
         found = self._scored(question, levels, best)
         if levels[0] == 0 and options.relations:
             found = concatenate([found, self._among(question, best[0][0], found.scores[: len(best[0][0])])])
@@ -140,14 +141,8 @@ class HierarchySearcher:
             ],
         )
 
-    def _best(self, question: Question, levels: list[int], k: int) -> list[TopK]:
-        """The best `k` of each level, which are found once."""
-        return question.once(self, f"best {k}", lambda: self._searched(question, levels, k))
-
     def _searched(self, question: Question, levels: list[int], k: int) -> list[TopK]:
         """The best `k` of each level: in one pass over C-HNSW, or exactly among what a filter admits."""
-        if not levels:
-            return []
         if question.allowed is None:
             found = self._index.search_all(question.vector, SPARE * k)
             return [self._exactly(question.vector, *found[level], level, k) for level in levels]

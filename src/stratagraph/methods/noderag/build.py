@@ -107,15 +107,11 @@ async def build(builder: Builder) -> Built:
         SOURCES: important.sources,
     }
     arrays |= {BORDERS: lists[0], MEMBERS: lists[1], ELEMENT_LABELS: elements.labels} | drift.arrays()
-    firsts = [_first_chunks(each) for each in (attributes, elements.nodes)]
+    firsts = [each.indices[each.indptr[:-1]] for each in (attributes, elements.nodes)]
     origins = {ENTRY_VECTORS: np.concatenate([inputs.first_chunks_of_units(), *firsts])}
     with gate.stage("heterograph"):
         settled = None if drift.lapsed else grouped
         return await asyncio.to_thread(_built, contents, arrays, origins, settled)
-
-
-def _first_chunks(nodes: KeptNodes) -> Rows:
-    return nodes.indices[nodes.indptr[:-1]]
 
 
 @dataclass(frozen=True, slots=True)

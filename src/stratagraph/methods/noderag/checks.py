@@ -25,11 +25,22 @@ def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> N
     check_nodes(checks, chunks, dimension, layout.size - layout.first("A"))
     rich = layout.first("O") - layout.first("S")
     checks.of("entries.vectors", np.float32, (rich, dimension))
-    _check_edges(checks, layout)
+    checks.csr("walk", layout.size, layout.size, ascending=True)
+    told = checks.of(KINDS, np.uint8, checks.any("walk.indices").shape)
+    check_range(told & (SIMILAR - 1), KINDS, len(Kind))
+    check_range(told, KINDS, 2 * SIMILAR)
     checks.of("titles.lengths", np.uint16, (layout.count("O"),))
     checks.nearest("entries", rich, dimension)
-    _check_history(checks, graph, layout.count("A"))
-    _check_unchanged(checks, graph, layout)
+    # What the next update starts from, and by what it finds what is unchanged.
+    attributes, rows = layout.count("A"), graph.entities + graph.relations + graph.units
+    checks.of("communities.labels", np.int32, (rows + attributes,))
+    checks.rows(SOURCES, rows, (None,))
+    checks.rows(ELEMENT_LABELS, np.iinfo(np.int64).max, (layout.count("H"),))
+    members = checks.rows(MEMBERS, rows, (None,))
+    borders = checks.of(BORDERS, np.int64, (attributes + 1,))
+    if borders[0] != 0 or borders[-1] != len(members) or (np.diff(borders) < 1).any():
+        raise ValueError(f"array '{BORDERS}' does not divide the {len(members)} members of attributes")
+    checks.rows(CELLS, rich, (rich,), dtype=np.int32, start=-1)
 
 
 def _layout(checks: Checks, graph: Graph, chunks: int) -> Layout:
@@ -45,30 +56,3 @@ def _layout(checks: Checks, graph: Graph, chunks: int) -> Layout:
             f"array 'layout' has {layout.count('H')} elements and {layout.count('O')} titles of them"
         )
     return layout
-
-
-def _check_edges(checks: Checks, layout: Layout) -> None:
-    checks.csr("walk", layout.size, layout.size, ascending=True)
-    told = checks.of(KINDS, np.uint8, checks.any("walk.indices").shape)
-    check_range(told & (SIMILAR - 1), KINDS, len(Kind))
-    check_range(told, KINDS, 2 * SIMILAR)
-
-
-def _check_history(checks: Checks, graph: Graph, attributes: int) -> None:
-    """What the next update starts from."""
-    rows = graph.entities + graph.relations + graph.units
-    checks.of("communities.labels", np.int32, (rows + attributes,))
-    checks.rows(SOURCES, rows, (None,))
-
-
-def _check_unchanged(checks: Checks, graph: Graph, layout: Layout) -> None:
-    """By what the next update finds what is as it was."""
-    attributes = layout.count("A")
-    rows = graph.entities + graph.relations + graph.units
-    checks.rows(ELEMENT_LABELS, np.iinfo(np.int64).max, (layout.count("H"),))
-    members = checks.rows(MEMBERS, rows, (None,))
-    borders = checks.of(BORDERS, np.int64, (attributes + 1,))
-    if borders[0] != 0 or borders[-1] != len(members) or (np.diff(borders) < 1).any():
-        raise ValueError(f"array '{BORDERS}' does not divide the {len(members)} members of attributes")
-    entries = layout.first("O") - layout.first("S")
-    checks.rows(CELLS, entries, (entries,), dtype=np.int32, start=-1)
