@@ -118,7 +118,11 @@ def test_global_search_maps_over_all_reports_and_reduces_the_best_points() -> No
 def test_global_search_fills_as_many_calls_as_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratagraph.eval.baselines.graphrag.MAP_TOKENS", 12)
     model = ScriptedChatModel(
-        lambda prompt: json.dumps({"points": []}) if "<reports>" in prompt else reporting(prompt)
+        lambda prompt: (
+            json.dumps({"points": []})
+            if "<reports>" in prompt
+            else reporting(prompt).replace("Trade", f"Trade {len(prompt)}")
+        )
     )
     ranker: Any = make(
         "graphrag_global", bench_of(random_facts(2, documents=90, entities=70), "what?", llm=model)
