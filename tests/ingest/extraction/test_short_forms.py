@@ -71,14 +71,14 @@ def test_insert_and_delete_equal_building_whatever_shares_a_call(call: Caller) -
     def build(docs: list[sg.Document]) -> sg.Index:
         return call.build(docs, llm=CountingModel(reader), config=CONFIG)
 
-    grown = build(documents(30))
-    call(grown, "insert", documents(11, start=30))
-    whole = build(documents(41))
+    grown = build(documents(14))
+    call(grown, "insert", documents(11, start=14))
+    whole = build(documents(25))
     for part in ("extraction", "graph"):
         assert state(grown, part) == state(whole, part)
-    call(grown, "delete", [document.id for document in documents(11, start=30)])
+    call(grown, "delete", [document.id for document in documents(11, start=14)])
     for part in ("extraction", "graph"):
-        assert state(grown, part) == state(build(documents(30)), part)
+        assert state(grown, part) == state(build(documents(14)), part)
 
 
 def test_short_passages_share_calls_and_long_ones_do_not() -> None:

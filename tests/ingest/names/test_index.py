@@ -71,7 +71,7 @@ _LETTERS = "aAtTheEn .,-'’&_+#1ʻéßΟ北京ひ\u0301\u05d0\u0640\u0e01\u0e34
 
 
 @given(st.text(max_size=60) | st.text(_LETTERS, max_size=40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_canonical_is_idempotent_and_its_words_are_words_of_the_name(name: str) -> None:
     once = canonical(name)
     assert canonical(once) == once
@@ -112,7 +112,7 @@ def _phrases(draw: st.DrawFn, most: int) -> str:
 
 
 @given(st.lists(_phrases(most=4), max_size=12), _phrases(most=10))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_lookup_is_what_comparing_with_every_name_gives(names: list[str], question: str) -> None:
     index = NameIndex(NameIndex.build(names))
     spoken = words(question)
@@ -124,7 +124,7 @@ def test_lookup_is_what_comparing_with_every_name_gives(names: list[str], questi
 
 
 @given(st.lists(_phrases(most=5), max_size=12), _phrases(most=4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_match_is_what_comparing_with_every_name_gives(names: list[str], entity: str) -> None:
     found = NameIndex(NameIndex.build(names)).match(entity).tolist()
     wanted = words(canonical(entity))
