@@ -138,7 +138,7 @@ class Scratch:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._database = Database(path, lambda: connect_private(path), reopen=False)
+        self._database = Database(path, lambda: connect_private(path))
         with self._database.use() as connection:
             connection.executescript(_SCRATCH)
             connection.create_function("content_id", 3, content_id, deterministic=True)

@@ -264,7 +264,7 @@ class SqliteCalls:
         try:
             if self._folder is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-            return Database(self.path, partial(_connect_writable, self.path), reopen=True)
+            return Database(self.path, partial(_connect_writable, self.path))
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                 raise
@@ -272,7 +272,7 @@ class SqliteCalls:
         warnings.warn(f"{self.path} cannot be written: new answers are not cached", stacklevel=4)
         if not self.exists():
             return None
-        return Database(self.path, partial(_connect_frozen, self.path), reopen=False)
+        return Database(self.path, partial(_connect_frozen, self.path))
 
 
 def _connect_frozen(path: Path) -> sqlite3.Connection:

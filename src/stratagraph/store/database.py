@@ -306,16 +306,12 @@ class Database:
     path
         Named in errors.
     connect
-        Opens the connection; called at once, and again in a forked child if `reopen`.
-    reopen
-        Whether a forked child needs its own connection. One with file locks does, one to an immutable file
-        does not.
+        Opens the connection; called at once, and again in a forked child, since file locks are of one process.
     """
 
-    def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection], *, reopen: bool) -> None:
+    def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection]) -> None:
         self.path = path
         self._connect = connect
-        self._reopen = reopen
         with inside_sqlite():
             self._connection = connect()
         self._lock = threading.RLock()
@@ -331,10 +327,9 @@ class Database:
 
     def _after_fork(self) -> None:
         self._lock = threading.RLock()  # the parent's may have been held by a thread that is not here
-        if self._reopen:
-            _abandoned.append(self._connection)
-            with inside_sqlite():
-                self._connection = self._connect()
+        _abandoned.append(self._connection)
+        with inside_sqlite():
+            self._connection = self._connect()
         self._pid = os.getpid()
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

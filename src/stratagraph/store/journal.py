@@ -269,7 +269,7 @@ class Journal:
                 self._database.close()  # another process finished the operation and removed the file
                 self._database = None
             if self._database is None:
-                self._database = Database(self.path, partial(_connect, self._folder, self._name), reopen=True)
+                self._database = Database(self.path, partial(_connect, self._folder, self._name))
             return self._database
 
 
