@@ -79,10 +79,15 @@ async def extract(through: ModelGate, passage: str = PASSAGE) -> Any:
     return await through.call(EXTRACT, {"passage": passage, **types}, item="one")
 
 
+WRITTEN = ("fenced", "prose", "nul", "wrong_key", "empty")  # what the model writes is the same to all clients
+
+
 def cases() -> list[Any]:
     """Each client and mode, by the synchronous or the asynchronous API in turn; the first ones by both."""
     found = []
     for place, (mode, name) in enumerate(itertools.product(OUTCOMES, CLIENTS)):
+        if mode in WRITTEN and name not in ("ChatOpenAI", "LlamaIndex Ollama", "openai by name"):
+            continue
         for api in APIS if mode in ("ok", "truncated", "drop") else [list(APIS)[(place + place // 8) % 2]]:
             found.append(pytest.param(name, mode, api, id=f"{name}-{mode}-{api}"))
     return found
@@ -174,7 +179,9 @@ def test_a_slow_server_is_not_asked_twice_at_once(name: str, api: str) -> None:
         assert server.requests == 4
 
 
-@pytest.mark.parametrize("name", CLIENTS)
+@pytest.mark.parametrize(
+    "name", ["ChatOpenAI", "ChatOllama", "LlamaIndex OpenAI", "openai by name", "ollama by name"]
+)
 def test_loops_that_have_ended_leave_nothing_to_complain_of(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -76,16 +76,6 @@ class TestHashing:
         assert np.array_equal(dense, embedder.embed_documents(texts))
         assert [len(each) for each in embedder.sparse([])] == [1, 0, 0]
 
-    def test_a_shared_rare_word_counts_more_than_shared_common_ones(self):
-        query, right, wrong = HashingEmbedder().embed_documents(
-            [
-                "Who is in the lighthouse?",
-                "The lighthouse stands there.",
-                "Who is he, and who is in the end she?",
-            ]
-        )
-        assert query @ right > query @ wrong
-
     @pytest.mark.parametrize(
         ("one", "other"),
         [("STRASSE", "Straße"), ("cafe\u0301 noir", "Café Noir"), ("ﬁsh", "fish"), ("a\u00a0b", "a b")],
@@ -97,6 +87,7 @@ class TestHashing:
     @pytest.mark.parametrize(
         ("query", "right", "wrong"),
         [
+            ("Who is in the lighthouse?", "The lighthouse stands.", "Who is he, and who is in the end she?"),
             ("東京タワー", "昨日、東京タワーに登りました。", "大阪の天気は晴れです。"),
             ("한강에서", "우리는 한강에서 놀았다", "부산 바다가 좋다"),
             ("मुंबई।", "वह मुंबई में रहता है", "दिल्ली बहुत बड़ी है"),
@@ -105,7 +96,7 @@ class TestHashing:
             ("🦊", "I saw a 🦊", "I saw a hen"),
         ],
     )
-    def test_other_scripts(self, query, right, wrong):
+    def test_words_that_tell_count_more_in_all_scripts(self, query, right, wrong):
         q, r, w = HashingEmbedder().embed_documents([query, right, wrong])
         assert q @ r > q @ w + 0.05
 

@@ -7,6 +7,7 @@ import hashlib
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -113,14 +114,13 @@ class BlockingChatModel:
 
     def complete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
         """The scripted answer."""
-        number, fault = self._begin(prompt, schema)
-        try:
+        with self._under_way(prompt, schema) as (number, fault):
             time.sleep(self._stall if fault == _STALL else self.latency)
             return self._answer(prompt, number, fault)
-        finally:
-            self._end()
 
-    def _begin(self, prompt: str, schema: type[Any] | None) -> tuple[int, Fault]:
+    @contextmanager
+    def _under_way(self, prompt: str, schema: type[Any] | None) -> Iterator[tuple[int, Fault]]:
+        """Note a call; gives its number and what goes wrong with it."""
         with self._lock:
             number = len(self.prompts)
             self.prompts.append(prompt)
@@ -128,11 +128,11 @@ class BlockingChatModel:
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
         at = number % len(self._faults) if self._cycle and self._faults else number
-        return number, self._faults[at] if at < len(self._faults) else None
-
-    def _end(self) -> None:
-        with self._lock:
-            self._at_once -= 1
+        try:
+            yield number, self._faults[at] if at < len(self._faults) else None
+        finally:
+            with self._lock:
+                self._at_once -= 1
 
     def _answer(self, prompt: str, number: int, fault: Fault) -> str:
         if isinstance(fault, Exception):
@@ -141,9 +141,6 @@ class BlockingChatModel:
             raise _ERRORS[fault]()
         if fault in _ANSWERS:
             return _ANSWERS[fault]
-        return self._script(prompt, number)
-
-    def _script(self, prompt: str, number: int) -> str:
         answers = self._answers
         if answers is None:
             return f"Answer {content_id(prompt)[:12]} to {len(prompt.split())} words."
@@ -164,21 +161,14 @@ class ScriptedChatModel(BlockingChatModel):
 
     async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
         """The scripted answer."""
-        number, fault = self._begin(prompt, schema)
-        try:
+        with self._under_way(prompt, schema) as (number, fault):
             await asyncio.sleep(self._stall if fault == _STALL else self.latency)
             return self._answer(prompt, number, fault)
-        finally:
-            self._end()
 
     async def astream(self, prompt: str) -> AsyncIterator[str]:
         """The scripted answer, word by word."""
-        for piece in _words(await self.acomplete(prompt)):
+        for piece in re.findall(r"\S+\s*", await self.acomplete(prompt)):
             yield piece
-
-
-def _words(text: str) -> Iterator[str]:
-    yield from re.findall(r"\S+\s*", text)
 
 
 class FakeEmbedder:

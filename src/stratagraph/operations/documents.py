@@ -190,7 +190,11 @@ def _is_deeper(value: object, levels: int) -> bool:
 
 
 def split_ahead(
-    coming: Iterable[Arrival], known: Mapping[str, str], split_all: Splitter, mapper: Mapper, stop: Event
+    coming: Iterable[Arrival],
+    known: Mapping[str, str],
+    split_batch: Callable[[list[Document]], list[list[Chunk]]],
+    mapper: Mapper,
+    stop: Event,
 ) -> Iterator[Arrival]:
     """The arrivals in order, with chunks that workers split batch by batch.
 
@@ -203,7 +207,7 @@ def split_ahead(
             waiting.append(batch)
             yield [bare for each in batch if (bare := _bare(each, known)) is not None]
 
-    for found in in_order(mapper, split_all, sent(), stop):
+    for found in in_order(mapper, split_batch, sent(), stop):
         made = iter(found)
         for each in waiting.popleft():
             if _bare(each, known) is None:
@@ -216,16 +220,11 @@ def split_ahead(
                 yield replace(each, chunks=partial(iter, chunks))
 
 
-@dataclass(frozen=True, slots=True)
-class Splitter:
-    """Splits documents; picklable."""
-
-    chunking: ChunkConfig
-    count_tokens: CountTokens
-
-    def __call__(self, documents: list[Document]) -> list[list[Chunk]]:
-        """The chunks of each document, without the document's metadata."""
-        return [list(split(document, self.chunking, self.count_tokens)) for document in documents]
+def split_all(
+    documents: list[Document], chunking: ChunkConfig, count_tokens: CountTokens
+) -> list[list[Chunk]]:
+    """The chunks of each document, without the document's metadata."""
+    return [list(split(document, chunking, count_tokens)) for document in documents]
 
 
 def _by_length(coming: Iterable[Arrival]) -> Iterator[list[Arrival]]:

@@ -42,12 +42,12 @@ from stratagraph.operations.documents import (
     Arrival,
     Documents,
     Intake,
-    Splitter,
     arrivals,
     check_documents,
     file_of,
     require_some,
     split_ahead,
+    split_all,
     take_in,
 )
 from stratagraph.operations.gates import Models
@@ -355,7 +355,7 @@ class _Update:
         with self._gate.stage("read"):
             models, chunking = self._target.models, self._config.chunking
             given = self._until_stopped(arrivals(self._change.documents, chunking, models.count_tokens))
-            splitter = Splitter(chunking, models.count_tokens)
+            splitter = partial(split_all, chunking=chunking, count_tokens=models.count_tokens)
             return take_in(
                 split_ahead(given, existing, splitter, models.mapper, self._stop),
                 existing,
