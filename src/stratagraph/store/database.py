@@ -306,7 +306,7 @@ class Database:
     path
         Named in errors.
     connect
-        Opens the connection; called at once, and again in a forked child, since file locks are of one process.
+        Opens the connection; called at once, and again in a forked child: file locks are of one process.
     """
 
     def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection]) -> None:
