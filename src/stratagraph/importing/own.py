@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from stratagraph.importing.draft import Imported
 from stratagraph.importing.lines import json_lines
-from stratagraph.types.records import Chunk, EntityMention, Extraction, RelationMention, SemanticUnit
+from stratagraph.types.records import Chunk, Extraction
 
 FORMAT = 1
 """Version of the JSON lines."""
+_EXTRACTION = TypeAdapter(Extraction)
 
 
 def read_extraction(path: str | os.PathLike[str]) -> Imported:
@@ -75,11 +78,4 @@ def _chunk(record: Mapping[str, Any]) -> tuple[Chunk, Extraction]:
         metadata=record["metadata"],
         ref=record["ref"],
     )
-    given = record["extraction"]
-    extraction = Extraction(
-        units=tuple(SemanticUnit(each["text"], tuple(each["entities"])) for each in given["units"]),
-        entities=tuple(EntityMention(**each) for each in given["entities"]),
-        relations=tuple(RelationMention(**each) for each in given["relations"]),
-        terms=tuple(given["terms"]),
-    )
-    return chunk, extraction
+    return chunk, _EXTRACTION.validate_python(record["extraction"])

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from pydantic import BaseModel, Field
+from scipy.sparse import csr_array
 
 from stratagraph.errors import CallFailed
 from stratagraph.eval.baselines import Level
 from stratagraph.eval.baselines.communities import Community, Kind, hierarchy
-from stratagraph.eval.baselines.shared import passage_of, shared_out, stand_ins
+from stratagraph.eval.baselines.shared import by_support, passage_of, shared_out, stand_ins
 from stratagraph.eval.measuring import booked, json_task
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
 from stratagraph.kernels.topk import top_k
@@ -105,23 +106,17 @@ class LocalSearch(_OverCommunities):
         if self._vectors is None:
             return []
         chosen = top_k(self._vectors, self._bench.embedder.question(question), ENTITIES)[0]
-        texts = [self._bench.passages[row] for row in self._chunks(chosen)]
+        graph = self._graph
+
+        def stating(entity: int) -> csr_array:
+            return graph.statements[np.flatnonzero((graph.ends == entity).any(axis=1))]
+
+        chunks = by_support(graph, chosen.tolist(), stating)
+        texts = [self._bench.passages[row] for row in chunks]
         if self._bench.view == "chunks":
             return texts[:k]
         found = {"reports": self._told(chosen), "texts": texts, "graph": self._around(chosen)}
         return shared_out([(SHARES[kind], found[kind]) for kind in SHARES], self._bench, k)
-
-    def _chunks(self, chosen: Rows) -> list[int]:
-        """Chunks of the entities, in their order, then by how many of an entity's relations they state."""
-        listed: dict[int, None] = {}
-        for row in chosen.tolist():
-            own = np.flatnonzero((self._graph.ends == row).any(axis=1))
-            stated = np.asarray(self._graph.statements[own].sum(axis=0)).ravel() if len(own) else None
-            chunks = self._graph.entities[row].sources
-            listed |= dict.fromkeys(
-                sorted(chunks, key=lambda at: (-(stated[at] if stated is not None else 0), at))
-            )
-        return list(listed)
 
     def _told(self, chosen: Rows) -> list[Passage]:
         """Reports by how many of the entities they cover, then by rating, then by passages."""

@@ -8,9 +8,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, Field
+from scipy.sparse import csr_array
 
 from stratagraph.eval.baselines.plain import Dense
-from stratagraph.eval.baselines.shared import OncePerQuestion, passage_of, shared_out
+from stratagraph.eval.baselines.shared import OncePerQuestion, by_support, passage_of, shared_out
 from stratagraph.eval.measuring import json_task
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.ingest.extraction.by_rules import question_entities
@@ -120,18 +121,12 @@ class LightRAG:
         beside = np.flatnonzero(np.isin(graph.ends, entities).any(axis=1))
         degrees = graph.degrees[graph.ends[beside]].sum(axis=1)
         beside = beside[np.lexsort((beside, -graph.weights[beside], -degrees))]
-        chunks: dict[int, None] = {}
-        for row in entities:
-            own = graph.ends[(graph.ends == row).any(axis=1)].ravel()
-            neighbours = np.unique(own[own != row])
-            shared = np.asarray(graph.mentions[neighbours].sum(axis=0)).ravel() if len(neighbours) else None
-            chunks |= dict.fromkeys(
-                sorted(
-                    graph.entities[row].sources,
-                    key=lambda at: (-(shared[at] if shared is not None else 0), at),
-                )
-            )
-        return _Found(entities, beside.tolist(), list(chunks))
+
+        def neighbours(entity: int) -> csr_array:
+            own = graph.ends[(graph.ends == entity).any(axis=1)].ravel()
+            return graph.mentions[np.unique(own[own != entity])]
+
+        return _Found(entities, beside.tolist(), by_support(graph, entities, neighbours))
 
     def _global(self, keywords: str) -> _Found:
         graph = self._graph

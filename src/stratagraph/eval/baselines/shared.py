@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from stratagraph import _sync
 from stratagraph.errors import CallFailed
 from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.eval.shared_graph import SharedGraph
 from stratagraph.models.gate import Gate, Task
 from stratagraph.types.records import Failure
 
@@ -92,3 +94,15 @@ def stand_ins(groups: Sequence[Sequence[int]], similarity: NDArray[np.floating],
                 left.append(queue)
         queues = left
     return list(listed)[:k]
+
+
+def by_support(graph: SharedGraph, entities: Iterable[int], support: Callable[[int], csr_array]) -> list[int]:
+    """Chunks of the entities, one entity after the other, those first that most rows of its support have.
+
+    `support` gives 1 where a relation or neighbour of an entity is in a chunk, shape (any, chunks).
+    """
+    listed: dict[int, None] = {}
+    for row in entities:
+        counts = np.asarray(support(row).sum(axis=0)).ravel()
+        listed |= dict.fromkeys(sorted(graph.entities[row].sources, key=lambda at: (-counts[at], at)))
+    return list(listed)
