@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -65,66 +65,52 @@ def built() -> Iterator[sg.Index]:
 class Changed:
     """An index with other nodes than it has."""
 
-    def __init__(self, index: sg.Index, nodes: list[sg.MethodNode]) -> None:
+    def __init__(self, index: sg.Index, *nodes: sg.MethodNode) -> None:
         self._index = index
         self._nodes = nodes
 
-    def nodes(self, method: str) -> list[sg.MethodNode]:
+    def nodes(self, method: str) -> Sequence[sg.MethodNode]:
         return self._nodes
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._index, name)
 
 
-def _first_group(nodes: list[sg.MethodNode]) -> int:
-    return next(place for place, node in enumerate(nodes) if len(node.members) > 1)
-
-
-def _with(nodes: list[sg.MethodNode], place: int, **changes: Any) -> list[sg.MethodNode]:
-    return [*nodes[:place], replace(nodes[place], **changes), *nodes[place + 1 :]]
-
-
-UNSOUND = {
-    "not there": lambda nodes, at: _with(nodes, at, members=(*nodes[at].members, "nothing")),
-    "other sources": lambda nodes, at: _with(nodes, at, sources=(*nodes[at].sources, "nothing")),
-    "no sources": lambda nodes, at: _with(nodes, at, sources=()),
-    "no text": lambda nodes, at: _with(nodes, at, text=" "),
-    "twice": lambda nodes, at: _with(nodes, at, members=nodes[at].members[:1] * 2),
-    "one id": lambda nodes, at: [*nodes, nodes[at]],
+UNSOUND: dict[str, Callable[[sg.MethodNode], dict[str, Any]]] = {
+    "not there": lambda node: {"members": (*node.members, "nothing")},
+    "other sources": lambda node: {"sources": (*node.sources, "nothing")},
+    "no sources": lambda node: {"sources": ()},
+    "no text": lambda node: {"text": " "},
+    "twice": lambda node: {"members": node.members[:1] * 2},
 }
 
 
-@pytest.mark.parametrize("wrong", UNSOUND)
-def test_what_is_not_sound_is_noticed(built: sg.Index, wrong: str) -> None:
-    method = "archrag"
-    nodes = list(built.nodes(method))
-    with pytest.raises(AssertionError, match=wrong):
-        assert_sound(Changed(built, UNSOUND[wrong](nodes, _first_group(nodes))), method)
-
-
 @pytest.mark.parametrize("grouped", GROUPED)
-def test_groups_that_overlap_or_leave_something_out_are_noticed(built: sg.Index, grouped: str) -> None:
-    nodes = list(built.nodes(grouped))
-    kind = GROUPED[grouped]
+def test_what_is_not_sound_is_noticed(built: sg.Index, grouped: str) -> None:
+    nodes, kind = list(built.nodes(grouped)), GROUPED[grouped]
     lowest = min(node.level for node in nodes if node.kind == kind)
     groups = [node for node in nodes if (node.kind, node.level) == (kind, lowest)]
     others = [node for node in nodes if node.kind != kind]
 
-    def check(*changed: sg.MethodNode) -> None:
-        assert_sound(Changed(built, [*others, *changed]), grouped)
+    def united(few: Sequence[sg.MethodNode]) -> sg.MethodNode:
+        members = tuple(member for group in few for member in group.members)
+        return replace(few[0], members=members, sources=tuple({s for group in few for s in group.sources}))
 
-    check(*groups)
-    with pytest.raises(AssertionError, match="in two groups"):
-        check(_united(groups[:2]), *groups[1:])
-    with pytest.raises(AssertionError, match="in no group"):
-        check(*groups[1:])
-    with pytest.raises(AssertionError, match="more than"):
-        check(_united(groups))
-
-
-def _united(groups: Sequence[sg.MethodNode]) -> sg.MethodNode:
-    members = tuple(member for group in groups for member in group.members)
-    return replace(groups[0], members=members, sources=tuple({s for group in groups for s in group.sources}))
+    place = next(place for place, group in enumerate(groups) if len(group.members) > 1)
+    wrong = {
+        what: [*groups[:place], replace(groups[place], **change(groups[place])), *groups[place + 1 :]]
+        for what, change in UNSOUND.items()
+    }
+    wrong |= {
+        "one id": [*groups, groups[place]],
+        "in two groups": [united(groups[:2]), *groups[1:]],
+        "in no group": groups[1:],
+        "more than": [united(groups)],
+    }
+    assert_sound(Changed(built, *others, *groups), grouped)
+    for message, changed in wrong.items():
+        with pytest.raises(AssertionError, match=message):
+            assert_sound(Changed(built, *others, *changed), grouped)
 
 
 # Updates equal builds

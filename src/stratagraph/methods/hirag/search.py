@@ -57,8 +57,13 @@ class BridgeSearcher:
     def nodes(self, question: Question) -> Ranking:
         """Entities, relations of the bridge and reports, each part with its quota of the `k` results."""
         options: HiRAGOptions = question.options
-        known = self._found(question, options)
-        parts = question.once(self, "parts", lambda: self._parts(known, question, options))
+
+        def found() -> tuple[Knowledge, dict[Part, Ranking]]:
+            admitted = self._admitted(question.allowed)
+            known = self._knowledge(question, options, admitted)
+            return known, {part: self._part(part, known, question, admitted) for part in MODES[options.mode]}
+
+        known, parts = question.once(self, "knowledge", found)
         chosen = by_quota(parts, options.quotas, question.k, self._sources)
         return self._explained(chosen, known, question)
 
@@ -90,13 +95,6 @@ class BridgeSearcher:
         entities = np.concatenate([allowed.graph[:base], allowed.nodes[:summaries]])
         return _Admitted(entities, edges, allowed.nodes[summaries : summaries + communities])
 
-    def _found(self, question: Question, options: HiRAGOptions) -> Knowledge:
-        return question.once(
-            self,
-            "knowledge",
-            lambda: self._knowledge(question, options, self._admitted(question.allowed)),
-        )
-
     def _knowledge(self, question: Question, options: HiRAGOptions, admitted: _Admitted | None) -> Knowledge:
         """Alg. 2 up to the reasoning paths."""
         layered, parts = self._layered, MODES[options.mode]
@@ -114,10 +112,6 @@ class BridgeSearcher:
             kept = admitted.communities[found]
             communities, likeness = found[kept][: options.communities], likeness[kept]
         return Knowledge(local, near, communities, likeness[: options.communities], bridge)
-
-    def _parts(self, known: Knowledge, question: Question, options: HiRAGOptions) -> dict[Part, Ranking]:
-        admitted = self._admitted(question.allowed)
-        return {part: self._part(part, known, question, admitted) for part in MODES[options.mode]}
 
     def _part(self, part: Part, known: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
         if part == "local":
