@@ -25,8 +25,7 @@ def test_reading_that_needs_too_much_memory_is_ended(tmp_path: Path, monkeypatch
     path.write_text("[" + "[],[[]]," * 1_000_000 + "[]]")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "sitecustomize.py").write_text(
-        "import sys\nif 'reading' in ' '.join(sys.orig_argv):\n"
-        " import stratagraph.server.reading as r, json, builtins\n"
+        "import json, sys\nif 'bounded_reading' in ' '.join(sys.orig_argv):\n"
         " json.loads = lambda *_: bytearray(2**30)\n"
     )
     with pytest.raises(ValueError, match="more than 500 MB of memory"):

@@ -1,6 +1,7 @@
 """From files to the graph, in the order in which data flows.
 
     loaders, files      files and folders as documents
+    bounded_reading     the process that reads one file within limits of time and memory
     chunk, headings     documents into chunks; titles and headings, which say nothing of their own
     extraction          what each chunk says: by a model, by rules, by spaCy, or given
     names               when two names are one, and which of a million stand in a question

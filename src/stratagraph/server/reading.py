@@ -1,13 +1,8 @@
-"""Uploaded files: where they lie, and the process that reads them, which ends when it needs too much.
-
-`python -m stratagraph.server.reading FOLDER FILE NAME CPU_SECONDS` is that process. It prints JSON lines:
-documents, skipped files, warnings, and an error. A text above `STREAMED_ABOVE` goes to a file in FOLDER.
-"""
+"""Uploaded files: where they lie, and the documents in them, which a process of its own reads."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -19,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import stratagraph as sg
+from stratagraph.ingest.bounded_reading import MEMORY
 from stratagraph.server.jobs import Job
 from stratagraph.store.temporary import TemporaryFolder
 
@@ -27,8 +23,6 @@ CPU_SECONDS = 9
 """CPU seconds to start Python and read a file, and one more for each MB that was uploaded."""
 WALL = 10
 """Seconds on the clock for each CPU second, since a process may wait for a busy machine."""
-MEMORY = 500 * 2**20
-"""Bytes that the process may take beyond those that it starts with (Linux)."""
 OUTPUT = 128 * 2**20
 """Bytes of JSON that a file may become."""
 
@@ -63,7 +57,7 @@ def read_upload(path: Path, name: str, job: Job) -> tuple[list[sg.Document | sg.
         If there is nothing to read, or if reading takes more time or memory than is allowed.
     """
     seconds = CPU_SECONDS + path.stat().st_size // 10**6
-    command = [sys.executable, "-m", "stratagraph.server.reading"]
+    command = [sys.executable, "-m", "stratagraph.ingest.bounded_reading"]
     command += [str(path.parent), str(path), name, str(seconds)]
     child = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -125,62 +119,3 @@ def _blocks(path: Path) -> Iterator[str]:
     with path.open(encoding="utf-8", newline="") as file:
         while block := file.read(2**20):
             yield block
-
-
-def _limit(seconds: int) -> None:
-    """Set the limits of this process, where the operating system has them."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    most = max(seconds, int(used.ru_utime + used.ru_stime) + 2)
-    resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if sys.platform == "linux":
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        addresses = pages * resource.getpagesize() + MEMORY
-        resource.setrlimit(resource.RLIMIT_AS, (addresses, addresses))
-
-
-def main(folder: Path, path: Path, name: str, seconds: int) -> None:
-    """Read a file and print its documents."""
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    own = path.as_posix()
-
-    def say(**said: Any) -> None:
-        out.write(json.dumps(said) + "\n")
-
-    def named(text: str) -> str:
-        return text.replace(own, name)
-
-    _limit(seconds)
-    try:
-        documents = sg.read_documents(
-            path,
-            on_skip=lambda which, why: say(kind="skipped", name=named(which), reason=why),
-            on_warning=lambda which, why: say(kind="warnings", name=named(which), reason=why),
-        )
-        for number, document in enumerate(documents):
-            source = document.metadata.get("source")
-            renamed = {"source": named(source)} if isinstance(source, str) else {}
-            given = {"id": named(document.id), "metadata": {**document.metadata, **renamed}}
-            if isinstance(document, sg.StreamedDocument):
-                text = folder / f"text-{number}"
-                with text.open("w", encoding="utf-8", newline="") as file:
-                    file.writelines(document.blocks())
-                say(document={**given, "file": text.name})
-            else:
-                sections = [[each.start, dict(each.metadata)] for each in document.sections]
-                say(document={**given, "text": document.text, "sections": sections})
-        say(done=bool(documents.files))
-    except MemoryError:
-        documents = None  # frees what was read, so that the error can be said
-        say(error=f"{name}: reading it needs more than {MEMORY // 2**20} MB of memory, and was ended")
-    except ValueError as error:
-        say(error=named(str(error)))
-    out.flush()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
