@@ -17,7 +17,7 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--kills", type=int, default=12, help="how many child processes the kill trial kills")
+    parser.addoption("--kills", type=int, default=8, help="how many child processes the kill trial kills")
     parser.addoption("--trials", type=int, default=1, help="how many times the small campaigns are as large")
 
 

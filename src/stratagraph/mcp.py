@@ -69,7 +69,6 @@ LONGEST = 1_000_000
 """Characters of a document that a tool adds."""
 LONGEST_METADATA = 20_000
 """Characters of its metadata, as JSON."""
-_BODY_BYTES = 12 * (LONGEST + LONGEST_METADATA)  # JSON may write a character as two escapes of six bytes
 _INTERNAL = -32603  # the code of JSON-RPC for an error of the server
 _PATIENCE = 10.0  # seconds that a change waits for another process that writes
 
@@ -602,7 +601,8 @@ def http_app(server: MCPServer[Any], settings: Settings) -> ASGIApp:
         for name, value in options.items():
             setattr(server.settings, name, value)
         app = server.streamable_http_app()
-    return Guard(_posts_alone(app), settings, body_bytes={PATH: _BODY_BYTES})
+    body = 12 * (LONGEST + LONGEST_METADATA)  # JSON may write a character as two escapes of six bytes
+    return Guard(_posts_alone(app), settings, body_bytes={PATH: body})
 
 
 def _posts_alone(app: ASGIApp) -> ASGIApp:

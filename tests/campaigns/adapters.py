@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import stratagraph as sg
 from stratagraph.errors import Locked
 from stratagraph.testing import FakeEmbedder
+from stratagraph.text.tokens import choose
 from tests.campaigns.damage import KINDS, damaged
 from tests.campaigns.trials import QUESTIONS, Tally, documents, record, tried
 
@@ -150,6 +151,7 @@ def campaign(work: Path, trials: int, seed: int = 9) -> list[Tally]:
     rows = []
     for module in ("langchain_stratagraph", "llama_index_stratagraph", "llama_index.core"):
         importlib.import_module(module)  # here, and not in each child
+    choose()("one")  # so is the vocabulary of tokens
     for name, framework in FRAMEWORKS.items():
         chance, place = random.Random(seed), work / name
         place.mkdir()

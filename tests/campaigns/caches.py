@@ -8,11 +8,11 @@ import random
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from contextlib import closing
 from functools import partial
+from multiprocessing import get_context
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +58,15 @@ def build(path: str, cache: str, first: int) -> None:
     made.close()
 
 
-def _started(path: Path, cache: Path, first: int) -> subprocess.Popen[bytes]:
-    code = f"from tests.campaigns.caches import build; build({str(path)!r}, {str(cache)!r}, {first})"
-    environment = {**os.environ, "STRATAGRAPH_CAMPAIGN_LOG": str(path.parent / "log")}
-    return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, env=environment)
+def _started(path: Path, cache: Path, first: int) -> ForkProcess:
+    process = get_context("fork").Process(target=_build_and_log, args=(path, cache, first))
+    process.start()
+    return process
+
+
+def _build_and_log(path: Path, cache: Path, first: int) -> None:
+    os.environ["STRATAGRAPH_CAMPAIGN_LOG"] = str(path.parent / "log")
+    build(str(path), str(cache), first)
 
 
 def _seen(path: Path, cache: Path) -> dict[str, Any]:
@@ -121,17 +126,15 @@ def _together(
     """Build all at once; with `chance`, kill one of them at some moment."""
     running = [_started(place / f"idx-{first}", cache, first) for first in starts]
     if chance is not None:
-        time.sleep(chance.uniform(0.3, 2.0))
-        chance.choice(running).send_signal(signal.SIGKILL)
+        time.sleep(chance.uniform(0.05, 1.0))
+        chance.choice(running).kill()
     for each in running:
-        try:
-            _, errors = each.communicate(timeout=120)
-        except subprocess.TimeoutExpired:
+        each.join(timeout=120)
+        if each.exitcode is None:
             each.kill()
             row.note("hangs", f"trial {number}")
-            continue
-        if each.returncode not in (0, -signal.SIGKILL):
-            row.note("unnamed", f"trial {number}: {errors.decode()[-300:]}")
+        elif each.exitcode not in (0, -signal.SIGKILL):
+            row.note("unnamed", f"trial {number}: ended with {each.exitcode}; its error is above")
 
 
 def _answered(cache: Path) -> set[str]:

@@ -243,8 +243,8 @@ def test_a_filter_has_a_bounded_number_of_values(client: Client) -> None:
     assert client().post("/api/search", json=many).status_code == 422
 
 
-@pytest.fixture
-def address(folder: Path) -> Iterator[tuple[str, int]]:
+@pytest.fixture(scope="module")
+def address(built: Path) -> Iterator[tuple[str, int]]:
     """A real server, whose heads and bodies must arrive within a second."""
     script = (
         "import sys, stratagraph as sg; "
@@ -254,7 +254,7 @@ def address(folder: Path) -> Iterator[tuple[str, int]]:
         "progress=progress), Settings(body_seconds=1.0)); "
         "run(app, '127.0.0.1', 0, started=lambda at: print(at, flush=True))"
     )
-    process = subprocess.Popen([sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-c", script, str(built)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         port = process.stdout.readline().strip().rstrip("/").rpartition(":")[2]
