@@ -13,6 +13,8 @@ Arrays cannot hold ids or texts. There they are represented by keys (`records.co
 from __future__ import annotations
 
 import asyncio
+import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,6 +70,20 @@ class Kept:
         new[self.now] = False
         rows: list[int] = np.flatnonzero(new).tolist()
         return rows
+
+
+def counts_array(counts: Mapping[str, int]) -> NDArray[np.uint8]:
+    """Counts as an array of JSON, without those of 0."""
+    kept = {key: count for key, count in sorted(counts.items()) if count}
+    return np.frombuffer(json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass"), np.uint8)
+
+
+def read_counts(arrays: Mapping[str, NDArray[Any]], name: str) -> Counter[str]:
+    """What `counts_array` wrote; `ValueError` if it is something else."""
+    counts = json.loads(arrays[name].tobytes().decode("utf-8", "surrogatepass"))
+    if not isinstance(counts, dict) or not all(isinstance(count, int) for count in counts.values()):
+        raise ValueError(f"array '{name}' holds {str(counts)[:60]}, and no counts")
+    return Counter(counts)
 
 
 def keys_of(kind: str, values: Iterable[str]) -> Keys:

@@ -6,7 +6,6 @@ changed), and its maker would make the same today. An array holds the makers.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.ingest.carryover import Kept
+from stratagraph.ingest.carryover import Kept, counts_array, read_counts
 from stratagraph.ingest.checks import Checks, damage
 from stratagraph.types.protocols import Rows, Stored
 from stratagraph.types.records import Node, content_key
@@ -79,13 +78,12 @@ def summed_up(
     if previous is not None and (rows >= 0).any():
         before = _makers(previous)
         makers[rows >= 0] = before[rows[rows >= 0]]
-        notes += _read(previous)
+        notes += read_counts(previous.arrays, NOTES)
         notes -= _noted(previous.nodes(np.setdiff1d(np.arange(len(before)), rows).tolist()))
-    text = json.dumps(dict(sorted(notes.items())), ensure_ascii=False)
     arrays: dict[str, NDArray[Any]] = {
         MAKERS: makers,
         RECIPE: np.array([maker_key(recipe)], np.uint64),
-        NOTES: np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8),
+        NOTES: counts_array(notes),
     }
     return arrays, notes, np.isin(makers, _keys(wanted))
 
@@ -98,7 +96,7 @@ def check(stored: Stored) -> None:
             checks.of(MAKERS, np.uint64, (len(stored.arrays["sources.indptr"]) - 1,))
             checks.of(RECIPE, np.uint64, (1,))
             checks.of(NOTES, np.uint8, (None,))
-            _read(stored)
+            read_counts(stored.arrays, NOTES)
 
 
 def _makers(stored: Stored) -> NDArray[np.uint64]:
@@ -115,10 +113,3 @@ def _noted(nodes: Iterable[Node]) -> Counter[str]:
     for node in nodes:
         counts.update(node.extra.get("notes", {}))
     return counts
-
-
-def _read(stored: Stored) -> Counter[str]:
-    counts = json.loads(stored.arrays[NOTES].tobytes().decode("utf-8", "surrogatepass"))
-    if not isinstance(counts, dict) or not all(isinstance(count, int) for count in counts.values()):
-        raise ValueError(f"array '{NOTES}' holds {str(counts)[:60]}, and no counts")
-    return Counter(counts)

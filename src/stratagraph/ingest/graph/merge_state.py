@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.ingest.carryover import counts_array
 from stratagraph.ingest.checks import Checks
 from stratagraph.ingest.extraction.candidates import is_thing, parts_of, short_of
 from stratagraph.ingest.extraction.uncased import has_uncased
@@ -33,6 +34,7 @@ CONDENSED = f"{PREFIX}condensed"
 """Of each entity, then of each relation, whether its description is condensed: 0 not, 1 as it should be, 2
 without the model that should do it."""
 SPELLINGS = f"{PREFIX}spellings.starts", f"{PREFIX}spellings.bytes"
+NOTES = f"{PREFIX}notes"
 DESCRIBING = f"{PREFIX}describing"
 """Of each chunk of each entity, in the order of `sources.indices`, whether it describes it, as bits."""
 WIDER = f"{PREFIX}wider.parts", f"{PREFIX}wider.terms"
@@ -139,10 +141,11 @@ class Tables(NamedTuple):
             for table, postings in zip(_TABLES, self.postings, strict=True)
             for each, kind in zip(_FIELDS, kinds, strict=True)
         }
+        addressed = json.dumps(list(self.addressed), ensure_ascii=False)
         return (
             arrays
             | dict(zip(WIDER, self.wider, strict=True))
-            | {ADDRESSED: _json_array(list(self.addressed))}
+            | {ADDRESSED: np.frombuffer(addressed.encode("utf-8", "surrogatepass"), np.uint8)}
         )
 
 
@@ -196,7 +199,7 @@ def state_of(tables: Arrays, entities: Sequence[EntityFragments], notes: Mapping
     told = np.fromiter(chain.from_iterable(map(describing, entities)), np.bool_)
     starts = np.cumsum([0, *map(len, spelt)], dtype=np.int64)
     spellings: Arrays = dict(zip(SPELLINGS, (starts, np.frombuffer(b"".join(spelt), np.uint8)), strict=True))
-    return tables | spellings | notes_array(notes) | {DESCRIBING: np.packbits(told)}
+    return tables | spellings | {NOTES: counts_array(notes)} | {DESCRIBING: np.packbits(told)}
 
 
 def spelling(entity: EntityFragments) -> bytes:
@@ -227,33 +230,12 @@ def read_describing(arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[n
     return np.unpackbits(arrays[DESCRIBING], count=count).astype(np.bool_)
 
 
-def notes_array(notes: Mapping[str, int]) -> Arrays:
-    """The array of counts."""
-    return {f"{PREFIX}notes": _json_array({key: count for key, count in sorted(notes.items()) if count})}
-
-
-def read_notes(arrays: Mapping[str, NDArray[Any]]) -> Counter[str]:
-    """The stored counts."""
-    counts = _read_json(arrays, f"{PREFIX}notes")
-    if not isinstance(counts, dict) or not all(isinstance(count, int) for count in counts.values()):
-        raise ValueError(f"array '{PREFIX}notes' holds {str(counts)[:60]}, and no counts")
-    return Counter(counts)
-
-
 def read_names(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
     """The stored full names with forms of address."""
-    names = _read_json(arrays, ADDRESSED)
+    names = json.loads(arrays[ADDRESSED].tobytes().decode("utf-8", "surrogatepass"))
     if not isinstance(names, list) or not all(isinstance(name, str) and short_of(name) for name in names):
         raise ValueError(f"array '{ADDRESSED}' holds {str(names)[:60]}, and no names under forms of address")
     return names
-
-
-def _json_array(value: Any) -> NDArray[np.uint8]:
-    return np.frombuffer(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"), np.uint8)
-
-
-def _read_json(arrays: Mapping[str, NDArray[Any]], name: str) -> Any:
-    return json.loads(arrays[name].tobytes().decode("utf-8", "surrogatepass"))
 
 
 def check(checks: Checks, entities: int, relations: int, chunks: int) -> None:
@@ -265,7 +247,7 @@ def check(checks: Checks, entities: int, relations: int, chunks: int) -> None:
         checks.of(f"{PREFIX}{table}.values", np.uint16, rows.shape)
         checks.borders(f"{PREFIX}{table}.starts", len(rows), len(keys))
     checks.borders(SPELLINGS[0], len(checks.of(SPELLINGS[1], np.uint8, (None,))), entities)
-    checks.of(f"{PREFIX}notes", np.uint8, (None,))
+    checks.of(NOTES, np.uint8, (None,))
     checks.of(ADDRESSED, np.uint8, (None,))
     checks.of(CONDENSED, np.uint8, (entities + relations,))
     parts = checks.of(WIDER[0], np.uint64, (None,))

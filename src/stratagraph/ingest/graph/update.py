@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.ingest.carryover import Kept
+from stratagraph.ingest.carryover import Kept, counts_array, read_counts
 from stratagraph.ingest.graph.merge import (
     EntityFragments,
     Merge,
@@ -30,12 +30,11 @@ from stratagraph.ingest.graph.merge import Unit as MergedUnit
 from stratagraph.ingest.graph.merge_change import Change, Pair, Side, Unit, is_large
 from stratagraph.ingest.graph.merge_state import (
     DESCRIBING,
+    NOTES,
     SPELLINGS,
     Tables,
     describing,
-    notes_array,
     read_describing,
-    read_notes,
     read_spelling,
     spelling,
 )
@@ -172,7 +171,9 @@ def touched(corpus: Corpus, extracted: Stored, previous: Stored, kept: Kept) -> 
     before = Side(tables, kept.extracted, len(rows))
     now = Side(tables.updated(rows, fresh, corpus.size), extracted, corpus.size)
     change = Change.of(before, now, gone, came, rows)
-    return None if change is None else _Update(previous, change, rows).run(read_notes(previous.arrays))
+    return (
+        None if change is None else _Update(previous, change, rows).run(read_counts(previous.arrays, NOTES))
+    )
 
 
 def _changed(size: int, extracted: Stored, kept: Kept) -> tuple[Rows, list[int], list[int]]:
@@ -315,7 +316,7 @@ class _Update:
         told = entities.spliced_lists(
             self._sources[0][: count + 1], self._describing, [describing(each) for each in touched]
         )
-        state = self._change.now.tables.arrays() | notes_array(graph.notes)
+        state = self._change.now.tables.arrays() | {NOTES: counts_array(graph.notes)}
         state |= dict(zip(SPELLINGS, spellings, strict=True)) | {DESCRIBING: np.packbits(told[1])}
         return Touched(graph, (entities, relations, laid_units), self._chunks, key_rows, state)
 
