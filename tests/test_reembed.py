@@ -53,8 +53,7 @@ def hits(index: sg.Index) -> list[tuple[str, str]]:
     return [(hit.id, f"{hit.score:.4f}") for hit in index.retrieve("Who kept the lamp of Cape Ellery?", k=8)]
 
 
-@pytest.mark.parametrize("cached", [True, False])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "cached"), [("lshtree", True), *((each, False) for each in METHODS)])
 def test_the_index_is_that_of_a_new_build_and_nothing_is_extracted_again(
     method: str, cached: bool, tmp_path: Path
 ) -> None:
