@@ -94,17 +94,17 @@ class Manifest:
         return "{\n" + ",\n".join(_lines(content)) + "\n}\n"
 
     @classmethod
-    def from_json(cls, text: str, *, path: str | Path) -> Manifest:
-        """Read a manifest.
+    def of(cls, raw: bytes, path: str | Path, number: int) -> Manifest:
+        """The manifest in the bytes of a file, which must be that of generation `number`.
 
         Raises
         ------
         FormatMismatch
             If it is of another format.
         Damaged
-            If it is not a manifest, was altered, or names a file outside of its generation.
+            If it is not that manifest, was altered, or names a file outside of its generation.
         """
-        content = json_object(text, path, str(path).replace("\\", "/").rsplit("/", 3)[0])
+        content = json_object(raw, path, str(path).replace("\\", "/").rsplit("/", 3)[0])
         try:
             if content.pop("checksum", None) != _checksum(content):
                 raise ValueError("the content does not agree with its checksum")
@@ -114,9 +114,11 @@ class Manifest:
             known = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
             manifest = cls(**{**known, "methods": tuple(content["methods"]), "files": files})
             manifest._check()
-            return manifest
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise Damaged(f"{path}: {error}") from error
+        if manifest.generation != number:
+            raise Damaged(f"{path}: describes generation {manifest.generation}, but stands in {number}")
+        return manifest
 
     def _check(self) -> None:
         """Refuse values that we never write."""
@@ -151,20 +153,9 @@ class Manifest:
         """The manifest of a generation, which must have this number."""
         return cls.of(directory.read(MANIFEST, most=LONGEST), directory.path / MANIFEST, number)
 
-    @classmethod
-    def of(cls, content: bytes, path: str | Path, number: int) -> Manifest:
-        """The manifest in the bytes of a file; errors as of `from_json`."""
-        try:
-            manifest = cls.from_json(content.decode("utf-8"), path=path)
-        except UnicodeDecodeError as error:
-            raise Damaged(f"{path}: not a manifest ({error})") from error
-        if manifest.generation != number:
-            raise Damaged(f"{path}: describes generation {manifest.generation}, but stands in {number}")
-        return manifest
-
 
 def json_object(
-    text: str, path: str | Path, folder: str, command: str = "build", function: str = "build_index"
+    raw: bytes, path: str | Path, folder: str, command: str = "build", function: str = "build_index"
 ) -> dict[str, Any]:
     """The JSON object in a file of our format.
 
@@ -176,12 +167,12 @@ def json_object(
     Raises
     ------
     Damaged
-        If the text is not a JSON object.
+        If the bytes are no JSON object.
     FormatMismatch
         If the object is of another format.
     """
     try:
-        content = json.loads(text)
+        content = json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise Damaged(f"{path}: not JSON ({error!r})") from error
     if not isinstance(content, dict):

@@ -411,9 +411,6 @@ def _is_folder(path: Path) -> bool:
 def _read(root: Directory) -> Spread:
     path = root.path / SHARDS
     try:
-        text = root.read(SHARDS, most=_LONGEST).decode("utf-8")
+        return Spread.of(root.read(SHARDS, most=_LONGEST), path)
     except FileNotFoundError as error:
         raise Damaged(f"{path}: missing") from error
-    except UnicodeDecodeError as error:
-        raise Damaged(f"{path}: not a list of shards ({error})") from error
-    return Spread.from_json(text, path)

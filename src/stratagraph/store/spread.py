@@ -72,9 +72,9 @@ class Spread:
         return json.dumps(content, indent=1)
 
     @classmethod
-    def from_json(cls, text: str, path: Path) -> Spread:
-        """Read a list of shards; `Damaged` or `FormatMismatch` if it is not valid."""
-        content = json_object(text, path, str(path.parent), "build --shards N", "build_shards")
+    def of(cls, raw: bytes, path: Path) -> Spread:
+        """The list of shards in the bytes of a file; `Damaged` or `FormatMismatch` if it is not valid."""
+        content = json_object(raw, path, str(path.parent), "build --shards N", "build_shards")
         try:
             shards = tuple(Shard(**each) for each in content["shards"])
             keys = tuple(content["deleting"]), tuple(content["owed"])
