@@ -52,8 +52,9 @@ class Linker:
     def link(self, question: str) -> tuple[Rows, Scores]:
         """The entity most similar to each name, each once with its best similarity; rows ascending."""
         best: dict[int, float] = {}
+        names = self.names(question)  # asked for whatever was extracted, as an estimate counts them
         if self.vectors is not None:
-            for name in self.names(question):
+            for name in names:
                 (row,), (score,) = top_k(self.vectors, self._embedder.documents([name])[0], 1)
                 best[int(row)] = max(float(score), best.get(int(row), -1.0))
         linked = sorted(best)
