@@ -234,15 +234,6 @@ def _too_many(*_: Any) -> None:
     raise TooMany("enough")
 
 
-def test_a_file_that_is_no_text_is_told_by_its_name(client: Client) -> None:
-    server = client()
-    job = finished(server, server.put("/api/files/photo.txt", content=bytes(range(256)) * 40).json())
-    assert job["state"] == "failed"
-    assert "photo.txt" in job["error"]
-    assert "/tmp" not in job["error"]
-    assert "photo.txt" in job["skipped"]
-
-
 def test_a_reader_may_not_change_anything(client: Client) -> None:
     server = client(read_only=True)
     assert server.post("/api/documents", json=[{"id": "a", "text": "b"}]).status_code == 403
@@ -348,6 +339,7 @@ def test_of_two_servers_on_a_folder_both_write_and_each_sees_all(
         ("locked.pdf", pdf(["secret"], encrypted=True), "encrypted"),
         ("cut.docx", b"PK\x03\x04 cut off", "damaged archive"),
         ("<img src=x>.html", b"\x89PNG\r\n\0\0", "binary"),
+        ("photo.txt", bytes(range(256)) * 40, "binary"),
         ("empty.md", b"", "blank"),
     ],
 )
@@ -362,6 +354,8 @@ def test_a_file_that_cannot_be_read_is_told_as_a_line(
     job = finished(server, server.put(f"/api/files/{quote(name, safe='')}", content=content).json())
     assert job["state"] == "failed"
     assert told in job["error"] + str(job["skipped"])
+    assert name in job["error"]
+    assert [*job["skipped"]] == ([] if told == "blank" else [name])
     assert "/tmp" not in job["error"] + str(job["skipped"])
     assert server.get("/api/index").json()["generation"] == 1
 
