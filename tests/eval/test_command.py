@@ -118,7 +118,10 @@ def test_an_estimate_knows_the_extraction_that_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "key")
-    texts = {"a": "Orrin sells honey.", "b": "Sarn boils salt."}
+    texts = {
+        "a": "The farmer Orrin sells honey in Sarn.",
+        "b": "There the miller Orrin boils salt with Ada Loom.",
+    }
     lines = [json.dumps({"id": key, "text": text}) for key, text in texts.items()]
     (tmp_path / "corpus.jsonl").write_text("\n".join(lines), "utf-8")
     asked = {"id": "q", "question": "Who sells honey?", "answers": ["Orrin"], "supporting_ids": ["a"]}
