@@ -109,21 +109,22 @@ async def build_graph(
         if config.resolve:
             collected = await resolved(corpus, extracted, collected, gate, rule=rule, use_llm=use_llm)
             tables = {}
-        laid = await asyncio.to_thread(_laid_out, collected, tables)
+        change = await asyncio.to_thread(_finished, collected, tables)
         del collected  # of each passage what it said, which is more than the graph
         await asyncio.to_thread(release)
+        laid = await asyncio.to_thread(LaidOut, None, change)
     assert laid is not None
     return await made.graph(laid, searched)
 
 
-def _laid_out(collected: Merge, tables: dict[str, NDArray[Any]]) -> LaidOut:
-    """The rows of a whole graph, and the arrays for an update unless there are no `tables`."""
+def _finished(collected: Merge, tables: dict[str, NDArray[Any]]) -> Touched:
+    """The whole graph, with the arrays for an update unless there are no `tables`."""
     merged = finish(collected, emptied=True)
     state: dict[str, NDArray[Any]] = {}
     if tables:
         entities = [collected.entities[entity.key] for entity in merged.entities]
         state = merge_state.state_of(tables, entities, merged.notes)
-    return LaidOut(None, Touched.all_of(merged, state))
+    return Touched.all_of(merged, state)
 
 
 @dataclass(frozen=True)
@@ -165,10 +166,6 @@ class _Maker:
         change, merged = laid.change, laid.change.graph
         entities, relations, units = change.moved
         texts = await asyncio.to_thread(laid.unit_texts, whole=self.embed.entities)
-        fragments = {
-            entity.key: entity.fragments or tuple(own)
-            for entity, own in zip(merged.entities, texts, strict=True)
-        }
         describer = Describer(
             self.corpus,
             self.gate,
@@ -176,7 +173,13 @@ class _Maker:
             self.previous,
             (self.use_llm and self._described[0], self.use_llm and self._described[1]),
         )
-        descriptions = await describer.entities(merged.entities, fragments)
+        descriptions = await describer.entities(
+            merged.entities,
+            {
+                entity.key: entity.fragments or tuple(own)
+                for entity, own in zip(merged.entities, texts, strict=True)
+            },
+        )
         of_relations = await describer.relations(merged.relations, laid.names.__getitem__)
         nodes = MergedNodes(merged, laid.names, descriptions, of_relations)
         before = laid.before.get(CONDENSED, np.zeros(0, np.uint8))
