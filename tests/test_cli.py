@@ -161,8 +161,13 @@ def test_the_rest_of_the_life_of_an_index(index: str, here: Path) -> None:
     assert as_json("build", NOTES, "-o", index, "--method", "lshtree", *HASHING)["documents"] == 32
     assert as_json("regroup", index, "--method", "lshtree", *HASHING)["documents"] == 32
     assert run("regroup", index, "--method", "hirag", *HASHING).exit_code == 1
+    before = as_json("stats", index)
     assert as_json("compact", index)["documents"] == 32
-    assert as_json("stats", index)["documents"] == 32
+    after = as_json("stats", index)
+    assert {name: after[name] for name in ("documents", "embedder", "methods")} == {
+        name: before[name] for name in ("documents", "embedder", "methods")
+    }
+    assert as_json("query", index, "ferry 7", "--no-answer", *HASHING)["hits"]
     assert as_json("verify", index) == {"problems": []}
 
 
@@ -574,7 +579,8 @@ def test_one_sentence_makes_an_index_that_says_why_it_has_no_groups(here: Path) 
     methods = ("--method", "lshtree", "--method", "archrag")
     built = run("build", "a.txt", "-o", "small", *methods, *HASHING)
     assert built.exit_code == 0, built.output
-    said = "build: 1 document, 1 chunk; lshtree: too little to group, archrag: too little to group, graph: "
+    groups = "lshtree: too little to group, archrag: too little to group, graph: "
+    said = f"build: the index has 1 document, 1 chunk; {groups}"
     assert said in built.stdout
     stats = run("stats", "small")
     assert "None" not in stats.stdout
@@ -607,7 +613,10 @@ def test_a_build_over_an_index_brings_it_to_its_inputs(
     assert "rebuild=True" not in refused.output
     asked = [*build, "--chunk-size", "90", "--llm", "openai:m@http://127.0.0.1:9/v1", "--method", "archrag"]
     assert re.search(r"about [1-9]\d* model calls, 0 cached", runner.invoke(main, asked).output)
-    assert "rebuild: 2 documents" in runner.invoke(main, [*build, "--chunk-size", "90", "--rebuild"]).output
+    assert (
+        "rebuild: the index has 2 documents"
+        in runner.invoke(main, [*build, "--chunk-size", "90", "--rebuild"]).output
+    )
     with open_index("idx", embedder=HashingEmbedder()) as index:
         assert index.methods == ("hirag",)
         assert index.documents().keys() == {"notes/c.txt", "notes/d.txt"}

@@ -107,7 +107,7 @@ def report_lines(report: sg.BuildReport, path: str) -> Iterator[str]:
         for name, count in report.nodes.items()
     )
     held = f"{_counted(report.documents, 'document')}, {_counted(report.chunks, 'chunk')}"
-    yield f"{report.operation}: {held}; {nodes}"
+    yield f"{report.operation}: the index has {held}; {nodes}"
     yield (
         f"model calls: {usage.calls} ({usage.cached_calls} cached), "
         f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, {usage.seconds:.1f} s"

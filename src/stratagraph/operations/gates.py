@@ -138,6 +138,7 @@ class Models:
         self._services: Services | None = None
         self._lock = Lock()
         self._tokenizer = None if recorded is None else recorded.tokenizer
+        self._recorded_embedder = None if recorded is None else recorded.embedder
 
     def with_embedder(self, embedder: Any) -> Models:
         """The same models with another embedder."""
@@ -162,7 +163,9 @@ class Models:
         return self._counter
 
     def embedder_name(self, dimension: int) -> str:
-        """The embedder's fingerprint."""
+        """The embedder's fingerprint; of one that matches every index, that of the index."""
+        if isinstance(self.embedder, AnyEmbedder) and self._recorded_embedder is not None:
+            return self._recorded_embedder
         return embedder_name(self.embedder, dimension)
 
     @property
