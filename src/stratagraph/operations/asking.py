@@ -148,9 +148,9 @@ class Asking:
     async def retrieve(self, text: str, arguments: SearchArguments) -> Retrieval:
         """Embed the question once and search."""
         with span("stratagraph retrieve", {"stratagraph.k": arguments.k}) as recorded:
-            found = await self._retrieval(text, arguments)
-            recorded.set({"stratagraph.method": found.method, "stratagraph.hits": len(found)})
-        return found
+            retrieval = await self._retrieval(text, arguments)
+            recorded.set({"stratagraph.method": retrieval.method, "stratagraph.hits": len(retrieval)})
+        return retrieval
 
     async def _retrieval(self, text: str, arguments: SearchArguments) -> Retrieval:
         check_question(text)
@@ -207,7 +207,7 @@ class Asking:
         began = time.perf_counter()
         size = max(1, -(-len(texts) // (_BATCHES * mapper.workers)))
         batches = (list(texts[start : start + size]) for start in range(0, len(texts), size))
-        found = [each for batch in in_order(mapper, search, batches) for each in batch]
+        results = [each for batch in in_order(mapper, search, batches) for each in batch]
         usage = Usage(seconds=(time.perf_counter() - began) / max(1, len(texts)))
         return [
             Retrieval(
@@ -220,7 +220,7 @@ class Asking:
                 self.count_tokens,
                 SubgraphPainter(self.reader.snapshot, partial(self.reader.allowed_parts, question)),
             )
-            for text, each in zip(texts, found, strict=True)
+            for text, each in zip(texts, results, strict=True)
         ]
 
     async def _similar(
@@ -236,8 +236,8 @@ class Asking:
         rows = snapshot.row_of([hits[place].id for place in passages])
         vectors = np.zeros((len(hits), len(vector)), np.float32)
         if passages:
-            found = np.array([rows[hits[place].id] for place in passages], np.int64)
-            vectors[passages] = await asyncio.to_thread(lambda: snapshot.vectors[found])
+            stored = np.array([rows[hits[place].id] for place in passages], np.int64)
+            vectors[passages] = await asyncio.to_thread(lambda: snapshot.vectors[stored])
         if others:
             vectors[others] = await self.gate.embed("retrieve", [hits[place].text for place in others])
         cosines = (vectors @ vector).tolist()
@@ -271,7 +271,7 @@ class Asking:
 
         first = await searched(wide, [replace(step, k=wide.k) for step in steps])
         with self.gate.stage("guide"):
-            found, guidance = await guided(
+            chosen, guidance = await guided(
                 question.text,
                 first,
                 search,
@@ -279,7 +279,7 @@ class Asking:
                 arguments.guided,
                 arguments.guided_steps or STEPS,
             )
-        best = found[: question.k]
+        best = chosen[: question.k]
         hits = tuple(hit for hit, _ in best)
         return hits, tuple(trace for _, trace in best), guidance.among(hits)
 
@@ -294,8 +294,8 @@ class Asking:
     def _found(self, question: Question, steps: Sequence[Question], **changed: Any) -> TracedHits:
         """The hits of a question, fused with those of its subquestions."""
         asked = [replace(each, **changed) for each in (question, *steps)]
-        found = [self.reader.search(each) for each in asked]
-        return fused(found, [each.text for each in asked], asked[0].k) if steps else found[0]
+        results = [self.reader.search(each) for each in asked]
+        return fused(results, [each.text for each in asked], asked[0].k) if steps else results[0]
 
     async def _searched(
         self,

@@ -128,8 +128,8 @@ class Browser:
             (GRAPH, self._graph.stored.rows(ids)),
             (PASSAGES, self.snapshot.row_of(ids)),
         )
-        found = (next(((name, rows[each]) for name, rows in tables if each in rows), None) for each in ids)
-        return [each for each in found if each is not None]
+        members = (next(((name, rows[each]) for name, rows in tables if each in rows), None) for each in ids)
+        return [each for each in members if each is not None]
 
     def _with_words(self, table: str, text: str) -> Rows:
         """Rows whose text contains all these words or beginnings of words, ignoring case."""
@@ -137,19 +137,19 @@ class Browser:
         with self._lock:
             if key in self._found:
                 return self._found[key]
-        found = self._searched(table, key[1].split())
+        rows = self._searched(table, key[1].split())
         with self._lock:
-            self._found[key] = found
-        return found
+            self._found[key] = rows
+        return rows
 
     def _searched(self, table: str, words: Sequence[str]) -> Rows:
         read, size = self._texts(table)
-        found: list[int] = []
+        rows: list[int] = []
         for first in range(0, size, _BATCH):
             texts = read(range(first, min(first + _BATCH, size)))
             folded = (text.casefold() for text in texts)
-            found += [at for at, each in enumerate(folded, first) if all(word in each for word in words)]
-        return np.array(found, dtype=np.int64)
+            rows += [at for at, each in enumerate(folded, first) if all(word in each for word in words)]
+        return np.array(rows, dtype=np.int64)
 
     def _texts(self, table: str) -> tuple[Callable[[Sequence[int]], list[str]], int]:
         if table == DOCUMENTS:
@@ -260,5 +260,5 @@ def _passage(chunk: Chunk) -> Listed:
 def _title(metadata: Metadata, text: str) -> str:
     """The title or name in the metadata, else the beginning of the text."""
     named = (metadata.get(key) for key in ("title", "name"))
-    found = next((each for each in named if isinstance(each, str) and each.strip()), text)
-    return shortened(found, _TITLE)
+    title = next((each for each in named if isinstance(each, str) and each.strip()), text)
+    return shortened(title, _TITLE)

@@ -66,8 +66,8 @@ def _check_keys(arrays: Mapping[str, NDArray[Any]]) -> None:
 
 def blamed(snapshot: Snapshot, error: Exception) -> Damaged | None:
     """The damaged vectors behind an unnamed error, if any; all vectors are read only then."""
-    found = None if isinstance(error, StratagraphError) else next(unlike_vectors(snapshot), None)
-    return None if found is None else Damaged(f"{found}. Restore the folder from a copy, or build again")
+    problem = None if isinstance(error, StratagraphError) else next(unlike_vectors(snapshot), None)
+    return None if problem is None else Damaged(f"{problem}. Restore the folder from a copy, or build again")
 
 
 def unlike_vectors(snapshot: Snapshot) -> Iterator[str]:

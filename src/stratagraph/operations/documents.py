@@ -141,7 +141,7 @@ def file_of(digest: str) -> str:
 def matching(digests: Mapping[str, str], names: Iterable[str]) -> list[str]:
     """Ids of the documents with these ids or files, in these folders, or that fit these globs."""
     files = {identity: file_of(digest) or identity for identity, digest in digests.items()}
-    found: dict[str, None] = {}
+    ids: dict[str, None] = {}
     for name in names:
         folder = name.rstrip("/") + "/"
         own = [
@@ -152,8 +152,8 @@ def matching(digests: Mapping[str, str], names: Iterable[str]) -> list[str]:
         globbed = (
             identity for identity, file in files.items() if matches(identity, name) or matches(file, name)
         )
-        found |= dict.fromkeys(own or globbed)
-    return list(found)
+        ids |= dict.fromkeys(own or globbed)
+    return list(ids)
 
 
 def _presplit(document_id: str, chunks: list[Chunk]) -> Arrival:
@@ -207,8 +207,8 @@ def split_ahead(
             waiting.append(batch)
             yield [bare for each in batch if (bare := _bare(each, known)) is not None]
 
-    for found in in_order(mapper, split_batch, sent(), stop):
-        made = iter(found)
+    for batches in in_order(mapper, split_batch, sent(), stop):
+        made = iter(batches)
         for each in waiting.popleft():
             if _bare(each, known) is None:
                 yield each

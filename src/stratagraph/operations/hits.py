@@ -142,13 +142,13 @@ def silent(items: Sequence[Item]) -> frozenset[int]:
     what is joined.
     """
     passages = f" {' | '.join([_words(item.text) for item in items if item.kind == 'chunk'])} "
-    found = set()
+    places = set()
     for place, item in enumerate(items):
         if item.kind not in ("chunk", "relation"):
             text = _words(item.text)
             if text == _words(str(item.extra.get("name", ""))) or f" {text} " in passages:
-                found.add(place)
-    return frozenset(found)
+                places.add(place)
+    return frozenset(places)
 
 
 def _words(text: str) -> str:
@@ -165,11 +165,11 @@ class HitMaker:
     def __init__(self, snapshot: Snapshot | JoinedSnapshot) -> None:
         self._origins = RecentOrigins(snapshot)
 
-    def all_of(self, found: RankedItems) -> HitsAndTraces:
+    def all_of(self, ranked: RankedItems) -> HitsAndTraces:
         """One hit per item."""
-        return self._hits(found, [(place,) for place in range(len(found))]), tuple(found.ranking.trace)
+        return self._hits(ranked, [(place,) for place in range(len(ranked))]), tuple(ranked.ranking.trace)
 
-    def of_groups(self, found: RankedItems, groups: Sequence[Sequence[int]], k: int) -> HitsAndTraces:
+    def of_groups(self, ranked: RankedItems, groups: Sequence[Sequence[int]], k: int) -> HitsAndTraces:
         """One hit per group of repeats, with the sources of all of them; scores descend.
 
         If there are fewer than `k` groups, repeats follow.
@@ -177,17 +177,17 @@ class HitMaker:
         first = {group[0] for group in groups}
         kept = list(groups[:k])
         missing = k - len(kept)
-        repeats = [(place,) for place in range(len(found)) if place not in first][: max(0, missing)]
-        hits = self._hits(found, [*kept, *repeats], falling=True)
-        trace = found.ranking.trace
-        traces = [trace[group[0]] if len(group) == 1 else _joined_trace(group, found) for group in kept]
-        return hits, (*traces, *(found.ranking.trace[place] for (place,) in repeats))
+        repeats = [(place,) for place in range(len(ranked)) if place not in first][: max(0, missing)]
+        hits = self._hits(ranked, [*kept, *repeats], falling=True)
+        trace = ranked.ranking.trace
+        traces = [trace[group[0]] if len(group) == 1 else _joined_trace(group, ranked) for group in kept]
+        return hits, (*traces, *(ranked.ranking.trace[place] for (place,) in repeats))
 
     def _hits(
-        self, found: RankedItems, groups: Sequence[Sequence[int]], falling: bool = False
+        self, ranked: RankedItems, groups: Sequence[Sequence[int]], falling: bool = False
     ) -> tuple[Hit, ...]:
         """A hit for each group; if `falling`, none scores higher than the one before it."""
-        firsts = [found.items[group[0]] for group in groups]
+        firsts = [ranked.items[group[0]] for group in groups]
         own = self._origins.of(  # a chunk has its own id
             [_NO_ROWS if item.kind == "chunk" else np.asarray(item.sources, np.int64) for item in firsts]
         )
@@ -195,12 +195,12 @@ class HitMaker:
         joined = [place for place, group in enumerate(groups) if len(group) > 1]
         united = self._origins.of(
             [
-                np.unique(np.concatenate([found.items[at].sources for at in groups[place]])).astype(np.int64)
+                np.unique(np.concatenate([ranked.items[at].sources for at in groups[place]])).astype(np.int64)
                 for place in joined
             ]
         )
         origins = {**dict(enumerate(own)), **dict(zip(joined, united, strict=True))}
-        scores = found.ranking.scores.tolist()
+        scores = ranked.ranking.scores.tolist()
         hits: list[Hit] = []
         for place, (group, item, user) in enumerate(zip(groups, firsts, users, strict=True)):
             score = max([scores[at] for at in group])
@@ -210,7 +210,7 @@ class HitMaker:
             sources, documents = origins[place]
             if chunk and len(group) == 1:
                 sources, documents = (item.id,), (item.document,)
-            metadata = item.extra if chunk else _metadata(item, found.ranking.trace[group[0]], user)
+            metadata = item.extra if chunk else _metadata(item, ranked.ranking.trace[group[0]], user)
             hits.append(
                 Hit(item.id, item.kind, item.level, item.text, score, sources, documents, metadata, item.ref)
             )
@@ -223,20 +223,20 @@ class HitMaker:
         """
         some = list(dict.fromkeys([name for names in documents for name in names[:_COMPARED]]))
         known = dict(zip(some, self._origins.sources(some), strict=True))
-        found = []
+        sources = []
         for names in documents:
             user = _agreed([known[name] for name in names[:_COMPARED]]) if names else None
             if user is not None and len(names) > _COMPARED:
                 user = _agreed([user, *self._origins.sources(names[_COMPARED:])])
-            found.append(user)
-        return found
+            sources.append(user)
+        return sources
 
 
-def _joined_trace(group: Sequence[int], found: RankedItems) -> Metadata:
+def _joined_trace(group: Sequence[int], ranked: RankedItems) -> Metadata:
     """The trace of a group's first place, completed from the others, with their ids as `repeats`."""
-    trace = found.ranking.trace
+    trace = ranked.ranking.trace
     joined = {key: value for place in reversed(group) for key, value in trace[place].items()}
-    return {**joined, "repeats": [found.items[place].id for place in group[1:]]}
+    return {**joined, "repeats": [ranked.items[place].id for place in group[1:]]}
 
 
 def _metadata(item: Item, trace: Mapping[str, Any], user: Any) -> Metadata:

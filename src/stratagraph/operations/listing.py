@@ -27,8 +27,8 @@ def entities(snapshot: Snapshot, ids: Iterable[str] | None = None) -> Iterator[G
     graph = Graph(snapshot.part(GRAPH))
     if ids is None:
         return entities_at(snapshot, range(graph.entities))
-    found = graph.stored.rows(list(ids)).values()
-    return entities_at(snapshot, sorted(row for row in found if row < graph.entities))
+    rows = graph.stored.rows(list(ids)).values()
+    return entities_at(snapshot, sorted(row for row in rows if row < graph.entities))
 
 
 def entities_at(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[GraphEntity]:
@@ -120,5 +120,5 @@ def _members(
 
 
 def _distinct(lists: Iterable[NDArray[np.integer]]) -> list[int]:
-    found: list[int] = np.unique(np.concatenate([np.zeros(0, np.int64), *lists])).tolist()
-    return found
+    rows: list[int] = np.unique(np.concatenate([np.zeros(0, np.int64), *lists])).tolist()
+    return rows

@@ -53,19 +53,19 @@ class RecentOrigins:
         names = dict(
             zip(distinct, _remembered(self._documents, distinct, self._snapshot.document_ids), strict=True)
         )
-        found = []
+        origins = []
         for each in lists:
             own = each.tolist()
             documents = sorted({number_of[row] for row in own})
-            found.append((tuple([ids[row] for row in own]), tuple([names[number] for number in documents])))
-        return found
+            origins.append((tuple([ids[row] for row in own]), tuple([names[number] for number in documents])))
+        return origins
 
     def sources(self, documents: Sequence[str]) -> list[Any]:
         """The `source` in the metadata of each document, or None."""
 
         def read(names: Sequence[str]) -> list[Any]:
-            found = self._snapshot.document_metadata(names)
-            return [found[name].get("source") if name in found else None for name in names]
+            metadata = self._snapshot.document_metadata(names)
+            return [metadata[name].get("source") if name in metadata else None for name in names]
 
         return _remembered(self._sources, documents, read)
 
@@ -75,11 +75,11 @@ def _remembered(
 ) -> list[T]:
     """The values of some keys; those not remembered are read together."""
     with _LOCK:
-        found = {key: known[key] for key in keys if key in known}
-    missing = [key for key in dict.fromkeys(keys) if key not in found]
+        values = {key: known[key] for key in keys if key in known}
+    missing = [key for key in dict.fromkeys(keys) if key not in values]
     if missing:
-        found.update(zip(missing, read(missing), strict=True))
+        values.update(zip(missing, read(missing), strict=True))
         with _LOCK:
             for key in missing[-HELD:]:
-                known[key] = found[key]
-    return [found[key] for key in keys]
+                known[key] = values[key]
+    return [values[key] for key in keys]

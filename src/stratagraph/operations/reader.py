@@ -109,13 +109,13 @@ class Answering(ABC):
 
     def built_method(self, name: str | None) -> str:
         """The method meant by `name`, by default the first; `MethodMissing` if the folder lacks it."""
-        found = self.method_name(name)
-        if found == WALK:
+        method = self.method_name(name)
+        if method == WALK:
             raise MethodMissing(
                 f"index {str(self.snapshot.path)!r} has no method whose nodes could be shown or grouped; add "
                 f"one of {', '.join(NAMES)}, as with index.add_method('hirag')"
             )
-        return found
+        return method
 
     def search(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
         """Hits and traces, best first.
@@ -126,8 +126,8 @@ class Answering(ABC):
         try:
             return self._searched(question)
         except UNNAMED as error:
-            if found := self._blamed(error):
-                raise found from error
+            if damage := self._blamed(error):
+                raise damage from error
             raise
 
     def _searched(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
@@ -150,39 +150,39 @@ class Answering(ABC):
         best, rest = first(passages, shown), taken(passages, np.arange(shown, len(passages)))
         wanted = max(1, k - shown)
         for nodes in self._own(question, wanted):
-            found = reader.read(concatenate([best, nodes]))
-            groups = grouped(found.items, found.redundant | silent(found.items))
+            ranked = reader.read(concatenate([best, nodes]))
+            groups = grouped(ranked.items, ranked.redundant | silent(ranked.items))
             if len(groups) >= k:
                 break
         else:
-            groups = grouped(found.items, self._dropped(found))
+            groups = grouped(ranked.items, self._dropped(ranked))
         if len(groups) < k:
             filling = reader.read(rest)
-            groups += [[len(found) + place] for place in range(len(filling))]
-            ranking = concatenate([found.ranking, filling.ranking])
-            found = RankedItems(ranking, [*found.items, *filling.items])
+            groups += [[len(ranked) + place] for place in range(len(filling))]
+            ranking = concatenate([ranked.ranking, filling.ranking])
+            ranked = RankedItems(ranking, [*ranked.items, *filling.items])
         if question.mixed:
             order = interleaved([best, first(nodes, wanted), rest], [share, 1 - share, 0], k)
-            groups = _placed(groups, found.items, (order.origin == Origin.CHUNK).tolist())
-        return self._hits.of_groups(found, groups, k)
+            groups = _placed(groups, ranked.items, (order.origin == Origin.CHUNK).tolist())
+        return self._hits.of_groups(ranked, groups, k)
 
     def _own(self, question: Question, wanted: int) -> Iterator[Ranking]:
         """The method's own nodes: some more than are wanted, for some repeat others; then all; then many."""
         search = self._searcher(question.method).nodes
         for k in (question.k, MORE * question.k):
-            found = search(replace(question, k=k))
+            ranking = search(replace(question, k=k))
             if question.mixed:
-                found = labelled(found, question.method)
-                if k == question.k and MORE * wanted < len(found):
-                    yield first(found, MORE * wanted)
-            yield found
-            if len(found) < k:
+                ranking = labelled(ranking, question.method)
+                if k == question.k and MORE * wanted < len(ranking):
+                    yield first(ranking, MORE * wanted)
+            yield ranking
+            if len(ranking) < k:
                 break
 
-    def _dropped(self, found: RankedItems) -> frozenset[int]:
+    def _dropped(self, ranked: RankedItems) -> frozenset[int]:
         """The places of nodes that add nothing. The best one stays if the method has no other."""
-        own = [place for place, item in enumerate(found.items) if item.kind != "chunk"]
-        dropped = found.redundant | silent(found.items)
+        own = [place for place, item in enumerate(ranked.items) if item.kind != "chunk"]
+        dropped = ranked.redundant | silent(ranked.items)
         return dropped - {own[0]} if dropped.issuperset(own) and own else dropped
 
     def _written(self, method: str) -> bool:
@@ -271,14 +271,14 @@ class Answering(ABC):
 
 def _placed(groups: Sequence[list[int]], items: Sequence[Item], passages: Sequence[bool]) -> list[list[int]]:
     """Groups in places for passages and for nodes; where one kind runs out, the other follows."""
-    found: list[list[int]] = []
+    placed: list[list[int]] = []
     left: dict[bool, list[list[int]]] = {True: [], False: []}
     for group in groups:
         left[items[group[0]].kind == "chunk"].append(group)
     for passage in passages:
         turn = left[passage] or left[not passage]
-        found += [turn.pop(0)] if turn else []
-    return found
+        placed += [turn.pop(0)] if turn else []
+    return placed
 
 
 class Reader(Answering):
@@ -323,11 +323,11 @@ class Reader(Answering):
 
     def describe(self, method: str) -> Description:
         """Counts of a method's index, and of members changed since its groups were computed."""
-        found = self._searcher(method).describe()
+        description = self._searcher(method).describe()
         arrays = self.snapshot.part(method).arrays
         if DRIFT not in arrays:
-            return found
-        return replace(found, details={**found.details, "changed": int(arrays[DRIFT][0])})
+            return description
+        return replace(description, details={**description.details, "changed": int(arrays[DRIFT][0])})
 
     def opened(self, method: str) -> Opened:
         """The checked input of a method's searcher; `Damaged` names an array that does not fit."""

@@ -82,13 +82,13 @@ def _default(item: Any) -> Any:
 def _described(kind: type[Any]) -> dict[str, str]:
     """Descriptions by name from a numpy docstring; several names may share one: `restart, steps`."""
     lines = inspect.cleandoc(kind.__doc__ or "").partition("Parameters\n----------\n")[2].splitlines()
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     names: list[str] = []
     for line in lines:
         if match := _NAMES.match(line):
             names = match[1].split(", ")
-            found |= {name: [] for name in names}
+            texts |= {name: [] for name in names}
         elif line.strip():
             for name in names:
-                found[name].append(line.strip())
-    return {name: " ".join(text) for name, text in found.items()}
+                texts[name].append(line.strip())
+    return {name: " ".join(text) for name, text in texts.items()}

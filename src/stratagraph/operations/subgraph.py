@@ -35,9 +35,9 @@ def subgraph(snapshot: Snapshot, retrieval: Retrieval, allowed: Allowed | None =
     """
     graph = Graph(snapshot.part(GRAPH))
     linked = link(retrieval.query, graph.names)
-    found = _entities_found(graph, retrieval)
+    in_hits = _entities_found(graph, retrieval)
     met, shared = _in_passages(graph, _passages(snapshot, retrieval))
-    certain = np.unique(np.concatenate([linked.named, linked.near, found]))
+    certain = np.unique(np.concatenate([linked.named, linked.near, in_hits]))
     if allowed is not None:
         certain, met = certain[allowed.graph[certain]], met[allowed.graph[met]]
     ranked = np.concatenate([certain, met[~np.isin(met, certain)]])

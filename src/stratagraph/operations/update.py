@@ -172,23 +172,23 @@ def require_same_settings(
     """Raise `SettingsConflict` if a build is given other settings than the index was built with."""
     recorded, given = settings_of(manifest, change.config), change.config
     same_embedder = models.has_embedder_of(manifest)
-    found = []
+    differences = []
     if not same_embedder:
         other = models.embedder_name(manifest.dimension)
-        found.append(f"embedder is {manifest.embedder!r}, {models.said_of_embedder} is {other!r}")
+        differences.append(f"embedder is {manifest.embedder!r}, {models.said_of_embedder} is {other!r}")
     known, wanted = recorded.to_dict(), given.to_dict()
     if resolve_may_change:
         wanted["extraction"]["resolve"] = known["extraction"]["resolve"]
     for name in ("chunking", "extraction", "tokenizer", "prompts", "hnswlib"):
-        found += _differing(name, known[name], wanted[name])
+        differences += _differing(name, known[name], wanted[name])
     for name in {*manifest.methods} & {*given.methods, *change.methods}:
-        found += _differing(name, _plain(recorded, name), _plain(given, name))
-    if found:
+        differences += _differing(name, _plain(recorded, name), _plain(given, name))
+    if differences:
         kind = SettingsConflict if same_embedder else EmbedderMismatch
         raise kind(
-            f"{str(path)!r} holds an index with other settings: {'; '.join(found)}. Build with the settings "
-            f"of the index (config=None keeps them), or {otherwise}",
-            tuple(found),
+            f"{str(path)!r} holds an index with other settings: {'; '.join(differences)}. Build with the "
+            f"settings of the index (config=None keeps them), or {otherwise}",
+            tuple(differences),
         )
 
 
@@ -274,8 +274,8 @@ class _Update:
         try:
             return await self._made()
         except UNNAMED as error:
-            if self._before is not None and (found := await in_thread(blamed, self._before, error)):
-                raise found from error
+            if self._before is not None and (damage := await in_thread(blamed, self._before, error)):
+                raise damage from error
             raise
         finally:
             if self._removed or self._intake.updated or self._staging.replaced is not None:
@@ -583,8 +583,8 @@ class _Update:
 
 def _plain(config: Config, method: str) -> Mapping[str, Any]:
     """Settings of a method in JSON types."""
-    found: Mapping[str, Any] = Config(methods={method: config.method(method)}).to_dict()["methods"][method]
-    return found
+    settings: Mapping[str, Any] = Config(methods={method: config.method(method)}).to_dict()["methods"][method]
+    return settings
 
 
 def _differing(name: str, recorded: Any, given: Any) -> Iterator[str]:

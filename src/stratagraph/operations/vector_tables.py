@@ -101,11 +101,11 @@ def _run(
     future: Future[R], under_way: threading.BoundedSemaphore, function: Callable[..., R], *given: Any
 ) -> None:
     try:
-        found = function(*given)
+        result = function(*given)
     except BaseException as error:
         future.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
     else:
-        future.set_result(found)
+        future.set_result(result)
     finally:
         under_way.release()
 

@@ -134,7 +134,7 @@ async def subquestions(question: str, gate: Gate) -> tuple[str, ...]:
     return tuple(dict.fromkeys([question, *answer.questions]))[: 1 + MOST]
 
 
-def fused(found: Sequence[TracedHits], questions: Sequence[str], k: int) -> TracedHits:
+def fused(results: Sequence[TracedHits], questions: Sequence[str], k: int) -> TracedHits:
     """The `k` best hits of several questions, by reciprocal rank fusion; a hit of several questions is one.
 
     Its trace is the first one, with its place for each question; its score is the sum of reciprocal ranks.
@@ -143,7 +143,7 @@ def fused(found: Sequence[TracedHits], questions: Sequence[str], k: int) -> Trac
     first: dict[int, tuple[Hit, Metadata]] = {}
     places: dict[int, dict[str, int]] = {}
     rankings = []
-    for question, (hits, traces) in zip(questions, found, strict=True):
+    for question, (hits, traces) in zip(questions, results, strict=True):
         known = [numbers.setdefault(hit.id, len(numbers)) for hit in hits]
         for place, (row, hit, trace) in enumerate(zip(known, hits, traces, strict=True), 1):
             first.setdefault(row, (hit, trace))

@@ -208,16 +208,16 @@ def weights(question: str, texts: Sequence[Set[str]]) -> Mapping[str, float]:
 
     A word that no text has is left out.
     """
-    found = {stem: sum(stem in text for text in texts) for stem in stems(question)}
-    raw = {stem: log(1 + len(texts) / count) for stem, count in found.items() if count}
+    counts = {stem: sum(stem in text for text in texts) for stem in stems(question)}
+    raw = {stem: log(1 + len(texts) / count) for stem, count in counts.items() if count}
     total = sum(raw.values())
     return {stem: weight / total for stem, weight in raw.items()}
 
 
 def weighed(question: str, texts: Sequence[Set[str]]) -> list[float]:
     """For each text (stems) the sum of the weights of the question's words that it has."""
-    found = weights(question, texts)
-    return [sum(weight for stem, weight in found.items() if stem in text) for text in texts]
+    weight_of = weights(question, texts)
+    return [sum(weight for stem, weight in weight_of.items() if stem in text) for text in texts]
 
 
 def _same_language(question: str, texts: Sequence[str], text_words: Set[str]) -> bool:

@@ -158,16 +158,16 @@ class Telling:
 
     def _passages(self, items: Sequence[Item], wanted: Sequence[int], entire: NDArray[np.bool_]) -> Groups:
         """The passages whose units are considered: the most similar ones of an excerpted node."""
-        found = [
+        passages = [
             item.sources if most or all_of_it else _NO_ROWS
             for item, most, all_of_it in zip(items, wanted, entire.tolist(), strict=True)
         ]
-        long = [at for at, rows in enumerate(found) if wanted[at] and len(rows) > MOST_PASSAGES]
+        long = [at for at, rows in enumerate(passages) if wanted[at] and len(rows) > MOST_PASSAGES]
         self._narrow([items[at] for at in long])
         for at in long:
-            found[at] = self._near[_key(items[at])]
-        borders = np.cumsum([0, *map(len, found)], dtype=np.int64)
-        return Groups(np.concatenate([_NO_ROWS, *found]), borders)
+            passages[at] = self._near[_key(items[at])]
+        borders = np.cumsum([0, *map(len, passages)], dtype=np.int64)
+        return Groups(np.concatenate([_NO_ROWS, *passages]), borders)
 
     def _narrow(self, items: Sequence[Item]) -> None:
         """Find the most similar passages of some nodes: exactly, unless there are very many."""

@@ -138,20 +138,20 @@ def _candidates(
     """
     of_hits = {rank: _statements(rank, hit, wanted, code=code) for rank, hit in hits}
     told = [each.text for rank, hit in hits if hit.kind == "chunk" for each in of_hits[rank]]
-    found: list[_Statement] = []
+    candidates: list[_Statement] = []
     seen: set[str] = set()
     for rank, hit in hits:
         before = False
         for each in of_hits[rank]:
             if new := each.text not in seen and (hit.kind == "chunk" or not _is_told(each.text, told)):
-                found.append(each._replace(leans=before and each.leans))
+                candidates.append(each._replace(leans=before and each.leans))
                 seen.add(each.text)
             before = new
         if hit.kind != "chunk":
             told += [each.text for each in of_hits[rank]]
-        if len(found) >= WEIGHED:
+        if len(candidates) >= WEIGHED:
             break
-    return found[:WEIGHED]
+    return candidates[:WEIGHED]
 
 
 def _statements(rank: int, hit: Hit, wanted: Callable[[str], bool], *, code: bool) -> list[_Statement]:
@@ -160,7 +160,7 @@ def _statements(rank: int, hit: Hit, wanted: Callable[[str], bool], *, code: boo
     A statement that ends in a colon ("It runs on:") is put before the one that follows it. With `code`,
     blocks of code are statements too, and code in sentences keeps its marks.
     """
-    found: list[_Statement] = []
+    said: list[_Statement] = []
     label = _label(hit)
     whole = hit.text[len(label) :]
     title, lead = title_line(whole)[0] or label, ""
@@ -172,8 +172,8 @@ def _statements(rank: int, hit: Hit, wanted: Callable[[str], bool], *, code: boo
         lead = text if text.endswith(":") else ""
         if text and not lead:
             stems, leans = evidence.stems(text), _LEANS.match(text) is not None
-            found.append(_Statement(rank, len(label) + start, text, title, leans, stems, stems | named))
-    return found
+            said.append(_Statement(rank, len(label) + start, text, title, leans, stems, stems | named))
+    return said
 
 
 def _is_told(text: str, told: Iterable[str]) -> bool:

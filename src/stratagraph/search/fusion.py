@@ -57,8 +57,8 @@ class Gate:
     @property
     def told(self) -> dict[str, float]:
         """What it decided, for a trace."""
-        found = {"names": self.names, "words": self.words, "share": self.share, "boost": self.boost}
-        return {name: round(value, 4) for name, value in found.items()}
+        values = {"names": self.names, "words": self.words, "share": self.share, "boost": self.boost}
+        return {name: round(value, 4) for name, value in values.items()}
 
     @property
     def _led(self) -> float:

@@ -135,12 +135,12 @@ async def guided(
 
 def in_turn(lists: Iterable[Found]) -> Found:
     """The first of each list, then the second of each, and so on; a hit stands where it comes first."""
-    found: dict[str, tuple[Hit, Metadata]] = {}
+    merged: dict[str, tuple[Hit, Metadata]] = {}
     for row in zip_longest(*lists):
         for each in row:
             if each is not None:
-                found.setdefault(each[0].id, each)
-    return list(found.values())
+                merged.setdefault(each[0].id, each)
+    return list(merged.values())
 
 
 class _Guide:
@@ -205,8 +205,8 @@ class _Guide:
         for left in range(steps - 2, -1, -1):
             if not query:
                 break
-            (found,) = await search([query])
-            new = [each for each in _labelled(found, query) if each[0].id not in led]
+            (hits_of_query,) = await search([query])
+            new = [each for each in _labelled(hits_of_query, query) if each[0].id not in led]
             pool = {hit.id: (hit, trace) for hit, trace in new} | pool
             shown = [*(pool[each][0] for each in led), *(hit for hit, _ in new)]
             again = await self.ask(shown, query, left, led)
@@ -221,8 +221,8 @@ class _Guide:
         return hits, Guidance("choice", len(led), tuple(told), self.failed)
 
 
-def _labelled(found: Found, query: str) -> Found:
-    return [(hit, {**trace, "query": query}) for hit, trace in found]
+def _labelled(hits: Found, query: str) -> Found:
+    return [(hit, {**trace, "query": query}) for hit, trace in hits]
 
 
 def _distinct(queries: Iterable[str]) -> tuple[str, ...]:

@@ -47,11 +47,11 @@ class JoinedNearest:
 
     def search(self, query: Vectors, k: int, allowed: Mask | None = None) -> tuple[Rows, NDArray[np.float32]]:
         """Rows and similarities of the `k` nearest admitted vectors, nearest first."""
-        found = []
+        results = []
         for part, mask in admitted(self._parts, allowed):
             rows, similarity = self._nearest[part].search(query, k, mask)
-            found.append((rows + self._parts.starts[part], similarity))
-        return joined(found, k)
+            results.append((rows + self._parts.starts[part], similarity))
+        return joined(results, k)
 
 
 class JoinedWords:
@@ -73,12 +73,12 @@ class JoinedWords:
         """The scores of all admitted passages that have a word of the question, by ascending row."""
         asked = content_words(question, self.language)
         terms = {name: term_keys(asked, name) for name in {each.language for each in self._words}}
-        found = [each.postings(terms[each.language]) for each in self._words]
-        frequencies: Rows = np.stack([counts for _, counts in found]).sum(axis=0)
+        postings = [each.postings(terms[each.language]) for each in self._words]
+        frequencies: Rows = np.stack([counts for _, counts in postings]).sum(axis=0)
         chosen = rarest(frequencies)
         rows, scores = [_NO_ROWS], [_NO_SCORES]
         for part, mask in admitted(self._parts, allowed):
-            starts, counts = found[part]
+            starts, counts = postings[part]
             once = np.unique(terms[self._words[part].language][chosen], return_index=True)[1]
             read = chosen[np.sort(once)]
             read = read[counts[read] > 0]
@@ -118,21 +118,21 @@ class JoinedNames(NameIndex):
         """See `NameIndex.match`."""
         rows = [each.match(entity, limit) for each in self._names]
         lengths = [each.lengths(own) for each, own in zip(self._names, rows, strict=True)]
-        found, length = self._each_once(rows, lengths)
-        return found[np.lexsort((found, length))][:limit]
+        numbers, length = self._each_once(rows, lengths)
+        return numbers[np.lexsort((numbers, length))][:limit]
 
     def fuzzy(self, entity: str, limit: int = 10) -> tuple[Rows, NDArray[np.float32]]:
         """See `NameIndex.fuzzy`."""
         rows, scores = zip(*(each.fuzzy(entity, limit) for each in self._names), strict=True)
-        found, likeness = self._each_once(rows, scores)
-        order = np.lexsort((found, -likeness))[:limit]
-        return found[order], likeness[order]
+        numbers, likeness = self._each_once(rows, scores)
+        order = np.lexsort((numbers, -likeness))[:limit]
+        return numbers[order], likeness[order]
 
     def _each_once(self, rows: Sequence[Rows], values: Sequence[NDArray[Any]]) -> tuple[Rows, NDArray[Any]]:
         """The numbers of the names that several indexes found, each with its first value."""
         own = [numbers[each].astype(np.int64) for numbers, each in zip(self.numbers, rows, strict=True)]
-        found, first = np.unique(np.concatenate(own), return_index=True)
-        return found, np.concatenate(values)[first]
+        distinct, first = np.unique(np.concatenate(own), return_index=True)
+        return distinct, np.concatenate(values)[first]
 
 
 class JoinedGround:
@@ -188,8 +188,8 @@ def _strengths(indptr: NDArray[np.integer], data: NDArray[np.float32], passages:
 
     The first edge of an entity leads to a passage, and had a weight of 1.
     """
-    found = np.ones(len(indptr) - 1)
+    strengths = np.ones(len(indptr) - 1)
     firsts = indptr[passages:-1]
     some = np.flatnonzero(np.diff(indptr[passages:]) > 0)
-    found[passages + some] = 1 / np.maximum(data[firsts[some]], np.finfo(np.float32).tiny)
-    return found
+    strengths[passages + some] = 1 / np.maximum(data[firsts[some]], np.finfo(np.float32).tiny)
+    return strengths

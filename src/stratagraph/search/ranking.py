@@ -87,22 +87,22 @@ def interleaved(parts: Sequence[Ranking], shares: Sequence[float], k: int) -> Ra
         for part, share in zip(parts, shares, strict=True)
     ]
     order = np.argsort(np.concatenate([np.zeros(0), *ahead]), kind="stable")[:k]
-    found = taken(concatenate(parts), order)
-    return Ranking(found.rows, np.minimum.accumulate(found.scores), found.origin, found.trace)
+    mixed = taken(concatenate(parts), order)
+    return Ranking(mixed.rows, np.minimum.accumulate(mixed.scores), mixed.origin, mixed.trace)
 
 
-def first(found: Ranking, k: int) -> Ranking:
+def first(ranking: Ranking, k: int) -> Ranking:
     """The first `k` of a ranking, or all where there are fewer."""
-    return found if len(found) <= k else taken(found, np.arange(k))
+    return ranking if len(ranking) <= k else taken(ranking, np.arange(k))
 
 
-def taken(found: Ranking, order: NDArray[np.integer]) -> Ranking:
+def taken(ranking: Ranking, order: NDArray[np.integer]) -> Ranking:
     """The results at some places, in their order."""
-    trace = [found.trace[place] for place in order.tolist()]
-    return Ranking(found.rows[order], found.scores[order], found.origin[order], trace)
+    trace = [ranking.trace[place] for place in order.tolist()]
+    return Ranking(ranking.rows[order], ranking.scores[order], ranking.origin[order], trace)
 
 
-def labelled(found: Ranking, view: str) -> Ranking:
+def labelled(ranking: Ranking, view: str) -> Ranking:
     """The same results; the trace names the ranking that they come from."""
-    trace = [{"view": view, **entry} for entry in found.trace]
-    return Ranking(found.rows, found.scores, found.origin, trace)
+    trace = [{"view": view, **entry} for entry in ranking.trace]
+    return Ranking(ranking.rows, ranking.scores, ranking.origin, trace)

@@ -56,11 +56,11 @@ async def chosen(reranker: SetReranker, question: str, texts: Sequence[str], k: 
     if not texts:
         return []
     if inspect.iscoroutinefunction(reranker.choose):
-        found = await reranker.choose(question, list(texts), k)
+        answer = await reranker.choose(question, list(texts), k)
     else:
-        found = await asyncio.to_thread(reranker.choose, question, list(texts), k)
+        answer = await asyncio.to_thread(reranker.choose, question, list(texts), k)
     try:
-        places = [place.__index__() for place in found]
+        places = [place.__index__() for place in answer]
     except (TypeError, AttributeError) as error:
         raise RerankerError(
             f"{type(reranker).__name__}.choose must return places of texts, such as [2, 0]: {error}"

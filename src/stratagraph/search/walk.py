@@ -211,12 +211,12 @@ class PassageWalk:
             linked = linked or link(question, self._ground.names, entities, frequency=self._frequency)
             asked = len(content_words(question, self._ground.lexical.language))
             return self._walked(evidence, linked, asked)
-        found: tuple[Rows, NDArray[Any]] = (evidence.similar, evidence.similarity)
+        scored: tuple[Rows, NDArray[Any]] = (evidence.similar, evidence.similarity)
         if rank != "dense":
-            found = best(*evidence.words, max(CONSIDERED, k))
+            scored = best(*evidence.words, max(CONSIDERED, k))
         if rank == "hybrid":
-            found = reciprocal_ranks([found[0], evidence.similar])
-        return self._described(evidence, *found, rank, None)
+            scored = reciprocal_ranks([scored[0], evidence.similar])
+        return self._described(evidence, *scored, rank, None)
 
     def linked(self, question: Question) -> Linked:
         """The entities that a question names; found once for the walk and a method."""
@@ -262,9 +262,9 @@ class PassageWalk:
                 words = evidence.words_of(rows[some]) / evidence.words.scores.max()
                 scores *= 1 + boost * words**BOOST_POWER
             scores = repeats_damped(self._documents[rows[some]], rows[some], scores)
-            found = best(rows[some], scores, evidence.k)
-            if len(some) == len(rows) or found.scores[-1] > lighter * (1 + boost):
-                return found
+            scored = best(rows[some], scores, evidence.k)
+            if len(some) == len(rows) or scored.scores[-1] > lighter * (1 + boost):
+                return scored
             size *= 8
 
     def _reached(

@@ -96,9 +96,9 @@ class JoinedBrowser:
         total = 0
         for part in self._parts:
             room = asked.limit - len(listed)
-            found = part.page(replace(asked, offset=max(0, asked.offset - total), limit=max(1, room)))
-            listed += found.items[:room]
-            total += found.total
+            page = part.page(replace(asked, offset=max(0, asked.offset - total), limit=max(1, room)))
+            listed += page.items[:room]
+            total += page.total
         return Listing(tuple(listed), total, asked.offset)
 
 

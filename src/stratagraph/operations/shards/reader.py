@@ -68,8 +68,8 @@ class JoinedReader(Answering):
         return FanOut(self, name)
 
     def _allowed_by(self, question: Question) -> JoinedAllowed | None:
-        found = [part._allowed_by(question) for part in self.parts]
-        kept = [each for each in found if each is not None]
+        allowed = [part._allowed_by(question) for part in self.parts]
+        kept = [each for each in allowed if each is not None]
         return JoinedAllowed(kept) if kept else None
 
     def allowed_parts(self, question: Question) -> Sequence[Allowed] | None:
@@ -79,8 +79,8 @@ class JoinedReader(Answering):
 
     def _blamed(self, error: Exception) -> Damaged | None:
         for name, part in zip(self.snapshot.names, self.snapshot.parts, strict=True):
-            if found := blamed(part, error):
-                return Damaged(f"{name}: {found}")
+            if damage := blamed(part, error):
+                return Damaged(f"{name}: {damage}")
         return None
 
 
@@ -153,24 +153,24 @@ class FanOut:
         the others find too little.
         """
         each_level = None if question.fill else getattr(question.options, "k_per_level", None)
-        found: list[Ranking] = []
+        rankings: list[Ranking] = []
         for asked in self._asked(question):
-            if each_level is None and self._suffice(found, question.k, asked):
+            if each_level is None and self._suffice(rankings, question.k, asked):
                 break
-            found.append(self._numbered(asked, self._searcher(asked.part).nodes(asked.question)))
-        merged = concatenate(found)
+            rankings.append(self._numbered(asked, self._searcher(asked.part).nodes(asked.question)))
+        merged = concatenate(rankings)
         order = np.argsort(-merged.scores, kind="stable")
         if each_level is None:
             return taken(merged, order[: question.k])
         return taken(merged, self._levelled(merged, order, each_level))
 
-    def _suffice(self, found: Sequence[Ranking], k: int, asked: _Asked) -> bool:
+    def _suffice(self, rankings: Sequence[Ranking], k: int, asked: _Asked) -> bool:
         """Whether the next shard cannot add to the results."""
-        if sum(map(len, found)) < k:
+        if sum(map(len, rankings)) < k:
             return False
         if not asked.near or self._method.cosines:
             return not asked.near
-        scores = np.concatenate([each.scores for each in found])
+        scores = np.concatenate([each.scores for each in rankings])
         return bool(np.partition(scores, -k)[-k] >= np.float32(asked.strength))
 
     def describe(self) -> Description:

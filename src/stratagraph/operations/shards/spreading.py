@@ -33,49 +33,51 @@ def routed(
     `ValueError` if a document has no value of the key, an id comes with two, or all documents are blank.
     """
     check_documents(documents)
-    found = Routed(spread)
+    routes = Routed(spread)
     shards: dict[str, int] = {}
     for position, item in enumerate(documents):
         given = item if isinstance(item, Chunk) else as_document(item, position)
         identity = given.document_id if isinstance(given, Chunk) else given.id
-        shard = _shard_of(given, identity, found)
+        shard = _shard_of(given, identity, routes)
         if shards.setdefault(identity, shard) != shard:
-            raise ValueError(f"document id {identity!r} was given twice, with different {found.spread.by!r}")
+            raise ValueError(f"document id {identity!r} was given twice, with different {routes.spread.by!r}")
         if _blank(given) and (snapshot is None or not _holders(snapshot, [identity])):
-            found.skipped.append(identity)
+            routes.skipped.append(identity)
         else:
-            found.items.setdefault(shard, []).append(item)
-    found.given = shards
-    if not found.items and not may_be_empty:
-        what = f"all {len(found.skipped)} documents are blank" if found.skipped else "no documents were given"
+            routes.items.setdefault(shard, []).append(item)
+    routes.given = shards
+    if not routes.items and not may_be_empty:
+        what = (
+            f"all {len(routes.skipped)} documents are blank" if routes.skipped else "no documents were given"
+        )
         raise ValueError(f"{what}; nothing was written")
     if spread.by is not None and snapshot is not None:
         for identity, holders in _holders(snapshot, list(shards)).items():
             for holder in holders:
                 if (place := snapshot.numbers[holder]) != shards[identity]:
-                    found.moved.setdefault(place, []).append(identity)
-    return found
+                    routes.moved.setdefault(place, []).append(identity)
+    return routes
 
 
 def removals(ids: Sequence[str], snapshot: JoinedSnapshot) -> tuple[dict[int, list[str]], list[str]]:
     """Ids by the number of the shard that holds them, and unknown ids."""
     held = _holders(snapshot, ids)
-    found: dict[int, list[str]] = {}
+    leaving: dict[int, list[str]] = {}
     for identity, holders in held.items():
         for holder in holders:
-            found.setdefault(snapshot.numbers[holder], []).append(identity)
-    return found, [identity for identity in ids if identity not in held]
+            leaving.setdefault(snapshot.numbers[holder], []).append(identity)
+    return leaving, [identity for identity in ids if identity not in held]
 
 
-def _shard_of(item: Document | StreamedDocument | Chunk, identity: str, found: Routed) -> int:
-    by = found.spread.by
+def _shard_of(item: Document | StreamedDocument | Chunk, identity: str, routes: Routed) -> int:
+    by = routes.spread.by
     if by is None:
-        return found.spread.shard_of(identity)
+        return routes.spread.shard_of(identity)
     value = _value(item.metadata, by, identity)
-    shard = found.spread.valued(value)
+    shard = routes.spread.valued(value)
     if shard is None:
-        found.spread = found.spread.with_value(value)
-        shard = len(found.spread.shards) - 1
+        routes.spread = routes.spread.with_value(value)
+        shard = len(routes.spread.shards) - 1
     return shard
 
 
@@ -97,8 +99,8 @@ def _blank(item: Document | StreamedDocument | Chunk) -> bool:
 
 def _holders(snapshot: JoinedSnapshot, ids: Sequence[str]) -> dict[str, list[int]]:
     """The snapshot's parts that hold documents of these ids."""
-    found: dict[str, list[int]] = {}
+    holders: dict[str, list[int]] = {}
     for number, part in enumerate(snapshot.parts):
         for identity in part.document_metadata(ids):
-            found.setdefault(identity, []).append(number)
-    return found
+            holders.setdefault(identity, []).append(number)
+    return holders

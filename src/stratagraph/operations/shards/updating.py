@@ -58,9 +58,9 @@ async def estimated(
         return await _Shards(folder, models).estimated(change, prices)
     gate = models.counting_gate(folder, change.config)
     await update(Target(folder, gate, models, publish=False), change)
-    found = gate.estimate(prices)
-    asked = found.stages.get("extract", Usage())
-    return replace(found, form=change.config.extraction.form if asked.calls + asked.cached_calls else "")
+    estimate = gate.estimate(prices)
+    asked = estimate.stages.get("extract", Usage())
+    return replace(estimate, form=change.config.extraction.form if asked.calls + asked.cached_calls else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +111,22 @@ class _Shards:
         """The sum over the shards concerned."""
         before = await in_thread(self._before)
         spread, phases, _ = await in_thread(self._planned, change, before)
-        found = []
+        estimates = []
         for step in [step for steps in phases for step in steps]:
             if step.shard < len(self._folder.spread.shards):
-                found.append(await estimated(self._shard(spread, step), self._models, step.change, prices))
+                estimates.append(
+                    await estimated(self._shard(spread, step), self._models, step.change, prices)
+                )
             else:
                 folder = IndexFolder.create(None)
                 try:
-                    found.append(await estimated(folder, self._models, step.change, prices))
+                    estimates.append(await estimated(folder, self._models, step.change, prices))
                 finally:
                     folder.close()
-        costs = [each.cost for each in found]
+        costs = [each.cost for each in estimates]
         total = None if None in costs else sum(cost for cost in costs if cost is not None)
-        form = next((each.form for each in found if each.form), "")
-        return Estimate(_usage(each.stages for each in found), total, form)
+        form = next((each.form for each in estimates if each.form), "")
+        return Estimate(_usage(each.stages for each in estimates), total, form)
 
     def _told(self, change: Change, before: JoinedSnapshot | None) -> str | None:
         """What is unfinished if the change stops half way, where shards would not make one index then."""
@@ -149,10 +151,10 @@ class _Shards:
         if change.operation in TAKING:
             assert change.documents is not None
             may_be_empty = change.may_remove and before is not None
-            found = routed(change.documents, spread, before, may_be_empty=may_be_empty)
+            routes = routed(change.documents, spread, before, may_be_empty=may_be_empty)
             if change.operation == BUILD and (before is None or spread.unfinished == BUILD):
-                self._owe(change, found, before)
-            return found.spread, self._taking(change, found, before), found.skipped
+                self._owe(change, routes, before)
+            return routes.spread, self._taking(change, routes, before), routes.skipped
         assert before is not None
         if change.operation != "delete":
             return spread, [[_Step(number, change) for number in before.numbers]], []
@@ -165,22 +167,22 @@ class _Shards:
             )
         return spread, [[_Step(n, replace(change, removed=tuple(ids))) for n, ids in held.items()]], []
 
-    def _owe(self, change: Change, found: Routed, before: JoinedSnapshot | None) -> None:
+    def _owe(self, change: Change, routes: Routed, before: JoinedSnapshot | None) -> None:
         """Note the documents of a first build; those of one that was stopped must be given again."""
-        given = set(map(content_key, found.given)) - set(map(content_key, found.skipped))
+        given = set(map(content_key, routes.given)) - set(map(content_key, routes.skipped))
         if before is not None and not change.may_remove:
-            lost = set(found.spread.owed) - given - set(map(content_key, before.digests()))
+            lost = set(routes.spread.owed) - given - set(map(content_key, before.digests()))
             if lost:
                 raise NotAnIndex(
-                    f"{self._folder.path}: a build of {len(found.spread.owed)} documents was stopped, and "
+                    f"{self._folder.path}: a build of {len(routes.spread.owed)} documents was stopped, and "
                     f"{len(lost)} of them are neither built nor given now; give them too, or build in "
                     "another folder"
                 )
-        found.spread = replace(found.spread, owed=tuple(given))
+        routes.spread = replace(routes.spread, owed=tuple(given))
 
-    def _taking(self, change: Change, found: Routed, before: JoinedSnapshot | None) -> list[list[_Step]]:
+    def _taking(self, change: Change, routes: Routed, before: JoinedSnapshot | None) -> list[list[_Step]]:
         """Documents to their shards; a new shard gets the settings of the others."""
-        items = found.items
+        items = routes.items
         pruned: dict[int, list[str]] = {}
         own = replace(change, documents=(), prune=False, files=(), share=True)
         if before is not None and change.operation == BUILD:  # in all shards: each gets the methods
@@ -194,7 +196,7 @@ class _Shards:
         if before is not None and change.may_remove:
             digests = before.digests().items()
             absent = [each for each, digest in digests if change.removes(each, file_of(digest))]
-            pruned, _ = removals([each for each in absent if each not in found.given], before)
+            pruned, _ = removals([each for each in absent if each not in routes.given], before)
             items = {number: [] for number in pruned} | items
         steps = []
         for shard, given in sorted(items.items()):
@@ -203,7 +205,7 @@ class _Shards:
                 step = replace(step, methods=own.methods or before.manifest.methods)
             steps.append(_Step(shard, step))
         leaving = Change("delete", config=change.config)
-        moves = [_Step(shard, replace(leaving, removed=tuple(ids))) for shard, ids in found.moved.items()]
+        moves = [_Step(shard, replace(leaving, removed=tuple(ids))) for shard, ids in routes.moved.items()]
         return [steps, moves] if moves else [steps]
 
     async def _side_by_side(self, steps: Iterable[_Step], account: Account) -> list[BuildReport]:
