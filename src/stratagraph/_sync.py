@@ -267,7 +267,7 @@ def _twin(
 
 
 class PerLoop(Generic[C]):
-    """A client per event loop: connections cannot be used in another loop."""
+    """A client for each event loop, since a connection works only in the loop that opened it."""
 
     def __init__(self, make: Callable[[], C]) -> None:
         self._make = make

@@ -205,7 +205,7 @@ def _effective(item: Alteration, arrays: dict[str, Array]) -> bool:
 
 
 def altered(item: Alteration, arrays: dict[str, Array]) -> Array | None:
-    """The array after an alteration; None where the alteration is to leave it out."""
+    """The altered array; None if the alteration leaves it out."""
     if item.kind == "missing":
         return None
     rng = np.random.default_rng([item.seed, list(arrays).index(item.array), KINDS.index(item.kind)])
@@ -298,5 +298,5 @@ def campaign(work: Path, trials: int, seed: int = 1) -> list[Tally]:
 
 
 def _asked(parts: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The methods that read the arrays of each part."""
+    """For each part, the methods whose search reads its arrays."""
     return {part: METHODS if part in SHARED else (part,) for part in parts}

@@ -13,7 +13,7 @@ import pytest
 import stratagraph as sg
 from stratagraph.ingest.names.spelling import telling
 from stratagraph.methods.hirag.naming import cluster_name, members_named
-from stratagraph.testing import FakeEmbedder
+from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 from stratagraph.testing.contract import documents
 from stratagraph.testing.opened import snapshot_of
 from tests.methods.hirag import SMALL, Answering, build, check, hash_of, stored
@@ -308,3 +308,25 @@ def test_the_best_triple_of_the_bridge_is_always_a_result(index):
         best = next(hit.id for hit in alone if hit.kind == "relation")
         for k in (2, 4, 10, 40):
             assert best in {hit.id for hit in index.retrieve(question, k=k, fill=False)}
+
+
+def test_paths_of_the_bridge_take_only_what_tokens_are_left(tmp_path):
+    texts = [
+        "Mara Quill steered the ferry Dunlin from Ostra to Bremen for ten years.",
+        "The Dunlin ran aground off Cape Ellery in the gale of 1895. All aboard were saved.",
+        "The lamp of Cape Ellery was kept by Tomas Quill, who had let it go out.",
+        "Tomas Quill had a sister in Perrow, Lettice Marsh.",
+        "The harbour board of Perrow sold the lamp of Lettice Marsh in 1902.",
+    ]
+    embedder, model = FakeEmbedder(), ScriptedChatModel("By the Dunlin [1].")
+    sg.build_index(texts, "hirag", path=tmp_path, embedder=embedder, progress=False).close()
+    question = "How is Mara Quill connected with Lettice Marsh?"
+    with sg.open_index(tmp_path, llm=model, embedder=embedder) as index:
+        for tokens in range(60, 700, 20):
+            index.answer(question, method="hirag", max_tokens=tokens, guided=False)
+        held = index.retrieve(question, method="hirag")
+    paths = [re.findall(r"^\[\d+\] (.*?)\(step \d+ of the path ", each, re.M) for each in model.prompts]
+    assert all(before.strip() for found in paths for before in found), "a path follows its statement"
+    assert not paths[0]
+    assert paths[-1]
+    assert any("path" in entry for entry in held.trace)

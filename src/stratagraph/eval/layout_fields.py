@@ -140,7 +140,10 @@ class Record(NamedTuple):
         return value or []
 
     def objects(self, key: str, *, optional: bool = False, numbered: bool = False) -> list[Record]:
-        """The list of objects under a key; with `optional` there may be none, and `numbered` counts them."""
+        """The list of objects under a key.
+
+        If `optional`, the key may be missing. If `numbered`, the place of each object ends with its number.
+        """
         value = self.fields.get(key)
         if optional and not value:
             return []

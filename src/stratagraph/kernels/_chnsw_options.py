@@ -47,11 +47,12 @@ class Options:
     keep_vectors
         Keep the float32 vectors to score results again; False loses a little recall.
     links
-        Links that a new node sets (the paper's M); a node holds at most twice as many.
+        How many links a new node sets (M in the paper). A node keeps at most twice as many.
     ef_construction
-        Candidates from which they are chosen.
+        How many candidates these links are chosen from.
     scan_limit
-        Layers of at most as many nodes are scanned. -1: 256, of float32 64.
+        A layer with at most so many nodes is scanned whole. -1 stands for 256 with int8 codes, and for 64
+        with float32.
     breadth
         Best nodes of a layer whose children are entries into the next (ERRATA A8).
     recall

@@ -248,7 +248,7 @@ class GroupBuilder(Generic[C_co]):
 
 @dataclass(frozen=True)
 class KeptNodes:
-    """Unchanged nodes of the previous index, and fresh ones.
+    """Nodes of a method: those that stay as they were in the previous index, and new ones.
 
     The chunk rows of node i are `indices[indptr[i]:indptr[i + 1]]`.
     """

@@ -30,7 +30,9 @@ _BLOCK = 512
 
 
 class Linker:
-    """Names in a question (the dataset's, else the model's, else found by rules), and their entities.
+    """Finds the names in a question, and their entities.
+
+    Names are those that the data set gives; else those that the model names; else those that rules find.
 
     `vectors` are those of the entities' names, shape (entities, dimension); None without entities.
     """

@@ -299,7 +299,10 @@ class _LayerSummarizer:
     async def _made(
         self, groups: Groups, missing: Sequence[int], types: Sequence[str]
     ) -> dict[int, list[Summary]]:
-        """The summary entities of some clusters; extractive ones are named by central members."""
+        """Write the summary entities of the clusters in `missing`.
+
+        Without a model it is named by the members nearest to its cluster's centre.
+        """
         entities, config = self._entities, self._builder.config
         task = summary_task(config.summary_tokens, config.cluster_size)
         items = (self._item(groups.of(place), types) for place in missing)
