@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-import gc
-import pickle
-from weakref import WeakSet
-
 import pytest
 
 import stratagraph as sg
-from stratagraph.ingest import summarize
 from stratagraph.ingest.headings import is_byline
-from stratagraph.ingest.summarize import SentenceMemory, even_limit, extractive_summary, fitted, told_once
+from stratagraph.ingest.summarize import even_limit, extractive_summary, fitted, told_once
 
 
 def words(text: str) -> int:
@@ -89,42 +84,16 @@ def test_a_text_that_is_a_byline_tells_nothing() -> None:
     assert extractive_summary([byline], 20, words) == byline
 
 
-def test_what_was_remembered_changes_no_summary() -> None:
-    memory = SentenceMemory()
-    texts = [
-        *TEXTS,
-        "\u0422\u0440\u0438 \u043b\u0430\u043c\u043f\u044b. The \u043b\u0430\u043c\u043f\u0430 burns.",
-    ]
-    once = [extractive_summary(texts[::step], 14, words) for step in (1, -1, 2, 1)]
-    assert [extractive_summary(texts[::step], 14, words, memory) for step in (1, -1, 2, 1)] == once
-
-
-def test_sentences_are_not_remembered_elsewhere() -> None:
-    assert pickle.loads(pickle.dumps(SentenceMemory())) is None
-
-
-def test_no_sentence_is_remembered_after_a_delete_or_a_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: WeakSet[SentenceMemory] = WeakSet()
-
-    class Watched(SentenceMemory):
-        def __init__(self) -> None:
-            super().__init__()
-            made.add(self)
-
-    def remembered() -> int:
-        gc.collect()
-        return sum(each.split.cache_info().currsize for each in made) + is_byline.cache_info().currsize
-
-    monkeypatch.setattr(summarize, "SentenceMemory", Watched)
+def test_no_byline_is_remembered_after_a_delete_or_a_replacement() -> None:
     documents = [sg.Document(f"d{n}", f"Ada Marsh met Otto Lind {n}. {text}") for n, text in enumerate(TEXTS)]
     with sg.build_index(documents, "lshtree", embedder=sg.HashingEmbedder(64), progress=False) as index:
-        assert remembered()
+        assert is_byline.cache_info().currsize
         index.delete(["d0"])
-        assert not remembered()
+        assert not is_byline.cache_info().currsize
         index.insert([sg.Document("d9", TEXTS[0])])
-        assert remembered()
+        assert is_byline.cache_info().currsize
         index.insert([sg.Document("d9", TEXTS[1])])
-        assert not remembered()
+        assert not is_byline.cache_info().currsize
 
 
 def test_texts_share_their_room_and_end_with_a_sentence() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
@@ -35,9 +35,7 @@ _BEFORE_ADDED = re.compile(r"\s+(?=\[[^\[\]\n]+:\] )")  # as `text.sentences.wit
 _CANDIDATES = 400
 _UNIT = 400  # characters of a unit, which may be a few short sentences
 _LONG = 2000  # characters of a text of which no more than its share is split
-_FEW = 4  # sentences: a group of so many texts that each has fewer splits no more than these, unremembered
-_REMEMBERED = 1 << 14  # texts, and sentences
-_MEMORY = "sentences"
+_FEW = 4  # sentences: if the share of a text is smaller, no more than its share is split
 _AT_ONCE = 32  # groups: some 10 ms of work
 
 
@@ -209,39 +207,12 @@ async def answered(
 
 async def extractive_summaries(groups: Iterable[Sequence[str]], max_tokens: int, gate: Gate) -> list[str]:
     """`extractive_summary` of each group of texts, in order, by the gate's workers."""
-    memory = gate.memory.setdefault(_MEMORY, SentenceMemory())
-    function = partial(_summaries, max_tokens=max_tokens, count_tokens=gate.count_tokens, memory=memory)
+    function = partial(_summaries, max_tokens=max_tokens, count_tokens=gate.count_tokens)
     return await gate.compute(function, map(list, groups), batch=_AT_ONCE)
 
 
-class SentenceMemory:
-    """Remembers the sentences of texts and their vectors, because an entity's texts are in many groups.
-
-    It belongs to one index, which drops it when it deletes something. Workers in other processes get none.
-    """
-
-    def __init__(self) -> None:
-        self._embedder = HashingEmbedder()
-        self.split = lru_cache(_REMEMBERED)(_split)
-        self._row = lru_cache(_REMEMBERED)(self._embedder.row)
-
-    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
-        return _no_memory, ()
-
-    def vectors(self, sentences: Sequence[str]) -> tuple[Rows, Rows, Vectors]:
-        """Unit vectors, as `HashingEmbedder.sparse` gives them."""
-        return self._embedder.sparse(sentences, self._row)
-
-
-def _no_memory() -> None:
-    """What a memory is elsewhere."""
-
-
-def _summaries(
-    groups: list[list[str]], *, max_tokens: int, count_tokens: CountTokens, memory: SentenceMemory | None
-) -> list[str]:
-    memory = memory or SentenceMemory()
-    return [extractive_summary(texts, max_tokens, count_tokens, memory) for texts in groups]
+def _summaries(groups: list[list[str]], *, max_tokens: int, count_tokens: CountTokens) -> list[str]:
+    return [extractive_summary(texts, max_tokens, count_tokens) for texts in groups]
 
 
 def _item(group: Group, max_tokens: int, count_tokens: CountTokens) -> CallItem:
@@ -251,9 +222,7 @@ def _item(group: Group, max_tokens: int, count_tokens: CountTokens) -> CallItem:
     return CallItem(values=values, item=group.item, sources=group.sources)
 
 
-def extractive_summary(
-    texts: Sequence[str], max_tokens: int, count_tokens: CountTokens, memory: SentenceMemory | None = None
-) -> str:
+def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: CountTokens) -> str:
     """The most central sentences of some texts, in their order, without repeats, within `max_tokens`.
 
     Centrality is the cosine of a sentence's vector with the sum of all (degree centrality of LexRank without
@@ -261,11 +230,10 @@ def extractive_summary(
     whose similarity to a chosen one reaches `REPEAT` is left out. If no sentence fits, the most central one
     is cut.
     """
-    memory = memory or SentenceMemory()
-    candidates = _sentences(texts, memory)
+    candidates = _sentences(texts)
     if not candidates:
         return ""
-    vectors = _Sentences.of(candidates, memory)
+    vectors = _Sentences.of(candidates)
     centrality = vectors.products(vectors.sum())
     alike = np.zeros(len(candidates))  # to the most similar of the chosen
     chosen: list[int] = []
@@ -284,13 +252,12 @@ def extractive_summary(
     return "\n".join(candidates[index] for index in sorted(chosen))
 
 
-def _sentences(texts: Sequence[str], memory: SentenceMemory) -> list[str]:
+def _sentences(texts: Sequence[str]) -> list[str]:
     """Distinct sentences in order, no titles or bylines; of long groups an even share of each text."""
     told = [text for text in texts if not (text.endswith(".") and is_byline(text, 0, len(text)))] or texts
     share = max(1, _CANDIDATES // max(1, len(told)))
     sentences = chain.from_iterable(
-        _split(text, share) if len(text) > _LONG or share < _FEW else memory.split(text)[:share]
-        for text in told
+        _split(text, share if len(text) > _LONG or share < _FEW else None)[:share] for text in told
     )
     return list(dict.fromkeys(sentences))
 
@@ -312,8 +279,8 @@ class _Sentences(NamedTuple):
     values: Vectors
 
     @classmethod
-    def of(cls, sentences: Sequence[str], memory: SentenceMemory) -> _Sentences:
-        starts, places, values = memory.vectors(sentences)
+    def of(cls, sentences: Sequence[str]) -> _Sentences:
+        starts, places, values = HashingEmbedder().sparse(sentences)
         return cls(starts, np.repeat(np.arange(len(sentences)), np.diff(starts)), places, values)
 
     def sum(self) -> NDArray[np.float64]:

@@ -83,8 +83,6 @@ class ModelGate:
         Slots, rates and threads that all gates of an index share.
     mapper
         Runs pure functions, and perhaps the embedder; None: a thread here.
-    memory
-        What stages remember of texts for one another and for later operations, until one deletes something.
     sleep
         Replaced in tests.
 
@@ -111,7 +109,6 @@ class ModelGate:
         prompts: Mapping[str, str] | None = None,
         services: Services | None = None,
         mapper: Mapper | None = None,
-        memory: dict[str, Any] | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         if not 0 <= max_failures <= 1:
@@ -119,7 +116,6 @@ class ModelGate:
         self._spending = spending
         self._begin()
         self.documents_of: DocumentsOf = lambda chunks: ()
-        self.memory: dict[str, Any] = {} if memory is None else memory
         self.limits = limits or Limits()
         self._cache = cache
         self._progress = progress

@@ -7,7 +7,7 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from itertools import groupby, pairwise
 from typing import Any
@@ -44,8 +44,6 @@ _NAMED = 2.0
 _ENDINGS = ("'s", "ing", "ied", "ies", "ed", "es", "s", "ly")
 _SHORTEST = 4
 _MIX = 0x9E3779B1
-Row = Callable[[str], tuple[Rows, Vectors]]
-"""Gives the places and values of one text's vector."""
 
 
 class HashingEmbedder:
@@ -79,11 +77,8 @@ class HashingEmbedder:
         vectors[np.repeat(np.arange(len(texts)), np.diff(starts)), places] = values
         return vectors
 
-    def sparse(self, texts: Sequence[str], row: Row | None = None) -> tuple[Rows, Rows, Vectors]:
-        """The same vectors as a sparse matrix: row starts, shape (len(texts) + 1,), ascending places, values.
-
-        `row` computes texts that the native kernel does not handle; by default `self.row`.
-        """
+    def sparse(self, texts: Sequence[str]) -> tuple[Rows, Rows, Vectors]:
+        """The same vectors as a sparse matrix: row starts (len(texts) + 1), ascending places, values."""
         plain = [text if text.isascii() else unicodedata.normalize("NFKC", text) for text in texts]
         if all(map(_is_native, plain)):
             return tuple(_native_words().rows(plain, self.dimension))
@@ -95,7 +90,7 @@ class HashingEmbedder:
                 places.append(own[0])
                 values.append(own[1])
             else:
-                rows = list(map(row or self.row, run))
+                rows = list(map(self.row, run))
                 counts.append(np.array([len(place) for place, _ in rows]))
                 places += [place for place, _ in rows]
                 values += [value for _, value in rows]

@@ -130,7 +130,6 @@ class Models:
         self._own_mapper = self.mapper is not mapper
         self.embedder = _embedder(embedder, recorded)
         self.recent_vectors = RecentVectors()
-        self._memory: dict[str, Any] = {}  # of all operations, until one deletes something
         self._budget = budget
         self._shared: CallCache | None = None if cache is None else SqliteCalls(Path(cache))
         self.progress = _progress(progress)
@@ -223,7 +222,6 @@ class Models:
             chat,
             self.embedder,
             budget=account or self._budget,
-            memory=self._memory,
             **keywords,
         )
 

@@ -279,8 +279,7 @@ class _Update:
             raise
         finally:
             if self._removed or self._intake.updated or self._staging.replaced is not None:
-                self._gate.memory.clear()  # it holds texts that were deleted or replaced
-                forget_bylines()
+                forget_bylines()  # they hold texts that were deleted or replaced
 
     async def _made(self) -> BuildReport:
         """Make and publish the next generation."""
