@@ -126,8 +126,6 @@ async def abuild_index(
     table = as_table(vectors, settings.limits.store_timeout)
     if table is not None and path is None:
         raise ValueError("vectors= needs path=...: rows in a vector store would outlive a temporary folder")
-    if table is not None and settings.hnswlib is not None:
-        raise ValueError("hnswlib cannot be set with vectors=: the vector store searches then")
     folder = await in_thread(IndexFolder.create, None if path is None else _local(path), table)
     rebuild = rebuild and folder.generation > 0
     change = Change(REBUILD if rebuild else "build", documents, extraction=extraction, prune=prune)

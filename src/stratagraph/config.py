@@ -9,7 +9,6 @@ from typing import Any
 
 from stratagraph.ingest.chunk import ChunkConfig
 from stratagraph.ingest.extraction.stage import ExtractionConfig
-from stratagraph.ingest.nearest import HnswlibConfig
 from stratagraph.methods import NAMES, get_method
 from stratagraph.models.budget import Limits
 from stratagraph.models.prompts import check_template, prompt_names
@@ -38,10 +37,6 @@ class Config:
         Name of the token counter; None uses the best one installed (see `text.tokens`).
     prompts
         Templates by name, such as `"lshtree/summarize"`, that replace the defaults.
-    hnswlib
-        Settings of the package hnswlib, which then finds the chunks and nodes nearest to a question; None
-        uses the built-in search. The graph is made in memory by the first question after opening, and by the
-        first after a change; the folder does not depend on this setting.
     methods
         Settings by method name; other methods use their defaults.
     """
@@ -52,11 +47,9 @@ class Config:
     max_failures: float = 0.2
     tokenizer: str | None = None
     prompts: Mapping[str, str] = field(default_factory=dict)
-    hnswlib: HnswlibConfig | None = None
     methods: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hnswlib", HnswlibConfig.of(self.hnswlib))
         for name, kind in PARTS.items():
             if not isinstance(value := getattr(self, name), kind):
                 raise TypeError(

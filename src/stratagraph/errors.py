@@ -10,7 +10,6 @@
     ├── MapperError               workers of a build died, refused, or could not be given their work
     ├── TooManyFailures           more units failed than `max_failures` allows
     ├── MissingExtra              an optional dependency is needed (also an ImportError)
-    ├── NativeUnavailable         the compiled kernels are asked for by name and are not there
     └── StoreError
         ├── NotAnIndex            the folder is not an index, or not ours to write in
         ├── SettingsConflict      a build is given other settings than those of the index in its folder
@@ -86,10 +85,6 @@ class MissingExtra(StratagraphError, ImportError):
         self.what, self.extra = what, extra
         line = what if extra is None else f"'stratagraph[{extra}]'"
         super().__init__(f"{what} is not installed. Install it with: pip install {line}{more}")
-
-
-class NativeUnavailable(StratagraphError):
-    """The native kernels were requested, but are not compiled."""
 
 
 class StoreError(StratagraphError):

@@ -24,7 +24,6 @@ def main() -> int:
     parser.add_argument("names", nargs="+", choices=NAMES)
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--numpy", action="store_true", help="without the compiled kernels")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # one that is stopped shows what it has
     began = time.monotonic()

@@ -41,11 +41,6 @@ def test_a_campaign_finds_nothing(name: str, request: pytest.FixtureRequest) -> 
     _run(name, "--trials", str(trials))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="trials are forked and limited as on Linux")
-def test_a_campaign_without_compiled_kernels_finds_nothing(request: pytest.FixtureRequest) -> None:
-    _run("damage", "--numpy", "--trials", str(7 * request.config.getoption("--trials")))
-
-
 def test_a_community_is_taken_over_only_with_the_parts_that_it_had(tmp_path: Path) -> None:
     """The levels below may be divided otherwise, with the same entities in the community as before."""
     life(tmp_path / "idx", "shared", 1031)

@@ -9,10 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from stratagraph.kernels import alignment as kernel
-from stratagraph.kernels.hamming import native_available
-
-KERNEL = "alignment"
-pytestmark = pytest.mark.usefixtures("backend")
 
 TYPES = ["u1", "u8", "i4"]
 
@@ -58,11 +54,10 @@ def test_what_stays_is_found_again_behind_what_came_and_went() -> None:
     assert spans.tolist() == [[0, 100, 2], [100, 3900, 0], [4300, 4700, 1]]
 
 
-def test_sequences_with_little_in_common_are_given_up(backend: str) -> None:
+def test_sequences_with_little_in_common_are_given_up() -> None:
     random = np.random.default_rng(5)
-    size = 20_000 if backend == "native" else 6000
-    one, other = random.integers(0, 1 << 40, (2, size))
-    assert kernel.aligned(one, other, most=size // 8) is None
+    one, other = random.integers(0, 1 << 40, (2, 20_000))
+    assert kernel.aligned(one, other, most=2500) is None
     assert kernel.aligned(one[:0], one[:0], most=0) is not None
     empty = kernel.aligned(one[:0], one[:5], most=100)
     assert empty is not None
@@ -86,25 +81,6 @@ def test_values_that_nothing_is_known_of_move_as_those_before_them() -> None:
     spans = np.array([[0, 2, 0]])
     assert kernel.shifts(before, after, spans).tolist() == [0] * 9 + [2]
     assert kernel.shifts(before[:0], after[:0], spans[:0]).tolist() == []
-
-
-@pytest.mark.skipif(not native_available(), reason="installed without the native kernels")
-def test_both_kernels_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    random = np.random.default_rng(7)
-    for turn in range(40):
-        kind = TYPES[turn % len(TYPES)]
-        before = random.integers(0, 2 if turn % 4 == 0 else 200, 1500).astype(kind)
-        after = changed(random, before, 1 + turn % 7)
-        tolerance = 0 if kind[0] == "u" else turn % 3
-        found = []
-        for native in (True, False):
-            monkeypatch.setattr(kernel, "native_available", lambda native=native: native)
-            spans = kernel.aligned(before, after, most=10_000, tolerance=tolerance)
-            assert spans is not None
-            found.append(
-                (spans.tolist(), kernel.shifts(before, after, spans).tolist() if kind[0] == "i" else [])
-            )
-        assert found[0] == found[1]
 
 
 def test_extremes_do_not_overflow() -> None:

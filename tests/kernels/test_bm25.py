@@ -1,4 +1,4 @@
-"""BM25 over postings: against the formula, with masks, by both backends, over damaged postings."""
+"""BM25 over postings: against the formula, with masks, over damaged postings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratagraph.kernels.bm25 import TermPostings, bm25
-
-KERNEL = "bm25"
-pytestmark = pytest.mark.usefixtures("backend")
 
 
 def made(passages: int, terms: int, seed: int) -> tuple[TermPostings, np.ndarray, np.ndarray]:

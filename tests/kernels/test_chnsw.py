@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -9,26 +7,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stratagraph.errors import NativeUnavailable
-from stratagraph.kernels import _chnsw_links
+from stratagraph.kernels import _native
 from stratagraph.kernels._chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
-from stratagraph.kernels.hamming import native_available
 from stratagraph.kernels.knn import knn_graph
 
-BACKENDS = ["native", "numpy"] if native_available() else ["numpy"]
-native = pytest.mark.skipif(not native_available(), reason="installed without the native kernels")
 
-
-@pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
-def built(
-    layers: Any, children: Any = None, *, threads: int = 1, backend: Any = "auto", **options: Any
-) -> CHNSW:
-    return CHNSW.build(layers, children, Options(**options), threads=threads, backend=backend)
+def built(layers: Any, children: Any = None, *, threads: int = 1, **options: Any) -> CHNSW:
+    return CHNSW.build(layers, children, Options(**options), threads=threads)
 
 
 def hierarchy(
@@ -104,7 +90,6 @@ def check_exact(index: CHNSW, layers: list[np.ndarray], query: np.ndarray, k: in
     duplicates=st.booleans(),
     tree=st.booleans(),
     seed=st.integers(0, 10**6),
-    kind=st.sampled_from(BACKENDS),
 )
 def test_with_the_whole_layer_as_pool_results_are_exact(
     sizes: list[int],
@@ -114,7 +99,6 @@ def test_with_the_whole_layer_as_pool_results_are_exact(
     duplicates: bool,
     tree: bool,
     seed: int,
-    kind: Any,
 ) -> None:
     layers, children = hierarchy(sizes, dimension, seed)
     if duplicates:
@@ -128,13 +112,11 @@ def test_with_the_whole_layer_as_pool_results_are_exact(
         codes=codes,
         links=links,
         scan_limit=0,
-        backend=kind,
     )
     query = np.random.default_rng(seed).normal(size=dimension).astype(np.float32)
     check_exact(index, layers, unit(query), 7)
 
 
-@native
 @settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.integers(1, 200), min_size=1, max_size=3),
@@ -158,9 +140,9 @@ def test_every_node_is_reachable_also_after_changes(
 
 
 @pytest.mark.parametrize("codes", ["int8", "float32"])
-def test_recall_is_as_promised_on_clusters(backend: Any, codes: Any) -> None:
+def test_recall_is_as_promised_on_clusters(codes: Any) -> None:
     layers, children = hierarchy([6000, 400, 30], 48, seed=3)
-    index = built(layers, children, codes=codes, scan_limit=200, backend=backend, threads=2)
+    index = built(layers, children, codes=codes, scan_limit=200, threads=2)
     queries = unit(layers[0][::60] + 0.05 * np.random.default_rng(1).normal(size=(100, 48)))
     for layer, (rows, _) in zip(layers, index.search_many(queries, 10), strict=True):
         found = [np.isin(exact(layer, q, 10)[0], r).mean() for q, r in zip(queries, rows, strict=True)]
@@ -175,7 +157,6 @@ def test_recall_is_as_promised_on_clusters(backend: Any, codes: Any) -> None:
     keep_vectors=st.booleans(),
     tree=st.booleans(),
     seed=st.integers(0, 10**6),
-    kind=st.sampled_from(BACKENDS),
 )
 @example(  # its last layer loses all nodes
     before=[0, 0, 11],
@@ -184,7 +165,6 @@ def test_recall_is_as_promised_on_clusters(backend: Any, codes: Any) -> None:
     keep_vectors=False,
     tree=False,
     seed=296355,
-    kind="native",
 )
 def test_brought_up_to_date_it_holds_the_new_layers(
     before: list[int],
@@ -193,11 +173,10 @@ def test_brought_up_to_date_it_holds_the_new_layers(
     keep_vectors: bool,
     tree: bool,
     seed: int,
-    kind: Any,
 ) -> None:
     layers, children = hierarchy(before, 12, seed)
     how: dict[str, Any] = {"codes": codes, "keep_vectors": keep_vectors, "links": 4}
-    index = built(layers, children if tree else None, scan_limit=10, backend=kind, **how)
+    index = built(layers, children if tree else None, scan_limit=10, **how)
     arrays = {name: np.array(array) for name, array in index.arrays().items()}
     rng = np.random.default_rng(seed)
     after, links = hierarchy([int(rng.integers(0, 80)) for _ in before], 12, seed + 1)
@@ -213,7 +192,7 @@ def test_brought_up_to_date_it_holds_the_new_layers(
     assert all(count <= len(a) + len(b) for count, a, b in zip(changed, layers, after, strict=True))
     if keep_vectors:
         check_exact(found, after, unit(rng.normal(size=12)), 7)
-    again = CHNSW.from_arrays({name: np.array(a) for name, a in found.arrays().items()}, backend=kind)
+    again = CHNSW.from_arrays({name: np.array(a) for name, a in found.arrays().items()})
     unread = [np.full_like(layer, np.nan) for layer in after]  # known vectors are not read
     same, none = again.revised(unread, links if tree else None, [np.arange(len(layer)) for layer in after])
     assert none == [0] * len(after)
@@ -230,10 +209,9 @@ def test_brought_up_to_date_it_holds_the_new_layers(
             )
 
 
-@native
 def test_known_rows_keep_their_places_and_new_ones_come_last() -> None:
     layers, children = hierarchy([400, 20], 12, seed=4)
-    index = built(layers, children, scan_limit=10, backend="native")
+    index = built(layers, children, scan_limit=10)
     before = {name: np.array(array) for name, array in index.arrays().items()}
     new = unit(np.random.default_rng(0).normal(size=(3, 12))).astype(np.float32)
     after = [np.insert(layers[0], [5, 50, 50], new, axis=0), layers[1]]
@@ -256,9 +234,9 @@ def test_known_rows_keep_their_places_and_new_ones_come_last() -> None:
     assert np.count_nonzero(~same) == 2
 
 
-def test_a_layer_may_be_emptied_and_filled(backend: Any) -> None:
+def test_a_layer_may_be_emptied_and_filled() -> None:
     layers, children = hierarchy([50, 4], 8, seed=9)
-    index = built(layers, children, scan_limit=10, backend=backend)
+    index = built(layers, children, scan_limit=10)
     index.delete(0, np.arange(50))
     assert [len(rows) for rows, _ in index.search_all(layers[0][0], 3)] == [0, 3]
     filled, changed = revised(index, layers, layers, children)
@@ -266,19 +244,18 @@ def test_a_layer_may_be_emptied_and_filled(backend: Any) -> None:
     assert filled.search_all(layers[0][7], 1)[0][0].tolist() == [7]
 
 
-def test_a_layer_that_outgrows_scanning_is_linked(backend: Any) -> None:
+def test_a_layer_that_outgrows_scanning_is_linked() -> None:
     layers, children = hierarchy([90, 5], 8, seed=10)
-    index = built(layers, children, scan_limit=100, backend=backend)
+    index = built(layers, children, scan_limit=100)
     more = unit(np.random.default_rng(1).normal(size=(200, 8)))
     grown = layers
     for end in (50, 200):
         before, grown = grown, [np.concatenate([layers[0], more[:end]]), layers[1]]
         index, _ = revised(index, before, grown, children)
     check_exact(index, grown, more[3], 10)
-    assert bool(len(index.arrays()["layer0.links"])) == (backend == "native")
+    assert len(index.arrays()["layer0.links"])
 
 
-@native
 def test_many_small_updates_leave_as_many_links_as_a_build() -> None:
     layers, children = hierarchy([4000, 200], 48, seed=23, spread=1.0)
     other, _ = hierarchy([4000, 200], 48, seed=23, spread=1.01)
@@ -305,14 +282,14 @@ def test_many_small_updates_leave_as_many_links_as_a_build() -> None:
         assert recall(index, ef) >= recall(fresh, ef) - 0.01
 
 
-def test_saved_and_opened_it_is_the_same(backend: Any, tmp_path: Any) -> None:
+def test_saved_and_opened_it_is_the_same(tmp_path: Any) -> None:
     layers, children = hierarchy([1500, 90, 6], 20, seed=11)
-    index = built(layers, children, scan_limit=50, backend=backend)
+    index = built(layers, children, scan_limit=50)
     index.delete(0, np.arange(0, 300, 7))
     for name, array in index.arrays().items():
         np.save(tmp_path / f"{name}.npy", array)
     mapped = {p.name.removesuffix(".npy"): np.load(p, mmap_mode="r") for p in tmp_path.iterdir()}
-    opened = CHNSW.from_arrays(mapped, backend=backend)
+    opened = CHNSW.from_arrays(mapped)
     queries = layers[0][:30]
     for (rows, scores), (rows_too, scores_too) in zip(
         index.search_many(queries, 5), opened.search_many(queries, 5), strict=True
@@ -327,18 +304,6 @@ def test_saved_and_opened_it_is_the_same(backend: Any, tmp_path: Any) -> None:
     assert np.count_nonzero(mapped["layer0.alive"]) == alive
 
 
-@native
-def test_what_numpy_built_is_linked_when_opened() -> None:
-    layers, children = hierarchy([800, 50], 16, seed=12)
-    index = built(layers, children, scan_limit=100, backend="numpy")
-    opened = CHNSW.from_arrays(index.arrays(), backend="native")
-    check_exact(opened, layers, layers[0][5], 9)
-    assert opened.stats().hops > 0
-    back = CHNSW.from_arrays(opened.arrays(), backend="numpy")
-    check_exact(back, layers, layers[0][5], 9)
-
-
-@native
 def test_neither_threads_nor_repetition_change_anything() -> None:
     layers, children = hierarchy([3000, 200, 10], 32, seed=13)
     one, two = (built(layers, children, scan_limit=100, threads=t, seed=4) for t in (1, 3))
@@ -352,9 +317,9 @@ def test_neither_threads_nor_repetition_change_anything() -> None:
         np.testing.assert_array_equal(scores, scores_too)
 
 
-def test_one_query_is_answered_as_in_a_batch(backend: Any) -> None:
+def test_one_query_is_answered_as_in_a_batch() -> None:
     layers, children = hierarchy([700, 60, 4], 24, seed=21)
-    index = built(layers, children, scan_limit=50, backend=backend)
+    index = built(layers, children, scan_limit=50)
     queries = 3 * unit(np.random.default_rng(5).normal(size=(30, 24)))
     batch = index.search_many(queries, 6)
     for at, query in enumerate(queries):
@@ -365,7 +330,6 @@ def test_one_query_is_answered_as_in_a_batch(backend: Any) -> None:
             assert (many[at][len(rows) :] == -1).all()
 
 
-@native
 @pytest.mark.parametrize("codes", ["int8", "float32"])
 @pytest.mark.parametrize("dimension", [3, 77, 3072])
 def test_all_instruction_sets_agree(codes: Any, dimension: int) -> None:
@@ -373,7 +337,7 @@ def test_all_instruction_sets_agree(codes: Any, dimension: int) -> None:
     index = built(layers, children, codes=codes, scan_limit=50)
     queries = layers[0][:20]
     want = index.search_many(queries, 5, ef=30)
-    for name in _chnsw_links._native.simd_levels():
+    for name in _native.simd_levels():
         opened = CHNSW.from_arrays(index.arrays(), instructions=name)
         for (rows, scores), (rows_too, scores_too) in zip(
             want, opened.search_many(queries, 5, ef=30), strict=True
@@ -384,16 +348,15 @@ def test_all_instruction_sets_agree(codes: Any, dimension: int) -> None:
         CHNSW.from_arrays(index.arrays(), instructions="sse9")
 
 
-def test_vectors_too_small_for_a_scale(backend: Any) -> None:
+def test_vectors_too_small_for_a_scale() -> None:
     vectors = np.concatenate([np.full((30, 5), 1e-42), np.zeros((3, 5)), np.eye(5)])
-    index = built([vectors], scan_limit=0, backend=backend)
+    index = built([vectors], scan_limit=0)
     rows, scores = index.search_all(np.eye(5)[2], 3)[0]
     assert rows[0] == 35
     assert np.isfinite(scores).all()
     assert np.isfinite(index.search_all(vectors[0], 3)[0][1]).all()
 
 
-@native
 def test_as_printed_in_the_paper_one_link_is_the_entry() -> None:
     layers, children = hierarchy([1500, 100, 8], 24, seed=16)
     index = built(layers, children, mode="paper", codes="float32")
@@ -404,9 +367,9 @@ def test_as_printed_in_the_paper_one_link_is_the_entry() -> None:
     check_exact(index, layers, layers[0][0], 5)
 
 
-def test_knn_graph_is_nearly_exact(backend: Any) -> None:
+def test_knn_graph_is_nearly_exact() -> None:
     (vectors,), _ = hierarchy([3000], 24, seed=17)
-    rows, scores = knn_graph(vectors, 10, backend=backend, threads=2)
+    rows, scores = knn_graph(vectors, 10, threads=2)
     assert rows.shape == scores.shape == (3000, 10)
     assert not (rows == np.arange(3000)[:, None]).any()
     truth = vectors @ vectors.T
@@ -416,35 +379,10 @@ def test_knn_graph_is_nearly_exact(backend: Any) -> None:
     np.testing.assert_allclose(scores, np.take_along_axis(truth, rows.astype(int), axis=1), atol=1e-4)
 
 
-def test_knn_of_few(backend: Any) -> None:
+def test_knn_of_few() -> None:
     for k in (2, 5, 10**9):
-        rows, scores = knn_graph(np.eye(3, dtype=np.float32), k, backend=backend)
+        rows, scores = knn_graph(np.eye(3, dtype=np.float32), k)
         assert np.sort(rows, axis=1).tolist() == [[1, 2], [0, 2], [0, 1]]
         assert scores.shape == (3, 2)
-    assert knn_graph(np.eye(1, dtype=np.float32), 5, backend=backend)[0].shape == (1, 0)
-    assert knn_graph(np.zeros((0, 4), np.float32), 5, backend=backend)[0].shape == (0, 0)
-
-
-WITHOUT_KERNELS = """
-import sys
-sys.modules["stratagraph.kernels._native"] = None
-import stratagraph as sg
-texts = [f"Ada {number} runs the ferry to Ostra {number}." for number in range(20)]
-index = sg.build_index(texts, ["archrag", "lshtree"], embedder=sg.HashingEmbedder(), progress=False)
-assert index.retrieve("Who runs the ferry?").hits
-index.insert(["Cleo runs the mill."])
-"""
-
-
-def test_without_kernels_one_line_is_said() -> None:
-    ran = subprocess.run([sys.executable, "-c", WITHOUT_KERNELS], capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stderr == (
-        "stratagraph was installed without its C++ kernels: numpy does the same work more slowly\n"
-    )
-
-
-def test_native_kernels_that_are_missing_cannot_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_chnsw_links, "native_available", lambda: False)
-    with pytest.raises(NativeUnavailable):
-        built([np.eye(3)], backend="native")
+    assert knn_graph(np.eye(1, dtype=np.float32), 5)[0].shape == (1, 0)
+    assert knn_graph(np.zeros((0, 4), np.float32), 5)[0].shape == (0, 0)

@@ -11,15 +11,12 @@ from tests.kernels.test_chnsw import built, hierarchy
 
 from stratagraph.errors import Damaged, FormatMismatch, StoreError
 from stratagraph.kernels.chnsw import CHNSW
-from stratagraph.kernels.hamming import native_available
-
-BACKENDS = ["native", "numpy"] if native_available() else ["numpy"]
 
 
-@pytest.fixture(params=BACKENDS)
-def index(request: pytest.FixtureRequest) -> CHNSW:
+@pytest.fixture
+def index() -> CHNSW:
     layers, children = hierarchy([80, 9], 12, seed=1)
-    return built(layers, children, scan_limit=20, backend=request.param)
+    return built(layers, children, scan_limit=20)
 
 
 def new(*counts: int) -> list[np.ndarray]:
@@ -70,7 +67,6 @@ def test_wrong_children_are_named(children: Any, message: str) -> None:
         {"seed": -1},
         {"mode": "x"},
         {"breadth": 0},
-        {"backend": "gpu"},
     ],
 )
 def test_wrong_options_are_named(wrong: dict[str, Any]) -> None:
@@ -95,10 +91,9 @@ def test_wrong_queries(index: CHNSW) -> None:
         index.search_many(np.full((1, 12), 1e30), 3)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_huge_k_is_all_nodes_and_takes_the_room_of_all_nodes(backend: Any) -> None:
+def test_a_huge_k_is_all_nodes_and_takes_the_room_of_all_nodes() -> None:
     vectors = np.random.default_rng(0).normal(size=(1500, 8)).astype(np.float32)
-    index = built([vectors, vectors[:40]], scan_limit=0, backend=backend)
+    index = built([vectors, vectors[:40]], scan_limit=0)
     for k, ef in ((10**9, None), (10**9, 10**9), (2**70, None)):
         for (rows, scores), size in zip(index.search_all(vectors[0], k, ef=ef), (1500, 40), strict=True):
             assert sorted(rows.tolist()) == list(range(size))

@@ -10,9 +10,6 @@ import pytest
 from tests.kernels.test_chnsw import built
 
 from stratagraph.kernels.chnsw import CHNSW
-from stratagraph.kernels.hamming import native_available
-
-pytestmark = pytest.mark.skipif(not native_available(), reason="installed without the native kernels")
 
 N, DIMENSION = 2000, 64
 

@@ -6,10 +6,7 @@ import pytest
 from stratagraph.kernels import float16 as kernel
 from stratagraph.kernels.float16 import HalfVectors, blocks, chosen, nonzero_rows, pair_products, stacked
 
-KERNEL = "float16"
 
-
-@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("dimension", [1, 16, 401])
 def test_halves_in_segments(dimension: int) -> None:
     rng = np.random.default_rng(3)

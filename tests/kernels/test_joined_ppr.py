@@ -8,9 +8,6 @@ import pytest
 from stratagraph.kernels.joined_ppr import JoinedGraph, joined_pagerank
 from stratagraph.kernels.ppr import shallow_pagerank, transition_matrix
 
-KERNEL = "joined_ppr"
-pytestmark = pytest.mark.usefixtures("backend")
-
 NODES = 60
 
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratagraph.kernels.hamming import hamming, pack
-from stratagraph.kernels.lsh import hash_codes, hyperplanes
+from stratagraph.kernels.lsh import hamming, hash_codes, hyperplanes, pack
 
 
 def by_characters(query, codes):

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
-
-from stratagraph.kernels.hamming import native_available
-
-if not native_available():
-    pytest.skip("installed without the native kernels", allow_module_level=True)
-
 from tests.kernels.test_chnsw import built
 
 from stratagraph.kernels import _native
@@ -167,3 +163,10 @@ def test_postings_that_do_not_fit() -> None:
     ):
         with pytest.raises(ValueError, match=r"fit|one element|out of bounds"):
             _native.bm25(*wrong)
+
+
+def test_an_installation_without_the_kernels_says_what_to_do() -> None:
+    code = "import sys; sys.modules['stratagraph.kernels._native'] = None; import stratagraph.kernels.topk"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "ImportError: stratagraph's compiled kernels are missing" in ran.stderr
+    assert "pip install --force-reinstall stratagraph" in ran.stderr

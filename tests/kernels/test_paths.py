@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from unittest import mock
-
 import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratagraph.kernels import paths
 from stratagraph.kernels.paths import Adjacency, shortest_paths
 
 
@@ -49,9 +46,6 @@ def test_paths_are_those_of_networkx(ends, hidden, closed):
     assert shortest_paths(adjacency, pairs) == [expected(whole, *pair) for pair in pairs]
     masked = shortest_paths(adjacency, pairs, nodes=open_nodes, edges=open_edges)
     assert masked == [expected(part, *pair) for pair in pairs]
-    with mock.patch.object(paths, "native_available", return_value=False):
-        assert shortest_paths(adjacency, pairs) == [expected(whole, *pair) for pair in pairs]
-        assert shortest_paths(adjacency, pairs, nodes=open_nodes, edges=open_edges) == masked
 
 
 def test_a_long_way_round_a_hub_and_through_it():

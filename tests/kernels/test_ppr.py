@@ -8,11 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratagraph.kernels import ppr as kernel
 from stratagraph.kernels.ppr import shallow_pagerank, transition_matrix
-
-KERNEL = "ppr"
-pytestmark = pytest.mark.usefixtures("backend")
 
 
 def random_graph(nodes: int, edges: int, seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -128,20 +124,6 @@ def test_a_bounded_walk_does_not_spread_over_a_hub() -> None:
     assert sorted(near.tolist()) == [0, 1, 5001]
     everywhere, _ = shallow_pagerank(transition, np.array([5001]), steps=4)
     assert len(everywhere) == 5002
-
-
-def test_both_kernels_add_in_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not kernel.native_available():
-        pytest.skip("there is one kernel only")
-    transition, _, _ = random_graph(300, 900, 5)
-    for steps, per_edge in ((4, 0.0), (4, 1e-3), (None, 0.0)):
-        options: dict[str, Any] = {"steps": steps, "per_edge": per_edge}
-        native = shallow_pagerank(transition, np.array([4, 9, 70]), **options)
-        with monkeypatch.context() as patch:
-            patch.setattr(kernel, "native_available", lambda: False)
-            twin = shallow_pagerank(transition, np.array([4, 9, 70]), **options)
-        assert np.array_equal(native[0], twin[0])
-        assert np.array_equal(native[1], twin[1])
 
 
 def damaged(what: str, value: float) -> Any:

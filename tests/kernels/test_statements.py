@@ -1,4 +1,4 @@
-"""The statements behind groups of passages, and the choice among them: against sets, by both backends."""
+"""The statements behind groups of passages, and the choice among them: against sets."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stratagraph.kernels.statements import Csr, Groups, behind, most_telling
-
-KERNEL = "statements"
-pytestmark = pytest.mark.usefixtures("backend")
 
 
 def csr(rows: list[list[int]]) -> Csr:

@@ -13,7 +13,6 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from stratagraph.kernels._blas import one_thread
-from stratagraph.kernels.hamming import native_available
 
 resource = pytest.importorskip("resource")
 
@@ -38,7 +37,6 @@ print("done")
 """
 
 
-@pytest.mark.skipif(not native_available(), reason="installed without the native kernels")
 def test_where_no_thread_starts_one_does_the_work() -> None:
     hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
     if hard not in (resource.RLIM_INFINITY, -1) and hard < STACK:

@@ -91,7 +91,6 @@ def test_bad_arguments(k, query, mask, reason):
         Sketch.build(vectors).search(query, k, vectors=vectors, mask=mask)
 
 
-@pytest.mark.usefixtures("backend")
 class TestShortlist:
     @pytest.mark.parametrize(("words", "share"), [(1, None), (5, 0.0), (8, 0.02), (8, 0.6)])
     def test_the_nearest_codes_of_equals_the_lower_rows(self, words, share):
@@ -104,18 +103,6 @@ class TestShortlist:
         for size in (1, 50, 400, 700, 10**6):
             expected = sorted(sorted(admitted, key=lambda row: (bits[row], row))[:size])
             assert kernel.shortlist(codes[0], codes, size, mask=mask).tolist() == expected
-
-    def test_a_search_is_the_same_by_both(self, monkeypatch):
-        monkeypatch.setattr(kernel, "SCAN_LIMIT", 500)
-        rng = np.random.default_rng(8)
-        vectors = clustered(rng, 3000, 37)
-        sketch, query = Sketch.build(vectors), unit(rng, 37)
-        found = sketch.search(query, 30, vectors=vectors)
-        monkeypatch.setattr(kernel, "native_available", lambda: False)
-        for same in (vectors, np.asfortranarray(vectors)):
-            rows, scores = sketch.search(query, 30, vectors=same)
-            assert np.array_equal(found[0], rows)
-            assert np.allclose(found[1], scores, rtol=0, atol=1e-6)
 
 
 def _of_the_centre(vectors):

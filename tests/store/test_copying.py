@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from stratagraph.errors import ClosedIndex, Damaged, Locked, NotAnIndex
-from stratagraph.kernels.hamming import native_available
 from stratagraph.store import arrays
 from stratagraph.store.copying import opened_files
 from stratagraph.store.corpus import Corpus
@@ -332,9 +331,6 @@ def test_a_writer_that_never_publishes_does_not_disturb(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="the system does not list open files")
-@pytest.mark.skipif(
-    not native_available() and sys.version_info < (3, 13), reason="mappings of Python's own keep a descriptor"
-)
 def test_what_is_copied_holds_few_open_files_and_outlasts_their_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 import stratagraph as sg
 from stratagraph.errors import Damaged
 from stratagraph.ingest.before import alike
-from stratagraph.kernels.hamming import native_available
 from stratagraph.store import arrays
 from stratagraph.store import contents as stored_contents
 from stratagraph.store.files import Directory
@@ -186,9 +184,6 @@ def index_files(index: sg.Index) -> list[Path]:
 
 
 @pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="the system does not list open files")
-@pytest.mark.skipif(
-    not native_available() and sys.version_info < (3, 13), reason="mappings of Python's own keep a descriptor"
-)
 def test_an_open_index_holds_few_files_however_many_are_mapped(
     folder: IndexFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""One layer of C-HNSW: its arrays, their int8 codes, the checks of stored ones, and its scan in numpy."""
+"""One layer of C-HNSW: its arrays, their int8 codes, the checks of stored ones, and an exact search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from stratagraph.errors import Damaged
 from stratagraph.kernels.checks import check_borders, check_finite, check_layout, check_range
 from stratagraph.kernels.ranges import distinct
-from stratagraph.kernels.topk import top_k
 
 Matrix = NDArray[np.float32]
 Nodes = NDArray[np.int32]
@@ -98,7 +97,6 @@ class Layer:
         self.children: Nodes = np.zeros(0, np.int32)
         self.pilots: Nodes = np.zeros(0, np.int32)
         self.bounds = np.zeros(2, np.float32)
-        self.version = 0
         self._places: Nodes | None = None
         self._rows: dict[str, Array] = {name: np.zeros(self._shape(name, 0), _TYPES[name]) for name in _ROWS}
 
@@ -160,7 +158,6 @@ class Layer:
         self.child_from = np.append(self.child_from, np.repeat(self.child_from[-1:], len(vectors)))
         self.count = after
         self._measure(before)
-        self.version += 1
         return np.arange(before, after, dtype=np.int32)
 
     def _put(self, name: str, start: int, end: int, value: Array | int) -> None:
@@ -195,7 +192,6 @@ class Layer:
         alive = self._rows["alive"].copy()
         alive[rows] = 0
         self._rows["alive"] = alive
-        self.version += 1
 
     def copy(self) -> Layer:
         """The same layer; an array is copied when one of the two is about to write it."""
@@ -232,7 +228,6 @@ class Layer:
         self.count = len(places)
         self.linked = self.linked and self.count > 0
         self._places = None
-        self.version += 1
         return moved
 
     def renumber(self, ids: Places) -> None:
@@ -333,31 +328,13 @@ def _followed(links: Nodes, moved: Nodes) -> Nodes:
     return found.astype(np.int32)
 
 
-class Flat:
-    """Exact scan of the living nodes of a layer."""
-
-    def __init__(self, layer: Layer) -> None:
-        self.version = layer.version
-        rows = layer.rows
-        self._ids = layer.ids[rows]
-        self._vectors = layer.floats() if len(rows) == layer.count else layer.floats(rows)
-
-    def search(self, queries: Matrix, k: int, rows: Nodes, scores: Matrix) -> None:
-        """Write the ids and scores of the best k of each query to `rows` and `scores`, shape (m, k)."""
-        if not len(self._ids):
-            return
-        for query, into, how in zip(queries, rows, scores, strict=True):
-            found, score = top_k(self._vectors, query, k)
-            ids = self._ids[found]
-            order = np.lexsort((ids, -score))
-            into[: len(found)] = ids[order]
-            how[: len(found)] = score[order]
-
-    def exact(self, queries: Matrix, k: int) -> Nodes:
-        """The exact best ids of each query, in no order, shape (m, min(k, size))."""
-        k = min(k, len(self._ids))
-        found = np.empty((len(queries), k), np.int32)
-        for at in range(0, len(queries) if k else 0, 16):
-            scores = self._vectors @ queries[at : at + 16].T
-            found[at : at + 16] = self._ids[np.argpartition(-scores, k - 1, axis=0)[:k]].T
-        return found
+def exact(layer: Layer, queries: Matrix, k: int) -> Nodes:
+    """The exact best ids of each query, in no order, shape (m, min(k, living nodes))."""
+    rows = layer.rows
+    vectors = layer.floats() if len(rows) == layer.count else layer.floats(rows)
+    k = min(k, len(rows))
+    best = np.empty((len(queries), k), np.int32)
+    for at in range(0, len(queries) if k else 0, 16):
+        scores = vectors @ queries[at : at + 16].T
+        best[at : at + 16] = layer.ids[rows][np.argpartition(-scores, k - 1, axis=0)[:k]].T
+    return best

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import Literal
 
 import numpy as np
 
-from stratagraph.errors import NativeUnavailable
-from stratagraph.kernels._chnsw_layer import Array, Flat, Layer, Matrix, Nodes, Places
+from stratagraph.kernels import _native
+from stratagraph.kernels._chnsw_layer import Array, Layer, Matrix, Nodes, Places
 from stratagraph.kernels._chnsw_options import LEAST_EF, Options
-from stratagraph.kernels.hamming import native_available
 
-if native_available():
-    from stratagraph.kernels import _native
-
-Backend = Literal["auto", "native", "numpy"]
 Read = Callable[[Places], Matrix]
 
 _KINDS = {"float32": 0, "int8": 1}
@@ -27,28 +19,21 @@ _EF_DOWN = 32
 
 
 class Linked:
-    """Layers, their links, and with the native kernels the graph that searches them."""
+    """Layers, their links, and the native graph that searches them."""
 
-    def __init__(
-        self, dimension: int, layers: int, options: Options, backend: Backend, instructions: str = "auto"
-    ) -> None:
+    def __init__(self, dimension: int, layers: int, options: Options, instructions: str = "auto") -> None:
         self.options = options
         self.dimension = dimension
-        self._backend = chosen_backend(backend)
         self._layers = [
             Layer(options.codes, dimension, 2 * options.links, options.keep_vectors) for _ in range(layers)
         ]
         self._ef: list[int] = [options.ef or LEAST_EF] * layers
         self._pool_sizes: dict[int, Nodes] = {}
         self._changes = [0] * layers  # nodes that each layer gained or lost since its `ef` was chosen
-        self._flat: list[Flat | None] = [None] * layers
         self._instructions = instructions
-        if self._backend == "native":
-            paper = options.mode == "paper"
-            breadth = 1 if paper else options.breadth
-            self._graph = _native.Graph(
-                _KINDS[options.codes], dimension, layers, breadth, paper, instructions
-            )
+        paper = options.mode == "paper"
+        breadth = 1 if paper else options.breadth
+        self._graph = _native.Graph(_KINDS[options.codes], dimension, layers, breadth, paper, instructions)
 
     def __len__(self) -> int:
         return len(self._layers)
@@ -56,11 +41,9 @@ class Linked:
     def _settle(self, threads: int, *, new: Mapping[int, Nodes] | None = None) -> None:
         """Link layers without links and `new` nodes, from the top down, and show all to the searches."""
         linked: set[int] = set()
-        for level in new or ():
-            self._forget_links(level)
         for level in reversed(range(len(self))):
             self._choose_pilots(self._layers[level])
-            if self._backend == "native" and self._link(level, threads, (new or {}).get(level)):
+            if self._link(level, threads, (new or {}).get(level)):
                 linked |= {level, level + 1}
         for level in sorted(linked & set(range(1, len(self)))):
             self._link_down(level, threads)
@@ -105,9 +88,8 @@ class Linked:
 
     def _remove(self, level: int, gone: Nodes, threads: int) -> None:
         here = self._layers[level]
-        self._forget_links(level)
         here.own("links")
-        if self._backend == "native" and here.linked:
+        if here.linked:
             self._show(level)
             self._graph.remove(level, gone, self.options.links, threads)
         here.bury(gone)
@@ -121,18 +103,12 @@ class Linked:
             theirs = above.pairs()
             above.set_children(theirs[~np.isin(theirs[:, 1], gone)])
         self._choose_pilots(here)
-        if self._backend == "native":
-            for each in {level, min(level + 1, len(self) - 1)}:
-                self._show(each)
-            if here.linked:
-                self._graph.repair(level)
-            if level + 1 < len(self):
-                self._link_down(level + 1, threads)
-
-    def _forget_links(self, level: int) -> None:
-        """Drop the links of a layer, which is linked again later: numpy cannot mend links."""
-        if self._backend == "numpy":
-            self._layers[level].linked = False
+        for each in {level, min(level + 1, len(self) - 1)}:
+            self._show(each)
+        if here.linked:
+            self._graph.repair(level)
+        if level + 1 < len(self):
+            self._link_down(level + 1, threads)
 
     def _show(self, level: int) -> None:
         layer = self._layers[level]
@@ -185,30 +161,6 @@ class Linked:
             here.set_children(np.stack([here.places[pairs[:, 0]], under.places[pairs[:, 1]]], axis=1))
         self._settle(threads, new=dict(enumerate(added)))
         return changed
-
-
-def chosen_backend(wanted: Backend) -> Literal["native", "numpy"]:
-    """The native kernels or numpy; `auto` logs one warning if it finds no native kernels."""
-    if wanted not in ("auto", "native", "numpy"):
-        raise ValueError(f"backend must be auto, native or numpy, not {wanted!r}")
-    if wanted == "numpy":
-        return "numpy"
-    if native_available():
-        return "native"
-    if wanted == "native":
-        raise NativeUnavailable(
-            "the native kernels are missing; reinstall stratagraph with a C++ compiler, "
-            "or use backend='numpy'"
-        )
-    _tell_once()
-    return "numpy"
-
-
-@cache
-def _tell_once() -> None:
-    logging.getLogger("stratagraph").warning(
-        "stratagraph was installed without its C++ kernels: numpy does the same work more slowly"
-    )
 
 
 def _placed(layer: Layer, rows: Places) -> Places:

@@ -25,7 +25,7 @@ LARGEST = np.float32(1e15)
 
 
 class Stats(NamedTuple):
-    """Work since the index was built or opened; zeros without the native kernels."""
+    """Work since the index was built or opened."""
 
     queries: int
     distances: int

@@ -7,11 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels.hamming import native_available
-from stratagraph.kernels.ranges import ranges
-
-if native_available():
-    from stratagraph.kernels import _native
+from stratagraph.kernels import _native
 
 Mask = NDArray[np.bool_]
 
@@ -69,17 +65,15 @@ def bm25(
     """
     if rarity is None:
         rarity = idf(len(postings.norms), lengths)
-    if native_available():
-        return _native.bm25(
-            _as(postings.rows, np.int32),
-            _as(postings.counts, np.uint8),
-            _as(starts, np.int64),
-            _as(lengths, np.int64),
-            rarity,
-            _as(postings.norms, np.float32),
-            _ALL if mask is None else _as(mask, np.bool_),
-        )
-    return _bm25(postings, starts, lengths, rarity, mask)
+    return _native.bm25(
+        _as(postings.rows, np.int32),
+        _as(postings.counts, np.uint8),
+        _as(starts, np.int64),
+        _as(lengths, np.int64),
+        rarity,
+        _as(postings.norms, np.float32),
+        _ALL if mask is None else _as(mask, np.bool_),
+    )
 
 
 def idf(passages: int, frequencies: NDArray[np.integer]) -> NDArray[np.float32]:
@@ -89,25 +83,3 @@ def idf(passages: int, frequencies: NDArray[np.integer]) -> NDArray[np.float32]:
 
 def _as(array: NDArray[Any], kind: type[np.generic]) -> NDArray[Any]:
     return np.ascontiguousarray(array, dtype=kind)
-
-
-def _bm25(
-    postings: TermPostings,
-    starts: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    rarity: NDArray[np.float32],
-    mask: Mask | None,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The numpy twin of `_bm25.cpp`: the same additions in the same order."""
-    if np.any((starts < 0) | (lengths < 0) | (starts + lengths > len(postings.rows))):
-        raise ValueError("the postings are damaged: those of a term are out of bounds")
-    places = ranges(starts, lengths)
-    rows = postings.rows[places].astype(np.int64)
-    if len(rows) and (rows.min() < 0 or rows.max() >= len(postings.norms)):
-        raise ValueError("the postings are damaged: a row is no passage")
-    often = postings.counts[places].astype(np.float32)
-    parts = np.repeat(rarity, lengths) * often / (often + postings.norms[rows])
-    if mask is not None:
-        rows, parts = rows[mask[rows]], parts[mask[rows]]
-    distinct, place = np.unique(rows, return_inverse=True)
-    return distinct, np.bincount(place, parts, minlength=len(distinct)).astype(np.float32)

@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels.hamming import Codes, hamming, pack
+from stratagraph.kernels.lsh import Codes, hamming, pack
 
 Rows = NDArray[np.int64]
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
-from stratagraph.kernels._chnsw_layer import Array, Flat, Layer, Matrix, Nodes
-from stratagraph.kernels._chnsw_links import Backend, Linked
+from stratagraph.kernels._chnsw_layer import Array, Layer, Matrix, Nodes, exact
+from stratagraph.kernels._chnsw_links import Linked
 from stratagraph.kernels._chnsw_options import (
     LARGEST,
     Options,
@@ -36,9 +36,6 @@ class CHNSW(Linked):
     """Search by inner product in all layers of a hierarchy, or in one; vectors should have one length.
 
     Layer 0 is the lowest. Nodes are numbered by row in each layer. Searches may run in several threads.
-
-    Without the native kernels numpy scans all layers; `ef` and links have no effect. Such an index is linked
-    when the native kernels open it.
     """
 
     @classmethod
@@ -49,7 +46,6 @@ class CHNSW(Linked):
         options: Options | None = None,
         *,
         threads: int = 1,
-        backend: Backend = "auto",
     ) -> CHNSW:
         """Build from the vectors of each layer, the lowest first.
 
@@ -67,15 +63,13 @@ class CHNSW(Linked):
         ------
         ValueError
             For shapes that do not fit, values not finite or above 1e15, and children out of range.
-        NativeUnavailable
-            If `backend` is `native` and there are no native kernels.
         """
         options = options or Options()
         checked = [checked_vectors(layer, f"layer {i}") for i, layer in enumerate(layers)]
         dimensions = {layer.shape[1] for layer in checked}
         if len(dimensions) != 1 or 0 in dimensions:
             raise ValueError(f"layers must have one dimension, at least 1, not {sorted(dimensions)}")
-        index = cls(dimensions.pop(), len(layers), options, backend)
+        index = cls(dimensions.pop(), len(layers), options)
         pairs = checked_children(children, [len(layer) for layer in checked])
         for layer, vectors in zip(index._layers, checked, strict=True):
             layer.append(vectors)
@@ -122,9 +116,8 @@ class CHNSW(Linked):
         vector = np.ascontiguousarray(query, np.float32)
         if vector.shape != (self.dimension,):
             raise ValueError(f"a query has shape ({self.dimension},), not {vector.shape}")
-        if self._backend == "numpy" or k < 1:
-            many = self.search_many(vector[None], k, ef=ef)
-            return [(r[0][r[0] >= 0].astype(np.int64), s[0][r[0] >= 0]) for r, s in many]
+        if k < 1:
+            raise ValueError(f"k must be at least 1, not {k}")
         k = self._present(k)
         shape = (len(self._layers), k)
         rows, scores = np.empty(shape, np.int64), np.empty(shape, np.float32)
@@ -184,7 +177,6 @@ class CHNSW(Linked):
         arrays: Mapping[str, Array],
         *,
         threads: int = 1,
-        backend: Backend = "auto",
         instructions: str = "auto",
     ) -> CHNSW:
         """Open what `arrays` gave; the arrays may be memory-mapped, and are copied only when changed.
@@ -199,7 +191,7 @@ class CHNSW(Linked):
             If they have another format.
         """
         options, dimension, ef, changes = read_options(arrays)
-        index = cls(dimension, len(ef), options, backend, instructions)
+        index = cls(dimension, len(ef), options, instructions)
         index._ef, index._changes = ef, changes
         below: Array = np.zeros(0, np.uint8)
         for level, layer in enumerate(index._layers):
@@ -248,7 +240,7 @@ class CHNSW(Linked):
         if len(shapes) != len(self) or any(shape[1:] != (self.dimension,) for shape in shapes):
             raise ValueError(f"expected {len(self)} layers of {self.dimension} dimensions, not {shapes}")
         pairs = checked_children(children, [len(layer) for layer in layers])
-        index = CHNSW(self.dimension, len(self), self.options, self._backend, self._instructions)
+        index = CHNSW(self.dimension, len(self), self.options, self._instructions)
         index._ef, index._changes = self.ef, list(self._changes)
         index._layers = [layer.copy() for layer in self._layers]
         index._settle(threads)
@@ -259,17 +251,17 @@ class CHNSW(Linked):
 
     def stats(self) -> Stats:
         """Counts of work since the index was built or opened."""
-        return Stats(*self._graph.counters()) if self._backend == "native" else Stats(0, 0, 0, 0)
+        return Stats(*self._graph.counters())
 
     def _calibrate(self, levels: Iterable[int]) -> None:
         """Choose the smallest `ef` of some layers that reaches the wanted recall@10 on blended nodes."""
         graphs = [i for i in levels if self._layers[i].linked and self._layers[i].alive.any()]
-        if self._backend == "numpy" or not graphs:
+        if not graphs:
             return
         sample = _blends(self._layers, self.options.seed)
         ef = list(self._ef)
         for level in sorted(graphs, reverse=True):
-            truth = Flat(self._layers[level]).exact(sample, CALIBRATED_K)
+            truth = exact(self._layers[level], sample, CALIBRATED_K)
             for ef[level] in EFS:
                 pools = [max(each, CALIBRATED_K) for each in ef]
                 rows, _ = self._searched(sample, CALIBRATED_K, pools, level, 1)
@@ -281,7 +273,7 @@ class CHNSW(Linked):
     def _note_changes(self, changes: Sequence[int]) -> None:
         """Count added and deleted nodes; choose `ef` again when they are many."""
         self._changes = [before + now for before, now in zip(self._changes, changes, strict=True)]
-        if self.options.ef is not None or self._backend == "numpy":
+        if self.options.ef is not None:
             return
         stale = [
             level
@@ -300,14 +292,7 @@ class CHNSW(Linked):
         pools = self._pools(k, ef)
         shape = (len(self._layers), len(queries), k)
         rows, scores = np.full(shape, -1, np.int32), np.zeros(shape, np.float32)
-        if self._backend == "native":
-            self._graph.search(queries, k, pools, lowest, threads, rows, scores)
-            return rows, scores
-        for level in range(lowest, len(self._layers)):
-            flat, layer = self._flat[level], self._layers[level]
-            if flat is None or flat.version != layer.version:
-                flat = self._flat[level] = Flat(layer)
-            flat.search(queries, k, rows[level], scores[level])
+        self._graph.search(queries, k, pools, lowest, threads, rows, scores)
         return rows, scores
 
     def _present(self, k: int) -> int:

@@ -8,10 +8,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels.hamming import native_available
-
-if native_available():
-    from stratagraph.kernels import _native
+from stratagraph.kernels import _native
 
 Matrix = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -34,50 +31,26 @@ class HalfVectors:
     """
 
     def __init__(self, segments: Sequence[NDArray[np.uint16]], dimension: int) -> None:
-        self._segments = [each for each in segments if len(each)]
-        self._starts = np.cumsum([0, *map(len, self._segments)])
         self._dimension = dimension
-        self._native: Any = None
-        if native_available():
-            self._native = _native.HalfVectors(self._segments, dimension)
-        elif any(each.shape[1] != dimension for each in self._segments):
-            raise ValueError("vectors differ in their dimension")
+        self._native = _native.HalfVectors([each for each in segments if len(each)], dimension)
 
     def rows(self, slots: Rows, out: Matrix | None = None) -> Matrix:
         """Some vectors in float32, shape (slots, dimension), in the first rows of `out` if it is given."""
-        found = np.empty((len(slots), self._dimension), np.float32) if out is None else out[: len(slots)]
-        if self._native is not None:
-            self._native.rows(slots, found)
-            return found
-        self._check(slots)
-        of = np.searchsorted(self._starts, slots, "right") - 1
-        order = np.argsort(of, kind="stable")
-        for here in np.split(order, np.flatnonzero(np.diff(of[order])) + 1) if len(order) else ():
-            number = of[here[0]]
-            found[here] = self._segments[number][slots[here] - self._starts[number]].view(np.float16)
-        return found
+        vectors = np.empty((len(slots), self._dimension), np.float32) if out is None else out[: len(slots)]
+        self._native.rows(slots, vectors)
+        return vectors
 
     def products(self, query: Matrix, slots: Rows) -> Scores:
         """Inner products of a query of shape (dimension,) with some vectors."""
-        query = np.ascontiguousarray(query, np.float32)
-        if self._native is None:
-            return self.rows(slots) @ query
         scores = np.empty(len(slots), np.float32)
-        self._native.products(query, slots, scores)
+        self._native.products(np.ascontiguousarray(query, np.float32), slots, scores)
         return scores
 
     def pair_products(self, one: Rows, two: Rows) -> Scores:
         """Inner products of the vectors at some slots with those at as many others."""
-        if self._native is None:
-            found: Scores = np.einsum("ij,ij->i", self.rows(one), self.rows(two))
-            return found
         scores = np.empty(len(one), np.float32)
         self._native.pair_products(one, two, scores)
         return scores
-
-    def _check(self, slots: Rows) -> None:
-        if len(slots) and not 0 <= slots.min() <= slots.max() < self._starts[-1]:
-            raise ValueError("a slot is not one of the vectors'")
 
 
 @runtime_checkable

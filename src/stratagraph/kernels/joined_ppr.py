@@ -17,11 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stratagraph.kernels.hamming import native_available
-from stratagraph.kernels.ppr import Bounds, Nodes, Scores, Walk, entry_shares, step
-
-if native_available():
-    from stratagraph.kernels import _native
+from stratagraph.kernels import _native
+from stratagraph.kernels.ppr import Bounds, Walk, entry_shares
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,8 +81,6 @@ def joined_pagerank(
     """`kernels.ppr.shallow_pagerank` over the union; parameters, results and errors are the same."""
     nodes, shares = entry_shares(entries, weights, graph.nodes)
     bounds = Bounds.of(restart, steps, 0.0, per_edge)
-    if not native_available():
-        return _walk(graph, nodes, shares, restart, bounds)
     parts = [
         (*_arrays(matrix), numbers) for matrix, numbers in zip(graph.matrices, graph.numbers, strict=True)
     ]
@@ -99,35 +94,3 @@ def _arrays(matrix: csr_array) -> tuple[NDArray[np.int32], NDArray[np.int32], ND
         np.ascontiguousarray(matrix.indices, np.int32),
         np.ascontiguousarray(matrix.data, np.float32),
     )
-
-
-def _walk(
-    graph: JoinedGraph, entries: Nodes, shares: NDArray[np.float64], restart: float, bounds: Bounds
-) -> tuple[Nodes, Scores]:
-    """The numpy twin of `joined_walk` in `_ppr.cpp`; it adds in another order."""
-    mass = np.zeros(graph.nodes)
-    mass[entries] = shares
-    for _ in range(bounds.steps):
-        following = np.zeros(graph.nodes)
-        active = np.flatnonzero(mass)
-        places = np.concatenate([np.arange(graph.starts[v], graph.starts[v + 1]) for v in active])
-        of = np.repeat(active, np.diff(graph.starts)[active])
-        owners, rows = graph.owners[places], graph.rows[places]
-        degrees = np.zeros(len(places), np.int64)
-        for owner, matrix in enumerate(graph.matrices):
-            own = owners == owner
-            degrees[own] = np.diff(matrix.indptr)[rows[own]]
-        degree = np.bincount(of, degrees, graph.nodes)
-        kept = mass >= bounds.per_edge * degree
-        dangling = (1 - restart) * mass[(degree == 0) & kept].sum()
-        for owner, (matrix, numbers) in enumerate(zip(graph.matrices, graph.numbers, strict=True)):
-            own = (owners == owner) & kept[of] & (degree[of] > 0)
-            passed = mass[of[own]] * graph.shares[places[own]]
-            targets, flow, _ = step(
-                matrix, rows[own].astype(np.int64), passed, restart, Bounds.of(restart, 1)
-            )
-            np.add.at(following, numbers[targets], flow)
-        following[entries] += (restart + dangling) * shares
-        mass = following
-    nodes = np.flatnonzero(mass)
-    return nodes, mass[nodes].astype(np.float32)

@@ -1,16 +1,12 @@
-"""The k nearest neighbours of vectors, through C-HNSW's kernel or the package hnswlib."""
+"""The k nearest neighbours of vectors: exactly, and through C-HNSW's kernel."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.errors import MissingExtra
 from stratagraph.kernels._blas import one_thread
 from stratagraph.kernels._chnsw_layer import Matrix, Nodes
-from stratagraph.kernels._chnsw_links import Backend
 from stratagraph.kernels._chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.float16 import blocks, pair_products
@@ -30,7 +26,6 @@ def knn_graph(
     ef: int = 32,
     seed: int = 0,
     threads: int = 1,
-    backend: Backend = "auto",
 ) -> tuple[Nodes, Matrix]:
     """Rows and scores of the k nearest others of every vector by inner product, approximately.
 
@@ -40,96 +35,8 @@ def knn_graph(
         [vectors],
         options=Options(links=12, ef_construction=40, recall=0.01, seed=seed),
         threads=threads,
-        backend=backend,
     )
     return _neighbours(index, k, ef, threads)
-
-
-def require_hnswlib() -> Any:
-    """The package hnswlib; `MissingExtra` if it is not installed."""
-    try:
-        import hnswlib
-    except ImportError as error:
-        raise MissingExtra("hnswlib", "hnswlib") from error
-    return hnswlib
-
-
-class Hnswlib:
-    """Search by inner product through an HNSW graph of the package hnswlib (Malkov and Yashunin, 2018).
-
-    Equal input gives an equal graph with one thread alone.
-
-    Parameters
-    ----------
-    vectors
-        Shape (n, dimension), n at least 1; copied. They should have one length and not be zero.
-    m
-        Links that a new node sets in each level (M); level 0 holds twice as many.
-    ef_construction
-        Candidates from which these links are chosen.
-    ef
-        Candidates that a search keeps, at least k.
-
-    Raises
-    ------
-    MissingExtra
-        If hnswlib is not installed.
-    """
-
-    def __init__(
-        self,
-        vectors: Matrix,
-        *,
-        m: int = 16,
-        ef_construction: int = 200,
-        ef: int = 64,
-        seed: int = 0,
-        threads: int = 1,
-    ) -> None:
-        hnswlib = require_hnswlib()
-        self.count, dimension = vectors.shape
-        self._ef = ef
-        self._threads = threads
-        self._index = hnswlib.Index("ip", dimension)
-        self._index.init_index(self.count, M=m, ef_construction=ef_construction, random_seed=seed)
-        for start, block in blocks(vectors):
-            self._index.add_items(block, np.arange(start, start + len(block)), num_threads=threads)
-        self._index.set_ef(ef)
-
-    def search(self, queries: Matrix, k: int) -> tuple[NDArray[np.int64], Matrix]:
-        """Rows and inner products of the nearest vectors, approximately, both of shape (m, min(k, n)).
-
-        Raises
-        ------
-        ValueError
-            If a search reaches fewer than k vectors, which a larger `m` or `ef` prevents.
-        """
-        k = min(k, self.count)
-        if k > self._ef:  # only ever raised: another thread may search at the same time
-            self._ef = k
-            self._index.set_ef(k)
-        try:
-            rows, distances = self._index.knn_query(queries, k, num_threads=self._threads)
-        except RuntimeError as error:
-            raise ValueError(f"hnswlib found fewer than k = {k} vectors; take a larger m or ef") from error
-        return rows.astype(np.int64), np.float32(1) - distances
-
-
-def hnswlib_graph(
-    vectors: Matrix,
-    k: int,
-    *,
-    m: int = 16,
-    ef_construction: int = 200,
-    ef: int = 64,
-    seed: int = 0,
-    threads: int = 1,
-) -> tuple[Nodes, Matrix]:
-    """As `knn_graph`, through hnswlib; parameters as of `Hnswlib`."""
-    index = Hnswlib(vectors, m=m, ef_construction=ef_construction, ef=ef, seed=seed, threads=threads)
-    parts = [index.search(block, k + 1) for _, block in blocks(vectors)]
-    rows, scores = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return _without_self(rows.astype(np.int32), scores)
 
 
 def nearest_of(

@@ -1,4 +1,4 @@
-"""Random-hyperplane hashing (paper 004, 4.1; ERRATA L1)."""
+"""Random-hyperplane hashing (paper 004, 4.1; ERRATA L1): packed codes and their Hamming distances."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.kernels._blas import one_thread
-from stratagraph.kernels.hamming import WORD, Codes, pack
 
 Matrix = NDArray[np.float32]
+Codes = NDArray[np.uint64]
+Distances = NDArray[np.uint16]
 
+WORD = 64
+
+_BLOCK = 65_536
 _NEAR_ZERO = 1e-4
 
 
@@ -63,3 +67,24 @@ def _positive(rows: Matrix, planes: Matrix, products: Matrix) -> NDArray[np.bool
         i, j = np.divmod(near[part : part + len(rows)], len(planes))
         positive[i, j] = (rows[i].astype(np.float64) * planes[j]).sum(axis=1) > 0
     return positive
+
+
+def pack(bits: NDArray[np.bool_]) -> Codes:
+    """Bits, shape (n, length), as words of 64, shape (n, ceil(length / 64)).
+
+    Bit 0 is the most significant of word 0; spare bits are 0.
+    """
+    packed = np.packbits(bits, axis=1)
+    spare = -packed.shape[1] % 8
+    if spare:
+        packed = np.pad(packed, ((0, 0), (0, spare)))
+    return packed.view(">u8").astype(np.uint64)
+
+
+def hamming(query: Codes, codes: Codes) -> Distances:
+    """Number of bits in which a code, shape (words,), differs from each of some codes, shape (n, words)."""
+    distances = np.empty(len(codes), dtype=np.uint16)
+    for start in range(0, len(codes), _BLOCK):
+        block = np.bitwise_count(codes[start : start + _BLOCK] ^ query)
+        distances[start : start + _BLOCK] = block.sum(axis=1, dtype=np.uint16)
+    return distances

@@ -8,12 +8,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.kernels import _native
 from stratagraph.kernels.checks import check_borders, check_layout
-from stratagraph.kernels.hamming import native_available
 from stratagraph.kernels.ranges import order
-
-if native_available():
-    from stratagraph.kernels import _native
 
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -96,9 +93,8 @@ def shortest_paths(
         graph's arrays are damaged.
     """
     _check(graph, pairs, nodes, edges)
-    if not native_available() or not len(pairs):
-        search = _Search(graph, nodes, edges)
-        return [search.path(int(source), int(target)) for source, target in pairs]
+    if not len(pairs):
+        return []
     given = [_ALL if mask is None else np.ascontiguousarray(mask) for mask in (nodes, edges)]
     ends, found = _native.shortest_paths(
         graph.indptr, graph.indices, graph.edges, np.array(pairs, np.int64), *given
@@ -118,61 +114,3 @@ def _check(
         raise ValueError(f"nodes marks {len(nodes)} nodes of {count}")
     if edges is not None and len(edges) < graph.numbered:
         raise ValueError(f"edges marks {len(edges)} edges, and there is one with number {graph.numbered - 1}")
-
-
-class _Search:
-    """The numpy twin, which caches neighbours."""
-
-    def __init__(self, graph: Adjacency, nodes: Mask | None, edges: Mask | None) -> None:
-        self._graph = graph
-        self._nodes = nodes
-        self._edges = edges
-        self._known: dict[int, list[int]] = {}
-
-    def neighbours(self, node: int) -> list[int]:
-        found = self._known.get(node)
-        if found is None:
-            start, end = int(self._graph.indptr[node]), int(self._graph.indptr[node + 1])
-            heads = self._graph.indices[start:end]
-            if self._nodes is not None:
-                admitted = self._nodes[heads]
-                if self._edges is not None:
-                    admitted &= self._edges[self._graph.edges[start:end]]
-                heads = heads[admitted]
-            elif self._edges is not None:
-                heads = heads[self._edges[self._graph.edges[start:end]]]
-            found = self._known[node] = heads.tolist()
-        return found
-
-    def path(self, source: int, target: int) -> list[int] | None:
-        if self._nodes is not None and not (self._nodes[source] and self._nodes[target]):
-            return None
-        if source == target:
-            return [source]
-        seen = ({source}, {target})
-        layers: tuple[list[set[int]], list[set[int]]] = ([{source}], [{target}])
-        while layers[0][-1] and layers[1][-1]:
-            side = 0 if self._degree(layers[0][-1]) <= self._degree(layers[1][-1]) else 1
-            reached = {head for node in layers[side][-1] for head in self.neighbours(node)} - seen[side]
-            seen[side].update(reached)
-            layers[side].append(reached)
-            meeting = reached & layers[1 - side][-1]
-            if meeting:
-                return self._first(layers[0], layers[1], meeting)
-        return None
-
-    def _degree(self, layer: set[int]) -> int:
-        indptr = self._graph.indptr
-        return sum(int(indptr[node + 1]) - int(indptr[node]) for node in layer)
-
-    def _first(self, ahead: list[set[int]], behind: list[set[int]], meeting: set[int]) -> list[int]:
-        """The first in order of all paths through the layers of both sides."""
-        useful = [meeting]  # of each layer from the source on, what leads to the target
-        for layer in reversed(ahead[:-1]):
-            near = {head for node in useful[-1] for head in self.neighbours(node)}
-            useful.append(layer & near)
-        useful.reverse()
-        path = [min(useful[0])]
-        for layer in [*useful[1:], *reversed(behind[:-1])]:
-            path.append(min(layer.intersection(self.neighbours(path[-1]))))
-        return path

@@ -8,18 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from stratagraph.kernels.hamming import native_available
-from stratagraph.kernels.ranges import ranges
-
-if native_available():
-    from stratagraph.kernels import _native
+from stratagraph.kernels import _native
 
 Nodes = NDArray[np.int64]
 Scores = NDArray[np.float32]
 Walk = tuple[Nodes, Scores]
 
 _MOST_STEPS = 1000
-_DAMAGED = "the transition matrix is damaged: a row, a target or a weight is out of bounds"
 
 
 def transition_matrix(nodes: int, ends: NDArray[np.integer], weights: NDArray[np.floating]) -> csr_array:
@@ -103,8 +98,6 @@ def shallow_pagerank(
     """
     bounds = Bounds.of(restart, steps, tolerance, per_edge)
     nodes, shares = entry_shares(entries, weights, transition.shape[0])
-    if not native_available():
-        return _walk(transition, nodes, shares, restart, bounds)
     (walk,) = _native.walks(
         np.ascontiguousarray(transition.indptr, np.int32),
         np.ascontiguousarray(transition.indices, np.int32),
@@ -153,49 +146,3 @@ def entry_shares(
     distinct, place = np.unique(nodes, return_inverse=True)
     total = np.bincount(place, weights=shares, minlength=len(distinct))
     return distinct, total / total.sum()
-
-
-def _walk(
-    transition: csr_array, entries: Nodes, shares: NDArray[np.float64], restart: float, bounds: Bounds
-) -> Walk:
-    """The numpy twin of `_ppr.cpp`: the same additions in the same order."""
-    nodes, mass = entries, shares
-    for _ in range(bounds.steps):
-        reached, flow, dangling = step(transition, nodes, mass, restart, bounds)
-        everywhere = np.concatenate([reached, entries])
-        distinct, first, place = np.unique(everywhere, return_index=True, return_inverse=True)
-        parts = np.concatenate([flow, (restart + dangling) * shares])
-        following = np.asarray(np.bincount(place, parts, minlength=len(distinct)), np.float64)
-        order = np.argsort(first)
-        before, (nodes, mass) = (nodes, mass), (distinct[order], following[order])
-        if bounds.tolerance and _change(before, (nodes, mass)) <= bounds.tolerance:
-            break
-    return nodes, mass.astype(np.float32)
-
-
-def step(
-    transition: csr_array, nodes: Nodes, mass: NDArray[np.float64], restart: float, bounds: Bounds
-) -> tuple[Nodes, NDArray[np.float64], float]:
-    """The target and flow of each edge that mass takes, and the mass of nodes without edges."""
-    indptr, indices, data = transition.indptr, transition.indices, transition.data
-    starts, ends = indptr[nodes].astype(np.int64), indptr[nodes + 1].astype(np.int64)
-    counts = ends - starts
-    if np.any((starts < 0) | (counts < 0) | (ends > len(indices))):
-        raise ValueError(_DAMAGED)
-    kept = mass >= bounds.per_edge * counts
-    starts, counts, passed = starts[kept], counts[kept], (1 - restart) * mass[kept]
-    edges = ranges(starts, counts)
-    targets, weights = indices[edges].astype(np.int64), data[edges]
-    outside = (targets < 0) | (targets >= transition.shape[0]) | ~((weights >= 0) & (weights <= 1))
-    if outside.any():
-        raise ValueError(_DAMAGED)
-    dangling = 0.0
-    for each in passed[counts == 0].tolist():
-        dangling += each
-    return targets, np.repeat(passed, counts) * weights, dangling
-
-
-def _change(before: tuple[Nodes, NDArray[np.float64]], after: tuple[Nodes, NDArray[np.float64]]) -> float:
-    nodes = np.concatenate([before[0], after[0]])
-    _, place = np.unique(nodes, return_inverse=True)
-    return float(np.abs(np.bincount(place, np.concatenate([-before[1], after[1]]))).sum())

@@ -7,11 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels.hamming import native_available
-from stratagraph.kernels.ranges import distinct, ranges
-
-if native_available():
-    from stratagraph.kernels import _native
+from stratagraph.kernels import _native
 
 Rows = NDArray[np.int64]
 Csr = tuple[Rows, Rows]
@@ -48,20 +44,7 @@ def behind(said: Csr, named: Csr, passages: Groups, entities: Rows) -> Behind:
     ValueError
         If the groups do not fit each other, or a passage or a statement does not exist.
     """
-    if native_available():
-        return Behind(*_native.behind(*said, *named, *passages, np.ascontiguousarray(entities)))
-    count = len(named[0]) - 1
-    owners = np.repeat(np.arange(len(entities)), _sizes(passages, entities))
-    if _outside(passages.values, len(said[0]) - 1) or _outside(said[1], count):
-        raise ValueError("the statements of passages are damaged: one is out of bounds")
-    starts = said[0][passages.values]
-    counts = said[0][passages.values + 1] - starts
-    pairs = distinct(np.repeat(owners, counts) * count + said[1][ranges(starts, counts)])
-    owners, found = np.divmod(pairs, max(count, 1))
-    kept = _naming(named, found, entities[owners])
-    owners, found = owners[kept], found[kept]
-    borders = np.searchsorted(owners, np.arange(len(entities) + 1))
-    return Behind(found, borders, distinct(found))
+    return Behind(*_native.behind(*said, *named, *passages, np.ascontiguousarray(entities)))
 
 
 def most_telling(
@@ -85,46 +68,4 @@ def most_telling(
     ValueError
         If the groups do not fit each other, or a statement does not exist.
     """
-    if native_available():
-        return Groups(*_native.most_telling(*statements, scores, most, told, again))
-    _sizes(statements, most)
-    if len(scores) != len(statements.values) or _outside(statements.values, len(told)):
-        raise ValueError("the groups of statements do not fit each other")
-    chosen = []
-    for begin, end, limit in zip(statements.borders[:-1], statements.borders[1:], most, strict=True):
-        rows = statements.values[begin:end]
-        new = np.flatnonzero(~told[rows])
-        if again and not len(new):
-            new = np.arange(len(rows))
-        best = new[np.lexsort((rows[new], -scores[begin:end][new]))[: max(int(limit), 0)]]
-        chosen.append(np.sort(rows[best]))
-        told[chosen[-1]] = True
-    borders = np.cumsum([0, *map(len, chosen)], dtype=np.int64)
-    return Groups(np.concatenate([np.zeros(0, np.int64), *chosen]), borders)
-
-
-def _sizes(groups: Groups, each: Rows) -> Rows:
-    sizes = np.diff(groups.borders)
-    fit = len(sizes) == len(each) and len(groups.borders) and groups.borders[0] == 0
-    if not fit or (sizes < 0).any() or groups.borders[-1] != len(groups.values):
-        raise ValueError("the groups of passages do not fit each other")
-    return sizes
-
-
-def _outside(rows: Rows, size: int) -> bool:
-    return bool(len(rows)) and not 0 <= rows.min() <= rows.max() < size
-
-
-def _naming(named: Csr, statements: Rows, entities: Rows) -> NDArray[np.bool_]:
-    """Which statements name both of their entities, shape (statements, 2)."""
-    found = np.ones(len(statements), np.bool_)
-    asked = np.flatnonzero(entities.max(axis=1, initial=-1) >= 0)
-    indptr, names = named
-    starts = indptr[statements[asked]]
-    counts = indptr[statements[asked] + 1] - starts
-    of = np.repeat(asked, counts)
-    present = names[ranges(starts, counts)]
-    for column in entities.T:
-        hits = of[present == column[of]]
-        found &= (column < 0) | (np.bincount(hits, minlength=len(statements)) > 0)
-    return found
+    return Groups(*_native.most_telling(*statements, scores, most, told, again))

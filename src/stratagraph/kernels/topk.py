@@ -11,13 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
+from stratagraph.kernels import _native
 from stratagraph.kernels._blas import one_thread
 from stratagraph.kernels.float16 import blocks
-from stratagraph.kernels.hamming import Codes, hamming, native_available, pack
-from stratagraph.kernels.lsh import hyperplanes
-
-if native_available():
-    from stratagraph.kernels import _native
+from stratagraph.kernels.lsh import Codes, hyperplanes, pack
 
 Matrix = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -109,8 +106,6 @@ def _best(vectors: Matrix, query: Matrix, k: int, rows: Rows) -> TopK:
         threshold = float(kth_largest(scores, k))
         near = ~(scores < threshold - _ROUNDING * max(1.0, abs(threshold)))  # keeps NaN
         rows, scores = rows[near], scores[near]
-    if not native_available():
-        scores = (np.asarray(vectors[rows], dtype=np.float64) * query).sum(axis=1).astype(np.float32)
     finite = np.isfinite(scores)
     if not finite.all():
         raise Damaged(f"row {rows[np.argmin(finite)]} of the vectors, or the query, is not of finite numbers")
@@ -243,26 +238,15 @@ def shortlist(code: Codes, codes: Codes, size: int, *, mask: Mask | None = None)
 
     `code` has shape (words,), `codes` (n, words), and `mask`, the admitted rows, (n,).
     """
-    if native_available():
-        return _native.shortlist(code, np.ascontiguousarray(codes), _ALL if mask is None else mask, size)
-    distances = hamming(code, codes)
-    admitted = len(codes)
-    if mask is not None:
-        distances[~mask] = np.iinfo(distances.dtype).max
-        admitted = int(np.count_nonzero(mask))
-    return _smallest(distances, min(size, admitted))
+    return _native.shortlist(code, np.ascontiguousarray(codes), _ALL if mask is None else mask, size)
 
 
 def products(vectors: Matrix | Segmented, query: Matrix, rows: Rows) -> NDArray[np.float32]:
     """Inner products of some rows with a query, in one thread: many questions may be asked at once."""
     if not isinstance(vectors, np.ndarray):
         return vectors.products(query, rows)
-    if native_available():
-        vectors = np.ascontiguousarray(vectors, np.float32)
-        return _native.products(vectors, np.ascontiguousarray(query, np.float32), rows)
-    if 4 * len(rows) > len(vectors):  # gathering them would cost more
-        return (np.asarray(vectors) @ query)[rows]
-    return np.asarray(vectors[rows]) @ query
+    vectors = np.ascontiguousarray(vectors, np.float32)
+    return _native.products(vectors, np.ascontiguousarray(query, np.float32), rows)
 
 
 def _smallest(distances: NDArray[np.unsignedinteger], size: int) -> Rows:

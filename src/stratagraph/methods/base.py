@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from stratagraph.ingest.checks import Checks
 from stratagraph.ingest.graph.stage import Graph
-from stratagraph.ingest.nearest import HnswlibConfig, Nearest
+from stratagraph.ingest.nearest import Nearest
 from stratagraph.methods.groups import GroupBuilder
 from stratagraph.search.answer import Compose, compose
 from stratagraph.search.ranking import Origin, Ranking
@@ -53,15 +53,12 @@ class Opened:
         The nearest chunks by similarity.
     part
         The method's own nodes and arrays.
-    hnswlib
-        Settings of hnswlib where it finds what is nearest to a question (`Config.hnswlib`).
     """
 
     corpus: Corpus
     graph: Graph
     passages: Nearest
     part: Stored
-    hnswlib: HnswlibConfig | None = None
 
     @property
     def sources(self) -> Sources:
@@ -70,7 +67,7 @@ class Opened:
 
     def nearest(self, name: str, vectors: Vectors) -> Nearest:
         """The search over vectors whose `Nearest.index` arrays the part holds under this name."""
-        return Nearest(vectors, self.part.arrays, name, self.hnswlib)
+        return Nearest(vectors, self.part.arrays, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from stratagraph.kernels import _native
 from stratagraph.text.stopwords import FUNCTION
 from stratagraph.types.protocols import Rows, Vectors
-
-try:
-    from stratagraph.kernels import _native
-
-    HashedWords: Any = _native.HashedWords
-except (ImportError, AttributeError):  # installed without a compiler, or not compiled since it was changed
-    HashedWords = None
 
 # What is not listed is part of a word: letters, digits, the marks that many scripts write vowels with, emoji.
 _WORD = re.compile(
@@ -112,15 +106,15 @@ class HashingEmbedder:
 
 
 def _is_native(text: str) -> bool:
-    """Whether the native kernel is there and knows all letters of a text."""
-    return HashedWords is not None and (text.isascii() or _NATIVE.fullmatch(text) is not None)
+    """Whether the native kernel knows all letters of a text."""
+    return text.isascii() or _NATIVE.fullmatch(text) is not None
 
 
 @cache
 def _native_words() -> Any:
     letters = [chr(code) for code in range(_LETTERS)]
     folds = [letter.casefold() for letter in letters]
-    return HashedWords(
+    return _native.HashedWords(
         sorted(FUNCTION), list(_ENDINGS), _SHORTEST, folds, [_emphasis(x) > 1 for x in letters]
     )
 

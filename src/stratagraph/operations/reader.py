@@ -19,7 +19,7 @@ from cachetools import LRUCache
 from stratagraph.errors import Damaged, MethodMissing
 from stratagraph.ingest.checks import Checks, damage
 from stratagraph.ingest.graph.stage import Graph
-from stratagraph.ingest.nearest import HnswlibConfig, Nearest
+from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.topk import TopK
 from stratagraph.methods import NAMES, get_method, get_way
 from stratagraph.methods.base import Description, Opened, Origin, Ranking, Searcher
@@ -304,11 +304,7 @@ class Reader(Answering):
         arrays = self._graph.stored.arrays
         with damage("corpus"):
             Checks(arrays).nearest(PASSAGES, *self.snapshot.vectors.shape)
-        return Nearest(self.snapshot.vectors, arrays, PASSAGES, self._hnswlib)
-
-    @cached_property
-    def _hnswlib(self) -> HnswlibConfig | None:
-        return HnswlibConfig.of(self.snapshot.manifest.config.get("hnswlib"))
+        return Nearest(self.snapshot.vectors, arrays, PASSAGES)
 
     @cached_property
     def _walk(self) -> PassageWalk:
@@ -333,7 +329,7 @@ class Reader(Answering):
         """The checked input of a method's searcher; `Damaged` names an array that does not fit."""
         check_method(self.snapshot, self._graph, method)
         part = self.snapshot.part(method)
-        return Opened(self.snapshot, self._graph, self._nearest, part, self._hnswlib)
+        return Opened(self.snapshot, self._graph, self._nearest, part)
 
     def _opened_searcher(self, name: str) -> Searcher:
         return get_method(name).open(self.opened(name))

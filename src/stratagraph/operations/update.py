@@ -32,7 +32,6 @@ from stratagraph.ingest.graph.stage import Embedded, Graph, build_graph
 from stratagraph.ingest.graph.statements import Pooled
 from stratagraph.ingest.headings import forget_bylines
 from stratagraph.ingest.loaders import FileDocuments
-from stratagraph.kernels.knn import require_hnswlib
 from stratagraph.methods import NAMES, get_method
 from stratagraph.methods.groups import GroupBuilder
 from stratagraph.models.gate import ModelGate
@@ -179,7 +178,7 @@ def require_same_settings(
     known, wanted = recorded.to_dict(), given.to_dict()
     if resolve_may_change:
         wanted["extraction"]["resolve"] = known["extraction"]["resolve"]
-    for name in ("chunking", "extraction", "tokenizer", "prompts", "hnswlib"):
+    for name in ("chunking", "extraction", "tokenizer", "prompts"):
         differences += _differing(name, known[name], wanted[name])
     for name in {*manifest.methods} & {*given.methods, *change.methods}:
         differences += _differing(name, _plain(recorded, name), _plain(given, name))
@@ -194,8 +193,6 @@ def require_same_settings(
 
 async def update(target: Target, change: Change) -> BuildReport:
     """Carry out a change and publish it as the next generation."""
-    if change.config is not None and change.config.hnswlib is not None:
-        require_hnswlib()  # not first by a question, after a build that may have cost money
     writer = target.folder.writer(
         change.operation,
         compact=change.operation in (REGROUP, COMPACT),

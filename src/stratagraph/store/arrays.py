@@ -25,12 +25,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from stratagraph.errors import Damaged
-from stratagraph.kernels.hamming import native_available
+from stratagraph.kernels import _native
 from stratagraph.store.checksums import BLOCK, Digest, FileEntry
 from stratagraph.store.files import Directory
-
-if native_available():
-    from stratagraph.kernels import _native
 
 SUFFIX = ".arrays"
 READ = 1 << 16  # bytes up to which a file is read and not mapped
@@ -181,7 +178,7 @@ def _mapped(descriptor: int, size: int) -> NDArray[np.uint8]:
     """A mapping without a descriptor: an index has hundreds of files, a process may open about a thousand."""
     if sys.version_info >= (3, 13):
         return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ, trackfd=False), np.uint8)
-    if native_available() and hasattr(_native, "mapped"):
+    if hasattr(_native, "mapped"):
         return _native.mapped(descriptor, size)
     return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), np.uint8)
 

@@ -22,9 +22,8 @@ from stratagraph.ingest.carryover import VECTORS, Keys, Labels, derived_id
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.ingest.summarize import summarize
 from stratagraph.kernels.buckets import Groups, group, place
-from stratagraph.kernels.hamming import WORD, Codes
 from stratagraph.kernels.knn import knn_graph
-from stratagraph.kernels.lsh import hash_codes, hyperplanes
+from stratagraph.kernels.lsh import WORD, Codes, hash_codes, hyperplanes
 from stratagraph.kernels.ranges import split
 from stratagraph.methods.drift import DRIFT
 from stratagraph.methods.groups import GroupBuilder, KeptNodes, NodeDraft, united

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from stratagraph.ingest.nearest import HnswlibConfig
 from stratagraph.ingest.summarize import MEMBER_TOKENS
 from stratagraph.methods.validation import SearchOptions, flag, number, one_of, positive, whole, wholes
 
@@ -47,10 +46,6 @@ class NodeRAGConfig:
         More of it makes more and smaller communities.
     links
         Links that a node sets in the graph whose level 0 gives the semantic edges; 0 leaves them out.
-    hnswlib
-        Find the semantic edges through the package hnswlib, with these settings: each node is joined with its
-        `links` nearest neighbours. None takes our own HNSW graph. Updates look for the neighbours of new
-        nodes exactly, whichever made the graph.
     seed
         Of the betweenness sample, the communities, the clusters, and the order of insertion.
     """
@@ -65,11 +60,9 @@ class NodeRAGConfig:
     elements: int = 3
     resolution: float = 1.0
     links: int = 16
-    hnswlib: HnswlibConfig | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hnswlib", HnswlibConfig.of(self.hnswlib))
         wholes(self, sources=1, statements=1, max_community=2, min_members=1, elements=1, links=0, seed=0)
         wholes(self, attribute_tokens=10, element_tokens=10, context_tokens=100)
         if self.links == 1:

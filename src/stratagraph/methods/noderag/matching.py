@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from stratagraph.kernels._chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.float16 import chosen, nonzero_rows
-from stratagraph.kernels.hamming import native_available
-from stratagraph.kernels.knn import hnswlib_graph, knn_graph, nearest_of, relinked
+from stratagraph.kernels.knn import nearest_of, relinked
 from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.spherical_kmeans import assigned, spherical_kmeans
 from stratagraph.methods.base import Graph, Stored
@@ -102,11 +101,7 @@ def matches(nodes: Rows, communities: Rows, clusters: Rows, elements: Rows) -> R
 
 
 def semantic_links(nodes: Rows, vectors: Vectors, config: NodeRAGConfig) -> Rows:
-    """The edges at level 0 of an HNSW graph over these nodes, shape (edges, 2); zero vectors have none.
-
-    hnswlib and numpy do not give the links of level 0: with `NodeRAGConfig.hnswlib`, and where the native
-    kernels were not compiled, each node is joined with its `links` nearest neighbours.
-    """
+    """The edges at level 0 of an HNSW graph over these nodes, shape (edges, 2); zero vectors have none."""
     rows = nonzero_rows(vectors)
     if not config.links or len(rows) < 2:
         return np.zeros((0, 2), np.int64)
@@ -124,15 +119,10 @@ def semantic_links(nodes: Rows, vectors: Vectors, config: NodeRAGConfig) -> Rows
 
 def _level_0(vectors: Vectors, config: NodeRAGConfig) -> NDArray[np.int32]:
     links, seed = config.links, config.seed
-    if config.hnswlib is not None:
-        return hnswlib_graph(vectors, links, **asdict(config.hnswlib), seed=seed)[0]
-    if not native_available():
-        rows, _ = knn_graph(np.asarray(vectors), links, seed=seed, backend="numpy")
-        return rows
     candidates = max(_CANDIDATES, links)
     options = Options(
         links=links, ef_construction=candidates, scan_limit=0, keep_vectors=False, ef=links, seed=seed
     )
-    index = CHNSW.build([vectors], options=options, backend="native")
+    index = CHNSW.build([vectors], options=options)
     found: NDArray[np.int32] = index.arrays()["layer0.links"]
     return found
