@@ -22,7 +22,7 @@ from stratagraph.methods.hirag.naming import META_TASK
 from stratagraph.methods.hirag.naming import parse_summary as hirag_summary
 from stratagraph.methods.noderag.elements import ElementsSchema
 from stratagraph.methods.reports import ReportSchema
-from stratagraph.models.structured import delimited_records, json_as, plain_text
+from stratagraph.models.structured import json_as, plain_text
 from stratagraph.search.decompose import DECOMPOSE
 
 PARSERS: dict[str, Callable[[str], object]] = {
@@ -34,7 +34,6 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "decompose": DECOMPOSE.parse,
     "report": json_as(ReportSchema),
     "text": plain_text,
-    "records": delimited_records,
 }
 SLOW = 10.0
 """Seconds that reading one output may take."""
@@ -51,7 +50,6 @@ _GOOD = [
     json.dumps({"title": "T", "summary": "S", "rating": 7.5, "reason": "R"}),
     json.dumps({"elements": [{"title": "T", "text": "X"}] * 2}),
     json.dumps({"entities": ["Ada", "Bo"]}),
-    '("entity"<|>"Ada"<|>"person"<|>"She met Bo.")##\n("relationship"<|>"Ada"<|>"Bo"<|>"met"<|>5)',
     '<think>Let me see.</think>\n```json\n{"types": ["place"]}\n```',
     "I'm sorry, but I can't help with that.",
 ]

@@ -14,7 +14,7 @@ from stratagraph.models.gate import ModelGate, Prompt, Task
 from stratagraph.models.identity import embedder_name, identity_of_model
 from stratagraph.models.named import as_chat_model, as_embedder
 from stratagraph.models.openai import OpenAIChatModel, OpenAIEmbedder
-from stratagraph.models.structured import delimited_records, json_as, plain_text, read_json
+from stratagraph.models.structured import json_as, plain_text, read_json
 from stratagraph.testing import FakeEmbedder, MemoryCalls, MemoryVectors, ScriptedChatModel
 from stratagraph.types.protocols import Spans
 from tests.models.tasks import FACT, TEXT
@@ -45,7 +45,6 @@ def read_object(value: Any, repaired: bool) -> Any:
 BLOCKS_TEXT = Task("blocks", BLOCKS, plain_text, lambda values: "x")
 REPORT = Task("report", BLOCKS, json_as(Report), lambda values: Report(name="x"), schema=Report)
 LOOSE: Task[Any] = Task("loose", BLOCKS, lambda answer: read_json(answer, read_object), lambda values: {})
-RECORDS: Task[Any] = Task("records", BLOCKS, delimited_records, lambda values: [])
 
 JSON = '{"name": "a", "findings": [{"summary": "b", "rating": 3}]}'
 FORMS: list[tuple[Task[Any], str, str, str]] = [
@@ -55,7 +54,6 @@ FORMS: list[tuple[Task[Any], str, str, str]] = [
     (BLOCKS_TEXT, "words", CLOSING, "444b28f1705a330203d7f7c5ce697e52"),
     (REPORT, JSON, "thing 0", "99e61abaffc13e398c6dad5da5541c90"),
     (LOOSE, JSON, "thing 0", "7e12ebfa4b73c7e6faec2330c02d845f"),
-    (RECORDS, '("entity"<|>"a"<|>"b")##', "thing 0", "335e72766ae8cf9a8fcf31edf35bf130"),
 ]
 
 

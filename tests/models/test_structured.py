@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 
 import pytest
 from hypothesis import given
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from stratagraph.errors import ParseFailed
-from stratagraph.models.structured import delimited_records, json_as, plain_text, read_json
+from stratagraph.models.structured import json_as, plain_text, read_json
 
 
 class Entity(BaseModel):
@@ -178,45 +177,9 @@ def test_whatever_was_written_correctly_is_read_back(original: Report) -> None:
 
 @given(st.text())
 def test_any_text_parses_or_fails_cleanly(text: str) -> None:
-    for parse in (plain_text, entity, entities, delimited_records):
+    for parse in (plain_text, entity, entities):
         with contextlib.suppress(ParseFailed):  # and no other error
             parse(text)
-
-
-ENTITY = '("entity"<|>"Ada"<|>"person"<|>"A captain (of sorts).")'
-LINK = '("link"<|>"Ada"<|>"Bo"<|>"Friends."<|>7)'
-UNQUOTED = '("link"<|>"Ada"<|>"Bo"<|>"Friends.<|>7)'
-
-
-def curly(record: str) -> str:
-    """The record with typographic quotes."""
-    return re.sub(r'"([^"]*)"', "“\\1”", record)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        f"{ENTITY}##\n{LINK}<|COMPLETE|>",
-        f"## {ENTITY}##\n##{LINK.replace('<|>7', '|>7')}##",
-        f"**Entities:**\n\n1. **{ENTITY}**\n\n**Links:**\n\n1. **{LINK.replace('<|>7', '|<7>')}**\n",
-        f"```\n{curly(ENTITY)}##\n{curly(LINK).replace('<|>7', '</|>7')}##\n```",
-        f"{ENTITY.strip('()')}\n{LINK.strip('()')}\n<|complete|>",
-        f"{ENTITY[:-1]} \n##\n{UNQUOTED}<TIME|>",
-        f"{ENTITY}##{LINK}##".replace('"', ""),
-        f"Here are the records.\n\n{ENTITY}stray##\n\n## Relationships ##\n\n{LINK}\n\nThat is all.",
-    ],
-)
-def test_records_with_noise(answer: str) -> None:
-    assert delimited_records(answer) == [
-        ("entity", "Ada", "person", "A captain (of sorts)."),
-        ("link", "Ada", "Bo", "Friends.", "7"),
-    ]
-
-
-def test_no_records() -> None:
-    assert delimited_records("<|COMPLETE|>") == []
-    with pytest.raises(ParseFailed, match="no record"):
-        delimited_records("There are no entities in this text.")
 
 
 def test_half_of_an_escaped_surrogate_pair_is_replaced() -> None:

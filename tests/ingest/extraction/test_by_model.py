@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -44,7 +43,6 @@ def test_every_name_in_use_is_an_entity() -> None:
         {**WHOLE, "units": ["Ada mended the bridge."]},
         {**WHOLE, "units": [{"text": "Ada mended it.", "entities": [{"name": "Ada"}]}]},
         {**WHOLE, "entities": [{"name": "Ada", "type": None, "description": ["An engineer.", "Old."]}]},
-        '("entity"<|>"Ada"<|>"person"<|>"An engineer.")##("relationship"<|>"Ada"<|>"Bo"<|>"taught"<|>8)',
     ],
 )
 def test_what_a_careful_reader_understands_is_understood(answer: object) -> None:
@@ -205,15 +203,3 @@ def test_names_stand_inside_data_delimiters() -> None:
         before, _, after = load_prompt("stratagraph.ingest", name).template.partition("{{" + field + "}}")
         assert before.endswith(">\n")
         assert after.startswith("\n</")
-
-
-def test_real_completions(shared_data: Path) -> None:
-    """Extractions of gpt-4o in the older delimiter grammar: all that hold a record can be read."""
-    path = shared_data / "nano_graphrag_raw_llm_outputs" / "outputs.jsonl"
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    answers = [row["output"] for row in rows if row["kind"] == "entity_extraction"]
-    usable = [answer for answer in answers if '"entity"' in answer or '"relationship"' in answer]
-    assert len(usable) > 200
-    for answer in usable:
-        found, _ = read(answer)
-        assert found.entities

@@ -21,11 +21,6 @@ ANSWERS = {
         "relations": ["1|commands|Mara Quill|Dunlin", "1|Sails to|Dunlin|Ostra", "1|owns|Mara Quill|Dunlin"],
         **LISTS,
     },
-    "facts": {
-        "facts": ["The [[Dunlin]] left for [[Ostra]] under [[Mara Quill]]."],
-        "relations": ["commands|Mara Quill|Dunlin", "Sails to|Dunlin|Ostra", "owns|Mara Quill|Dunlin"],
-        **LISTS,
-    },
     "full": {
         "units": [{"text": TEXT, "entities": ["Dunlin", "Mara Quill", "Ostra"]}],
         "entities": [
@@ -74,7 +69,7 @@ def types_of(index: sg.Index) -> dict[tuple[str, str], tuple[str, ...]]:
     return {ends: types for ends, types in found.items() if types}
 
 
-@pytest.mark.parametrize("form", ["sentences", "facts", "full"])
+@pytest.mark.parametrize("form", ["sentences", "full"])
 def test_relations_have_types_and_entities_those_that_were_given(form: str, tmp_path: Path) -> None:
     model = Model(ANSWERS[form])
     with build(model, config(form), tmp_path / "idx") as index:

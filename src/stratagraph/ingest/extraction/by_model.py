@@ -1,8 +1,8 @@
 """What a chat model says of chunks: semantic units, entities and relations.
 
 One answer serves the text decomposition of NodeRAG (2.2) and the extraction of ArchRAG and HiRAG. It is asked
-for in one of three forms: the full one (`parsing`) or a short one (`short_forms`). Elements are read one by
-one; what cannot be kept is counted.
+for in the form `sentences` (`sentence_form`) or the full one (`parsing`). Elements are read one by one; what
+cannot be kept is counted.
 """
 
 from __future__ import annotations
@@ -22,18 +22,14 @@ from stratagraph.ingest.extraction.parsing import (
     TypedExtractionSchema,
     parse_extraction,
 )
-from stratagraph.ingest.extraction.short_forms import (
+from stratagraph.ingest.extraction.sentence_form import (
     EXPECTED_TYPE,
-    FactsSchema,
     NamesSchema,
     Passage,
-    TypedFactsSchema,
     TypedNamesSchema,
     cut,
-    expected_facts,
     expected_names,
     numbered,
-    parse_facts,
     parse_named_sentences,
 )
 from stratagraph.ingest.graph.merge import canonical_name
@@ -63,14 +59,6 @@ GLEAN = Task(
     expected_output_tokens=200,
     placeholder=lambda values: ExtractionAnswer(),
 )
-FACTS = Task(
-    name="extract",
-    prompt=load_prompt("stratagraph.ingest", "facts"),
-    parse=parse_facts,
-    schema=FactsSchema,
-    expected_output_tokens=500,
-    placeholder=lambda values: expected_facts(values["passage"], values["relation_types"]),
-)
 SENTENCES = Task(
     name="extract",
     prompt=load_prompt("stratagraph.ingest", "sentences"),
@@ -84,11 +72,10 @@ _TYPED_EXTRACT, _TYPED_GLEAN = (
     replace(task, schema=TypedExtractionSchema, parse=partial(parse_extraction, typed=True))
     for task in (EXTRACT, GLEAN)
 )
-_TYPED_FACTS = replace(FACTS, schema=TypedFactsSchema, parse=partial(parse_facts, typed=True))
 _TYPED_SENTENCES = replace(
     SENTENCES, schema=TypedNamesSchema, parse=partial(parse_named_sentences, typed=True)
 )
-FORMS = ("sentences", "facts", "full")
+FORMS = ("sentences", "full")
 TOGETHER = 8
 """Passages of one call in the form `sentences`, if they are short,"""
 TOGETHER_TOKENS = 1_200
@@ -106,11 +93,21 @@ async def ask(
         return [[] if each is None else [each] for each in await _named(chunks, gate, ontology)]
     types = ontology.values(form)
     items = [CallItem({"passage": each.text, **types}, each.id, [each.id]) for each in chunks]
-    full, facts = (_TYPED_EXTRACT, _TYPED_FACTS) if ontology.relations else (EXTRACT, FACTS)
-    firsts = await gate.map(facts if form == "facts" else full, items)
+    extract, glean = (_TYPED_EXTRACT, _TYPED_GLEAN) if ontology.relations else (EXTRACT, GLEAN)
+    firsts = await gate.map(extract, items)
     answers = [[] if answer is None else [answer] for answer in firsts]
-    for done in range(gleaning):
-        await _glean(_TYPED_GLEAN if ontology.relations else GLEAN, items, answers, gate, done)
+    for rounds in range(1, gleaning + 1):  # of the chunks whose rounds so far succeeded
+        places = [place for place, own in enumerate(answers) if len(own) == rounds]
+        again = []
+        for place in places:
+            names = dict.fromkeys(entity.name for answer in answers[place] for entity in answer.entities)
+            known = "\n".join(f"- {name}" for name in names) or "(none)"
+            item = items[place]
+            again.append(CallItem({**item.values, "known": known}, item.item, item.sources))
+        gleaned = await gate.map(glean, again)
+        for place, more in zip(places, gleaned, strict=True):
+            if more is not None:
+                answers[place].append(more)
     return answers
 
 
@@ -156,34 +153,6 @@ def _together(places: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
             tokens = sizes[at]
         groups[-1].append(at)
     return groups
-
-
-async def _glean(
-    task: Task[ExtractionAnswer],
-    items: Sequence[CallItem],
-    answers: list[list[ExtractionAnswer]],
-    gate: Gate,
-    done: int,
-) -> None:
-    """Ask once more what was missed, for the chunks whose rounds so far succeeded."""
-    asked = [place for place, given in enumerate(answers) if len(given) == done + 1]
-    again = [
-        CallItem(
-            {**items[place].values, "known": _known_names(answers[place])},
-            items[place].item,
-            items[place].sources,
-        )
-        for place in asked
-    ]
-    gleaned = await gate.map(task, again)
-    for place, more in zip(asked, gleaned, strict=True):
-        if more is not None:
-            answers[place].append(more)
-
-
-def _known_names(answers: Sequence[ExtractionAnswer]) -> str:
-    names = dict.fromkeys(entity.name for answer in answers for entity in answer.entities)
-    return "\n".join(f"- {name}" for name in names) or "(none)"
 
 
 _ENTITY_WORDS, _RELATION_WORDS = 22, 17  # as gpt-4o wrote on average in 252 answers (28 and 24 tokens)

@@ -26,26 +26,18 @@ Types of relations:
 {types}
 
 """
-_SHORT = """\
+_SENTENCES = """\
 There is a third list, "relations": what a passage says of two of the listed things, if it is of a type below.
-An entry has {parts}the source and the target, with "|" between
+An entry has the number of the sentence that states it, the type, the source and the target, with "|" between
 them, such that "source, type, target" is true in this order. Their names are those of the other lists.
 The same relation is listed once in a passage, one of no type below not at all. If "sold to" were a type
-below, the answer of the example would also have "relations":["{number}sold to|Runa Vik|Holm company"].
+below, the answer of the example would also have "relations":["2|sold to|Runa Vik|Holm company"].
 
 Types of relations:
 
 {types}
 
 """
-_FORMS = {
-    "sentences": (
-        "the number of the sentence that states it, the type, ",
-        "2|",
-        ',"relations":["1|...|...|..."]',
-    ),
-    "facts": ("the type, ", "", ',"relations":["...|...|..."]'),
-}
 _SEPARATORS = re.compile(r"[\W_]+")
 # Where the head of a phrase ends, as in "ship of war" or "company (railway)".
 _HEAD = re.compile(r"\s*[(,/;:]|\s+(?:of|for|in|at|from)\s", re.IGNORECASE)
@@ -155,11 +147,8 @@ class Ontology:
             types = "\n".join(
                 f"  - {name}: {told}" if told else f"  - {name}" for name, told in self.relations.items()
             )
-            if form == "full":
-                rules, answer = _FULL.format(types=types), ', "type": "..."'
-            else:
-                parts, number, answer = _FORMS[form]
-                rules = _SHORT.format(parts=parts, number=number, types=types)
+            rules = (_FULL if form == "full" else _SENTENCES).format(types=types)
+            answer = ', "type": "..."' if form == "full" else ',"relations":["1|...|...|..."]'
         return {"types": shown, "relation_types": rules, "relation_form": answer}
 
     def applied(self, extraction: Extraction, notes: Counter[str]) -> Extraction:

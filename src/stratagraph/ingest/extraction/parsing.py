@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stratagraph.errors import ParseFailed
 from stratagraph.ingest.names.spelling import iso_date
-from stratagraph.models.structured import delimited_records, read_json
+from stratagraph.models.structured import read_json
 from stratagraph.types.records import EntityMention, RelationMention, SemanticUnit
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -153,14 +153,16 @@ def _read_entity(value: Any) -> EntityMention | None:
     return EntityMention(name, _as_text(value.get("type")), _as_text(value.get("description")))
 
 
-def _read_relation(value: Any) -> RelationMention | None:
+def _read_relation(value: Any, *, typed: bool) -> RelationMention | None:
     """A triple, alone or with a strength, or an object; an end that is missing is blank."""
+    kind = ""
     if isinstance(value, list) and len(value) in (3, 4):
         (source, label, target), strength = value[:3], value[3:]
     elif isinstance(value, dict):
         ends = max(_ENDS, key=lambda keys: sum(value.get(key) not in (None, "") for key in keys))
         source, target = map(value.get, ends)
         label, strength = _first(value, _LABEL), [_first(value, ("strength", "weight"))]
+        kind = _as_text(value.get("type")) if typed else ""
     else:
         return None
     if any(isinstance(end, list) for end in (source, target)):
@@ -170,14 +172,7 @@ def _read_relation(value: Any) -> RelationMention | None:
         return None
     number = _NUMBER.search(str(strength[0] if strength else None))
     weight = min(max(float(number.group()), 0.1), 10.0) if number else 1.0
-    return RelationMention(names[0], names[1], _as_text(label), weight)
-
-
-def _read_typed_relation(value: Any) -> RelationMention | None:
-    relation = _read_relation(value)
-    if relation is None or not isinstance(value, dict):
-        return relation
-    return replace(relation, type=_as_text(value.get("type")))
+    return RelationMention(names[0], names[1], _as_text(label), weight, kind)
 
 
 def _read_unit(value: Any) -> SemanticUnit | None:
@@ -200,37 +195,30 @@ def flat(value: Any) -> list[Any]:
     return [] if value is None else [value]
 
 
-def _read_answer(
-    value: Any,
-    repaired: bool = False,
-    *,
-    relation: Callable[[Any], RelationMention | None] = _read_relation,
-) -> ExtractionAnswer | None:
+def _read_answer(value: Any, repaired: bool, *, typed: bool) -> ExtractionAnswer | None:
     """An answer from a JSON value, or None if it has another shape."""
-    given = _sections(value)
-    if given is None:
+    sections = _sections(value)
+    if sections is None:
         return None
     unread: Counter[str] = Counter()
+
+    def read(kind: str, read_element: Callable[[Any], T | None]) -> tuple[T, ...]:
+        values = sections.get(kind, [])
+        elements = [element for each in values if (element := read_element(each)) is not None]
+        if missing := len(values) - len(elements):
+            unread[kind] += missing
+        return tuple(elements)
+
     answer = ExtractionAnswer(
-        _each("units", given, _read_unit, unread),
-        _each("entities", given, _read_entity, unread),
-        _each("relations", given, relation, unread),
+        read("units", _read_unit),
+        read("entities", _read_entity),
+        read("relations", partial(_read_relation, typed=typed)),
         unread,
     )
-    count = sum(map(len, given.values()))
-    if 2 * unread.total() > count:
-        which = ", ".join(f"{number} of {len(given[kind])} {kind}" for kind, number in unread.items())
+    if 2 * unread.total() > sum(map(len, sections.values())):
+        which = ", ".join(f"{count} of {len(sections[kind])} {kind}" for kind, count in unread.items())
         raise ParseFailed(f"the JSON does not fit: {which} cannot be read; give each as an object as asked")
     return answer
-
-
-def _each(
-    kind: str, given: Mapping[str, list[Any]], read: Callable[[Any], T | None], unread: Counter[str]
-) -> tuple[T, ...]:
-    elements = [made for value in given.get(kind, ()) if (made := read(value)) is not None]
-    if missing := len(given.get(kind, ())) - len(elements):
-        unread[kind] += missing
-    return tuple(elements)
 
 
 def _sections(value: Any) -> dict[str, list[Any]] | None:
@@ -260,31 +248,11 @@ def _sections(value: Any) -> dict[str, list[Any]] | None:
 
 
 def parse_extraction(answer: str, *, typed: bool = False) -> ExtractionAnswer:
-    """The answer as JSON, or as delimited records; with `typed`, relations of JSON have types.
+    """The answer from JSON; with `typed`, relations have types.
 
     Raises
     ------
     ParseFailed
-        If it is neither, or if less than half of its elements can be read; the reason is that of the JSON.
+        If it has another shape, or less than half of its elements can be read.
     """
-    if "<|>" in answer:
-        try:
-            return _from_records(delimited_records(answer))
-        except ParseFailed:
-            pass  # "<|>" inside JSON
-    return read_json(answer, partial(_read_answer, relation=_read_typed_relation) if typed else _read_answer)
-
-
-def _from_records(records: Iterable[tuple[str, ...]]) -> ExtractionAnswer:
-    entities, relations = [], []
-    for kind, *fields in records:
-        if kind == "entity" and fields:
-            entities.append(dict(zip(("name", "type", "description"), fields, strict=False)))
-        elif kind.startswith("relation") and len(fields) > 1:
-            # Between description and strength older prompts have keywords, which nobody asked for here.
-            kept = [*fields[:3], fields[-1]] if len(fields) > 3 else fields
-            relations.append(dict(zip(("source", "target", "description", "strength"), kept, strict=False)))
-    answer = _read_answer({"entities": entities, "relations": relations}) if entities or relations else None
-    if answer is None:
-        raise ParseFailed("no entity or relation among the records")
-    return answer
+    return read_json(answer, partial(_read_answer, typed=typed))

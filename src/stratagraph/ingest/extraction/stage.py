@@ -65,9 +65,8 @@ class ExtractionConfig:
         `auto` uses the model if there is one and a method needs it. `llm` and `nlp` force that way.
     form
         What the model is asked for. `sentences`: the names that each sentence speaks of; the sentences are
-        kept as they are, and several short chunks share a call. `facts`: facts in the model's own words, with
-        the names in them marked. `full`: facts, and descriptions of entities and relations, as in the papers;
-        it takes several times as many output tokens.
+        kept as they are, and several short chunks share a call. `full`: facts, and descriptions of entities
+        and relations, as in the papers; it takes eight times as many output tokens.
     entity_types
         Types that the model is offered: names, or a mapping of names to descriptions. It may use others. An
         entity of another type gets the given type that it stands for in another case or number or as a longer
@@ -90,7 +89,7 @@ class ExtractionConfig:
     """
 
     mode: Literal["auto", "llm", "nlp"] = "auto"
-    form: Literal["sentences", "facts", "full"] = "sentences"
+    form: Literal["sentences", "full"] = "sentences"
     entity_types: Mapping[str, str] | Sequence[str] = TYPES
     relation_types: Mapping[str, str] | Sequence[str] = ()
     gleaning: int = 0
@@ -113,7 +112,7 @@ class ExtractionConfig:
         if self.mode not in ("auto", "llm", "nlp"):
             raise ValueError(f"mode must be 'auto', 'llm' or 'nlp', not {self.mode!r}")
         if self.form not in FORMS:
-            raise ValueError(f"form must be 'sentences', 'facts' or 'full', not {self.form!r}")
+            raise ValueError(f"form must be 'sentences' or 'full', not {self.form!r}")
         if self.gleaning and self.form != "full":
             raise ValueError(
                 f"gleaning asks for what the full form missed, and the form is {self.form!r}: "

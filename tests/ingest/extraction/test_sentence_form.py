@@ -1,4 +1,4 @@
-"""The forms `sentences` and `facts`: what is asked, what is read, and what a bad answer or passage costs."""
+"""The form `sentences`: what is asked, what is read, and what a bad answer or passage costs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ import pytest
 
 import stratagraph as sg
 from stratagraph.errors import ParseFailed
-from stratagraph.ingest.extraction.short_forms import (
-    Passage,
-    cut,
-    numbered,
-    parse_facts,
-    parse_named_sentences,
-)
+from stratagraph.ingest.extraction.sentence_form import Passage, cut, numbered, parse_named_sentences
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import Caller, CountingModel, documents, state, written_summary
 from stratagraph.text.sentences import without_added
@@ -270,36 +264,9 @@ def test_what_a_careful_reader_understands_is_understood(answer: object) -> None
 @pytest.mark.parametrize(
     "answer", ["", "Nothing.", "[]", "{}", '{"sentences":["Ada","Bo","3|Cy"]}', "[1, 2]"]
 )
-@pytest.mark.parametrize("parse", [parse_named_sentences, parse_facts])
-def test_what_is_no_answer_fails(parse: Callable[[str], object], answer: str) -> None:
-    if parse is parse_facts and "Ada" in answer:
-        return
+def test_what_is_no_answer_fails(answer: str) -> None:
     with pytest.raises(ParseFailed):
-        parse(answer)
-
-
-def test_facts_are_sentences_with_marked_names() -> None:
-    facts = [
-        "[[Runa Vik]] sold her mill to the [[Holm Company]] in [[May 1912]].",
-        "[[Runa Vik moved to the [[Soll]].",
-        {"text": "It rained."},
-        3,
-    ]
-    answer = json.dumps({"facts": facts, "types": ["person|Runa Vik"]})
-    index = built({"a": "Some text."}, lambda prompt: answer, form="facts")
-    found = said(index)["a"]
-    assert [(unit.text, unit.entities) for unit in found.units] == [
-        ("Runa Vik sold her mill to the Holm Company in May 1912.", ("Runa Vik", "Holm Company", "1912-05")),
-        ("Runa Vik moved to the Soll.", ("Soll",)),
-        ("It rained.", ()),
-    ]
-    assert [(each.source, each.target) for each in found.relations] == [
-        ("Runa Vik", "Holm Company"),
-        ("Runa Vik", "1912-05"),
-    ]
-    notes = index.last_report.notes
-    assert notes["facts that could not be read dropped"] == 1
-    assert notes["marks without their other half that could not be read dropped"] == 1
+        parse_named_sentences(answer)
 
 
 def test_an_estimate_names_the_form_and_is_least_for_the_sentences() -> None:
@@ -309,7 +276,7 @@ def test_an_estimate_names_the_form_and_is_least_for_the_sentences() -> None:
             llm="openai:gpt-4o-mini",
             config={"extraction": {"mode": "llm", "form": form}},
         )
-        for form in ("sentences", "facts", "full")
+        for form in ("sentences", "full")
     }
     for form, estimate in estimates.items():
         assert estimate.form == form
@@ -321,7 +288,7 @@ def test_an_estimate_names_the_form_and_is_least_for_the_sentences() -> None:
     assert sg.estimate(documents(4)).form == ""
 
 
-@pytest.mark.parametrize("wrong", [{"form": "short"}, {"form": "facts", "gleaning": 1}])
+@pytest.mark.parametrize("wrong", [{"form": "facts"}, {"gleaning": 1}])
 def test_what_a_form_cannot_be_is_said(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="form"):
         sg.ExtractionConfig(**wrong)
