@@ -3,25 +3,23 @@
 usage: python cookbook/papers.py --list
        python cookbook/papers.py TABLE DATA ... [--llm NAME] [--judge NAMES] [--embedder NAME]
                                  [--extraction FILE] [--questions N] [--answer-tokens N|free]
-                                 [--work FOLDER] [--small]
-                                 [--estimate] [--dry-run]
+                                 [--work FOLDER] [--small] [--dry-run]
 
 TABLE is a name that --list gives, or `no-model`: all that need none. cookbook/papers.md says for each what
 it needs and what it prints. DATA are corpora as `stratagraph eval` reads them; FILE is looked for in their
-folders too. Commands run one after the other; what each prints, and the time it took, is kept in WORK, and
-one that ended well before, with nothing that failed, is not run again where data, code and command are the
-same. Rows, model calls and vectors are kept there too, so that a run that was stopped repeats none.
+folders too. Commands run one after the other, a command that tables share once. WORK keeps model calls and
+vectors, so that a run after a stopped one repeats none.
 The exit code is 1 if a command failed, and 3 if rows of a table did, which it names, or if `no-model` left a
 table out for want of a package, which it says first.
 --small shows in a few minutes that a table runs, with two questions and scripts at a reduced size: its
-figures mean nothing. --estimate tells what answers and verdicts would cost, and calls nothing; --dry-run
-only shows the commands.
---judge, --embedder, --questions, --answer-tokens and --estimate are for tables with a model.
+figures mean nothing. --dry-run only shows the commands.
+--judge, --embedder, --questions and --answer-tokens are for tables with a model.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shlex
@@ -31,42 +29,31 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from papers_figures import printed
 from papers_steps import Step, Table
 from papers_tables import TABLES
 
 from stratagraph.eval import load_dataset
-from stratagraph.eval.kept import Kept, code, digest, digest_of_files
 
 HERE = Path(__file__).resolve().parent
 WITHOUT_MODEL = "no-model"
 LEFT_OUT = 3
 """Exit code of `stratagraph eval`, and of this program, where rows failed and the others stand."""
 SMALL_QUESTIONS = 2
-FOR_MODELS = ("judge", "embedder", "questions", "answer_tokens", "estimate")
+FOR_MODELS = ("judge", "embedder", "questions", "answer_tokens")
 """Options of evaluations alone; scripts ask all questions, and embed as they do by themselves."""
 
 
-class Command(NamedTuple):
-    """What is run, and the files that it reads beside those that the command line names."""
-
-    words: list[str]
-    reads: tuple[Path, ...] = ()
-
-
-def commands(table: Table, given: argparse.Namespace) -> Iterator[Command]:
+def commands(table: Table, given: argparse.Namespace) -> Iterator[list[str]]:
     """What is run for a table: its steps for each corpus, or once where a step takes all of them or none."""
     for step in (*table.steps, *(table.with_model if given.llm else ())):
         if step.script:
-            if given.estimate:
-                continue  # it costs nothing, or cannot tell
             yield from _measurements(step, given)
             continue
         for data in given.data:
             if step.only in ("any", "texts" if wants_texts(data) else "short"):
-                yield Command(_evaluation(step, data, given))
+                yield _evaluation(step, data, given)
 
 
 @cache
@@ -75,19 +62,18 @@ def wants_texts(data: str) -> bool:
     return bool(load_dataset(data).wants_texts)
 
 
-def _measurements(step: Step, given: argparse.Namespace) -> Iterator[Command]:
+def _measurements(step: Step, given: argparse.Namespace) -> Iterator[list[str]]:
     own = ["--extraction", given.extraction] if step.takes_extraction and given.extraction else []
     own += ["--cache", str(given.work / "cache")] if step.keeps_vectors else []
     own += ["--llm", given.llm] if step.takes_llm and given.llm else []
     own += step.small if given.small else []
     own += ["--libraries", *installed(step)] if step.libraries else []
-    runs, reads = {"none": [[]], "all": [given.data], "each": [[data] for data in given.data]}, ()
+    runs = {"none": [[]], "all": [given.data], "each": [[data] for data in given.data]}
     if step.corpora == "beside":
-        folder = Path(given.data[0]).resolve().parent
-        runs["beside"], reads = [["--texts", str(folder)]], tuple(sorted(folder.glob("*/*.jsonl")))
+        runs["beside"] = [["--texts", str(Path(given.data[0]).resolve().parent)]]
     for data in runs[step.corpora]:
         script = str(HERE / "benchmarks" / step.script)
-        yield Command([sys.executable, script, *step.arguments, *data, *own], reads)
+        yield [sys.executable, script, *step.arguments, *data, *own]
 
 
 def installed(step: Step) -> list[str]:
@@ -103,51 +89,42 @@ def _evaluation(step: Step, data: str, given: argparse.Namespace) -> list[str]:
     parts += ["--config", str(_written(step, given.work))]
     if tokens := given.answer_tokens or step.tokens:
         parts += ["--answer-tokens", tokens]
-    if step.answers and not given.estimate:
+    if step.answers:
         parts += ["--answers", str(given.work / "answers")]
     for name in ("llm", "judge", "embedder", "extraction", "questions"):
         if (value := getattr(given, name)) is not None:
             parts += [f"--{name}", str(value)]
     if given.small and given.questions is None:
         parts += ["--questions", str(SMALL_QUESTIONS)]
-    return [*parts, "--estimate"] if given.estimate else parts
+    return parts
 
 
 def _written(step: Step, work: Path) -> Path:
     """The step's settings as a file, named by its content. The papers extract descriptions: the full form."""
     text = json.dumps({"extraction": {"form": "full"}, **step.config}, sort_keys=True)
-    path = work / f"settings-{digest(text)[:12]}.json"
+    path = work / f"settings-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
     return path
 
 
 def run(tables: Sequence[Table], given: argparse.Namespace) -> int:
-    """Run what was not run before; show all of it. 1 if a command failed, 3 if only rows of one did."""
-    failed, kept, made_of = 0, Kept(given.work / "done"), sources(given)
-    wanted = {shlex.join(command.words): command for table in tables for command in commands(table, given)}
-    for line, command in wanted.items():
+    """Run all commands of some tables, each once; 1 if a command failed, 3 if only rows of one did."""
+    failed = 0
+    by_line = {shlex.join(command): command for table in tables for command in commands(table, given)}
+    for line, command in by_line.items():
         print(f"$ {line}", flush=True)
         if given.dry_run:
             continue
-        identity = {"command": line, **made_of}  # tables share commands
-        if command.reads:
-            identity["beside"] = digest_of_files(command.reads)
-        if (output := kept.get(identity)) is not None:
-            print(output, flush=True)
-            continue
         before = os.times()
-        exit_code, output = shown(command.words)
-        took = _took(before, os.times())
-        print(took, flush=True)
+        exit_code = subprocess.run(command, env=os.environ | {"PYTHONUNBUFFERED": "1"}).returncode
+        print(_took(before, os.times()), flush=True)
         if exit_code == LEFT_OUT:
             print("rows failed and were left out; the same command tries them again", flush=True)
             failed = failed or LEFT_OUT
         elif exit_code:
             print(f"failed with exit code {exit_code}", flush=True)
             failed = 1
-        elif not any(line.startswith("failed: ") for line in output.splitlines()):
-            kept.put(identity, output + took)
     return failed
 
 
@@ -156,32 +133,6 @@ def in_the_paper(table: Table) -> str:
     if not (figures := printed(table.name)):
         return f"{table.place}: its figures are only drawn\n"
     return f"{table.place}, as printed there (other models, corpora as a whole):\n{figures}\n"
-
-
-def shown(command: Sequence[str]) -> tuple[int, str]:
-    """Run a command, showing what it prints as it prints it; its exit code, and all that it printed."""
-    printed = []
-    unbuffered = os.environ | {"PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=unbuffered) as process:
-        try:
-            for line in process.stdout or ():
-                print(line, end="", flush=True)
-                printed.append(line)
-        except BaseException:
-            process.kill()
-            raise
-    return process.returncode, "".join(printed)
-
-
-def sources(given: argparse.Namespace) -> dict[str, Any]:
-    """What the outputs of commands depend on beside their words: code, and what is in the files they name."""
-    files = [Path(each) for each in (*given.data, given.extraction) if each]
-    files = [each.parent if each.parent.is_file() else each for each in files]  # one source of a file
-    return {
-        "code": dict(code()),
-        "scripts": digest_of_files([HERE / "benchmarks"]),
-        "data": digest_of_files(files),
-    }
 
 
 def _took(before: os.times_result, after: os.times_result) -> str:
@@ -212,7 +163,7 @@ def arguments() -> argparse.Namespace:
         "--answer-tokens", metavar="N|free", help="tokens of context; else the paper's choice"
     )
     parser.add_argument("--work", type=Path, default=Path("papers-work"), help="where all is kept")
-    for name in ("small", "estimate", "dry-run", "list"):
+    for name in ("small", "dry-run", "list"):
         parser.add_argument(f"--{name}", action="store_true")
     given = parser.parse_args()
     if given.list or given.table is None:
@@ -253,7 +204,7 @@ def main() -> int:
         print(f"left out: {name}: not installed: pip install {missing}", file=sys.stderr, flush=True)
     tables = [table for table in chosen(given.table) if table.name not in left_out]
     failed = run(tables, given)
-    if not (given.dry_run or given.estimate):
+    if not given.dry_run:
         print("\n".join(map(in_the_paper, tables)), flush=True)
     return failed or (LEFT_OUT if left_out else 0)
 

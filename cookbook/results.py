@@ -24,7 +24,7 @@ import results_page
 
 import stratagraph as sg
 from stratagraph.eval.datasets import Dataset, Question, load_dataset
-from stratagraph.eval.embedding import kept_embedder
+from stratagraph.eval.embedding import shared_embedder
 from stratagraph.eval.metrics import contains_answer, context_of, is_yes_no
 
 HERE = Path(__file__).resolve().parent
@@ -109,7 +109,7 @@ def measure(corpus: str, data: Path, work: Path, rows: Sequence[str] | None) -> 
 def opened(corpus: str, dataset: Dataset, work: Path) -> Iterator[sg.Index]:
     """The index of a corpus, with all methods and without a model."""
     path, extraction = work / corpus, dataset.extractions or None
-    with kept_embedder(work / "cache") as embedder:
+    with shared_embedder(work / "cache") as embedder:
         if (path / "CURRENT").exists():
             index = sg.open_index(path, embedder=embedder)
         else:

@@ -18,7 +18,7 @@ import pytest
 
 from stratagraph.eval import evaluate, load_dataset
 from stratagraph.eval.bootstrap import paired_difference
-from stratagraph.eval.embedding import kept_embedder
+from stratagraph.eval.embedding import shared_embedder
 from stratagraph.models.local import HashingEmbedder
 
 ROOT = Path(__file__).parents[1]
@@ -47,7 +47,7 @@ def test_records_hold_what_searches_find(
     results: Any, page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embedder = HashingEmbedder()
-    monkeypatch.setattr(results, "kept_embedder", lambda folder: kept_embedder(folder, embedder))
+    monkeypatch.setattr(results, "shared_embedder", lambda folder: shared_embedder(folder, embedder))
     monkeypatch.setattr(results, "CORPORA", {"demo": (DEMO, None)})
     monkeypatch.setattr(results, "METHODS", ("hirag",))
     monkeypatch.setattr(results, "code", lambda: "first")

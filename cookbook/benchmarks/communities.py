@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.metrics import calinski_harabasz_score
 
 from stratagraph import HashingEmbedder
-from stratagraph.eval.embedding import kept_embedder
+from stratagraph.eval.embedding import shared_embedder
 from stratagraph.kernels.augment import augment
 from stratagraph.kernels.leiden import leiden, modularity
 from stratagraph.kernels.partition import cluster
@@ -95,7 +95,7 @@ def main() -> None:
             parser.error(f"'{folder}' holds no graph: neither relationships.jsonl nor openie.jsonl is in it")
     for folder in given.folders:
         names, ends = read_graph(folder)
-        with kept_embedder(given.cache, HashingEmbedder() if given.small else None) as embedder:
+        with shared_embedder(given.cache, HashingEmbedder() if given.small else None) as embedder:
             vectors = embedder.documents(names)
         compare(folder.name, vectors, ends)
 

@@ -33,7 +33,7 @@ import numpy as np
 
 from stratagraph.eval import load_dataset
 from stratagraph.eval.baselines.raptor import SHARED, clusters, halves
-from stratagraph.eval.embedding import kept_embedder
+from stratagraph.eval.embedding import shared_embedder
 from stratagraph.kernels.buckets import group
 from stratagraph.kernels.knn import knn_graph
 from stratagraph.kernels.lsh import hash_codes, hyperplanes
@@ -138,7 +138,7 @@ def limited(name: str, vectors: np.ndarray, limit: int) -> tuple[float, float, l
 
 
 def passages(folder: str, cache: Path | None) -> np.ndarray:
-    with kept_embedder(cache) as embedder:
+    with shared_embedder(cache) as embedder:
         return embedder.documents([item.text for item in load_dataset(folder).documents])
 
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from stratagraph.eval import Dataset, evaluate, load_dataset
 from stratagraph.eval.baselines.raptor import halves
-from stratagraph.eval.embedding import SharedEmbedder, kept_embedder
+from stratagraph.eval.embedding import SharedEmbedder, shared_embedder
 from stratagraph.eval.results import mean
 from stratagraph.kernels.buckets import group, place
 from stratagraph.kernels.knn import knn_graph
@@ -140,7 +140,7 @@ def main() -> None:
     for folder in given.folders:
         data = load_dataset(folder)
         asked = [question for question in data.questions if question.supporting_ids]
-        with kept_embedder(given.cache) as embedder:
+        with shared_embedder(given.cache) as embedder:
             embedder.learn([item.text for item in data.documents], [question.question for question in asked])
             vectors = embedder.documents([item.text for item in data.documents])
             questions = np.stack([embedder.question(question.question) for question in asked])
@@ -160,7 +160,7 @@ def main() -> None:
     if given.retrieval:
         print(f"\n{'corpus':20} {'answer in tokens':16}" + "".join(f"{tokens:9,}" for tokens in TOKENS))
         for folder in given.folders:
-            with kept_embedder(given.cache) as embedder:
+            with shared_embedder(given.cache) as embedder:
                 retrieval(load_dataset(folder), embedder)
 
 

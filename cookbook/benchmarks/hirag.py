@@ -27,7 +27,7 @@ import numpy as np
 
 import stratagraph as sg
 from stratagraph.eval import load_dataset
-from stratagraph.eval.embedding import kept_embedder
+from stratagraph.eval.embedding import shared_embedder
 from stratagraph.ingest.names.index import words
 from stratagraph.testing.opened import snapshot_of
 
@@ -39,7 +39,7 @@ def figures(arguments: argparse.Namespace) -> None:
     inner = {"minilm": sg.MiniLMEmbedder, "hashing": sg.HashingEmbedder}[arguments.embedder]()
     given = {"extraction": dataset.extractions} if dataset.extractions else {}
     with (
-        kept_embedder(arguments.cache, inner) as embedder,
+        shared_embedder(arguments.cache, inner) as embedder,
         sg.build_index(dataset.documents, "hirag", embedder=embedder, progress=False, **given) as index,
     ):
         show(index, dataset.questions[: arguments.questions])

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import stratagraph as sg
 from stratagraph.eval import load_dataset
-from stratagraph.eval.embedding import kept_embedder
+from stratagraph.eval.embedding import shared_embedder
 from stratagraph.methods import NAMES
 from stratagraph.models.local import MiniLMEmbedder
 from stratagraph.testing import ScriptedChatModel
@@ -42,7 +42,7 @@ def built(given: argparse.Namespace, method: str) -> None:
     inner = sg.HashingEmbedder() if given.small else MiniLMEmbedder()
     with (
         tempfile.TemporaryDirectory() as folder,
-        kept_embedder(given.cache or folder, inner) as embedder,
+        shared_embedder(given.cache or folder, inner) as embedder,
     ):
         began, worked = time.perf_counter(), time.process_time()
         index = sg.build_index(

@@ -23,7 +23,7 @@ import numpy as np
 
 import stratagraph as sg
 from stratagraph.eval import load_dataset
-from stratagraph.eval.embedding import kept_embedder
+from stratagraph.eval.embedding import shared_embedder
 from stratagraph.kernels.centrality import centrality
 from stratagraph.kernels.ppr import shallow_pagerank
 from stratagraph.methods.noderag import NodeRAGOptions
@@ -42,7 +42,7 @@ def tables(folder: str, extraction: str | None, cache: str | None, k: int, *, sm
     dataset = load_dataset(folder, extraction=extraction)
     dataset = dataset.head(10) if small else dataset
     inner = sg.HashingEmbedder() if small else None
-    with tempfile.TemporaryDirectory() as path, kept_embedder(cache, inner) as embedder:
+    with tempfile.TemporaryDirectory() as path, shared_embedder(cache, inner) as embedder:
         index = sg.build_index(
             dataset.documents,
             method="noderag",

@@ -11,11 +11,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from stratagraph import build_index
 from stratagraph.cli.main import command, models_options
-from stratagraph.eval import load_dataset
 from stratagraph.eval.command import eval_command
-from stratagraph.testing import FakeEmbedder
 
 
 def run(*arguments: str) -> Result:
@@ -51,11 +48,8 @@ def test_a_row_that_failed_is_left_out_and_the_others_stand() -> None:
     assert [bool(row["error"]) for row in json.loads(as_json.stdout)["rows"]] == [True, False]
 
 
-def test_what_is_lacking_is_said_before_anything_runs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_is_lacking_is_said_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bm25s", None)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = run("demo", "--questions", "1", "--embedder", "hashing")
     assert result.exit_code == 3
     first, second, *_ = result.stderr.splitlines()
@@ -63,10 +57,6 @@ def test_what_is_lacking_is_said_before_anything_runs(
     assert first == f"bm25 will be left out: {install}"
     assert second == f"hybrid will be left out: {install}"
     assert "left out: bm25 on demo" in result.stderr
-    plotted = run("demo", "--plot", str(tmp_path / "plot.svg"), "--cache", str(tmp_path / "cache"))
-    assert plotted.exit_code == 1
-    assert "pip install 'stratagraph[viz]'" in plotted.stderr
-    assert not (tmp_path / "cache").exists(), "nothing ran"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +81,6 @@ def test_what_is_said_of_resuming_is_true(
         (("nowhere",), 1, "nowhere"),
         (("demo", "--methods", "magic"), 1, "magic"),
         (("demo", "--methods", "dense,kag?certain=x"), 1, "certain='x': Input should be"),
-        (("demo", "--methods", "kag?certain=x", "--llm", "ollama:none", "--estimate"), 1, "certain="),
         (("demo", "--abstract"), 1, "--llm"),
         (("demo", "--judge", "openai:m"), 1, "--llm"),
         (("demo", "--k", "two"), 2, "two"),
@@ -112,37 +101,6 @@ def test_answers_are_written_for_the_questions_of_graphrag_bench_alone(tmp_path:
     result = run("demo", "--answers", str(tmp_path / "answers"), "--llm", "openai:m@http://127.0.0.1:9/v1")
     assert result.exit_code == 1
     assert "for the questions of GraphRAG-Bench, and 'demo' is asked others" in result.output
-
-
-def test_an_estimate_knows_the_extraction_that_is_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "key")
-    texts = {
-        "a": "The farmer Orrin sells honey in Sarn.",
-        "b": "There the miller Orrin boils salt with Ada Loom.",
-    }
-    lines = [json.dumps({"id": key, "text": text}) for key, text in texts.items()]
-    (tmp_path / "corpus.jsonl").write_text("\n".join(lines), "utf-8")
-    asked = {"id": "q", "question": "Who sells honey?", "answers": ["Orrin"], "supporting_ids": ["a"]}
-    (tmp_path / "questions.jsonl").write_text(json.dumps(asked), "utf-8")
-    triples = [
-        {"id": "a", "triples": [["Orrin", "sells", "honey"]]},
-        {"id": "b", "triples": [["Sarn", "boils", "salt"]]},
-    ]
-    (tmp_path / "openie.jsonl").write_text("\n".join(map(json.dumps, triples)), "utf-8")
-    model = ("--llm", "openai:m@http://127.0.0.1:9/v1", "--embedder", "hashing", "--estimate", "--json")
-
-    def stages(*more: str) -> set[str]:
-        result = run(str(tmp_path), "--methods", "hipporag", *model, *more)
-        assert result.exit_code == 0, result.output
-        (bill,) = json.loads(result.stdout).values()
-        return {stage for stage, usage in bill["stages"].items() if usage["calls"]}
-
-    assert stages() - stages("--extraction", "openie.jsonl") == {"extract"}
-    with build_index(load_dataset(tmp_path).documents, embedder=FakeEmbedder(), progress=False) as index:
-        index.export(tmp_path / "export.jsonl")
-    assert stages() - stages("--extraction", "export.jsonl") == {"extract"}
 
 
 def test_several_corpora_are_measured_one_after_the_other(tmp_path: Path) -> None:
@@ -169,6 +127,3 @@ def test_several_corpora_are_measured_one_after_the_other(tmp_path: Path) -> Non
     assert [each["dataset"] for each in saved["evaluations"]] == ["demo", "own"]
     with table.open(encoding="utf-8") as file:
         assert {line["dataset"] for line in csv.DictReader(file)} == {"demo", "own"}
-    result = run("demo", str(folder), "--plot", str(tmp_path / "plot.svg"))
-    assert result.exit_code == 1
-    assert "one corpus" in result.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from tests.clients.server import ModelServer
 from tests.eval.replies import replies
 
 from stratagraph.cli.main import command, models_options
-from stratagraph.eval import evaluate, load_dataset
+from stratagraph.eval import AnswerConfig, evaluate, load_dataset
 from stratagraph.eval.command import eval_command
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 
@@ -37,9 +38,7 @@ ROWS = (
     "graphrag_local/nodes",
     "graphrag_global?own_prompt=true",
     "lightrag/nodes?mode=mix",
-    "ppr",
 )
-OVER_THE_GRAPH = ROWS[5:]
 
 
 def measured(tmp_path: Path, server: ModelServer, *more: str) -> dict[str, dict[str, Any]]:
@@ -142,3 +141,35 @@ def test_what_searches_ask_themselves_is_counted_once_and_apart() -> None:
         assert row.asking.cached_calls == 0, row.name
     assert "search: tokens in" in str(found)
     assert found.to_dict()["rows"][0]["asking"]["calls"] == 3
+
+
+def test_baselines_ask_about_several_questions_at_once_with_the_same_results() -> None:
+    class Slow:
+        name = "slow"
+
+        def __init__(self) -> None:
+            self.now = self.most = 0
+
+        async def acomplete(self, prompt: str, *, schema: Any = None) -> str:
+            if any(each in prompt for each in asking):
+                self.now += 1
+                self.most = max(self.most, self.now)
+                await asyncio.sleep(0.01)
+                self.now -= 1
+            return replies(prompt)
+
+    dataset = load_dataset("demo").head(8)
+    asking = ("Write a short passage", "low_level", '"facts"')
+    rows, answers = ["hyde", "lightrag", "hipporag2"], AnswerConfig(judge=False)
+    found = {}
+    for concurrency in (1, 4):
+        model = Slow()
+        config = {"limits": {"concurrency": concurrency}}
+        found[concurrency] = evaluate(
+            dataset, rows, llm=model, embedder=FakeEmbedder(), config=config, answers=answers, resamples=10
+        )
+        assert model.most == concurrency
+    for one, several in zip(found[1].rows, found[4].rows, strict=True):
+        assert several.scores == one.scores, one.name
+        assert several.asking.calls == one.asking.calls, one.name
+    assert all(min(found[4].row(name).latency_ms) >= 10 for name in rows), "the model's time counts"

@@ -15,7 +15,7 @@ pytest.importorskip("rouge_score")
 from tests.eval.bench_questions import CORPUS, QUESTIONS, written
 from tests.eval.replies import replies
 
-from stratagraph.eval import AnswerConfig, Evaluation, estimate_answers, evaluate, load_dataset
+from stratagraph.eval import AnswerConfig, Evaluation, evaluate, load_dataset
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 
 GOLD = [each["answer"] for each in QUESTIONS]
@@ -156,18 +156,3 @@ def test_answers_are_written_as_the_scripts_of_the_benchmark_read_them(tmp_path:
                 "question_type": given["question_type"],
                 "ground_truth": given["answer"],
             }
-
-
-def test_a_kept_row_keeps_its_contexts(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    one, other = (run(data, ScriptedChatModel(answering), cache=tmp_path / "cache").rows[0] for _ in range(2))
-    assert one == other
-    assert all(one.contexts)
-
-
-def test_the_bill_has_the_verdicts_on_statements(tmp_path: Path) -> None:
-    model = ScriptedChatModel(answering)
-    bill = estimate_answers(load_dataset(written(tmp_path)), ["dense"], llm=model)
-    # Two texts of each question taken apart and matched; coverage of two questions, faithfulness of one.
-    assert bill.stages["judge statements of dense"].calls == 5 * 3 + 2 + 1
-    assert model.calls == 0

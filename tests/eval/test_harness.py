@@ -115,17 +115,6 @@ def test_json_and_csv_hold_everything(demo: Evaluation, tmp_path: Path) -> None:
     assert float(dense["recall@5"]) == pytest.approx(demo.mean("dense", "recall@5"), rel=1e-5)
 
 
-def test_the_plot(demo: Evaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("matplotlib")
-    demo.save_plot(tmp_path / "plot.svg")
-    assert "quality and latency" in (tmp_path / "plot.svg").read_text("utf-8")
-    with pytest.raises(ValueError, match="nothing to draw"):
-        demo.save_plot(tmp_path / "plot.svg", "recall@7")
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"stratagraph\[viz\]"):
-        demo.save_plot(tmp_path / "plot.svg")
-
-
 def test_rankers_of_ones_own_and_their_scores() -> None:
     perfect = Fixed("fixed", "ferry", "honey", "bell")
     found = evaluate(SMALL, [perfect], embedder=FakeEmbedder(), **QUICK)

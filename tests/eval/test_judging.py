@@ -7,16 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.eval.replies import replies
 from tests.eval.test_harness import QUICK, SMALL, Fixed
 
-from stratagraph.eval import AnswerConfig, estimate_answers, evaluate
+from stratagraph.eval import AnswerConfig, evaluate
 from stratagraph.eval.bootstrap import Difference
-from stratagraph.eval.datasets import Question, load_dataset
+from stratagraph.eval.datasets import Question
 from stratagraph.eval.judging import CRITERIA, cohen_kappa, head_to_head, judge_correctness, mean_kappa
-from stratagraph.eval.results import Indexing
 from stratagraph.models.gate import ModelGate
-from stratagraph.models.local import HashingEmbedder
 from stratagraph.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
 from stratagraph.types.records import Usage
 
@@ -153,49 +150,6 @@ def test_a_run_with_several_judges_and_gold_is_resumed_without_a_call(tmp_path: 
     again = evaluate(SMALL, rankers, llm=models[0], answers=config, **settings)
     assert [model.calls for model in models] == before
     assert again.row("ours").duels == ours.duels
-
-
-def test_what_answers_and_verdicts_cost_is_known_before(tmp_path: Path) -> None:
-    pytest.importorskip("nltk")
-    pytest.importorskip("rouge_score")
-    model, other = ScriptedChatModel(replying), ScriptedChatModel(replying, name="other")
-    config = AnswerConfig(max_tokens=8, head_to_head=True, against_gold=True, judge_llm=[model, other])
-    bill = estimate_answers(SMALL, ["bm25"], llm=model, answers=config)
-    assert (model.calls, other.calls) == (0, 0)
-    calls = {stage: usage.calls for stage, usage in bill.stages.items()}
-    assert calls == {
-        "answer bm25": 4,
-        "judge bm25": 2 * 3,
-        "compare bm25": 2 * 2 * 4,
-        "compare bm25 with gold": 2 * 2 * 3,
-        "answer dense": 4,
-        "judge dense": 2 * 3,
-        "compare dense with gold": 2 * 2 * 3,
-    }
-    settings = {**QUICK, "reference": "dense", "cache": tmp_path, "embedder": FakeEmbedder()}
-    found = evaluate(SMALL, ["bm25"], llm=model, answers=config, **settings)
-    assert sum(asked(row.usage) + asked(row.judging) for row in found.rows) == bill.calls
-    assert bill.cost is None
-
-
-def test_what_baselines_ask_themselves_is_known_before() -> None:
-    model = ScriptedChatModel(replies)
-    dataset = load_dataset("demo").head(2)
-    rows = ["hyde", "cot", "raptor", "hipporag", "lightrag?mode=mix", "graphrag_global"]
-    bill = estimate_answers(dataset, rows, llm=model)
-    assert model.calls == 0
-    calls = {stage: usage.calls for stage, usage in bill.stages.items() if usage.calls}
-    found = evaluate(dataset, rows, llm=model, embedder=HashingEmbedder(), resamples=10)
-    made: dict[str, int] = {}
-    for row in found.rows:
-        for stage, usage in (row.indexing or Indexing(0.0)).stages.items():
-            made[stage] = made.get(stage, 0) + usage.calls
-    for stage in ("extract", "eval/summarize"):
-        assert calls[stage] == made[stage] > 0, stage
-    assert calls["graphrag reports"] > 0
-    for stage in ("ask hyde", "ask names", "ask keywords", "answer cot"):
-        assert calls[stage] == 2, stage
-    assert calls["answer graphrag_global"] >= 4, "a call of each kind for each question, at least"
 
 
 @pytest.mark.parametrize("alone", [False, True])

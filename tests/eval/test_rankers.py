@@ -13,7 +13,6 @@ from stratagraph.errors import ModelError
 from stratagraph.eval.baselines import BASELINES, make
 from stratagraph.eval.baselines.plain import Bm25, HyDE
 from stratagraph.eval.baselines.raptor import GmmTree, clusters, halves
-from stratagraph.eval.baselines.walks import EntityWalk
 from stratagraph.eval.datasets import Dataset, Question
 from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.eval.measuring import Meter
@@ -21,7 +20,7 @@ from stratagraph.eval.rankers import Workbench
 from stratagraph.models.gate import ModelGate
 from stratagraph.testing import FakeEmbedder, MemoryCalls, MemoryVectors, ScriptedChatModel
 from stratagraph.text.tokens import choose
-from stratagraph.types.records import Document, EntityMention, Extraction
+from stratagraph.types.records import Document
 
 TEXTS = {
     "keeper": "Ada Loom\nAda Loom kept the light of Windle Hill until 1881.",
@@ -82,23 +81,6 @@ def test_bm25_knows_stems_and_writing_without_spaces() -> None:
     assert [each.documents for each in ranker.rank("北京", 5)] == [("北",)]
     assert ranker.rank("unheard of", 5) == []
     assert ranker.rank("the", 5) == []
-
-
-def test_the_walk_reaches_what_no_word_of_the_question_tells() -> None:
-    question = "Whose light did Ada Loom keep?"
-    walk = [each.documents[0] for each in EntityWalk(bench()).rank(question, 5)]
-    assert walk.index("hill") < 2
-    assert walk.index("orrin") < walk.index("ferry")
-
-
-def test_the_walk_takes_given_entities() -> None:
-    given = {
-        key: Extraction(entities=(EntityMention(name),))
-        for key, name in zip(TEXTS, ["light", "light", "honey", "honey", "salt"], strict=True)
-    }
-    asked = {"q": ("Salt",)}
-    walk = EntityWalk(bench(extractions=given, question_entities=asked))
-    assert walk.rank(QUESTION, 1)[0].documents == ("salt",)
 
 
 def test_the_tree_shows_summaries_as_nodes_and_their_passages_as_chunks() -> None:

@@ -272,7 +272,7 @@ def test_questions_without_names_are_searched_by_similarity() -> None:
         assert ids(make(name, bench).rank(question, 3)) == ids(make("dense", bench).rank(question, 3)), name
 
 
-@pytest.mark.parametrize("name", [*sorted(ORACLES), "lightrag", "graphrag_local", "graphrag_global", "ppr"])
+@pytest.mark.parametrize("name", [*sorted(ORACLES), "lightrag", "graphrag_local", "graphrag_global"])
 def test_a_corpus_in_which_nothing_was_found_is_no_error(name: str) -> None:
     bench = bench_of({"only": [], "other": []}, "who?")
     assert len(make(name, bench).rank("who?", 3)) <= 2

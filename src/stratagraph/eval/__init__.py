@@ -10,10 +10,10 @@
     names, checking             names of rows, and what is wrong with them
     shared_graph, baselines     the systems the package is compared with, over one extraction
     methods                     the package's methods, through its public API
-    harness, running, scoring   asking, scoring, comparing
+    harness, scoring            asking, scoring, comparing
     answering, judging          answers by a model, and models as judges of them
     statements                  answers judged statement by statement (GraphRAG-Bench)
-    bill, measuring             model calls, time and memory, before and after
+    measuring                   model calls, time and memory
     abstract                    questions about a corpus as a whole
     results, report             rows, and what is shown and written of them
 """
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from stratagraph.eval.abstract import with_abstract_questions
 from stratagraph.eval.answering import AnswerConfig
-from stratagraph.eval.bill import estimate_answers
 from stratagraph.eval.bootstrap import Difference, paired_difference
 from stratagraph.eval.datasets import Dataset, Question, load_dataset
 from stratagraph.eval.harness import evaluate
@@ -40,7 +39,6 @@ __all__ = [
     "Question",
     "Ranker",
     "Row",
-    "estimate_answers",
     "evaluate",
     "load_dataset",
     "paired_difference",

@@ -46,8 +46,8 @@ class Questions(BaseModel):
     questions: list[str] = Field(min_length=1)
 
 
-USERS = json_task("users", Users, lambda values: Users(users=[User(user="user", tasks=["task"])]), 800)
-QUESTIONS = json_task("questions", Questions, lambda values: Questions(questions=["question"]), 200)
+USERS = json_task("users", Users, 800)
+QUESTIONS = json_task("questions", Questions, 200)
 
 
 def with_abstract_questions(

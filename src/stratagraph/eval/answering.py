@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 from stratagraph import _sync
 from stratagraph.errors import CallFailed
 from stratagraph.eval.datasets import Dataset, Question
-from stratagraph.eval.measuring import AnswerFailed
+from stratagraph.eval.measuring import AnswerFailed, unestimated
 from stratagraph.eval.metrics import METRICS, context_of, string_scores
 from stratagraph.eval.rankers import Workbench
 from stratagraph.models.gate import CallItem, Gate, Task
@@ -107,7 +107,7 @@ def answer_all(
         name=f"eval/answer_{config.style}",
         prompt=PROMPTS[config.style],
         parse=plain_text,
-        placeholder=lambda values: "answer",
+        placeholder=unestimated,
         expected_output_tokens=_EXPECTED[config.style],
     )
     contexts = contexts_of(bench, rankings, config)

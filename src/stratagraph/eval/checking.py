@@ -78,7 +78,6 @@ class Package(NamedTuple):
 _KEYWORDS = (Package("bm25s", "bm25s", "eval"), Package("nltk", "nltk", "eval"))
 ANSWERS = (Package("nltk", "nltk", "eval"), Package("rouge_score", "rouge-score", "eval"))
 """Packages that score answers."""
-PLOTS = (Package("matplotlib", "matplotlib", "viz"),)
 
 
 def lacking_rows(names: Sequence[str], view: str, config: Config) -> Mapping[str, MissingExtra]:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from stratagraph.eval.answering import AnswerConfig
     from stratagraph.eval.datasets import Dataset
     from stratagraph.eval.report import Evaluation
-    from stratagraph.models.estimate import Estimate
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -108,16 +107,10 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
     )
     @click.option("--against-gold", is_flag=True, help="Let the model compare answers with the gold answers.")
     @click.option(
-        "--estimate",
-        is_flag=True,
-        help="Show what baselines, answers and verdicts would cost, without a model call.",
-    )
-    @click.option(
         "--cache",
         type=click.Path(),
-        help="A folder that keeps vectors, model calls and rows, so that a stopped run continues.",
+        help="A folder that keeps vectors and model calls, so that the next run repeats none.",
     )
-    @click.option("--again", is_flag=True, help="Measure rows that --cache has again.")
     @click.option("--seed", default=0, show_default=True, help="Seed of the confidence intervals.")
     @click.option(
         "--answers",
@@ -126,25 +119,15 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
     )
     @click.option("--out", type=click.Path(dir_okay=False), help="Write all results as JSON.")
     @click.option("--csv", "table", type=click.Path(dir_okay=False), help="Write means as CSV.")
-    @click.option(
-        "--plot", type=click.Path(dir_okay=False), help="Draw quality, tokens and latency (.png, .svg)."
-    )
     @models_options
     @shared
-    def evaluation(output: Any, estimate: bool, **options: Any) -> None:
+    def evaluation(output: Any, **options: Any) -> None:
         """Measure methods and baselines on DATA: `demo`, or a folder with a corpus and questions.
 
         With --llm, questions are answered, and the answers scored and judged. If a row fails, the others
         stand and the exit code is 3.
         """
-        output.resumes = options["cache"] is not None and not estimate
-        if estimate:
-            bills = _estimated(**options)
-            output.show(
-                {name: bill.to_dict() for name, bill in bills.items()},
-                lambda: iter("\n\n".join(f"{name}\n{bill}" for name, bill in bills.items()).splitlines()),
-            )
-            return
+        output.resumes = options["cache"] is not None
         found = _evaluated(progress=not output.as_json, **options)
         for each in found:
             for row in each.rows:
@@ -188,40 +171,17 @@ def _asked(
     return [each if questions is None else each.head(questions) for each in found], answers
 
 
-def _estimated(methods: Sequence[str] | None, llm: Any, **options: Any) -> dict[str, Estimate]:
-    """Cost of answers and verdicts by corpus."""
-    from stratagraph.eval import estimate_answers
-    from stratagraph.eval.harness import DEFAULT
-
-    if llm is None:
-        raise ValueError("--estimate tells what a model would cost: give --llm")
-    if options["abstract"]:
-        raise ValueError("--estimate does not know the questions that --abstract would write")
-    datasets, answers = _asked(llm=llm, **options)
-    given = {"reference": options["reference"], "config": options["config"]}
-    return {
-        each.name: estimate_answers(each, methods or DEFAULT, llm=llm, answers=answers, **given)
-        for each in datasets
-    }
-
-
 def _evaluated(
     methods: Sequence[str] | None,
     llm: Any,
     out: str | None,
     table: str | None,
-    plot: str | None,
     answers: str | None,
     **options: Any,
 ) -> list[Evaluation]:
     from stratagraph.eval import evaluate
-    from stratagraph.eval.checking import PLOTS, lacking
     from stratagraph.eval.report import save_csv, save_json
 
-    if plot is not None and len(options["data"]) > 1:
-        raise ValueError("--plot draws one corpus; give one DATA")
-    if plot is not None and (missing := lacking(PLOTS)):
-        raise missing
     if options["abstract"] and llm is None:
         raise ValueError("--abstract needs a language model: give --llm")
     if answers is not None and llm is None:
@@ -247,13 +207,11 @@ def _evaluated(
         save_json(_as_dict(found), out)
     if table is not None:
         save_csv(found, table)
-    if plot is not None:
-        found[0].save_plot(plot)
     return found
 
 
 _OF_A_RUN = (
-    *("k", "budgets", "view", "reference", "split", "embedder", "config", "cache", "again", "seed"),
+    *("k", "budgets", "view", "reference", "split", "embedder", "config", "cache", "seed"),
     "progress",
 )
 """Options that are `evaluate`'s own."""

@@ -30,26 +30,26 @@ class SharedEmbedder:
     """An embedder that remembers vectors; an index is built with it as with the wrapped one.
 
     Latencies measured through it do not contain the embedding of remembered questions. `embedder` is as
-    `build_index` takes it; `kept` is a journal that keeps vectors of passages and summaries from run to run.
+    `build_index` takes it; `journal` keeps vectors of passages and summaries from run to run.
 
     Attributes
     ----------
     wrapped
         The embedder.
     seconds, embedded
-        Seconds that `learn` took for the passages, and how many of them were embedded and not kept.
+        Seconds that `learn` took for the passages, and how many of them were not in the journal.
     question_ms
         Median milliseconds to embed a question.
     """
 
     def __init__(
-        self, embedder: Any, kept: VectorJournal | None = None, limits: Limits | None = None
+        self, embedder: Any, journal: VectorJournal | None = None, limits: Limits | None = None
     ) -> None:
         self.seconds = 0.0
         self.embedded = 0
         self.question_ms = 0.0
         self.wrapped = default_embedder() if embedder is None else embedder
-        self._gate = ModelGate(None, self.wrapped, vectors=kept, limits=limits)
+        self._gate = ModelGate(None, self.wrapped, vectors=journal, limits=limits)
         self._documents: dict[str, Vectors] = {}
         self._questions: dict[str, Vectors] = {}
         if self._gate.offers_spans:  # asked for by that name, where it is offered
@@ -91,17 +91,17 @@ class SharedEmbedder:
     def learn(self, passages: Sequence[str], questions: Sequence[str]) -> None:
         """Embed a corpus and its questions.
 
-        Questions come first: a nameless embedder is identified by its dimension, which kept vectors are found
-        by.
+        Questions come first: a nameless embedder is identified by its dimension, by which the journal finds
+        vectors.
         """
-        asked = list(dict.fromkeys(questions))
+        distinct = list(dict.fromkeys(questions))
         spent = []
-        for text in asked[:_TIMED]:
+        for text in distinct[:_TIMED]:
             began = time.perf_counter()
             self.question(text)
             spent.append(1000 * (time.perf_counter() - began))
         self.question_ms = statistics.median(spent) if spent else 0.0
-        _sync.run(self._ask(asked[_TIMED:]))
+        _sync.run(self._ask(distinct[_TIMED:]))
         began = time.perf_counter()
         self.documents(passages)
         self.seconds = time.perf_counter() - began
@@ -112,7 +112,7 @@ class SharedEmbedder:
 
 
 @contextmanager
-def kept_embedder(
+def shared_embedder(
     folder: str | Path | None, embedder: Any = None, limits: Limits | None = None
 ) -> Iterator[SharedEmbedder]:
     """A shared embedder whose vectors last in a folder, if one is given; the same for all runs with it."""

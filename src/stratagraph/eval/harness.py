@@ -1,4 +1,4 @@
-"""Measure methods and baselines with the same passages, vectors and token budgets."""
+"""`evaluate`: measures methods and baselines with the same passages, vectors and token budgets."""
 
 from __future__ import annotations
 
@@ -6,45 +6,54 @@ import os
 import platform
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import stratagraph
 from stratagraph.config import Config, as_config
-from stratagraph.eval.answering import AnswerConfig
+from stratagraph.eval.answering import (
+    AnswerConfig,
+    Answering,
+    answer_all,
+    contexts_of,
+    failures_of,
+    own_answers,
+)
+from stratagraph.eval.baselines import make
+from stratagraph.eval.baselines.shared import ASK
+from stratagraph.eval.bootstrap import paired_difference
 from stratagraph.eval.checking import ANSWERS, KNOWN, check_rows, lacking, lacking_rows
-from stratagraph.eval.datasets import Dataset, StrPath, checked, load_dataset
-from stratagraph.eval.embedding import SharedEmbedder, kept_embedder
-from stratagraph.eval.kept import Kept, KeptRows, identity_of_run
-from stratagraph.eval.methods import MethodIndex
+from stratagraph.eval.datasets import Dataset, Question, StrPath, checked, load_dataset
+from stratagraph.eval.embedding import shared_embedder
+from stratagraph.eval.judging import head_to_head, judge_correctness
+from stratagraph.eval.measuring import Meter
+from stratagraph.eval.methods import MethodIndex, MethodRanker
 from stratagraph.eval.metrics import has_wordnet
 from stratagraph.eval.names import DEFAULT_VIEW, EVAL_VIEWS, RowName
 from stratagraph.eval.rankers import Ranker, Workbench
 from stratagraph.eval.report import Evaluation
-from stratagraph.eval.results import Row
-from stratagraph.eval.running import Run, Settings, compared
-from stratagraph.eval.scoring import Cutoffs
+from stratagraph.eval.results import Indexing, Row
+from stratagraph.eval.scoring import PACKED, Asked, Cutoffs, Packing, ask_all
+from stratagraph.eval.statements import judge_statements
 from stratagraph.methods import WAYS
 from stratagraph.models.budget import Budget
 from stratagraph.models.gate import ModelGate
-from stratagraph.models.identity import is_named
 from stratagraph.models.named import as_chat_model, as_embedder
 from stratagraph.operations.progress import LineProgress, NoProgress
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.text.tokens import choose
-from stratagraph.types.protocols import CallCache, Progress
-from stratagraph.types.records import Chunk, Document
+from stratagraph.types.protocols import Progress
+from stratagraph.types.records import Chunk, Document, Failure, Usage
 
 DEFAULT = (*WAYS, "dense", "bm25", "hybrid")
 """All methods and the baselines without a model, measured if nothing is named."""
 REFERENCE = "dense"
-
 CALLS = "calls.sqlite"
-ROWS = "rows"
 
 
 def evaluate(
@@ -62,7 +71,6 @@ def evaluate(
     budget: Budget | None = None,
     answers: AnswerConfig | None = None,
     cache: StrPath | None = None,
-    again: bool = False,
     resamples: int = 10_000,
     confidence: float = 0.95,
     seed: int = 0,
@@ -101,11 +109,8 @@ def evaluate(
     answers
         How questions are answered and judged; None uses the defaults.
     cache
-        Folder that keeps vectors, model calls and rows from run to run; None keeps them for this run. A kept
-        row is used if data, settings, embedder, models, code, machine and the rows before it are the same.
-        Rows with failures, rankers of your own, and rows of an embedder without a name are not kept.
-    again
-        Measure kept rows again.
+        Folder that keeps vectors and model calls, so that the next run with it repeats none; None keeps them
+        for this run.
     resamples, confidence, seed
         Settings of the intervals; see `paired_difference`.
     progress
@@ -149,34 +154,60 @@ def evaluate(
     answering = (answers or AnswerConfig()).of(data) if llm is not None else None
     if answering is not None and (unscored := lacking(ANSWERS)):
         raise unscored
-    settings = Settings(cutoffs, reference, resamples, confidence, seed, answering)
     shown = LineProgress() if progress is True else progress or NoProgress()
     llm, judges = as_chat_model(llm), () if answering is None else tuple(map(as_chat_model, answering.judges))
+    count_tokens = lru_cache(maxsize=2**17)(choose(settled.tokenizer))
     with (
         _folder(cache) as folder,
         closing(SqliteCalls(folder / CALLS)) as calls,
-        kept_embedder(folder, as_embedder(embedder), settled.limits) as shared,
+        shared_embedder(folder, as_embedder(embedder), settled.limits) as shared,
     ):
-        bench = _bench(data, llm, judges, shared, settled, budget, view, calls)
-        kept = KeptRows()
-        if cache is not None and is_named(bench.embedder.wrapped):
-            identity = identity_of_run(bench, cutoffs, answering, llm, judges)
-            kept = KeptRows(Kept(folder / ROWS), identity, again)
-        run = Run(bench, settings, MethodIndex(bench, llm, budget, folder / CALLS), shown, kept)
-        try:
+
+        def gate(model: Any) -> ModelGate:
+            return ModelGate(
+                model,
+                shared,
+                cache=calls,
+                budget=budget,
+                limits=settled.limits,
+                count_tokens=count_tokens,
+                max_failures=settled.max_failures,
+                prompts=settled.prompts,
+            )
+
+        bench = Workbench(data, shared, settled, gate(llm), count_tokens, view, list(map(gate, judges)))
+        shared.learn([chunk.text for chunk in bench.chunks], [each.question for each in data.questions])
+        intervals = {"resamples": resamples, "confidence": confidence, "seed": seed}
+        with closing(MethodIndex(bench, llm, budget, folder / CALLS)) as index:
+            run = _Run(bench, cutoffs, answering, intervals, index, shown)
             rows = [
                 Row(each, "", error=f"MissingExtra: {missing[each]}")
                 if isinstance(each, str) and each in missing
                 else run.row(each)
                 for each in wanted
             ]
-        finally:
-            run.index.close()
-        rows = run.duelled(rows)
-    about = _described(run) | {"taken_rows": [row.name for row in run.taken]}
+        rows = run.compared(rows, reference)
+    about = {
+        "date": date.today().isoformat(),
+        "stratagraph": stratagraph.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
+        "documents": len({chunk.document_id for chunk in bench.chunks}),
+        "passages": len(bench.chunks),
+        "questions": len(data.questions),
+        "embedder": shared.name,
+        "embedding_seconds": shared.seconds,
+        "embedded_passages": shared.embedded,
+        "question_embedding_ms": shared.question_ms,
+        "extraction": "given" if data.extractions else "the package's own",
+        "view": view,
+        "k": list(cutoffs.k),
+        "budgets": list(cutoffs.budgets),
+        "depth": run.depth,
+        **intervals,
+    }
     if any("meteor" in row.scores for row in rows):
         about["meteor_synonyms"] = has_wordnet()
-    rows = compared(rows, settings)
     return Evaluation(data.name, data.questions, tuple(rows), reference, about, data.notes)
 
 
@@ -210,56 +241,172 @@ def _folder(cache: StrPath | None) -> Iterator[Path]:
             yield Path(name)
 
 
-def _bench(
-    dataset: Dataset,
-    llm: Any,
-    judges: Sequence[Any],
-    shared: SharedEmbedder,
-    config: Config,
-    budget: Budget | None,
-    view: str,
-    calls: CallCache,
-) -> Workbench:
-    count_tokens = lru_cache(maxsize=2**17)(choose(config.tokenizer))
+@dataclass
+class _Run:
+    """The rankers of one evaluation, one after the other.
 
-    def gate(model: Any) -> ModelGate:
-        return ModelGate(
-            model,
-            shared,
-            cache=calls,
-            budget=budget,
-            limits=config.limits,
-            count_tokens=count_tokens,
-            max_failures=config.max_failures,
-            prompts=config.prompts,
+    `answers` is None where no model answers; `intervals` are arguments of `paired_difference`.
+    """
+
+    bench: Workbench
+    cutoffs: Cutoffs
+    answers: AnswerConfig | None
+    intervals: dict[str, Any]
+    index: MethodIndex
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        self.depth = self.cutoffs.depth(self.bench.chunks, self.bench.count_tokens)
+
+    def row(self, wanted: str | Ranker) -> Row:
+        """Make a ranker ready, ask it, answer and judge; what was measured before an error stands."""
+        row = Row(wanted, "") if isinstance(wanted, str) else Row(wanted.name, wanted.description)
+        doing = ""
+        failures: Sequence[Failure] = ()  # of the build and the searches
+        try:
+            bench, ranker, indexing = self._ready(wanted)
+            row = replace(row, description=ranker.description, indexing=indexing)
+            asked = self._ask(ranker, bench)
+            row = replace(row, scores=asked.scores, latency_ms=asked.latency_ms, cpu_ms=asked.cpu_ms)
+            if isinstance(ranker, MethodRanker):
+                row = replace(row, asking=ranker.asking)
+                failures = ranker.failures
+            elif bench is not self.bench:
+                stages = bench.gate.ledger.stages.items()
+                asking = sum((usage for stage, usage in stages if stage.startswith(ASK)), Usage())
+                row = replace(row, asking=asking)
+                failures = bench.gate.failures
+            if self.answers is not None:
+                doing = "answers: "
+                row = self._answered(row, asked, ranker, self.answers)
+                doing = "judging: "
+                row = self._judged(row) if self.answers.judge else row
+        except Exception as error:
+            notes = " ".join(getattr(error, "__notes__", ()))
+            told = f"{doing}{type(error).__name__}: {error}{f' ({notes})' if notes else ''}"
+            row = replace(row, error=told)
+        return replace(row, failures=(*failures, *row.failures))
+
+    def _ready(self, wanted: str | Ranker) -> tuple[Workbench, Ranker, Indexing | None]:
+        """The ranker and the cost of making it ready; a baseline has a bench with a gate of its own."""
+        if not isinstance(wanted, str):
+            return self.bench, wanted, None
+        name = RowName.of(wanted, self.bench.view)
+        if name.ranker in WAYS:
+            return self.bench, *self.index.add(wanted, name)
+        bench = self.bench.apart("nodes" if name.view == "nodes" else "chunks")
+        with Meter() as meter:
+            ranker = make(name.ranker, bench, name.options, own_prompt=name.own_prompt)
+        stages = bench.gate.ledger.stages
+        return bench, ranker, Indexing(meter.seconds, stages, None, meter.peak_memory, meter.cpu_seconds)
+
+    def _ask(self, ranker: Ranker, bench: Workbench) -> Asked:
+        stage, questions = f"ask {ranker.name}", bench.dataset.questions
+        self.progress.start(stage, len(questions))
+        if bench is not self.bench and bench.gate.has_llm:
+            with suppress(Exception):  # the timed search of the question meets it again
+                _ask_model_ahead(ranker, bench, questions)
+        try:
+            return ask_all(
+                ranker,
+                questions,
+                self.cutoffs,
+                self.depth,
+                bench.count_tokens,
+                advance=lambda: self.progress.advance(stage),
+                waited=bench.waited,
+            )
+        finally:
+            self.progress.finish(stage)
+
+    def _answered(self, row: Row, asked: Asked, ranker: Ranker, config: AnswerConfig) -> Row:
+        """The row with answers, and with what they were made from where they are judged by that."""
+        bench = self.bench
+        own = ranker if isinstance(ranker, Answering) and ranker.own_prompt else None
+        if own:
+            answered = own_answers(bench, row.name, own, config)
+        else:
+            answered = answer_all(bench, row.name, asked.texts, config)
+        row = replace(
+            row,
+            scores={**row.scores, **answered.scores},
+            answers=answered.answers,
+            usage=answered.usage,
+            failures=answered.failures,
+        )
+        if not bench.dataset.of_bench:
+            return row
+        if own and isinstance(ranker, Packing):
+            texts = [each.question for each in bench.dataset.questions]
+            contexts = [ranker.context(text, PACKED, config.context_tokens) for text in texts]
+        else:
+            contexts = contexts_of(bench, asked.texts, config)
+        return replace(row, contexts=tuple(contexts))
+
+    def _judged(self, row: Row) -> Row:
+        """The row with verdicts on its answers."""
+        bench, gates, questions = self.bench, self.bench.judge_gates, self.bench.dataset.questions
+        correct = judge_correctness(gates, row.name, questions, row.answers)
+        scores, usage = {"judged": correct.scores}, correct.usage
+        stage = f"judge statements of {row.name}"
+        if bench.dataset.of_bench:
+            more, spent = judge_statements(gates, bench.embedder, stage, questions, row.answers, row.contexts)
+            scores, usage = scores | more, usage + spent
+        return replace(
+            row,
+            scores={**row.scores, **scores},
+            agreement=correct.agreement,
+            judging=row.judging + usage,
+            failures=(*row.failures, *self._failures(f"judge {row.name}"), *self._failures(stage)),
         )
 
-    judging = [gate(judge) for judge in judges]
-    bench = Workbench(dataset, shared, config, gate(llm), count_tokens, view, judging)
-    shared.learn([chunk.text for chunk in bench.chunks], [each.question for each in dataset.questions])
-    return bench
+    def compared(self, rows: Sequence[Row], reference: str) -> list[Row]:
+        """The rows with differences to the reference, and with comparisons of answers if these are wanted."""
+        config, by_name = self.answers, {row.name: row for row in rows}
+        other = by_name.get(reference, Row("", ""))
+        gold = [each.answers[0] if each.answers else None for each in self.bench.dataset.questions]
+        compared = []
+        for row in rows:
+            if config and config.head_to_head and row.answers and other.answers and row is not other:
+                row = self._duelled(row, "duels", f"compare {row.name}", other.answers)
+            if config and config.against_gold and row.answers:
+                row = self._duelled(row, "gold_duels", f"compare {row.name} with gold", gold)
+            if row.name != other.name:
+                differences = {
+                    metric: paired_difference(scores, other.scores[metric], **self.intervals)
+                    for metric, scores in row.scores.items()
+                    if metric in other.scores
+                }
+                known = {metric: each for metric, each in differences.items() if each is not None}
+                row = replace(row, differences=known)
+            compared.append(row)
+        return compared
+
+    def _duelled(
+        self, row: Row, kind: Literal["duels", "gold_duels"], stage: str, others: Sequence[str | None]
+    ) -> Row:
+        gates = self.bench.judge_gates
+        questions = [each.question for each in self.bench.dataset.questions]
+        try:
+            duels = head_to_head(gates, questions, row.answers, others, stage=stage, **self.intervals)
+        except Exception as error:
+            return replace(row, error=f"comparison: {type(error).__name__}: {error}")
+        judging = sum((gate.ledger.stages[stage] for gate in gates), row.judging)
+        row = replace(row, judging=judging, failures=(*row.failures, *self._failures(stage)))
+        return replace(row, duels=duels) if kind == "duels" else replace(row, gold_duels=duels)
+
+    def _failures(self, stage: str) -> list[Failure]:
+        return [failure for gate in self.bench.judge_gates for failure in failures_of(gate, stage)]
 
 
-def _described(run: Run) -> dict[str, Any]:
-    bench, settings = run.bench, run.settings
-    return {
-        "date": date.today().isoformat(),
-        "stratagraph": stratagraph.__version__,
-        "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
-        "documents": len({chunk.document_id for chunk in bench.chunks}),
-        "passages": len(bench.chunks),
-        "questions": len(bench.dataset.questions),
-        "embedder": bench.embedder.name,
-        "embedding_seconds": bench.embedder.seconds,
-        "embedded_passages": bench.embedder.embedded,
-        "question_embedding_ms": bench.embedder.question_ms,
-        "extraction": "given" if bench.dataset.extractions else "the package's own",
-        "view": bench.view,
-        "k": list(settings.cutoffs.k),
-        "budgets": list(settings.cutoffs.budgets),
-        "depth": run.depth,
-        "resamples": settings.resamples,
-        "confidence": settings.confidence,
-        "seed": settings.seed,
-    }
+def _ask_model_ahead(ranker: Ranker, bench: Workbench, questions: Sequence[Question]) -> None:
+    """Let a baseline ask the model about several questions at a time; its `rank` remembers the answers.
+
+    Nothing is done if it asks nothing about the first question.
+    """
+    first, *others = dict.fromkeys(question.question for question in questions)
+    ranker.rank(first, 1)
+    if bench.waited:
+        with ThreadPoolExecutor(bench.config.limits.concurrency) as pool:
+            for _ in pool.map(lambda text: ranker.rank(text, 1), others):
+                pass

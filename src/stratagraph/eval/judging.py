@@ -95,7 +95,7 @@ class Correct(NamedTuple):
     usage: Usage
 
 
-CORRECTNESS = json_task("judge", Correctness, lambda values: Correctness(correct=True), 60)
+CORRECTNESS = json_task("judge", Correctness, 60)
 
 
 def judge_correctness(
@@ -160,17 +160,7 @@ class Comparison(BaseModel):
 Pair = tuple[Comparison | None, Comparison | None]
 """One judge's comparisons of a pair of answers, with ours first and with ours second."""
 
-COMPARISON = json_task(
-    "compare",
-    Comparison,
-    lambda values: Comparison.model_validate(
-        {
-            criterion: {"explanation": "Both say much the same. " * 3, "winner": "tie"}
-            for criterion in CRITERIA
-        }
-    ),
-    200,
-)
+COMPARISON = json_task("compare", Comparison, 200)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -111,11 +111,14 @@ def booked(gate: Gate, stage: str) -> Iterator[Work]:
         gate.failures.extend(work.gate.failures)
 
 
-def json_task(
-    name: str, form: type[M], placeholder: Callable[[Mapping[str, str]], M], tokens: int
-) -> Task[M]:
-    """The task of the prompt of that name, with a placeholder and about as many tokens for estimates."""
+def unestimated(values: Mapping[str, str]) -> Any:
+    """The placeholder of tasks that no estimate counts."""
+    raise NotImplementedError("calls of an evaluation are not estimated")
+
+
+def json_task(name: str, form: type[M], tokens: int) -> Task[M]:
+    """The task of the prompt of that name, whose answer has about so many tokens."""
     prompt = load_prompt("stratagraph.eval", name)
     return Task(
-        f"eval/{name}", prompt, json_as(form), placeholder, schema=form, expected_output_tokens=tokens
+        f"eval/{name}", prompt, json_as(form), unestimated, schema=form, expected_output_tokens=tokens
     )

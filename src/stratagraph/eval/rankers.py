@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,6 +57,8 @@ class Workbench:
         Gates of the model that answers and of those that judge.
     view
         `chunks` ranks passages, `nodes` whatever the ranker has, `default` what suits the method.
+    waited
+        Seconds that the ranker's own model calls took, by question.
     """
 
     def __init__(
@@ -78,12 +79,14 @@ class Workbench:
         self.count_tokens = count_tokens
         self.view = view
         self.chunks = _chunks(dataset, config, count_tokens)
+        self.waited: dict[str, float] = {}
         self._graphs: list[SharedGraph | Exception] = []  # shared with the benches of all rows
 
     def apart(self, view: str) -> Workbench:
         """A copy for one ranker, with its view and a gate that counts its calls and failures."""
         other = copy(self)
         other.view = view
+        other.waited = {}
         other.gate = self.gate.apart()
         other.gate.documents_of = self._documents_of
         return other
@@ -125,16 +128,6 @@ class Workbench:
         if isinstance(found, Exception):
             raise found
         return found
-
-    @property
-    def has_graph(self) -> bool:
-        """Whether `graph` was needed, in this run or in the earlier one that it continues."""
-        return bool(self._graphs)
-
-    def catch_up(self) -> None:
-        """Make the graph on no ranker's account; an error is raised to the ranker that needs it."""
-        with suppress(Exception):
-            _ = self.graph
 
     @property
     def question_entities(self) -> Mapping[str, tuple[str, ...]]:

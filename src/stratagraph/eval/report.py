@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stratagraph.errors import MissingExtra
 from stratagraph.eval.bootstrap import Difference
 from stratagraph.eval.datasets import BENCH_METRICS, FROM_EXTRACTION, Question
 from stratagraph.eval.judging import Duel
@@ -131,55 +130,6 @@ class Evaluation:
         """Write `to_dict()` to a file."""
         save_json(self.to_dict(), path)
 
-    def save_plot(self, path: StrPath, metric: str | None = None) -> None:
-        """Draw recall against retrieved tokens, and a metric against latency, to a file.
-
-        Parameters
-        ----------
-        path
-            The file, as .png, .svg or .pdf.
-        metric
-            Metric of the right panel; None uses recall at the middle cutoff.
-
-        Raises
-        ------
-        MissingExtra
-            If matplotlib is not installed.
-        ValueError
-            If no row has the metric.
-        """
-        metric = metric or f"recall@{self.cutoffs.middle}"
-        mean, cutoffs = self.mean, self.cutoffs.k
-        rows = [row for row in self.rows if mean(row.name, metric) is not None]
-        if not rows:
-            known = ", ".join(self.metrics) or "none"
-            raise ValueError(f"nothing to draw: no row has {metric!r}; there are {known}")
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise MissingExtra("matplotlib", "viz") from error
-        figure = Figure(figsize=(11, 4.5), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        about = self.settings
-        figure.suptitle(f"{self.dataset}: {about['questions']} questions, {about['embedder']}")
-        for row in rows:
-            curve = [(mean(row.name, f"tokens@{k}"), mean(row.name, f"recall@{k}")) for k in cutoffs]
-            drawn = [
-                (tokens, recall) for tokens, recall in curve if tokens is not None and recall is not None
-            ]
-            left.plot([x for x, _ in drawn], [y for _, y in drawn], marker="o", label=row.name)
-            median, slow, value = row.latency(50) or 0.0, row.latency(95) or 0.0, mean(row.name, metric)
-            right.errorbar(median, value, xerr=[[0], [max(slow - median, 0)]], fmt="o", capsize=3)
-            right.annotate(row.name, (median, value), xytext=(4, 4), textcoords="offset points")
-        ks = ", ".join(map(str, cutoffs))
-        left.set(xlabel="retrieved tokens, mean", ylabel=f"recall at k = {ks}", title="quality and tokens")
-        left.grid(alpha=0.3)
-        left.legend()
-        right.set(xscale="log", xlabel="search, ms (median to 95th percentile)", ylabel=metric)
-        right.set_title("quality and latency")
-        right.grid(alpha=0.3, which="both")
-        figure.savefig(path)
-
     def save_csv(self, path: StrPath) -> None:
         """Write a CSV file with a line for each ranker and type of question, `all` first."""
         save_csv([self], path)
@@ -291,10 +241,6 @@ def _heading(evaluation: Evaluation) -> Iterator[str]:
         f"{about['embedding_seconds']:.1f} s, a question in {about['question_embedding_ms']:.1f} ms "
         f"(not in the latencies); extraction: {about['extraction']}"
     )
-    if taken := about["taken_rows"]:
-        days = sorted(row.measured[:10] for row in evaluation.rows if row.name in taken)
-        when = " to ".join(dict.fromkeys((days[0], days[-1])))
-        yield f"{len(taken)} of {len(evaluation.rows)} rows as an earlier run measured them, {when}"
 
 
 def summary_metrics(evaluation: Evaluation) -> dict[str, str]:

@@ -78,8 +78,6 @@ class Row:
     failures
         What failed without ending the row: answers (they score 0), verdicts (left out), and calls of the
         build or of a search that were replaced by something else.
-    measured
-        UTC time of the measurement; a row may come from an earlier run.
     """
 
     name: str
@@ -99,7 +97,6 @@ class Row:
     gold_duels: Mapping[str, Duel] = field(default_factory=dict)
     agreement: float | None = None
     failures: tuple[Failure, ...] = ()
-    measured: str = ""
 
     def latency(self, percentile: float) -> float | None:
         """A percentile of `latency_ms`, such as 50 or 95."""

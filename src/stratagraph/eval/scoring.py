@@ -80,11 +80,13 @@ def ask_all(
     depth: int,
     count_tokens: CountTokens,
     advance: Callable[[], None],
+    waited: Mapping[str, float],
 ) -> Asked:
     """Ask every question once for the largest k, timed, and once as deep as the token budgets need.
 
     The first question is asked once more before, untimed, since it opens much. More is asked for where short
-    texts do not fill the largest budget. An exception of the ranker gets a note on the question.
+    texts do not fill the largest budget. `waited` are the seconds of model calls that a search takes from
+    memory; they count too. An exception of the ranker gets a note on the question.
     """
     results: list[dict[str, float | None]] = []
     latency: list[float] = []
@@ -94,9 +96,10 @@ def ask_all(
         try:
             if number == 0:
                 ranker.rank(question.question, cutoffs.k[-1])
+            remembered = waited.get(question.question, 0.0)
             began, worked = time.perf_counter(), time.process_time()
             found = ranker.rank(question.question, cutoffs.k[-1])
-            latency.append(1000 * (time.perf_counter() - began))
+            latency.append(1000 * (remembered + time.perf_counter() - began))
             cpu.append(1000 * (time.process_time() - worked))
             deep = found if depth <= cutoffs.k[-1] else ranker.rank(question.question, depth)
             deep = _filled(ranker, question, deep, max(depth, cutoffs.k[-1]), cutoffs, count_tokens)

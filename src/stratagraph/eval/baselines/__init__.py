@@ -5,7 +5,7 @@ A baseline is a `Ranker` over a `Workbench`. Keyword arguments of its constructo
 
     plain               bm25, dense (vanilla RAG), hybrid, hyde; zero_shot, cot: no retrieval
     raptor              tree of summaries
-    walks               ppr: a walk over passages and entities; kag: joined with similarity
+    walks               kag: a walk over passages and entities, joined with similarity
     hipporag            hipporag, hipporag2: personalised PageRank from entities, from triples
     fastgraphrag        the same with scores passed on to relations
     graphrag            graphrag_local, graphrag_global, over Leiden or attributed communities
@@ -41,7 +41,6 @@ _WHERE = {
     "hyde": "plain.HyDE",
     "kag": "walks.MutualIndex",
     "lightrag": "lightrag.LightRAG",
-    "ppr": "walks.EntityWalk",
     "raptor": "raptor.GmmTree",
     "zero_shot": "plain.ZeroShot",
 }

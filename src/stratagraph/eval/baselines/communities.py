@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from stratagraph import _sync
 from stratagraph.eval.measuring import json_task
 from stratagraph.eval.rankers import Workbench
-from stratagraph.ingest.summarize import MEMBER_TOKENS, Summary, answered, first_words
+from stratagraph.ingest.summarize import MEMBER_TOKENS, Summary, answered
 from stratagraph.kernels.leiden import hierarchical_leiden
 from stratagraph.kernels.partition import community_graph
 from stratagraph.methods.archrag.config import ArchRAGConfig
@@ -61,15 +61,7 @@ class Report(BaseModel):
         return "\n\n".join([f"# {self.title}", self.summary, *told])
 
 
-def _placeholder(values: Mapping[str, str]) -> Report:
-    """A report of the usual length, for an estimate."""
-    told = values["members"].replace("<member>\n", "").replace("\n</member>", "")
-    title, summary, text = (first_words(told, words) or "text" for words in (6, 90, 80))
-    finding = Finding(summary=title, explanation=text)
-    return Report(title=title, summary=summary, rating=5, rating_reason=title, findings=[finding] * 7)
-
-
-REPORT = json_task("graphrag_report", Report, _placeholder, REPORT_TOKENS)
+REPORT = json_task("graphrag_report", Report, REPORT_TOKENS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from stratagraph.errors import CallFailed
 from stratagraph.eval.baselines import Level
 from stratagraph.eval.baselines.communities import Community, Kind, hierarchy
 from stratagraph.eval.baselines.shared import by_support, passage_of, shared_out, stand_ins
-from stratagraph.eval.measuring import booked, json_task
+from stratagraph.eval.measuring import booked, json_task, unestimated
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
 from stratagraph.kernels.topk import top_k
 from stratagraph.models.gate import CallItem, Task
@@ -55,12 +55,7 @@ class Points(BaseModel):
     points: list[Point] = Field(default_factory=list)
 
 
-MAP = json_task(
-    "graphrag_map",
-    Points,
-    lambda values: Points(points=[Point(description=values["reports"][:200], score=50)]),
-    300,
-)
+MAP = json_task("graphrag_map", Points, 300)
 REDUCE = load_prompt("stratagraph.eval", "graphrag_reduce")
 
 
@@ -211,7 +206,7 @@ class GlobalSearch(_OverCommunities):
                 "eval/graphrag_reduce",
                 REDUCE,
                 plain_text,
-                lambda given: "answer",
+                unestimated,
                 expected_output_tokens=_EXPECTED[length],
             )
             text = await work.gate.call(task, values, item=question)

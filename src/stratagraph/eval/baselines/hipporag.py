@@ -76,7 +76,7 @@ class Relevant(BaseModel):
     facts: list[int] = Field(description="Numbers of the facts that help; may be empty")
 
 
-RECOGNITION = json_task("recognition", Relevant, lambda values: Relevant(facts=[1]), 20)
+RECOGNITION = json_task("recognition", Relevant, 20)
 
 
 class HippoRAG2:
@@ -120,7 +120,7 @@ class HippoRAG2:
         self._bench = bench
         self._graph = graph = bench.graph
         recognises = bench.gate.has_llm if recognition is None else recognition
-        self._recognition = OncePerQuestion(bench.gate, "recognition", RECOGNITION) if recognises else None
+        self._recognition = OncePerQuestion(bench, "recognition", RECOGNITION) if recognises else None
         self._passage_weight, self._damping = passage_weight, damping
         self._dense = Dense(bench)
         self._facts = bench.embedder.documents(graph.triple_texts) if graph.triples else None

@@ -34,9 +34,7 @@ class Keywords(BaseModel):
     low_level: list[str] = Field(default_factory=list, description="Names and particular things in it")
 
 
-KEYWORDS = json_task(
-    "lightrag_keywords", Keywords, lambda values: Keywords(high_level=["theme"], low_level=["thing"]), 60
-)
+KEYWORDS = json_task("lightrag_keywords", Keywords, 60)
 
 
 class _Found(NamedTuple):
@@ -71,7 +69,7 @@ class LightRAG:
         self._graph = graph = bench.graph
         self._mode = mode
         self._dense = Dense(bench)
-        self._asked = OncePerQuestion(bench.gate, "keywords", KEYWORDS) if bench.gate.has_llm else None
+        self._asked = OncePerQuestion(bench, "keywords", KEYWORDS) if bench.gate.has_llm else None
         self._entities = _embedded(bench, graph.entities)
         self._relations = _embedded(bench, graph.relations)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from stratagraph.eval.baselines.shared import OncePerQuestion
-from stratagraph.eval.measuring import booked
+from stratagraph.eval.measuring import booked, unestimated
 from stratagraph.eval.rankers import Passage, Workbench, needs_model
 from stratagraph.ingest.names.index import words
 from stratagraph.kernels.topk import top_k
@@ -106,7 +106,7 @@ class Hybrid:
 
 
 HYDE_PROMPT = load_prompt("stratagraph.eval", "hyde")
-TASK: Task[str] = Task("hyde", HYDE_PROMPT, plain_text, lambda values: values["question"])
+TASK: Task[str] = Task("hyde", HYDE_PROMPT, plain_text, unestimated)
 
 
 class HyDE:
@@ -123,7 +123,7 @@ class HyDE:
         needs_model(bench, "HyDE")
         self._bench = bench
         self._dense = Dense(bench)
-        self._made_up = OncePerQuestion(bench.gate, "hyde", TASK)
+        self._made_up = OncePerQuestion(bench, "hyde", TASK)
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
         """At most `k` passages, best first."""
@@ -156,14 +156,14 @@ ZERO_SHOT: Task[str] = Task(
     name="eval/zero_shot",
     prompt=load_prompt("stratagraph.eval", "zero_shot"),
     parse=plain_text,
-    placeholder=lambda values: "answer",
+    placeholder=unestimated,
     expected_output_tokens=20,
 )
 CHAIN_OF_THOUGHT: Task[str] = Task(
     name="eval/chain_of_thought",
     prompt=load_prompt("stratagraph.eval", "chain_of_thought"),
     parse=_answer_of,
-    placeholder=lambda values: "answer",
+    placeholder=unestimated,
     schema=Reasoned,
     expected_output_tokens=200,
 )

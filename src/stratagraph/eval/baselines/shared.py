@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
@@ -13,7 +14,7 @@ from stratagraph import _sync
 from stratagraph.errors import CallFailed
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.eval.shared_graph import SharedGraph
-from stratagraph.models.gate import Gate, Task
+from stratagraph.models.gate import Task
 from stratagraph.types.records import Failure
 
 T = TypeVar("T")
@@ -24,26 +25,28 @@ ASK = "ask "
 class OncePerQuestion(Generic[T]):
     """Asks the model once for each question, however often it is ranked.
 
-    Calls and failures count at `gate` under the stage `ask WHAT`.
+    Calls and failures count at the gate of the bench under the stage `ask WHAT`.
     """
 
-    def __init__(self, gate: Gate, what: str, task: Task[T]) -> None:
-        self._gate = gate
+    def __init__(self, bench: Workbench, what: str, task: Task[T]) -> None:
+        self._gate, self._waited = bench.gate, bench.waited
         self._stage = f"{ASK}{what}"
         self._task = task
-        self._known: dict[str, T | None] = {}
+        self._answers: dict[str, T | None] = {}
 
     def __call__(self, question: str, **values: str) -> T | None:
         """The model's answer for a question and other values of the prompt; None if the call failed."""
-        if question not in self._known:
+        if question not in self._answers:
+            began = time.perf_counter()
             try:
-                self._known[question] = _sync.run(self._answer(question, values))
+                self._answers[question] = _sync.run(self._ask(question, values))
             except CallFailed as error:
-                self._known[question] = None
+                self._answers[question] = None
                 self._gate.failures.append(Failure(self._stage, question, str(error)))
-        return self._known[question]
+            self._waited[question] = time.perf_counter() - began
+        return self._answers[question]
 
-    async def _answer(self, question: str, values: dict[str, str]) -> T:
+    async def _ask(self, question: str, values: dict[str, str]) -> T:
         with self._gate.stage(self._stage):
             return await self._gate.call(self._task, {"question": question, **values}, item=question)
 

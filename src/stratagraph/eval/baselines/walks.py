@@ -1,4 +1,4 @@
-"""Walks over entities and passages: a plain one, KAG's mutual index, and the parts that others use too."""
+"""KAG's mutual index, and the parts of walks over entities that several baselines use."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from stratagraph.eval.baselines.plain import Dense
 from stratagraph.eval.baselines.shared import OncePerQuestion
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.ingest.extraction.by_rules import question_entities
-from stratagraph.ingest.names.index import NameIndex, canonical
-from stratagraph.ingest.names.linking import link
+from stratagraph.ingest.names.index import canonical
 from stratagraph.kernels.ppr import shallow_pagerank, transition_matrix
 from stratagraph.kernels.topk import top_k
 from stratagraph.search.decompose import DECOMPOSE
@@ -40,7 +39,7 @@ class Linker:
     def __init__(self, bench: Workbench) -> None:
         self._embedder = bench.embedder
         self._given = bench.question_entities
-        self._asked = OncePerQuestion(bench.gate, "names", DECOMPOSE) if bench.gate.has_llm else None
+        self._asked = OncePerQuestion(bench, "names", DECOMPOSE) if bench.gate.has_llm else None
         names = bench.graph.names
         self.vectors = bench.embedder.documents(names) if names else None
 
@@ -54,7 +53,7 @@ class Linker:
     def link(self, question: str) -> tuple[Rows, Scores]:
         """The entity most similar to each name, each once with its best similarity; rows ascending."""
         best: dict[int, float] = {}
-        names = self.names(question)  # asked for whatever was extracted, as an estimate counts them
+        names = self.names(question)
         if self.vectors is not None:
             for name in names:
                 (row,), (score,) = top_k(self.vectors, self._embedder.documents([name])[0], 1)
@@ -135,70 +134,6 @@ def best_passages(bench: Workbench, scores: Scores, k: int) -> list[Passage]:
     """The `k` passages with the highest scores above 0; equal ones in the order of the corpus."""
     order = np.argsort(-scores, kind="stable")[:k]
     return [bench.passages[row] for row in order[scores[order] > 0]]
-
-
-RESTART = 0.5
-"""Restart probability, HippoRAG's."""
-PASSAGE_SHARE = 0.2
-"""Restart mass of the passages nearest to the question; the entities it names have the rest."""
-_NEAREST = 100
-
-
-class EntityWalk:
-    """Personalised PageRank over passages, entities, and relations between entities.
-
-    It restarts from entities the question names, weighted by rarity, and a little from the passages nearest
-    to the question; from these alone if it names none. A relation weighs the number of its statements, a
-    mention 1.
-    """
-
-    name = "ppr"
-    description = "personalised PageRank over the passage-entity graph (HippoRAG-style)"
-
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
-        self._vectors = bench.vectors
-        self._given = bench.question_entities
-        self._graph = graph = bench.graph
-        self._names = NameIndex(NameIndex.build([node.id for node in graph.entities]))
-        passages = len(bench.chunks)
-        mentions = np.stack(graph.mentions.T.nonzero(), axis=1) + np.array([0, passages])
-        stated = graph.statements.sum(axis=1)
-        self._transition = transition_matrix(
-            passages + len(graph.entities),
-            np.concatenate([mentions, graph.ends + passages]),
-            np.concatenate([np.ones(len(mentions)), np.asarray(stated, np.float64)]),
-        )
-
-    def rank(self, question: str, k: int) -> Sequence[Passage]:
-        """At most `k` passages, best first."""
-        passages = len(self._bench.chunks)
-        entries, weights = self._entries(question)
-        nodes, mass = shallow_pagerank(
-            self._transition, entries, weights=weights, restart=RESTART, steps=None, tolerance=1e-4
-        )
-        reached = nodes < passages
-        nodes, mass = nodes[reached], mass[reached]
-        order = np.lexsort((nodes, -mass))[:k]
-        return [self._bench.passages[row] for row in nodes[order]]
-
-    def _entries(self, question: str) -> tuple[Rows, NDArray[np.float64]]:
-        vector = self._bench.embedder.question(question)
-        rows, scores = top_k(self._vectors, vector, _NEAREST + 1)
-        likeness = np.maximum(scores - (scores[-1] if len(scores) > _NEAREST else 0.0), 1e-6)
-        near = likeness[:_NEAREST] / likeness[:_NEAREST].sum()
-        named = self._named(question)
-        if not len(named):
-            return rows[:_NEAREST], near.astype(np.float64)
-        rare = 1 / self._graph.frequency[named]
-        entries = np.concatenate([len(self._bench.chunks) + named, rows[:_NEAREST]])
-        return entries, np.concatenate([(1 - PASSAGE_SHARE) * rare / rare.sum(), PASSAGE_SHARE * near])
-
-    def _named(self, question: str) -> Rows:
-        """Entities of a question: those given for it, else those named in it."""
-        names = map(canonical, self._given.get(question, ()))
-        given = [self._graph.rows[name] for name in names if name in self._graph.rows]
-        return np.unique(np.array(given, dtype=np.int64)) if given else link(question, self._names).named
 
 
 CANDIDATES = 20
