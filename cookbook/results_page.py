@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stratagraph.eval.bootstrap import Difference, paired_difference
+from stratagraph.eval.metrics import Difference, paired_difference
 
 Record = Mapping[str, Any]
 PLAIN = ("dense", "bm25", "hybrid")

@@ -20,8 +20,7 @@ pytest.importorskip("rouge_score")
 import stratagraph as sg
 from stratagraph.config import as_config
 from stratagraph.demo import documents
-from stratagraph.eval.checking import check_rows
-from stratagraph.eval.names import RowName
+from stratagraph.eval.names import RowName, check_rows
 from tests.clients.server import ModelServer
 from tests.eval.bench_questions import written
 from tests.eval.replies import replies

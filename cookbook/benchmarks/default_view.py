@@ -23,9 +23,8 @@ from pathlib import Path
 import numpy as np
 
 import stratagraph as sg
-from stratagraph.eval.bootstrap import paired_difference
 from stratagraph.eval.datasets import load_dataset
-from stratagraph.eval.metrics import contains_answer, context_of, fitting, is_yes_no
+from stratagraph.eval.metrics import contains_answer, context_of, fitting, is_yes_no, paired_difference
 from stratagraph.methods import NAMES
 from stratagraph.operations.hits import grouped
 from stratagraph.text.tokens import choose

@@ -71,7 +71,7 @@ def test_what_no_row_can_be_measured_by_is_refused_before_anything_runs(name: st
 
 def test_what_is_allowed_passes() -> None:
     from stratagraph.config import Config
-    from stratagraph.eval.checking import check_rows
+    from stratagraph.eval.names import check_rows
 
     names = [
         'noderag?mode=entry&names=false&types=["S","A","H"]&own_prompt=true',

@@ -10,9 +10,9 @@ import pytest
 from tests.eval.test_harness import QUICK, SMALL, Fixed
 
 from stratagraph.eval import AnswerConfig, evaluate
-from stratagraph.eval.bootstrap import Difference
 from stratagraph.eval.datasets import Question
 from stratagraph.eval.judging import CRITERIA, cohen_kappa, head_to_head, judge_correctness, mean_kappa
+from stratagraph.eval.metrics import Difference
 from stratagraph.models.gate import ModelGate
 from stratagraph.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
 from stratagraph.types.records import Usage

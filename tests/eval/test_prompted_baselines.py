@@ -14,7 +14,7 @@ from tests.eval.benches import STANFORD, Facts, bench_of, ids, random_facts
 
 from stratagraph.errors import ModelError, TooManyFailures
 from stratagraph.eval.baselines import make, raptor
-from stratagraph.eval.baselines.communities import LARGEST, hierarchy
+from stratagraph.eval.baselines.graphrag import LARGEST, hierarchy
 from stratagraph.eval.baselines.shared import shared_out
 from stratagraph.eval.rankers import Passage, Workbench
 from stratagraph.testing import ScriptedChatModel
@@ -178,7 +178,7 @@ def test_reports_have_findings_and_a_rating_and_a_stage_of_their_own() -> None:
 
 def test_reports_on_parts_stand_for_members_that_are_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     model = ScriptedChatModel(reporting)
-    monkeypatch.setattr("stratagraph.eval.baselines.communities.MEMBER_TOKENS", 120)
+    monkeypatch.setattr("stratagraph.eval.baselines.graphrag.MEMBER_TOKENS", 120)
     bench = bench_of(random_facts(2, documents=90, entities=70), "what?", llm=model)
     levels = hierarchy(bench)
     prompts = [each for each in model.prompts if '"rating_reason"' in each]

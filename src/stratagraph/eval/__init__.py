@@ -4,17 +4,15 @@
 >>> print(evaluate("demo", ["lshtree", "dense", "bm25"]))                               # doctest: +SKIP
 
     datasets, layouts           corpora with questions, in the layouts in use
-    metrics                     metrics of one question
-    bootstrap                   whether a difference is more than noise
-    rankers                     what is measured, and what the rankers of a run share
-    names, checking             names of rows, and what is wrong with them
-    shared_graph, baselines     the systems the package is compared with, over one extraction
+    names                       names of rows, and what is wrong with them
+    harness                     `evaluate`: one row after the other
+    rankers, embedding          what is measured, and what the rankers of a run share
     methods                     the package's methods, through its public API
-    harness, scoring            asking, scoring, comparing
+    shared_graph, baselines     the systems the package is compared with, over one extraction
+    scoring, metrics            asking a ranker, metrics of one question, intervals of differences
     answering, judging          answers by a model, and models as judges of them
-    statements                  answers judged statement by statement (GraphRAG-Bench)
-    measuring                   model calls, time and memory
     abstract                    questions about a corpus as a whole
+    measuring                   model calls, time and memory
     results, report             rows, and what is shown and written of them
 """
 
@@ -22,9 +20,9 @@ from __future__ import annotations
 
 from stratagraph.eval.abstract import with_abstract_questions
 from stratagraph.eval.answering import AnswerConfig
-from stratagraph.eval.bootstrap import Difference, paired_difference
 from stratagraph.eval.datasets import Dataset, Question, load_dataset
 from stratagraph.eval.harness import evaluate
+from stratagraph.eval.metrics import Difference, paired_difference
 from stratagraph.eval.rankers import Passage, Ranker
 from stratagraph.eval.report import Evaluation
 from stratagraph.eval.results import Indexing, Row

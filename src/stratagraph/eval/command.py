@@ -220,8 +220,8 @@ _OF_A_RUN = (
 def _say_left_out(view: str, config: Any) -> None:
     """Show which default rows lack a package, before anything runs."""
     from stratagraph.config import as_config
-    from stratagraph.eval.checking import lacking_rows
     from stratagraph.eval.harness import DEFAULT
+    from stratagraph.eval.names import lacking_rows
 
     for name, why in lacking_rows(DEFAULT, view, as_config(config)).items():
         click.echo(f"{name} will be left out: {why}", err=True)

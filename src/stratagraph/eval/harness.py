@@ -26,20 +26,26 @@ from stratagraph.eval.answering import (
 )
 from stratagraph.eval.baselines import make
 from stratagraph.eval.baselines.shared import ASK
-from stratagraph.eval.bootstrap import paired_difference
-from stratagraph.eval.checking import ANSWERS, KNOWN, check_rows, lacking, lacking_rows
 from stratagraph.eval.datasets import Dataset, Question, StrPath, checked, load_dataset
 from stratagraph.eval.embedding import shared_embedder
-from stratagraph.eval.judging import head_to_head, judge_correctness
+from stratagraph.eval.judging import head_to_head, judge_correctness, judge_statements
 from stratagraph.eval.measuring import Meter
 from stratagraph.eval.methods import MethodIndex, MethodRanker
-from stratagraph.eval.metrics import has_wordnet
-from stratagraph.eval.names import DEFAULT_VIEW, EVAL_VIEWS, RowName
+from stratagraph.eval.metrics import has_wordnet, paired_difference
+from stratagraph.eval.names import (
+    ANSWERS,
+    DEFAULT_VIEW,
+    EVAL_VIEWS,
+    KNOWN,
+    RowName,
+    check_rows,
+    lacking,
+    lacking_rows,
+)
 from stratagraph.eval.rankers import Ranker, Workbench
 from stratagraph.eval.report import Evaluation
 from stratagraph.eval.results import Indexing, Row
 from stratagraph.eval.scoring import PACKED, Asked, Cutoffs, Packing, ask_all
-from stratagraph.eval.statements import judge_statements
 from stratagraph.methods import WAYS
 from stratagraph.models.budget import Budget
 from stratagraph.models.gate import ModelGate

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from stratagraph.api import build_index
-from stratagraph.config import Config, construct
+from stratagraph.config import Config
 from stratagraph.eval.measuring import AnswerFailed, Meter
-from stratagraph.eval.names import RowName
+from stratagraph.eval.names import RowName, settings_of
 from stratagraph.eval.rankers import Passage, Ranker, Workbench
 from stratagraph.eval.results import Indexing
 from stratagraph.index import Index
 from stratagraph.models.budget import Budget
 from stratagraph.types.question import WALK, Length
 from stratagraph.types.records import Failure, Usage
-
-
-def settings_of(wanted: RowName, config: Config) -> Config:
-    """The run's settings with those of the row's build; `TypeError` or `ValueError` for a wrong one."""
-    if not wanted.build:
-        return config
-    own = config.method(wanted.ranker)
-    values = {each.name: getattr(own, each.name) for each in fields(own)} | dict(wanted.build)
-    made = construct(type(own), values, wanted.ranker)
-    return replace(config, methods={**config.methods, wanted.ranker: made})
 
 
 class MethodRanker:

@@ -12,11 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stratagraph.eval.bootstrap import Difference
 from stratagraph.eval.datasets import BENCH_METRICS, FROM_EXTRACTION, Question
 from stratagraph.eval.judging import Duel
-from stratagraph.eval.metrics import METRICS
-from stratagraph.eval.results import Row, mean
+from stratagraph.eval.metrics import METRICS, Difference, mean
+from stratagraph.eval.results import Row
 from stratagraph.eval.scoring import Cutoffs
 from stratagraph.types.records import Failure, Usage
 

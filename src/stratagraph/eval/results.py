@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from stratagraph.eval.bootstrap import Difference
 from stratagraph.eval.judging import Duel
+from stratagraph.eval.metrics import Difference, mean
 from stratagraph.types.records import Failure, Usage
 
 Scores = Mapping[str, tuple[float | None, ...]]
@@ -106,9 +105,3 @@ class Row:
     def cpu(self) -> float | None:
         """Mean of `cpu_ms`."""
         return mean(self.cpu_ms)
-
-
-def mean(scores: Sequence[float | None]) -> float | None:
-    """Mean of the scores that are not None; None if there are none."""
-    present = [score for score in scores if score is not None]
-    return math.fsum(present) / len(present) if present else None

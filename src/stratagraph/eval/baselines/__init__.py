@@ -5,12 +5,10 @@ A baseline is a `Ranker` over a `Workbench`. Keyword arguments of its constructo
 
     plain               bm25, dense (vanilla RAG), hybrid, hyde; zero_shot, cot: no retrieval
     raptor              tree of summaries
-    walks               kag: a walk over passages and entities, joined with similarity
-    hipporag            hipporag, hipporag2: personalised PageRank from entities, from triples
-    fastgraphrag        the same with scores passed on to relations
+    walks               hipporag, hipporag2, fastgraphrag, kag: PageRank from the names in a question
     graphrag            graphrag_local, graphrag_global, over Leiden or attributed communities
     lightrag            dual-level keywords: local, global, hybrid, mix
-    communities, shared     parts that several of them use
+    shared              parts that several of them use
 
 Options are checked by the annotations of the arguments, as pydantic reads them.
 """
@@ -25,18 +23,17 @@ from typing import Annotated, Any, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from stratagraph.eval.names import OWN_PROMPT
 from stratagraph.eval.rankers import Ranker, Workbench
 
 _WHERE = {
     "bm25": "plain.Bm25",
     "cot": "plain.ChainOfThought",
     "dense": "plain.Dense",
-    "fastgraphrag": "fastgraphrag.FastGraphRAG",
+    "fastgraphrag": "walks.FastGraphRAG",
     "graphrag_global": "graphrag.GlobalSearch",
     "graphrag_local": "graphrag.LocalSearch",
-    "hipporag": "hipporag.HippoRAG",
-    "hipporag2": "hipporag.HippoRAG2",
+    "hipporag": "walks.HippoRAG",
+    "hipporag2": "walks.HippoRAG2",
     "hybrid": "plain.Hybrid",
     "hyde": "plain.HyDE",
     "kag": "walks.MutualIndex",
@@ -46,6 +43,9 @@ _WHERE = {
 }
 BASELINES = tuple(_WHERE)
 """Names of the baselines, sorted."""
+
+OWN_PROMPT = "own_prompt"
+"""Option of a row that answers by the method's own prompts instead of the prompt for all."""
 
 Damping = Annotated[float, Field(gt=0, lt=1)]
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stratagraph import _sync
@@ -77,26 +76,6 @@ def shared_out(streams: Sequence[tuple[float, Sequence[Passage]]], bench: Workbe
 def passage_of(bench: Workbench, text: str, sources: Iterable[int]) -> Passage:
     """A text with the documents of its chunks."""
     return Passage(text, tuple(dict.fromkeys(bench.chunks[row].document_id for row in sources)))
-
-
-def stand_ins(groups: Sequence[Sequence[int]], similarity: NDArray[np.floating], k: int) -> list[int]:
-    """At most `k` chunks: the most similar one of each group, then the second of each, and so on.
-
-    `groups` are rows of chunks of each result, best first; `similarity` has shape (chunks,).
-    """
-    listed: dict[int, None] = {}
-    queues: list[Iterator[int]] = [
-        iter(sorted(group, key=lambda row: (-float(similarity[row]), row))) for group in groups
-    ]
-    while queues and len(listed) < k:
-        left = []
-        for queue in queues:
-            row = next((row for row in queue if row not in listed), None)
-            if row is not None:
-                listed[row] = None
-                left.append(queue)
-        queues = left
-    return list(listed)[:k]
 
 
 def by_support(graph: SharedGraph, entities: Iterable[int], support: Callable[[int], csr_array]) -> list[int]:
