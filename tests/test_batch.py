@@ -20,7 +20,7 @@ from stratagraph.cli.main import main
 from stratagraph.errors import Damaged, EmbedderMismatch, NotAnIndex, TooManyFailures
 from stratagraph.methods import NAMES
 from stratagraph.models.batching import BatchRequest, write_requests
-from stratagraph.models.openai import OpenAIChatModel
+from stratagraph.models.providers import OpenAIChatModel
 from tests.clients.openai import batched
 from tests.clients.server import ModelServer, first
 from tests.clients.writer import written

@@ -15,7 +15,7 @@ pytest.importorskip("openai")
 import stratagraph as sg
 from stratagraph import demo
 from stratagraph.errors import BudgetExceeded
-from stratagraph.models.openai import OpenAIChatModel
+from stratagraph.models.providers import OpenAIChatModel
 from tests.clients.server import ModelServer
 
 DOCUMENTS = list(demo.documents())

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from stratagraph.models.gate import ModelGate, Prompt, Task
 from stratagraph.models.identity import embedder_name, identity_of_model
 from stratagraph.models.named import as_chat_model, as_embedder
-from stratagraph.models.openai import OpenAIChatModel, OpenAIEmbedder
+from stratagraph.models.providers import OpenAIChatModel, OpenAIEmbedder
 from stratagraph.models.structured import json_as, plain_text, read_json
 from stratagraph.testing import FakeEmbedder, MemoryCalls, MemoryVectors, ScriptedChatModel
 from stratagraph.types.protocols import Spans

@@ -16,7 +16,7 @@ from stratagraph.models.identity import (
     sampling_settings,
 )
 from stratagraph.models.named import as_chat_model, as_embedder
-from stratagraph.models.openai import OpenAIChatModel
+from stratagraph.models.providers import OpenAIChatModel
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.testing import FakeEmbedder
 from tests.clients.server import ModelServer

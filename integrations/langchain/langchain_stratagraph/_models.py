@@ -22,8 +22,7 @@ from pydantic import BaseModel
 
 from stratagraph._sync import PerLoop
 from stratagraph.models.identity import sampling_settings, server_address
-from stratagraph.models.messages import Completion, Messages
-from stratagraph.models.schema import sent_schema
+from stratagraph.models.messages import Completion, Messages, sent_schema
 
 _callbacks: ContextVar[Callbacks] = ContextVar("stratagraph_callbacks", default=None)
 _NAME_ATTRIBUTES = ("model_name", "model", "model_id", "repo_id", "deployment_name")

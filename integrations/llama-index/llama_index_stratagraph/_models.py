@@ -24,8 +24,7 @@ from pydantic import BaseModel, ValidationError
 from stratagraph._sync import PerLoop
 from stratagraph.errors import ParseFailed
 from stratagraph.models.identity import sampling_settings, server_address
-from stratagraph.models.messages import Completion, Messages, from_openai
-from stratagraph.models.schema import response_format, sent_schema
+from stratagraph.models.messages import Completion, Messages, from_openai, response_format, sent_schema
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from stratagraph.errors import CallFailed, ModelError
 from stratagraph.models.budget import Limits, Sleep
-from stratagraph.models.log import logger
+from stratagraph.models.tracing import logger
 from stratagraph.system.locks import Lock, after_fork
 
 R = TypeVar("R")

@@ -22,13 +22,12 @@ from stratagraph.mapping import as_mapper, growing, in_order
 from stratagraph.models.budget import Account, Budget, Ledger, Limits, Scope, Sleep, cost_of
 from stratagraph.models.concurrency import PendingCall, PendingCalls, Services, run_workers
 from stratagraph.models.embedding import Embedder, Passage
-from stratagraph.models.log import logger
 from stratagraph.models.messages import Completion, Messages
 from stratagraph.models.request import Requests, approximate_tokens
 from stratagraph.models.retry import too_many
 from stratagraph.models.structured import lacks_end, plain_text
 from stratagraph.models.task import Call, CallItem, Prompt, Task, models_by_stage, repair_request, stage_of
-from stratagraph.models.tracing import span, usage_attributes
+from stratagraph.models.tracing import logger, span, usage_attributes
 from stratagraph.models.wrap import Chat
 from stratagraph.text import CountTokens
 from stratagraph.types.protocols import (

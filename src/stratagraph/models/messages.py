@@ -1,9 +1,18 @@
-"""What a model is given and what it answers: a prompt in two messages; a text, its usage, why it ended."""
+"""What a model is given and what it answers.
+
+A prompt in two messages, the JSON schema of the answer, and a completion: its text, its usage and why it
+ended.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 _CUT_OFF = {"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"}
 _FILTERED = {"content_filter", "content_filtered", "safety", "prohibited_content", "guardrail_intervened"}
@@ -116,3 +125,55 @@ def answer_within(error: BaseException) -> Completion | None:
     if type(error).__name__ == "ContentFilterFinishReasonError":
         return Completion("", finish_reason="content_filter")
     return from_openai(getattr(error, "completion", None))
+
+
+_SENT_KEYWORDS = ("type", "enum", "const", "anyOf", "items", "properties", "description")
+
+
+@lru_cache(maxsize=256)
+def _schema_json(model: type[BaseModel]) -> str:
+    schema = model.model_json_schema()
+    sent = _cleaned(schema, schema.get("$defs", {}), of_class=True)
+    return json.dumps({"title": model.__name__, **sent})
+
+
+def sent_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a model in the subset that strict modes of all servers accept; a new object.
+
+    References are inlined, all fields are required, no others are allowed. Defaults, lengths, ranges and
+    docstrings of classes are left out.
+    """
+    schema: dict[str, Any] = json.loads(_schema_json(model))
+    return schema
+
+
+def schema_text(model: type[BaseModel] | None) -> str:
+    """The schema as text, for counting its tokens."""
+    return "" if model is None else _schema_json(model)
+
+
+def response_format(model: type[BaseModel]) -> dict[str, Any]:
+    """The `response_format` of OpenAI's chat completions for a schema."""
+    schema = sent_schema(model)
+    name = schema.pop("title")
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": True}}
+
+
+def _cleaned(schema: Any, definitions: dict[str, Any], *, of_class: bool = False) -> dict[str, Any]:
+    """A part of a schema; `of_class` where its description is a docstring."""
+    if "$ref" in schema:
+        target = definitions[schema["$ref"].rsplit("/", 1)[-1]]
+        described = {key: schema[key] for key in ("description",) if key in schema}
+        return {**_cleaned(target, definitions, of_class=True), **described}
+    part = {key: schema[key] for key in _SENT_KEYWORDS if key in schema}
+    if of_class:
+        part.pop("description", None)
+    if "anyOf" in part:
+        part["anyOf"] = [_cleaned(each, definitions) for each in part["anyOf"]]
+    if "items" in part:
+        part["items"] = _cleaned(part["items"], definitions)
+    if "properties" in part:
+        part["properties"] = {name: _cleaned(each, definitions) for name, each in part["properties"].items()}
+        part["required"] = list(part["properties"])
+        part["additionalProperties"] = False
+    return part

@@ -155,13 +155,15 @@ def _named(what: str, given: str, examples: str) -> Any:
     base_url = address or None
     if provider == "langchain":
         return langchain_model(what, name, base_url)
-    if provider == "ollama":
-        from stratagraph.models.ollama import OllamaChatModel, OllamaEmbedder
+    from stratagraph.models import providers
 
-        return (OllamaChatModel if what == "llm" else OllamaEmbedder)(name, base_url=base_url)
-    from stratagraph.models.openai import OpenAIChatModel, OpenAIEmbedder
-
-    return (OpenAIChatModel if what == "llm" else OpenAIEmbedder)(name, base_url=base_url)
+    makers = {
+        ("ollama", "llm"): providers.OllamaChatModel,
+        ("ollama", "embedder"): providers.OllamaEmbedder,
+        ("openai", "llm"): providers.OpenAIChatModel,
+        ("openai", "embedder"): providers.OpenAIEmbedder,
+    }
+    return makers[provider, what](name, base_url=base_url)
 
 
 def _check_no_class(what: str, value: Any) -> None:

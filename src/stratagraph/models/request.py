@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 from stratagraph.errors import BudgetExceeded, CallFailed, ModelError, ParseFailed
 from stratagraph.models.budget import Account, Limits, Scope, Sleep, UsageHistory
 from stratagraph.models.concurrency import Limiter, PendingCall, Slot, within
-from stratagraph.models.log import logger
-from stratagraph.models.messages import Completion, Messages, answer_within
+from stratagraph.models.messages import Completion, Messages, answer_within, schema_text
 from stratagraph.models.retry import (
     Outage,
     describe,
@@ -26,9 +25,8 @@ from stratagraph.models.retry import (
     translate,
     with_retries,
 )
-from stratagraph.models.schema import schema_text
 from stratagraph.models.task import Task, stage_of
-from stratagraph.models.tracing import Recorded, answer_attributes, request_attributes, span
+from stratagraph.models.tracing import Recorded, answer_attributes, logger, request_attributes, span
 from stratagraph.models.wrap import Chat
 from stratagraph.text import CountTokens
 from stratagraph.types.records import Usage

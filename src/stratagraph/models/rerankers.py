@@ -4,7 +4,7 @@ fastembed:Xenova/ms-marco-MiniLM-L-6-v2                          fastembed's `Te
 flashrank:ms-marco-MiniLM-L-12-v2                                FlashRank's `Ranker`
 sentence-transformers:cross-encoder/ms-marco-MiniLM-L-6-v2       sentence-transformers' `CrossEncoder`
 
-Each of them downloads a model that is not on this machine yet, as its package does.
+Each package downloads a model that is not on this machine yet.
 """
 
 from __future__ import annotations
@@ -20,53 +20,45 @@ EXAMPLES = (
     "'fastembed:Xenova/ms-marco-MiniLM-L-6-v2', 'flashrank:ms-marco-MiniLM-L-12-v2' and "
     "'sentence-transformers:cross-encoder/ms-marco-MiniLM-L-6-v2'"
 )
+Score = Callable[[str, list[str]], Iterable[float]]
+"""From a question and texts to one score per text, in their order; larger is better."""
 
 
-class SentenceTransformersReranker:
-    """A cross-encoder of sentence-transformers."""
+class NamedReranker:
+    """A loaded model (`protocols.Reranker`)."""
 
-    def __init__(self, name: str) -> None:
-        self._model = _package("sentence-transformers").CrossEncoder(name)
-
-    def rerank(self, question: str, texts: list[str]) -> Iterable[float]:
-        """One score per text, in their order; larger is better."""
-        scores: Iterable[float] = self._model.predict([(question, text) for text in texts])
-        return scores
+    def __init__(self, rerank: Score) -> None:
+        self.rerank = rerank
 
 
-class FastembedReranker:
-    """A cross-encoder of fastembed."""
-
-    def __init__(self, name: str) -> None:
-        package = _package("fastembed", "fastembed.rerank.cross_encoder")
-        self._model = package.TextCrossEncoder(model_name=name)
-
-    def rerank(self, question: str, texts: list[str]) -> Iterable[float]:
-        """One score per text, in their order; larger is better."""
-        scores: Iterable[float] = self._model.rerank(question, texts)
-        return scores
+def _fastembed(module: Any, name: str) -> Score:
+    score: Score = module.TextCrossEncoder(model_name=name).rerank
+    return score
 
 
-class FlashRankReranker:
-    """A ranker of FlashRank, whose scores are put back into the order of the texts."""
+def _flashrank(module: Any, name: str) -> Score:
+    model = module.Ranker(model_name=name)
 
-    def __init__(self, name: str) -> None:
-        self._package = _package("flashrank")
-        self._model = self._package.Ranker(model_name=name)
-
-    def rerank(self, question: str, texts: list[str]) -> Iterable[float]:
-        """One score per text, in their order; larger is better."""
+    def score(question: str, texts: list[str]) -> list[float]:
         passages = [{"id": place, "text": text} for place, text in enumerate(texts)]
-        ranked = self._model.rerank(self._package.RerankRequest(query=question, passages=passages))
+        ranked = model.rerank(module.RerankRequest(query=question, passages=passages))  # best first
         scores = {each["id"]: float(each["score"]) for each in ranked}
         return [scores[place] for place in range(len(texts))]
 
+    return score
 
-RERANKERS: dict[str, Callable[[str], Any]] = {
-    "fastembed": FastembedReranker,
-    "flashrank": FlashRankReranker,
-    "sentence-transformers": SentenceTransformersReranker,
+
+def _sentence_transformers(module: Any, name: str) -> Score:
+    model = module.CrossEncoder(name)
+    return lambda question, texts: model.predict([(question, text) for text in texts])
+
+
+RERANKERS: dict[str, tuple[str, Callable[[Any, str], Score]]] = {
+    "fastembed": ("fastembed.rerank.cross_encoder", _fastembed),
+    "flashrank": ("flashrank", _flashrank),
+    "sentence-transformers": ("sentence_transformers", _sentence_transformers),
 }
+"""For each package the module to import, and how a model of it is loaded."""
 
 
 def package_and_model(given: str) -> tuple[str, str]:
@@ -81,26 +73,20 @@ def package_and_model(given: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=4)
-def named_reranker(given: str) -> Any:
+def named_reranker(given: str) -> NamedReranker:
     """The reranker of a name; the last four stay loaded.
 
     Raises `MissingExtra` without the package, and `RerankerError` if it cannot load the model.
     """
     package, name = package_and_model(given)
+    module, load = RERANKERS[package]
     try:
-        return RERANKERS[package](name)
-    except MissingExtra:
-        raise
+        imported = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == module.partition(".")[0]:
+            raise MissingExtra(package) from error
+        raise RerankerError(f"{package} cannot be imported: {error}") from error
+    try:
+        return NamedReranker(load(imported, name))
     except Exception as error:  # whatever that package raises where it finds no such model
         raise RerankerError(f"{package} cannot load {name!r}: {type(error).__name__}: {error}") from error
-
-
-def _package(name: str, module: str | None = None) -> Any:
-    """A package by its name; imported only here, since none of them comes with stratagraph."""
-    module = module or name.replace("-", "_")
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != module.partition(".")[0]:
-            raise  # it is there, and something that it needs is not
-        raise MissingExtra(name) from error

@@ -1,4 +1,4 @@
-"""OpenTelemetry spans of operations, stages and model calls, if the package of its API is installed.
+"""The logger of the package, and OpenTelemetry spans if the package of its API is installed.
 
     stratagraph answer                    an operation: method, k, hits
     └── stratagraph stage answer          a stage: units, calls, tokens, as in the ledger
@@ -10,6 +10,7 @@ name.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
 Attributes = Mapping[str, Any]
+logger = logging.getLogger("stratagraph")
+"""No handler is installed: what is shown is the application's choice."""
 
 
 class Recorded:

@@ -35,7 +35,7 @@ from stratagraph.ingest.loaders import FileDocuments
 from stratagraph.methods import NAMES, get_method
 from stratagraph.methods.groups import GroupBuilder
 from stratagraph.models.gate import ModelGate
-from stratagraph.models.log import logger
+from stratagraph.models.tracing import logger
 from stratagraph.operations.checks import UNNAMED, blamed, check_all
 from stratagraph.operations.documents import (
     Arrival,
