@@ -1,4 +1,4 @@
-"""Requests under way: how many at a time and a minute, in which threads, until when, and who waits for them.
+"""Requests under way: slots, rates, threads, deadlines, and the calls that wait for them.
 
 A request that was sent is paid for, whether or not anybody waits for it. Each call is a task of its own, and
 identical calls share one. When the last caller is cancelled, a request that is out comes in and is recorded.
@@ -71,7 +71,7 @@ class Slots:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._free = count
+        self.free = count
         self._held: set[Slot] = set()
         self._waiting: deque[tuple[asyncio.AbstractEventLoop, Future[None]]] = deque()
         self._lock = Lock()
@@ -81,19 +81,22 @@ class Slots:
         """In a forked child all slots are free."""
         Slots.__init__(self, self.count)
 
-    @property
-    def free(self) -> int:
-        """Slots that nobody holds."""
-        return self._free
-
     @asynccontextmanager
     async def one(self, patience: float | None = None) -> AsyncIterator[Slot]:
         """Hold a slot until the block ends, or its thread does, if later.
 
         Raises `CallFailed` if abandoned threads held all slots for `patience` seconds.
         """
-        await self._acquire(patience)
         slot = Slot()
+        with self._lock:
+            turn: Future[None] | None = None
+            if self.free:
+                self.free -= 1
+            else:
+                turn = Future()
+                self._waiting.append((asyncio.get_running_loop(), turn))
+        if turn is not None:
+            await self._wait(turn, patience)
         with self._lock:
             self._held.add(slot)
         try:
@@ -105,13 +108,7 @@ class Slots:
             else:
                 self._release(slot)
 
-    async def _acquire(self, patience: float | None) -> None:
-        with self._lock:
-            if self._free:
-                self._free -= 1
-                return
-            turn: Future[None] = Future()
-            self._waiting.append((asyncio.get_running_loop(), turn))
+    async def _wait(self, turn: Future[None], patience: float | None) -> None:
         here = asyncio.wrap_future(turn)
         try:
             while not (await asyncio.wait({here}, timeout=patience))[0]:
@@ -138,7 +135,7 @@ class Slots:
                 if not loop.is_closed() and turn.set_running_or_notify_cancel():
                     break
             else:
-                self._free += 1
+                self.free += 1
                 return
         turn.set_result(None)
 
@@ -203,22 +200,21 @@ class Threads:
         self._pool = ThreadPoolExecutor(self._count, thread_name_prefix="stratagraph-model")
 
     async def run(self, slot: Slot, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-        """Call a blocking function in a thread with the caller's context.
+        """Call a user's blocking function in a thread with the caller's context.
 
-        A thread cannot be stopped: if the caller is cancelled, the slot stays held until it ends.
+        A thread cannot be stopped: if the caller is cancelled, the slot stays held until it ends. A model
+        that would end the process raises `ModelError`.
         """
-        context = contextvars.copy_context()
-        slot.thread = self._pool.submit(context.run, _contained, function, *args, **kwargs)
+
+        def contained() -> R:
+            try:
+                return function(*args, **kwargs)
+            except (SystemExit, KeyboardInterrupt) as error:
+                raise ModelError(f"the model raised {type(error).__name__}: {error}") from error
+
+        slot.thread = self._pool.submit(contextvars.copy_context().run, contained)
         result: R = await asyncio.wrap_future(slot.thread)
         return result
-
-
-def _contained(function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-    """Call a user's model; one that ends the process ends the operation instead."""
-    try:
-        return function(*args, **kwargs)
-    except (SystemExit, KeyboardInterrupt) as error:
-        raise ModelError(f"the model raised {type(error).__name__}: {error}") from error
 
 
 class Services:
@@ -240,7 +236,6 @@ class PendingCall:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.outcome: asyncio.Future[Any] = loop.create_future()
         self.task: asyncio.Task[Any]
-        self.key: tuple[asyncio.AbstractEventLoop, str] | None = None
         self.waiting = 0
         self.halted = False
         self._requesting = False
@@ -259,29 +254,25 @@ class PendingCall:
         """Nothing is out, and no answer is waiting to be kept."""
         self._requesting = False
 
-    def give_up(self, error: Exception) -> None:
-        """Give waiting callers an error, while the request stays out and is recorded if it ends."""
-        if not self.outcome.done():
-            self.outcome.set_exception(error)
-            self.outcome.exception()
-
     def halt(self) -> None:
         """Stop now, or as soon as the request that is out has come in."""
         self.halted = True
         if not self._requesting:
             self.task.cancel()
 
-    def finished(self, task: asyncio.Task[Any]) -> None:
-        """Hand the task's end to those who wait for it."""
-        error = None if task.cancelled() else task.exception()  # seen, though perhaps nobody waits any more
-        if self.outcome.done():
-            return
+    def give_up(self, error: BaseException) -> None:
+        """Give waiting callers an error, while the request stays out and is recorded if it ends."""
+        if not self.outcome.done():
+            self.outcome.set_exception(error)
+            self.outcome.exception()  # marks it as retrieved: perhaps nobody waits any more
+
+    def hand_over(self, task: asyncio.Task[Any]) -> None:
+        """Give waiting callers what the task ended with."""
         if task.cancelled():
             self.outcome.cancel()
-        elif error is not None:
-            self.outcome.set_exception(error)
-            self.outcome.exception()
-        else:
+        elif (error := task.exception()) is not None:
+            self.give_up(error)
+        elif not self.outcome.done():
             self.outcome.set_result(task.result())
 
 
@@ -304,41 +295,32 @@ class PendingCalls:
         """
         loop = asyncio.get_running_loop()
         shared = None if key is None else self._by_key.get((loop, key))
-        pending = self._start(loop, key, run) if shared is None else shared
+        pending = shared or PendingCall(loop)
+
+        def forget() -> None:
+            """Keep new callers from joining the call."""
+            if key is not None and self._by_key.get((loop, key)) is pending:
+                del self._by_key[loop, key]
+
+        def end(task: asyncio.Task[Any]) -> None:
+            self._all.discard(pending)
+            forget()
+            pending.hand_over(task)
+
+        if shared is None:
+            pending.task = loop.create_task(run(pending))
+            pending.task.add_done_callback(end)
+            self._all.add(pending)
+            if key is not None:
+                self._by_key[loop, key] = pending
         pending.waiting += 1
         try:
             return await asyncio.shield(pending.outcome), shared is not None
         finally:
             pending.waiting -= 1
             if not pending.waiting and not pending.task.done():
-                self._forget(pending)
+                forget()
                 pending.halt()
-
-    def _start(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        key: str | None,
-        run: Callable[[PendingCall], Coroutine[Any, Any, Any]],
-    ) -> PendingCall:
-        pending = PendingCall(loop)
-
-        def end(task: asyncio.Task[Any]) -> None:
-            self._all.discard(pending)
-            self._forget(pending)
-            pending.finished(task)
-
-        pending.task = loop.create_task(run(pending))
-        pending.task.add_done_callback(end)
-        self._all.add(pending)
-        if key is not None:
-            pending.key = loop, key
-            self._by_key[pending.key] = pending
-        return pending
-
-    def _forget(self, pending: PendingCall) -> None:
-        """Keep new callers from joining a call."""
-        if pending.key is not None and self._by_key.get(pending.key) is pending:
-            del self._by_key[pending.key]
 
     async def drain(self, timeout: float) -> None:
         """Wait for abandoned calls of this event loop, then cancel the rest."""
