@@ -323,7 +323,7 @@ class BatchGate(ModelGate):
             if reply is None:
                 raise self._noted(call, call.key, call.prompt)
             if reply.fault is None:
-                return self._keep(call, reply, self._sender(call.task.name))
+                return self._keep(call, reply)
             self.unusable[call.key] = str(reply.fault)
             known = Outcome(str(reply.answer), str(reply.fault), reply.value is not None, final=False)
             self._put(call, known)
@@ -336,7 +336,7 @@ class BatchGate(ModelGate):
         if reply is None:
             raise self._noted(call, custom_id, repair_request(call.prompt, shown, first.reason))
         if reply.fault is None:
-            answer, _ = self._keep(call, reply, self._sender(call.task.name))
+            answer, _ = self._keep(call, reply)
             return Outcome(answer, "", usable=True, final=True)
         reason = f"{reply.fault} (in the repaired answer; in the first: {first.reason})"
         better = str(reply.answer) if reply.value is not None else shown

@@ -22,7 +22,7 @@ from stratagraph.mapping import as_mapper, growing, in_order
 from stratagraph.models.budget import Account, Budget, Ledger, Limits, Scope, Sleep, cost_of
 from stratagraph.models.concurrency import PendingCall, PendingCalls, Services, run_workers
 from stratagraph.models.embedding import Embedder, Passage
-from stratagraph.models.messages import Completion, Messages
+from stratagraph.models.messages import Completion
 from stratagraph.models.request import Requests, approximate_tokens
 from stratagraph.models.retry import too_many
 from stratagraph.models.structured import lacks_end, plain_text
@@ -203,18 +203,19 @@ class ModelGate:
         The open stage advances by each item, up to its total. Raises `MapperError` if workers keep dying over
         a batch, or cannot be given their work.
         """
-        batches = growing(items, batch, self._mapper.workers)
-        with stoppable() as stop:
-            results = in_order(self._mapper, function, batches, stop)
-            return await in_thread(self._collected, results, _scope.get())
+        scope = _scope.get()
 
-    def _collected(self, batches: Iterable[list[R]], scope: Scope | None) -> list[R]:
-        found: list[R] = []
-        for batch in batches:
-            found += batch
-            if scope is not None and scope.total is not None:
-                self._advance(scope, min(len(batch), scope.total - scope.done))
-        return found
+        def collected(batches: Iterable[list[R]]) -> list[R]:
+            results: list[R] = []
+            for each in batches:
+                results += each
+                if scope is not None and scope.total is not None:
+                    self._advance(scope, min(len(each), scope.total - scope.done))
+            return results
+
+        with stoppable() as stop:
+            batches = growing(items, batch, self._mapper.workers)
+            return await in_thread(collected, in_order(self._mapper, function, batches, stop))
 
     @contextmanager
     def underway(self, name: str) -> Iterator[None]:
@@ -370,24 +371,20 @@ class ModelGate:
         return failure
 
     async def _call(self, task: Task[T], item: CallItem) -> T:
-        call = self._prepared(task, item)
+        identity = self._sender(task.name).chat.identity
+        call = Call.of(replace(task, prompt=self._prompt(task.prompt)), item, identity)
         cached, value = self._cached(call)
         if not cached:
             (answer, value), joined = await self._pending.share(
                 call.key, lambda pending: self._ask_model(pending, call)
             )
-            if not joined:
-                result: T = value
-                return result
-            value = self._parsed_again(call, answer)
-        scope = self._scope_for(task.name)
-        scope.ledger.add(scope.stage, Usage(cached_calls=1))
-        found: T = value
-        return found
-
-    def _prepared(self, task: Task[T], item: CallItem) -> Call[T]:
-        requests = self._sender(task.name)
-        return Call.of(replace(task, prompt=self._prompt(task.prompt)), item, requests.chat.identity)
+            if joined:  # a value of its own from an answer that another caller got
+                value = self._parsed_again(call, answer)
+        if cached or joined:
+            scope = self._scope_for(task.name)
+            scope.ledger.add(scope.stage, Usage(cached_calls=1))
+        result: T = value
+        return result
 
     def _prompt(self, prompt: Prompt) -> Prompt:
         used = prompt.replaced_by(self._templates)
@@ -414,7 +411,6 @@ class ModelGate:
             return False, None
 
     def _parsed_again(self, call: Call[T], answer: str) -> T:
-        """A value of its own from an answer that another caller got."""
         value: T = call.task.parse(answer)
         return value
 
@@ -425,16 +421,25 @@ class ModelGate:
         not kept.
         """
         requests, scope = self._sender(call.task.name), self._scope_for(call.task.name)
-        first = await self._attempt(call, requests, scope, pending, call.prompt)
-        if first.fault is None:
-            return self._keep(call, first, requests)
-        if pending.halted:
-            raise first.fault
-        logger.info("%s: asking again, since %s", call.task.name, first.fault)
-        again = repair_request(call.prompt, first.answer, str(first.fault))
-        second = await self._attempt(call, requests, scope, pending, again)
-        if second.fault is None:
-            return self._keep(call, second, requests)
+        replies: list[Reply[T]] = []
+        prompt = call.prompt
+        for _ in range(2):
+            try:
+                answer = await requests.ask(call.task, prompt, scope=scope, pending=pending)
+                self._answered = True
+                reply = self._judged(call, answer)
+            except ParseFailed as fault:  # a framework read the answer itself, and could not
+                self._answered = True
+                reply = Reply(Completion(""), None, fault)
+            if reply.fault is None:
+                return self._keep(call, reply)
+            if pending.halted:
+                raise reply.fault
+            replies.append(reply)
+            if len(replies) == 1:
+                logger.info("%s: asking again, since %s", call.task.name, reply.fault)
+                prompt = repair_request(call.prompt, reply.answer, str(reply.fault))
+        first, second = replies
         for reply in (second, first):
             if reply.value is not None:
                 self._note_incomplete(call, scope, reply.fault)
@@ -448,18 +453,6 @@ class ModelGate:
         reason = f"the answer is incomplete, and what can be read of it is used: {fault}"
         documents = self.documents_of(call.sources)
         self.failures.append(Failure(scope.stage, call.item, reason, tuple(call.sources), documents))
-
-    async def _attempt(
-        self, call: Call[T], requests: Requests, scope: Scope, pending: PendingCall, prompt: Messages
-    ) -> Reply[T]:
-        """One answer, and what is wrong with it."""
-        try:
-            answer = await requests.ask(call.task, prompt, scope=scope, pending=pending)
-        except ParseFailed as fault:  # a framework read the answer itself, and could not
-            self._answered = True
-            return Reply(Completion(""), None, fault)
-        self._answered = True
-        return self._judged(call, answer)
 
     def _judged(self, call: Call[T], answer: Completion) -> Reply[T]:
         """An answer with its value and what is wrong with it."""
@@ -477,12 +470,10 @@ class ModelGate:
             return Reply(answer, value, None)
         return Reply(answer, value if call.task.usable_in_part else None, ParseFailed(cut))
 
-    def _keep(self, call: Call[T], reply: Reply[T], requests: Requests) -> tuple[str, T]:
+    def _keep(self, call: Call[T], reply: Reply[T]) -> tuple[str, T]:
         if self._cache is not None:
-            model = requests.chat.name
-            self._cache.put(
-                call.key, str(reply.answer), task=call.task.name, model=model, sources=call.sources
-            )
+            name, model = call.task.name, self._sender(call.task.name).chat.name
+            self._cache.put(call.key, str(reply.answer), task=name, model=model, sources=call.sources)
         value: T = reply.value  # type: ignore[assignment]  # there is no fault
         return reply.answer, value
 
@@ -490,15 +481,13 @@ class ModelGate:
         self, prompt: Prompt, values: Mapping[str, str], *, stage: str, expected_output_tokens: int = 300
     ) -> AsyncGenerator[str]:
         """An answer in pieces, as the model writes it; counted, not cached."""
-        expected = expected_output_tokens
-        task = Task(stage, prompt, plain_text, lambda values: "", expected_output_tokens=expected)
-        requests = self._sender(task.name)
-        text = self._prompt(prompt).render(values)
-        scope = Scope(self.ledger, stage, None)
+        task = Task(
+            stage, prompt, plain_text, lambda values: "", expected_output_tokens=expected_output_tokens
+        )
+        requests, text = self._sender(stage), self._prompt(prompt).render(values)
         started = time.perf_counter()
         try:
-            pieces = requests.stream(text, task, scope=scope)
-            async with aclosing(pieces):
+            async with aclosing(requests.stream(text, task, scope=Scope(self.ledger, stage, None))) as pieces:
                 async for piece in pieces:
                     yield piece
         finally:
@@ -509,20 +498,8 @@ class ModelGate:
 
         Raises `EmbedderError` naming the text without a usable vector.
         """
-        rows = await self._embedded(stage, [Passage(text) for text in texts])
-        return np.concatenate([np.zeros((0, self.dimension or 0), np.float32), *rows])
-
-    async def _embedded(self, stage: str, passages: Sequence[Passage]) -> list[Vectors]:
-        embedder = self._need_embedder()
-        with self._within(stage, len(passages), any_name=False) as scope:
-
-            def advance(done: int, given: Sequence[str]) -> None:
-                tokens = sum(map(self.count_tokens, given))
-                self.ledger.add(stage, Usage(embedded_texts=len(given), embedded_tokens=tokens))
-                self._advance(scope, done)
-
-            rows = await embedder.passages(stage, passages, advance)
-        return [each.astype(np.float16).astype(np.float32) for each in rows]
+        vectors, _ = await self.embed_spans(stage, texts, [()] * len(texts))
+        return vectors
 
     @property
     def offers_spans(self) -> bool:
@@ -536,12 +513,19 @@ class ModelGate:
 
         See `embed`.
         """
+        embedder = self._need_embedder()
         passages = [Passage(text, tuple(own)) for text, own in zip(texts, spans, strict=True)]
-        rows = await self._embedded(stage, passages)
-        vectors = (
-            np.stack([row[0] for row in rows]) if rows else np.zeros((0, self.dimension or 0), np.float32)
-        )
-        return vectors, [row[1:] for row in rows]
+        with self._within(stage, len(passages), any_name=False) as scope:
+
+            def advance(done: int, embedded: Sequence[str]) -> None:
+                tokens = sum(map(self.count_tokens, embedded))
+                self.ledger.add(stage, Usage(embedded_texts=len(embedded), embedded_tokens=tokens))
+                self._advance(scope, done)
+
+            rows = await embedder.passages(stage, passages, advance)
+        rows = [each.astype(np.float16).astype(np.float32) for each in rows]
+        empty = np.zeros((0, self.dimension or 0), np.float32)
+        return np.stack([row[0] for row in rows]) if rows else empty, [row[1:] for row in rows]
 
     async def embed_query(self, text: str) -> Vectors:
         """The unit vector of a question, shape (dimension,); checked like all others."""
