@@ -174,20 +174,17 @@ def test_what_is_wrong_with_results_is_named_and_loses_nothing(tmp_path: Path) -
         ids = [json.loads(line)["custom_id"] for line in batch.requests.read_text("utf-8").splitlines()]
         found = batch.round(begun, spoilt)
         assert found.answered == len(ids) - 3  # the two that cannot be used were taken and read
-        assert list(found.failed) == ids[1:3]
-        assert "batch_expired" in found.failed[ids[2]]
-        assert list(found.unusable) == ids[3:5]
-        assert found.missing == [ids[5]]
-        assert found.foreign == ["somebody-elses"]
-        assert found.duplicates == [ids[0]]
-        assert len(found.unreadable) == 3
-        assert "line 8" in found.unreadable[0]
+        assert list(found.again) == [ids[1], ids[2], ids[5]]
+        assert "batch_expired" in found.again[ids[2]]
+        assert found.ignored[0].startswith(f"{ids[0]}: several lines")
+        assert "line 8" in found.ignored[1]
+        assert found.ignored[4] == "somebody-elses: nobody asked for it"
         asked = [json.loads(line) for line in batch.requests.read_text("utf-8").splitlines()]
         assert [each["custom_id"] for each in asked] == [
             ids[1], ids[2], f"{ids[3]}-2", f"{ids[4]}-2", ids[5]
         ]  # fmt: skip
         assert "could not be used" in str(asked[2]["body"]["messages"])
-        for word in ("1 that nobody asked for: somebody-elses", "5 calls", "lines that are no results"):
+        for word in ("3 asked again", "5 calls", "5 ignored in the results"):
             assert word in str(found)
         assert batch.finish(found)[-1].done
         with built(server, batch.path) as one, built(live, tmp_path / "live") as other:
@@ -202,12 +199,13 @@ def test_results_may_be_read_twice_and_in_parts(tmp_path: Path) -> None:
         half = batch.round(begun, lambda lines: lines[:3])
         assert (half.answered, half.calls) == (3, begun.calls - 3)
         again = batch.read()
-        assert (again.answered, len(again.known), again.calls) == (0, 3, half.calls)
+        assert (again.answered, again.calls) == (0, half.calls)
+        assert [each.partition(": ")[2] for each in again.ignored] == ["taken before"] * 3
         other = tmp_path / "other.jsonl"
         run(server, again.files, other)
         both = sg.batch.read([batch.results, other], batch.requests, path=batch.path, embedder=EMBEDDER)
         assert both.answered == half.calls
-        assert not both.missing
+        assert not both.again
         assert batch.finish(both)[-1].done
 
 
@@ -245,7 +243,7 @@ def test_a_text_that_is_refused_is_a_failure_at_once(tmp_path: Path) -> None:
         assert rounds[1].failures
         assert "content management policy" in rounds[1].failures[0].reason
         assert rounds[1].calls  # the next stage: nothing is asked again
-        assert not any(each.endswith("-2") for each in rounds[1].missing)
+        assert not rounds[1].again
         assert rounds[-1].report is not None
         assert len(rounds[-1].report.failures) == 1
 
@@ -253,9 +251,10 @@ def test_a_text_that_is_refused_is_a_failure_at_once(tmp_path: Path) -> None:
 def test_what_was_cut_off_twice_is_used_in_part(tmp_path: Path) -> None:
     with ModelServer(lambda number: "truncated" if number in (0, len(DOCUMENTS)) else "ok") as server:
         batch = Batch(tmp_path, server)
-        rounds = batch.finish(batch.write())
-        assert len(rounds[1].unusable) == 1
-        (listed,) = rounds[-1].failures
+        again = batch.round(batch.write())
+        asked = [json.loads(line)["custom_id"] for line in batch.requests.read_text("utf-8").splitlines()]
+        assert [each[-2:] for each in asked] == ["-2"]
+        (listed,) = batch.finish(again)[-1].failures
         assert "incomplete" in listed.reason
 
 
@@ -275,7 +274,7 @@ def test_a_server_that_refuses_temperature_and_schemas(tmp_path: Path) -> None:
         begun = batch.write()
         assert all("response_format" in json.loads(line)["body"] for line in batch.requests.open())
         refused = batch.round(begun)
-        assert refused.calls == begun.calls == len(refused.failed)
+        assert refused.calls == begun.calls == len(refused.again)
         assert not any("response_format" in json.loads(line)["body"] for line in batch.requests.open())
         server.mode = lambda number: "400"
         cold = batch.round(refused)

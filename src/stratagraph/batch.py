@@ -12,7 +12,7 @@ level, and so on. Texts are embedded at once, by the embedder of the index.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from stratagraph.models.batching import (
 from stratagraph.models.identity import embedder_name
 from stratagraph.operations.documents import Documents, check_documents
 from stratagraph.operations.gates import Models
-from stratagraph.operations.rounds import Begun, Inputs, forget_outcomes, remember, remembered
+from stratagraph.operations.rounds import Begun, Inputs, remember, remembered
 from stratagraph.operations.update import Change, Target, update
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import MARKER
@@ -52,20 +52,16 @@ class Pending:
     Attributes
     ----------
     files
-        The files that hold what is to be asked now; none where nothing is.
+        The files of requests to make now; empty if there are none.
     stages
         Calls in them, with the tokens that they are expected to take, by stage.
     answered
         Answers that were taken from the results.
-    known
-        Custom ids of results that had been taken before.
-    missing
-        Those that were asked for and are in no line. They are asked for again, and so are `failed` ones (no
-        answer, with the reason) and `unusable` ones (an answer that cannot be read, with the reason; once).
-    foreign, duplicates
-        Those that nobody asked for; and those with more than one line, of which the first answer counts.
-    unreadable
-        Lines that are no results.
+    again
+        Requests that are made again since they have no answer, with the reason, by custom id.
+    ignored
+        What could not be used of the results, with the reason: lines that are no results, ids that nobody
+        asked for or that had been taken before, and all but the first answer to one request.
     failures
         What failed for good so far: what the text is refused for, or two answers that could not be read. The
         build goes on without them, as it does with a model that answers at once.
@@ -76,13 +72,8 @@ class Pending:
     files: Sequence[Path] = ()
     stages: Mapping[str, Usage] = field(default_factory=dict)
     answered: int = 0
-    known: Sequence[str] = ()
-    missing: Sequence[str] = ()
-    failed: Mapping[str, str] = field(default_factory=dict)
-    unusable: Mapping[str, str] = field(default_factory=dict)
-    foreign: Sequence[str] = ()
-    duplicates: Sequence[str] = ()
-    unreadable: Sequence[str] = ()
+    again: Mapping[str, str] = field(default_factory=dict)
+    ignored: Sequence[str] = ()
     failures: Sequence[Failure] = ()
     report: BuildReport | None = None
 
@@ -97,35 +88,24 @@ class Pending:
         return self.report is not None
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        if self.answered:
-            yield f"{self.answered:,} answers taken"
-        counted = {
-            "had been taken before": self.known,
-            "without a line of results: asked for again": self.missing,
-            "without an answer": [f"{key} ({why})" for key, why in self.failed.items()],
-            "answered in a way that cannot be read: asked for again": [
-                f"{key} ({why})" for key, why in self.unusable.items()
-            ],
-            "that nobody asked for": self.foreign,
-            "with several lines": self.duplicates,
-            "lines that are no results": self.unreadable,
+        lines = [f"{self.answered:,} answers taken"] if self.answered else []
+        listed = {
+            "asked again": [f"{custom_id} ({reason})" for custom_id, reason in self.again.items()],
+            "ignored in the results": self.ignored,
             "failed for good": [f"{each.stage}: {each.about} ({each.reason})" for each in self.failures],
         }
-        for what, found in counted.items():
-            if found:
-                more = ", ..." if len(found) > _SHOWN else ""
-                yield f"{len(found):,} {what}: {', '.join(found[:_SHOWN])}{more}"
+        for what, items in listed.items():
+            if items:
+                more = ", ..." if len(items) > _SHOWN else ""
+                lines.append(f"{len(items):,} {what}: {', '.join(items[:_SHOWN])}{more}")
         for stage, usage in self.stages.items():
-            tokens = f"about {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
             calls = "1 call" if usage.calls == 1 else f"{usage.calls:,} calls"
-            yield f"pending: {stage}: {calls}, {tokens}"
-        for file in self.files:
-            yield f"written: {file}"
+            tokens = f"about {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+            lines.append(f"pending: {stage}: {calls}, {tokens}")
+        lines += [f"written: {file}" for file in self.files]
         if self.report is not None:
-            yield "no call is pending: the index is built"
+            lines.append("no call is pending: the index is built")
+        return "\n".join(lines)
 
 
 async def awrite(
@@ -179,7 +159,7 @@ async def awrite(
         inputs = Inputs(tuple(documents), extraction)
         if isinstance(documents, FileDocuments):
             begun = replace(begun, files=sorted(documents.files))
-        return await _advance(folder, models, begun, inputs, Results(), requests)
+        return await _advance(folder, models, begun, inputs, Results(), Results(), requests)
     except BaseException:
         await in_thread(folder.abandon)
         raise
@@ -225,13 +205,15 @@ async def aread(
         If more calls failed for good than `Config.max_failures` allows; those are asked for again then.
     """
     files = [results] if isinstance(results, str | os.PathLike) else list(results)
-    found = await in_thread(read_results, files)
-    folder = await in_thread(_opened, Path(path))
+    new = await in_thread(read_results, files)
+    if not (Path(path) / MARKER).is_file():
+        raise NotAnIndex(f"{path} is not an index; give the folder that was given to batch.write")
+    folder = await in_thread(IndexFolder.create, Path(path))
     try:
-        begun, inputs = await in_thread(remembered, folder)
+        begun, inputs, earlier = await in_thread(remembered, folder)
         llm = begun.llm if llm is None else llm
         models = _models(folder, llm, begun.embedder_given if embedder is None else embedder, cache)
-        return await _advance(folder, models, begun, inputs, found, requests)
+        return await _advance(folder, models, begun, inputs, new, earlier, requests)
     finally:
         folder.close()
 
@@ -279,19 +261,19 @@ def _models(folder: IndexFolder, llm: Any, embedder: Any, cache: StrPath | None)
     return Models(llm, embedder, cache=cache, recorded=recorded)
 
 
-def _opened(path: Path) -> IndexFolder:
-    if not (path / MARKER).is_file():
-        raise NotAnIndex(f"{path} is not an index; give the folder that was given to batch.write")
-    return IndexFolder.create(path)
-
-
 async def _advance(
-    folder: IndexFolder, models: Models, begun: Begun, inputs: Inputs, results: Results, requests: StrPath
+    folder: IndexFolder,
+    models: Models,
+    begun: Begun,
+    inputs: Inputs,
+    results: Results,
+    earlier: Results,
+    requests: StrPath,
 ) -> Pending:
     """Run the operation as far as it goes with the answers that are there."""
     config = begun.settings(folder)
     models.prefer_tokenizer(config.tokenizer)
-    gate = models.batch_gate(folder, config, results)
+    gate = models.batch_gate(folder, config, results, earlier)
     _check_models(gate, models, begun, folder)
     gate.do_without(begun.without)
     change = Change(
@@ -307,36 +289,31 @@ async def _advance(
         report = await update(Target(folder, gate, models), change)
     except CallsPending:
         pass
-    except TooManyFailures:
-        await in_thread(forget_outcomes, folder, begun)
+    except TooManyFailures:  # the failed calls are made again in the next round
+        if inputs.kept:
+            await in_thread(remember, folder, begun, inputs, {})
         raise
     files = await in_thread(write_requests, gate.requests.values(), requests)
-    asked, given = set(begun.asked), set(results.ids)
-    others = [each for each in results.ids if each not in asked]
-    known = [each for each in others if gate.knows(each)]
     stages: dict[str, Usage] = {}
     for each in gate.requests.values():
         used = Usage(1, 0, each.input_tokens, each.output_tokens)
         stages[each.stage] = stages.get(each.stage, Usage()) + used
+    asked = set(begun.asked)
+    missing = [each for each in begun.asked if each not in results.replies and each in gate.requests]
+    unasked = [
+        f"{each}: {'taken before' if gate.knows(each) else 'nobody asked for it'}"
+        for each in results.replies
+        if each not in asked
+    ]
     if report is None:
-        now = replace(
-            begun,
-            identity=gate.identity,
-            without=gate.refused,
-            asked=tuple(gate.requests),
-        )
-        await in_thread(remember, folder, now, inputs)
+        now = replace(begun, identity=gate.identity, without=gate.refused, asked=tuple(gate.requests))
+        await in_thread(remember, folder, now, inputs, gate.unused)
     return Pending(
         files=files,
         stages=stages,
         answered=gate.taken,
-        known=known,
-        missing=[each for each in begun.asked if each not in given and each in gate.requests],
-        failed=gate.failed,
-        unusable=gate.unusable,
-        foreign=[each for each in others if each not in set(known)],
-        duplicates=results.duplicates,
-        unreadable=results.unreadable,
+        again={**gate.again, **dict.fromkeys(missing, "no line in the results")},
+        ignored=[*results.ignored, *unasked],
         failures=tuple(gate.failures),
         report=report,
     )

@@ -4,7 +4,7 @@
     {"custom_id": "...", "response": {"status_code": 200, "body": {"choices": [...], ...}}, "error": null}
 
 The operation runs as always. Calls that neither the cache nor the results answer are noted until their stage
-ends; then the operation stops. An answer that cannot be read is asked for once more in the next file.
+ends; then the operation stops. A repair request is a call like any other: it comes into the next file.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from stratagraph.errors import CallFailed, ParseFailed
+from stratagraph.errors import CallFailed
 from stratagraph.models.budget import Scope
 from stratagraph.models.concurrency import PendingCall
 from stratagraph.models.gate import ModelGate, Reply
-from stratagraph.models.messages import Completion, from_openai
+from stratagraph.models.messages import Completion, Messages, from_openai
 from stratagraph.models.retry import Verdict, judge
-from stratagraph.models.task import Call, CallItem, answer_text, repair_request
+from stratagraph.models.task import Call, CallItem, answer_text
 from stratagraph.types.protocols import Vectors
 from stratagraph.types.records import Failure
 
@@ -83,29 +83,21 @@ def _message(body: Any) -> str:
 class Results:
     """The results of a batch by custom id. Of several lines with one id, the first answer counts.
 
-    `unreadable` lists lines that are no results, as `file, line 3: why`.
+    `lines` holds them as they were read, `ignored` what cannot be used of the files, with the reason.
     """
 
-    answers: dict[str, Completion] = field(default_factory=dict)
-    errors: dict[str, LineError] = field(default_factory=dict)
-    duplicates: list[str] = field(default_factory=list)
-    unreadable: list[str] = field(default_factory=list)
-
-    @property
-    def ids(self) -> list[str]:
-        """All ids that there is a line for, in their order."""
-        return list(dict.fromkeys([*self.answers, *self.errors]))
+    replies: dict[str, Completion | LineError] = field(default_factory=dict)
+    lines: dict[str, str] = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
 
     def add(self, line: str) -> None:
         """Add a line; ValueError if it is not a result."""
-        custom_id, found = _read(line)
-        if custom_id in self.answers or custom_id in self.errors:
-            self.duplicates.append(custom_id)
-        if isinstance(found, Completion):
-            self.answers.setdefault(custom_id, found)
-            self.errors.pop(custom_id, None)
-        elif custom_id not in self.answers:
-            self.errors.setdefault(custom_id, found)
+        custom_id, reply = _read(line)
+        if custom_id in self.replies:
+            self.ignored.append(f"{custom_id}: several lines, of which the first answer counts")
+            if not isinstance(self.replies[custom_id], LineError) or isinstance(reply, LineError):
+                return
+        self.replies[custom_id], self.lines[custom_id] = reply, line
 
 
 def _read(line: str) -> tuple[str, Completion | LineError]:
@@ -148,9 +140,9 @@ def read_results(paths: Iterable[str | os.PathLike[str]]) -> Results:
                 try:
                     results.add(line)
                 except ValueError as error:
-                    results.unreadable.append(f"{path}, line {number}: {error}")
-    if not results.ids:
-        first = f"; {results.unreadable[0]}" if results.unreadable else ""
+                    results.ignored.append(f"{path}, line {number}: {error}")
+    if not results.replies:
+        first = f"; {results.ignored[0]}" if results.ignored else ""
         raise ValueError(f"no result of a batch in {', '.join(map(str, files)) or 'no files'}{first}")
     return results
 
@@ -195,7 +187,7 @@ def _files(requests: Iterable[BatchRequest], most_lines: int, most_bytes: int) -
 
 
 T = TypeVar("T")
-SECOND = "-2"
+_REPAIR = "-2"
 """Ends the custom id of a request that is made again since its first answer could not be used."""
 
 
@@ -207,50 +199,32 @@ class Unanswered(CallFailed):
     """A call that was noted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a call whose answer is not in the cache.
-
-    `answer` is the first answer, or the one in use; `usable` says whether a part of it can be used; `final`
-    is False while the second answer is awaited.
-    """
-
-    answer: str | None
-    reason: str
-    usable: bool
-    final: bool
-
-
-class Outcomes(Protocol):
-    """Outcomes by the keys of the calls, kept from one batch to the next."""
-
-    def outcome(self, key: str) -> tuple[str | None, str, bool, bool] | None:
-        """The fields of an outcome."""
-        ...
-
-    def keep_outcome(self, key: str, answer: str | None, reason: str, usable: bool, final: bool) -> None:
-        """Keep one, in the place of an earlier one."""
-        ...
-
-
 class BatchGate(ModelGate):
     """A gate to batches. Texts are embedded at once; no request is sent to the chat model.
 
-    `requests` holds what to ask, by custom id. `unusable` and `failed` say why a request is made again.
+    `results` are new, `earlier` ones could not be used, or only in part. `requests` holds what to ask, by
+    custom id, `again` why some of it is asked again, and `unused` the lines of answers that did not reach the
+    cache: the next round needs them.
     """
 
     def __init__(
-        self, llm: object, embedder: object | None, *, results: Results, outcomes: Outcomes, **keywords: Any
+        self,
+        llm: object,
+        embedder: object | None,
+        *,
+        results: Results,
+        earlier: Results,
+        **keywords: Any,
     ) -> None:
         super().__init__(llm, embedder, **keywords)
         for sender in self._requests.values():
             sender.body("", None)  # raises for a model without request bodies
         self.requests: dict[str, BatchRequest] = {}
         self.taken = 0
-        self.unusable: dict[str, str] = {}
-        self.failed: dict[str, str] = {}
+        self.again: dict[str, str] = {}
+        self.unused = dict(earlier.lines)
         self._results = results
-        self._outcomes = outcomes
+        self._earlier = earlier
         self._answered = True  # a silent model is no reason to end the operation
         self._before = 0
 
@@ -273,9 +247,9 @@ class BatchGate(ModelGate):
 
     def knows(self, custom_id: str) -> bool:
         """Whether a request was made and answered before."""
-        key = custom_id.removesuffix(SECOND)
+        key = custom_id.removesuffix(_REPAIR)
         cached = self._cache is not None and self._cache.get(key) is not None
-        return cached or self._outcomes.outcome(key) is not None
+        return cached or custom_id in self._earlier.replies
 
     @contextmanager
     def independently(self) -> Iterator[None]:
@@ -312,89 +286,42 @@ class BatchGate(ModelGate):
             return Failure(scope.stage, item.item, str(error))
         return super()._note_failure(scope, item, error, required=required)
 
-    async def _ask_model(self, pending: PendingCall, call: Call[T]) -> tuple[str, T]:
-        """The answer of the batch.
+    def _keep(self, call: Call[T], reply: Reply[T]) -> tuple[str, T]:
+        self.unused.pop(call.key, None)
+        self.unused.pop(call.key + _REPAIR, None)
+        return super()._keep(call, reply)
 
-        Raises `Unanswered` if the call was noted, `CallFailed` if it failed for good.
+    async def _request(
+        self, call: Call[T], prompt: Messages, scope: Scope, pending: PendingCall
+    ) -> Completion:
+        """The answer in the results, or `Unanswered` once the request is noted.
+
+        Raises `CallFailed` if the request would fail again because of its text.
         """
-        known = self._known(call)
-        if known is None:
-            reply = self._result(call, call.key)
-            if reply is None:
-                raise self._noted(call, call.key, call.prompt)
-            if reply.fault is None:
-                return self._keep(call, reply)
-            self.unusable[call.key] = str(reply.fault)
-            known = Outcome(str(reply.answer), str(reply.fault), reply.value is not None, final=False)
-            self._put(call, known)
-        return self._used(call, known if known.final else self._second(call, known))
-
-    def _second(self, call: Call[T], first: Outcome) -> Outcome:
-        """The outcome of a call after its second answer."""
-        custom_id, shown = call.key + SECOND, first.answer or ""
-        reply = self._result(call, custom_id)
-        if reply is None:
-            raise self._noted(call, custom_id, repair_request(call.prompt, shown, first.reason))
-        if reply.fault is None:
-            answer, _ = self._keep(call, reply)
-            return Outcome(answer, "", usable=True, final=True)
-        reason = f"{reply.fault} (in the repaired answer; in the first: {first.reason})"
-        better = str(reply.answer) if reply.value is not None else shown
-        usable = reply.value is not None or first.usable
-        found = Outcome(better if usable else None, reason, usable, final=True)
-        self._put(call, found)
-        return found
-
-    def _used(self, call: Call[T], found: Outcome) -> tuple[str, T]:
-        if found.answer is None:
-            raise ParseFailed(found.reason)
-        if found.reason:
-            self._note_incomplete(call, self._scope_for(call.task.name), found.reason)
-        return found.answer, call.task.parse(found.answer)
-
-    def _known(self, call: Call[T]) -> Outcome | None:
-        fields = self._outcomes.outcome(call.key)
-        return None if fields is None else Outcome(*fields)
-
-    def _put(self, call: Call[T], found: Outcome) -> None:
-        self._outcomes.keep_outcome(call.key, *astuple(found))
-
-    def _result(self, call: Call[T], custom_id: str) -> Reply[T] | None:
-        """The result of a request; None if it is to be sent (again).
-
-        Raises `CallFailed` if that would be useless.
-        """
-        answer, error = self._results.answers.get(custom_id), self._results.errors.get(custom_id)
-        sender = self._sender(call.task.name)
-        if answer is not None:
-            self.taken += 1
-            scope, counted = (
-                self._scope_for(call.task.name),
-                sender.input_tokens(call.prompt, call.task.schema),
-            )
-            scope.ledger.add(scope.stage, sender.reported(answer, counted), sender.chat.priced_as)
-            if not answer.filtered:
-                return self._judged(call, answer)
-            raise self._failed(call, "the provider's content filter stopped the answer")
-        if error is not None:
-            self.failed[custom_id] = str(error)
-            if not sender.does_without(error, call.task.schema) and error.about_the_text:
-                raise self._failed(call, str(error))
-        return None
-
-    def _failed(self, call: Call[T], reason: str) -> CallFailed:
-        self._put(call, Outcome(None, reason, usable=False, final=True))
-        return CallFailed(reason)
-
-    def _noted(self, call: Call[T], custom_id: str, prompt: str) -> Unanswered:
-        """Note a request."""
         sender, task = self._sender(call.task.name), call.task
+        custom_id = call.key if prompt == call.prompt else call.key + _REPAIR
+        new = self._results.replies.get(custom_id)
+        earlier = self._earlier.replies.get(custom_id)
+        reply = earlier if isinstance(earlier, Completion) or new is None else new
+        if isinstance(reply, Completion):
+            if reply is new:
+                self.unused[custom_id] = self._results.lines[custom_id]
+                self.taken += 1
+                used = sender.reported(reply, sender.input_tokens(call.prompt, task.schema))
+                scope.ledger.add(scope.stage, used, sender.chat.priced_as)
+            return reply
+        if reply is not None and not sender.does_without(reply, task.schema) and reply.about_the_text:
+            if reply is new:
+                self.unused[custom_id] = self._results.lines[custom_id]
+            raise CallFailed(str(reply))
+        if reply is not None:
+            self.again[custom_id] = str(reply)
         self.requests[custom_id] = BatchRequest(
             custom_id,
-            self._scope_for(task.name).stage,
+            scope.stage,
             task.name,
             sender.body(prompt, task.schema),
             sender.input_tokens(prompt, task.schema),
             self.count_tokens(answer_text(task.placeholder(call.values))),
         )
-        return Unanswered("is asked for in the next batch")
+        raise Unanswered("is asked for in the next batch")

@@ -22,7 +22,7 @@ from stratagraph.mapping import as_mapper, growing, in_order
 from stratagraph.models.budget import Account, Budget, Ledger, Limits, Scope, Sleep, cost_of
 from stratagraph.models.concurrency import PendingCall, PendingCalls, Services, run_workers
 from stratagraph.models.embedding import Embedder, Passage
-from stratagraph.models.messages import Completion
+from stratagraph.models.messages import Completion, Messages
 from stratagraph.models.request import Requests, approximate_tokens
 from stratagraph.models.retry import too_many
 from stratagraph.models.structured import lacks_end, plain_text
@@ -420,12 +420,12 @@ class ModelGate:
         If the second answer is no better, a readable part is used where the task allows it. It is listed and
         not kept.
         """
-        requests, scope = self._sender(call.task.name), self._scope_for(call.task.name)
+        scope = self._scope_for(call.task.name)
         replies: list[Reply[T]] = []
         prompt = call.prompt
         for _ in range(2):
             try:
-                answer = await requests.ask(call.task, prompt, scope=scope, pending=pending)
+                answer = await self._request(call, prompt, scope, pending)
                 self._answered = True
                 reply = self._judged(call, answer)
             except ParseFailed as fault:  # a framework read the answer itself, and could not
@@ -446,6 +446,12 @@ class ModelGate:
                 return reply.answer, reply.value
         reason = f"{second.fault} (in the repaired answer; in the first: {first.fault})"
         raise ParseFailed(reason) from second.fault
+
+    async def _request(
+        self, call: Call[T], prompt: Messages, scope: Scope, pending: PendingCall
+    ) -> Completion:
+        """One answer; `prompt` is the call's own, or the repair request."""
+        return await self._sender(call.task.name).ask(call.task, prompt, scope=scope, pending=pending)
 
     def _note_incomplete(self, call: Call[T], scope: Scope, fault: object) -> None:
         """List an answer of which only a part is used. It does not count as failed."""

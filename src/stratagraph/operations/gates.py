@@ -261,10 +261,12 @@ class Models:
             "cost": cost_of(models, prices),
         }
 
-    def batch_gate(self, folder: IndexFolder, config: Config, results: Results) -> BatchGate:
+    def batch_gate(
+        self, folder: IndexFolder, config: Config, results: Results, earlier: Results
+    ) -> BatchGate:
         """A gate whose calls are answered in batch files."""
         keywords = self._keywords(folder, config, folder.journal)
-        return BatchGate(self.llm, self.embedder, results=results, outcomes=folder.journal, **keywords)
+        return BatchGate(self.llm, self.embedder, results=results, earlier=earlier, **keywords)
 
     def _keywords(
         self, folder: Folder, config: Config, journal: Journal | None, reads: Manifest | None = None

@@ -10,6 +10,7 @@ from typing import Any
 from stratagraph.config import Config, as_config
 from stratagraph.errors import Damaged
 from stratagraph.ingest.extraction.stage import Given, from_json, to_json
+from stratagraph.models.batching import Results
 from stratagraph.operations.update import settings_of
 from stratagraph.store.folder import IndexFolder
 from stratagraph.types.records import Chunk, Document, Section, content_id
@@ -51,17 +52,12 @@ class Inputs:
     kept: bool = False
 
 
-def remember(folder: IndexFolder, begun: Begun, inputs: Inputs) -> None:
-    """Store what the next round needs."""
+def remember(folder: IndexFolder, begun: Begun, inputs: Inputs, results: Mapping[str, str]) -> None:
+    """Store what the next round needs; `results` are the lines whose answers are not in the cache."""
     with folder.writer(begun.operation):
         settings = json.dumps(asdict(begun))
         folder.journal.keep_inputs(settings, None if inputs.kept else _lines(inputs))
-
-
-def forget_outcomes(folder: IndexFolder, begun: Begun) -> None:
-    """Allow calls that failed in earlier rounds to be made again."""
-    with folder.writer(begun.operation):
-        folder.journal.forget_outcomes()
+        folder.journal.keep_results(results)
 
 
 def _lines(inputs: Inputs) -> Iterator[str]:
@@ -80,9 +76,10 @@ def _lines(inputs: Inputs) -> Iterator[str]:
         yield json.dumps({"extraction": [key, to_json(value)]})
 
 
-def remembered(folder: IndexFolder) -> tuple[Begun, Inputs]:
+def remembered(folder: IndexFolder) -> tuple[Begun, Inputs, Results]:
     """What `remember` stored; `ValueError` if nothing is, `Damaged` if it cannot be read."""
     settings, *lines = folder.journal.inputs() or [""]
+    result_lines = folder.journal.results()
     folder.journal.close()
     if not settings:
         raise ValueError(
@@ -90,7 +87,7 @@ def remembered(folder: IndexFolder) -> tuple[Begun, Inputs]:
             "before is in the cache, and is not asked again"
         )
     documents: list[Document | Chunk] = []
-    extraction = {}
+    extraction, results = {}, Results()
     try:
         begun = Begun(**json.loads(settings))
         for line in lines:
@@ -99,9 +96,11 @@ def remembered(folder: IndexFolder) -> tuple[Begun, Inputs]:
                 extraction[value[0]] = from_json(value[1])
             else:
                 documents.append(Chunk(**value) if kind == "chunk" else _document(value))
+        for line in result_lines:
+            results.add(line)
     except (TypeError, ValueError, KeyError, IndexError) as error:
         raise Damaged(f"{folder.journal.path}: what it holds of a batch cannot be read ({error})") from error
-    return begun, Inputs(documents, extraction or None, kept=True)
+    return begun, Inputs(documents, extraction or None, kept=True), results
 
 
 def _document(fields: Mapping[str, Any]) -> Document:

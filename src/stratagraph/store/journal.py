@@ -1,8 +1,8 @@
 """The state of an unfinished operation, so that a killed one is resumed.
 
 It holds the operation, computed vectors, the usage of models, and the chunks whose calls must be purged once
-the new generation is current. For answers in batch files it also holds the inputs and failed calls. The file
-exists only while there is something in it.
+the new generation is current. Of a build in batch files it also holds the inputs, and the results that are
+not in the cache of calls. The file exists only while there is something in it.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ CREATE TABLE IF NOT EXISTS operation (
 );
 CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS inputs (position INTEGER PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS outcomes (
-    key TEXT PRIMARY KEY, answer TEXT, reason TEXT NOT NULL, usable INTEGER NOT NULL, final INTEGER NOT NULL
-) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS results (id TEXT PRIMARY KEY, line TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS spent (
     model TEXT PRIMARY KEY, calls INTEGER NOT NULL, input_tokens INTEGER NOT NULL,
     output_tokens INTEGER NOT NULL
@@ -172,22 +170,14 @@ class Journal:
         """The inputs of the unfinished operation, settings first; empty if there are none."""
         return [str(row[0]) for row in self._read("SELECT value FROM inputs ORDER BY position")]
 
-    def keep_outcome(self, key: str, answer: str | None, reason: str, usable: bool, final: bool) -> None:
-        """Keep the outcome of a call whose answer is not cached (see `models.batching.Outcome`)."""
-        sql = "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?)"
-        self._write([(sql, key, answer, reason, usable, final)])
+    def keep_results(self, lines: Mapping[str, str]) -> None:
+        """Keep these results of a batch, by custom id, in place of those that are there."""
+        statements = [("INSERT INTO results VALUES (?, ?)", *each) for each in lines.items()]
+        self._write([("DELETE FROM results",), *statements])
 
-    def outcome(self, key: str) -> tuple[str | None, str, bool, bool] | None:
-        """The outcome of a call; None if there is none."""
-        found = self._read("SELECT answer, reason, usable, final FROM outcomes WHERE key = ?", (key,))
-        if not found:
-            return None
-        answer, reason, usable, final = found[0]
-        return answer, str(reason), bool(usable), bool(final)
-
-    def forget_outcomes(self) -> None:
-        """Forget outcomes, so that failed calls are made again."""
-        self._write([("DELETE FROM outcomes",)])
+    def results(self) -> list[str]:
+        """The kept results of a batch, as the lines that they were read from."""
+        return [str(row[0]) for row in self._read("SELECT line FROM results ORDER BY id")]
 
     def plan_purge(self, generation: int, chunks: Iterable[str]) -> None:
         """Record that calls of these chunks must go once this generation is current.
@@ -235,7 +225,7 @@ class Journal:
         done = {"purges": purged, "touched": rows}
         statements: list[tuple[Any, ...]] = [(f"DELETE FROM {table}",) for table in done if done[table]]
         if finished:
-            finished_with = ("operation", "vectors", "spent", "inputs", "outcomes")
+            finished_with = ("operation", "vectors", "spent", "inputs", "results")
             statements += [(f"DELETE FROM {table}",) for table in finished_with]
         self._write(statements)
         if self.operation() is None and not any(self._read(f"SELECT 1 FROM {each} LIMIT 1") for each in done):
