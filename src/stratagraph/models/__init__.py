@@ -7,15 +7,16 @@
     budget      limits, budgets, prices, accounts, ledgers
     identity    what the key of a cached answer and the name of an embedder depend on
     task        prompts, tasks, the items of a stage and a model per stage
-    structured  reading what models write: text, JSON, delimited records
-    schema      JSON schemas as they are sent
-    messages    a prompt as messages; an answer with its usage and finish reason
+    structured  reading what models write: text and JSON
+    messages    a prompt as messages; JSON schemas; an answer with its usage and finish reason
     embedding   texts to vectors: journal, batches, retry, checks
     estimate    CountingGate, which counts instead of calling
     batching    BatchGate, whose answers come in batch files
     wrap        a caller's chat model, sync or async, as one shape
-    named       models by name; openai and ollama are providers
+    named       models by name
+    providers   models of OpenAI, of servers that speak its protocol, and of Ollama
     local       embedders that run here: onnx, minilm, hashing
+    tracing     the logger, and OpenTelemetry spans
     fake        models and embedders for tests
 
 Import from these modules; nothing is imported here, so that importing one is quick.
