@@ -362,24 +362,3 @@ def test_both_frameworks(processes: Mapper, tmp_path: Path) -> None:
     )
     assert len(index.as_retriever(similarity_top_k=4).retrieve(QUESTION)) == 4
     assert index.core._models.mapper is processes
-
-
-def test_workers_search_for_many_questions_as_this_process_does() -> None:
-    questions = [f"What is note {number} of the harbour?" for number in range(0, 40, 4)]
-    with sg.mapper("processes", workers=2) as workers:
-        index = sg.build_index(
-            documents(40), "lshtree", embedder=sg.HashingEmbedder(), progress=False, mapper=workers
-        )
-        with index:
-            filters: list[Any] = [None, {"topic": "harbour"}, lambda metadata: metadata["number"] > 9]
-            for k, where in zip((3, 2, 2), filters, strict=True):
-                found = index.retrieve_many(questions, k=k, where=where)
-                assert [each.hits for each in found] == [
-                    index.retrieve(question, k=k, where=where).hits for question in questions
-                ]
-                assert [each.query for each in found] == questions
-            index.insert([sg.Document("new", "Zorrin keeps the lamp of the harbour.")])
-            found = index.retrieve_many(["Who keeps the lamp?", "Who is Zorrin?"], k=1)
-            assert [hit.documents for each in found for hit in each.hits] == [("new",), ("new",)]
-            with pytest.raises(ValueError, match="blank"):
-                index.retrieve_many(["Who is Zorrin?", " "])

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stratagraph import viz
-from stratagraph._sync import aside, blocking, blocking_iterator
+from stratagraph._sync import blocking, blocking_iterator
 from stratagraph.config import Config
 from stratagraph.errors import StratagraphError
 from stratagraph.export import export, to_networkx
@@ -22,6 +22,7 @@ from stratagraph.methods import NAMES, WAYS, get_method, get_way
 from stratagraph.models.budget import Prices
 from stratagraph.models.estimate import Estimate
 from stratagraph.models.tracing import span
+from stratagraph.operations import listing
 from stratagraph.operations.asking import (
     DEFAULT_K,
     AnswerArguments,
@@ -30,19 +31,18 @@ from stratagraph.operations.asking import (
     SearchArguments,
     positive,
 )
-from stratagraph.operations.browsing import MOST, TABLES, PageRequest
+from stratagraph.operations.browsing import MOST, TABLES, Browser, PageRequest
 from stratagraph.operations.documents import Documents, file_of, matching
 from stratagraph.operations.gates import Folder, Models, RecentVectors
 from stratagraph.operations.inspection import inspected
 from stratagraph.operations.origins import documents_of
 from stratagraph.operations.reader import Answering
-from stratagraph.operations.shards import listing
-from stratagraph.operations.shards.listing import shards_of
 from stratagraph.operations.shards.reader import opened_reader
 from stratagraph.operations.shards.updating import carried_out, estimated
 from stratagraph.operations.update import COMPACT, REEMBED, RESTORE, Change, settings_of
 from stratagraph.search.rerank import Reranker, SetReranker
 from stratagraph.store.folder import IndexFolder
+from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.remote import is_url
 from stratagraph.types.question import (
     SEARCH_ARGUMENTS,
@@ -113,7 +113,7 @@ class Index:
         self._reopen = reopen
         self._published: object = None
         self._reader: Answering | None = None
-        self._browser: listing.JoinedBrowser | None = None
+        self._browser: Browser | None = None
         self.last_report: BuildReport | None = None
 
     # What it is
@@ -502,9 +502,7 @@ class Index:
     ) -> list[Retrieval]:
         """Search for several questions; returns results in their order.
 
-        Requests to models are made concurrently. Where nobody is waited for, one question follows the other,
-        or workers of the index's mapper search (`open_index(..., mapper="processes")`): they open the folder
-        once. Filters that are functions stay in this process.
+        Requests to models are made concurrently; if a search makes none, the questions follow one another.
 
         Parameters
         ----------
@@ -513,22 +511,12 @@ class Index:
         """
         if isinstance(questions, str):
             raise TypeError("questions must be a list of questions; for a single one use retrieve")
-        asked = list(questions)
-        if self._light(asked, k, **options):
-            return await aside(self._retrieved, asked, k, options)
-        return list(await asyncio.gather(*(self.aretrieve(q, k, **options) for q in asked)))
+        texts = list(questions)
+        if self._light(texts, k, **options):
+            return [await self.aretrieve(q, k, **options) for q in texts]
+        return list(await asyncio.gather(*(self.aretrieve(q, k, **options) for q in texts)))
 
     retrieve_many = blocking(aretrieve_many, light=_light)
-
-    def _retrieved(self, questions: Sequence[str], k: int, options: dict[str, Any]) -> list[Retrieval]:
-        """Search for questions one after the other, or in workers."""
-        mapper, folder = self._models.mapper, self._folder
-        leaves = mapper.apart and mapper.shared_files and not callable(options.get("where"))
-        if len(questions) < 2 or not leaves or getattr(folder, "table", None) is not None:
-            return [self.retrieve(q, k, **options) for q in questions]
-        arguments = _arguments(positive("k", k), options)
-        path, embedder = folder.path.absolute(), self._models.embedder
-        return self._asking().retrieve_apart(questions, arguments, mapper, path, embedder)
 
     async def aanswer(
         self,
@@ -783,10 +771,10 @@ class Index:
         told = ", with names such as " + ", ".join(f'"{title}"' for title in short[:names]) if short else ""
         return f"{documents:,} document{'s' if documents != 1 else ''}{told}"
 
-    def _browse(self) -> listing.JoinedBrowser:
+    def _browse(self) -> Browser:
         snapshot = self._serve().snapshot
         if self._browser is None or self._browser.snapshot is not snapshot:
-            self._browser = listing.JoinedBrowser(snapshot)
+            self._browser = Browser(snapshot)
         return self._browser
 
     def export(
@@ -894,7 +882,9 @@ class Index:
         Shards add their number and the names of missing ones.
         """
         reader = self._serve()
-        manifest = reader.snapshot.manifest
+        manifest, shards = reader.snapshot.manifest, {}
+        if isinstance(reader.snapshot, JoinedSnapshot):
+            shards = {"shards": len(reader.snapshot.parts), "missing": list(reader.snapshot.missing)}
         described = {name: reader.describe(name) for name in reader.methods}
         return {
             "path": self.url or str(self.path),
@@ -911,7 +901,7 @@ class Index:
             "vectors": self.vectors,
             "interrupted": self._folder.interrupted(),
             "spent": self._models.spent(manifest),
-            **shards_of(reader.snapshot),
+            **shards,
         }
 
     async def astats(self) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, SupportsFloat
 
 import numpy as np
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 
 from stratagraph._sync import aside
 from stratagraph.errors import CallFailed
-from stratagraph.mapping import in_order
 from stratagraph.methods import get_way
 from stratagraph.models.gate import Gate
 from stratagraph.models.rerankers import EXAMPLES, named_reranker, package_and_model
@@ -26,8 +24,7 @@ from stratagraph.models.tracing import span
 from stratagraph.operations.gates import RecentVectors
 from stratagraph.operations.reader import Answering
 from stratagraph.operations.search_options import check_search_options, search_options
-from stratagraph.operations.shards.apart import SearchApart
-from stratagraph.operations.shards.listing import SubgraphPainter
+from stratagraph.operations.subgraph import SubgraphPainter
 from stratagraph.search.answer import Draft, cited, generate
 from stratagraph.search.answer import stream as stream_answer
 from stratagraph.search.conversation import checked_history, standalone
@@ -38,7 +35,7 @@ from stratagraph.search.extractive import extract_answer
 from stratagraph.search.guided import ANSWERED, SHOWN, STEPS, Found, guided
 from stratagraph.search.rerank import Reranker, SetReranker, chosen, scored
 from stratagraph.text import CountTokens
-from stratagraph.types.protocols import Mapper, Vectors
+from stratagraph.types.protocols import Vectors
 from stratagraph.types.question import (
     DECOMPOSITIONS,
     GUIDED,
@@ -56,13 +53,12 @@ from stratagraph.types.question import (
     View,
     Where,
 )
-from stratagraph.types.records import Metadata, Usage
+from stratagraph.types.records import Metadata
 from stratagraph.types.results import Answer, Citation, Guidance, Hit, Retrieval, Standalone
 
 DEFAULT_K = 10
 CANDIDATES = 4
 """Hits for each one that is wanted which a reranker is shown."""
-_BATCHES = 4  # of questions, for each worker
 OnRetrieved = Callable[[Retrieval], Awaitable[None]]
 
 
@@ -193,35 +189,6 @@ class Asking:
             guidance,
             alone,
         )
-
-    def retrieve_apart(
-        self, texts: Sequence[str], arguments: SearchArguments, mapper: Mapper, path: Path, embedder: Any
-    ) -> list[Retrieval]:
-        """Search for several questions in workers, which embed them too."""
-        for text in texts:
-            check_question(text)
-        method = self._method(arguments)
-        options = check_search_options(method, arguments.options or {})
-        question = _question("", np.zeros(0, np.float32), method, options, arguments, None)
-        search = SearchApart(path, self.reader.snapshot.manifest.generation, embedder, question)
-        began = time.perf_counter()
-        size = max(1, -(-len(texts) // (_BATCHES * mapper.workers)))
-        batches = (list(texts[start : start + size]) for start in range(0, len(texts), size))
-        results = [each for batch in in_order(mapper, search, batches) for each in batch]
-        usage = Usage(seconds=(time.perf_counter() - began) / max(1, len(texts)))
-        return [
-            Retrieval(
-                text,
-                method,
-                *each.found,
-                usage,
-                each.vector,
-                options,
-                self.count_tokens,
-                SubgraphPainter(self.reader.snapshot, partial(self.reader.allowed_parts, question)),
-            )
-            for text, each in zip(texts, results, strict=True)
-        ]
 
     async def _similar(
         self, vector: Vectors, least: float, hits: tuple[Hit, ...], traces: tuple[Metadata, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.ingest.graph.stage import Graph
-from stratagraph.operations.listing import MEMBERS
+from stratagraph.operations.listing import MEMBERS, AnySnapshot, parts_of
 from stratagraph.store.nodes import StoredPart
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.system.locks import Lock, cached_property
@@ -45,7 +45,42 @@ class PageRequest:
 
 
 class Browser:
-    """Lists one generation. Safe to use from several threads."""
+    """Lists one generation, or those of all shards, one after the other. Safe to use from several threads."""
+
+    def __init__(self, snapshot: AnySnapshot) -> None:
+        self.snapshot = snapshot
+        self._parts = [_Pages(part) for part in parts_of(snapshot)]
+
+    def levels(self, method: str) -> tuple[Level, ...]:
+        """See `Index.levels`."""
+        counts = sum((part.levels(method) for part in self._parts), Counter[tuple[int, str]]())
+        return tuple(
+            Level(level, kind, count)
+            for (level, kind), count in sorted(counts.items(), key=lambda item: (-item[0][0], item[0][1]))
+        )
+
+    def page(self, asked: PageRequest) -> Listing:
+        """See `Index.browse`. `within` and `around` are looked up in each shard."""
+        if asked.within is not None or asked.around is not None:
+            missing = KeyError(asked.within or asked.around)
+            for part in self._parts:
+                try:
+                    return part.page(asked)
+                except KeyError as error:
+                    missing = error
+            raise missing
+        listed: list[Listed] = []
+        total = 0
+        for part in self._parts:
+            room = asked.limit - len(listed)
+            page = part.page(replace(asked, offset=max(0, asked.offset - total), limit=max(1, room)))
+            listed += page.items[:room]
+            total += page.total
+        return Listing(tuple(listed), total, asked.offset)
+
+
+class _Pages:
+    """Lists one generation."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -57,17 +92,14 @@ class Browser:
     def _graph(self) -> Graph:
         return Graph(self.snapshot.part(GRAPH))
 
-    def levels(self, method: str) -> tuple[Level, ...]:
-        """See `Index.levels`."""
+    def levels(self, method: str) -> Counter[tuple[int, str]]:
+        """Number of nodes of each level and kind."""
         outline = self._outline(method)
-        counts = Counter(zip(outline.levels.tolist(), outline.kinds.tolist(), strict=True))
-        return tuple(
-            Level(level, outline.names[kind], count)
-            for (level, kind), count in sorted(counts.items(), key=lambda item: (-item[0][0], item[0][1]))
-        )
+        kinds = [outline.names[kind] for kind in outline.kinds.tolist()]
+        return Counter(zip(outline.levels.tolist(), kinds, strict=True))
 
     def page(self, asked: PageRequest) -> Listing:
-        """See `Index.browse`."""
+        """A page of this generation."""
         offset = asked.offset
         if asked.within is not None and asked.table not in TABLES:
             things = self._members(asked.table, asked.within)
@@ -89,21 +121,16 @@ class Browser:
         if asked.table == DOCUMENTS:
             return np.arange(self.snapshot.document_count)
         if asked.table == PASSAGES:
-            return self._passages(asked.within)
+            if asked.within is None:
+                return np.arange(self.snapshot.size)
+            number = self.snapshot.document_number(asked.within)
+            if number is None:
+                raise KeyError(f"there is no document {asked.within!r} in the index")
+            return np.arange(*np.searchsorted(self.snapshot.chunk_documents(), [number, number + 1]))
         if asked.table == ENTITIES:
             frequency = np.diff(self._graph.sources[0][: self._graph.entities + 1])
             return np.lexsort((np.arange(len(frequency)), -frequency))
         return self._outline(asked.table).ordered(asked.level, asked.kind)
-
-    def _passages(self, document: str | None) -> Rows:
-        """All passages, or those of a document, in order."""
-        if document is None:
-            return np.arange(self.snapshot.size)
-        documents = self.snapshot.chunk_documents()
-        number = self.snapshot.document_number(document)
-        if number is None:
-            raise KeyError(f"there is no document {document!r} in the index")
-        return np.arange(*np.searchsorted(documents, [number, number + 1]))
 
     def _outline(self, method: str) -> _Outline:
         with self._lock:
@@ -137,33 +164,27 @@ class Browser:
         with self._lock:
             if key in self._found:
                 return self._found[key]
-        rows = self._searched(table, key[1].split())
-        with self._lock:
-            self._found[key] = rows
-        return rows
-
-    def _searched(self, table: str, words: Sequence[str]) -> Rows:
+        words = key[1].split()
         read, size = self._texts(table)
         rows: list[int] = []
         for first in range(0, size, _BATCH):
             texts = read(range(first, min(first + _BATCH, size)))
             folded = (text.casefold() for text in texts)
             rows += [at for at, each in enumerate(folded, first) if all(word in each for word in words)]
-        return np.array(rows, dtype=np.int64)
+        with self._lock:
+            self._found[key] = np.array(rows, dtype=np.int64)
+            return self._found[key]
 
     def _texts(self, table: str) -> tuple[Callable[[Sequence[int]], list[str]], int]:
         if table == DOCUMENTS:
             return self._documents_as_text, self.snapshot.document_count
         if table == PASSAGES:
             return self.snapshot.texts, self.snapshot.size
-        if table == ENTITIES:
-            return self._entity_names, self._graph.entities
+        if table == ENTITIES:  # whose text is the name, and after a colon the description
+            names = self._graph.stored.texts
+            return lambda rows: [text.partition(": ")[0] for text in names(rows)], self._graph.entities
         part = self.snapshot.part(table)
         return part.texts, part.size
-
-    def _entity_names(self, rows: Sequence[int]) -> list[str]:
-        """An entity's text is its name, and after a colon its description."""
-        return [text.partition(": ")[0] for text in self._graph.stored.texts(rows)]
 
     def _documents_as_text(self, numbers: Sequence[int]) -> list[str]:
         """Ids with the texts in the metadata."""

@@ -1,9 +1,12 @@
-"""Nodes and graph of a generation, listed in batches."""
+"""What an index holds, listed in batches: graph, nodes and extractions of one generation or of all shards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from heapq import merge
+from itertools import groupby, pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,22 +16,32 @@ from stratagraph.ingest.extraction.stage import extractions as stored_extraction
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.operations.origins import Origin, RecentOrigins
+from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.types.protocols import Stored
 from stratagraph.types.records import Extraction, GraphEntity, GraphRelation, GraphUnit, MethodNode, Node
 
+AnySnapshot = Snapshot | JoinedSnapshot
+T = TypeVar("T", GraphEntity, GraphRelation, GraphUnit)
 BATCH = 512
 MEMBERS = "members"
 """Key of `Node.extra` under which a method keeps the ids of what a node was made of."""
 
 
-def entities(snapshot: Snapshot, ids: Iterable[str] | None = None) -> Iterator[GraphEntity]:
-    """Entities by name; with `ids`, those that exist."""
-    graph = Graph(snapshot.part(GRAPH))
-    if ids is None:
-        return entities_at(snapshot, range(graph.entities))
-    rows = graph.stored.rows(list(ids)).values()
-    return entities_at(snapshot, sorted(row for row in rows if row < graph.entities))
+def entities(snapshot: AnySnapshot, ids: Sequence[str] | None = None) -> Iterator[GraphEntity]:
+    """Entities by name; with `ids`, those that exist.
+
+    An entity of several shards is described by the shard with most of its sources.
+    """
+
+    def listed(part: Snapshot) -> Iterator[GraphEntity]:
+        graph = Graph(part.part(GRAPH))
+        if ids is None:
+            return entities_at(part, range(graph.entities))
+        rows = graph.stored.rows(ids).values()
+        return entities_at(part, sorted(row for row in rows if row < graph.entities))
+
+    return _joined(snapshot, listed, lambda each: (each.id,))
 
 
 def entities_at(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[GraphEntity]:
@@ -39,7 +52,12 @@ def entities_at(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[GraphEntity
             yield GraphEntity(node.id, name, kind, description, *origin)
 
 
-def relations(snapshot: Snapshot, rows: Iterable[int] | None = None) -> Iterator[GraphRelation]:
+def relations(snapshot: AnySnapshot) -> Iterator[GraphRelation]:
+    """All relations. The weights of a relation in several shards are summed."""
+    return _joined(snapshot, relations_at, lambda each: tuple(sorted((each.source, each.target))))
+
+
+def relations_at(snapshot: Snapshot, rows: Iterable[int] | None = None) -> Iterator[GraphRelation]:
     """The relations at these rows (from the first relation), or all."""
     graph = Graph(snapshot.part(GRAPH))
     chosen = range(graph.relations) if rows is None else rows
@@ -52,8 +70,12 @@ def relations(snapshot: Snapshot, rows: Iterable[int] | None = None) -> Iterator
             yield GraphRelation(node.id, source, target, node.text, node.extra["weight"], *origin, *own)
 
 
-def units(snapshot: Snapshot) -> Iterator[GraphUnit]:
-    """All semantic units with the entities that they name."""
+def units(snapshot: AnySnapshot) -> Iterator[GraphUnit]:
+    """All semantic units with the entities that they name; one that several shards have is listed once."""
+    return _joined(snapshot, _units, lambda each: (each.text, each.entities))
+
+
+def _units(snapshot: Snapshot) -> Iterator[GraphUnit]:
     graph = Graph(snapshot.part(GRAPH))
     first = graph.entities + graph.relations
     indptr, indices = graph.unit_entities
@@ -65,21 +87,70 @@ def units(snapshot: Snapshot) -> Iterator[GraphUnit]:
             yield GraphUnit(node.id, node.text, tuple(named[low:high]), *origin)
 
 
-def extractions(snapshot: Snapshot) -> Iterator[tuple[str, Extraction]]:
-    """Chunk ids with their extractions, in corpus order."""
-    ids = snapshot.ids(range(snapshot.size))
-    for row, extraction in stored_extractions(snapshot.part(EXTRACTION), snapshot.size):
-        yield ids[row], extraction
+def extractions(snapshot: AnySnapshot) -> Iterator[tuple[str, Extraction]]:
+    """Chunk ids with their extractions, in corpus order, shard by shard."""
+    for part in parts_of(snapshot):
+        ids = part.ids(range(part.size))
+        for row, extraction in stored_extractions(part.part(EXTRACTION), part.size):
+            yield ids[row], extraction
 
 
-def method_nodes(snapshot: Snapshot, method: str) -> Iterator[MethodNode]:
-    """All nodes of a method with their members and sources."""
-    stored = snapshot.part(method)
-    for batch, nodes, origins in _batches(snapshot, stored, range(stored.size)):
-        members = _members(snapshot, stored, batch, nodes)
-        for node, own, origin in zip(nodes, members, origins, strict=True):
-            metadata = {key: value for key, value in node.extra.items() if key != MEMBERS}
-            yield MethodNode(node.id, node.kind, node.level, node.text, own, *origin, metadata)
+def method_nodes(snapshot: AnySnapshot, method: str) -> Iterator[MethodNode]:
+    """All nodes of a method with their members and sources, shard by shard."""
+    for part in parts_of(snapshot):
+        stored = part.part(method)
+        for batch, nodes, origins in _batches(part, stored, range(stored.size)):
+            members = _members(part, stored, batch, nodes)
+            for node, own, origin in zip(nodes, members, origins, strict=True):
+                metadata = {key: value for key, value in node.extra.items() if key != MEMBERS}
+                yield MethodNode(node.id, node.kind, node.level, node.text, own, *origin, metadata)
+
+
+def parts_of(snapshot: AnySnapshot) -> Sequence[Snapshot]:
+    """The generation, or those of all shards."""
+    return snapshot.parts if isinstance(snapshot, JoinedSnapshot) else (snapshot,)
+
+
+def _joined(
+    snapshot: AnySnapshot, listing: Callable[[Snapshot], Iterator[T]], key: Callable[[T], tuple[Any, ...]]
+) -> Iterator[T]:
+    """Merge the shards' sorted listings; entries with the same key become one."""
+    if isinstance(snapshot, Snapshot):
+        return listing(snapshot)
+    ordered = merge(*map(listing, snapshot.parts), key=key)
+    return (_united(list(group)) for _, group in groupby(ordered, key))
+
+
+def once(things: Iterable[T]) -> Iterator[T]:
+    """Unite the things that several shards have under one id."""
+    grouped: dict[str, list[T]] = {}
+    for each in things:
+        grouped.setdefault(each.id, []).append(each)
+    return map(_united, grouped.values())
+
+
+def _united(same: list[T]) -> T:
+    """The entry with most sources among equal ones, with the sources, weights and types of all."""
+    if len(same) == 1:
+        return same[0]
+    first = max(same, key=lambda each: len(each.sources))
+    united = replace(
+        first,
+        sources=tuple(source for each in same for source in each.sources),
+        documents=tuple(document for each in same for document in each.documents),
+    )
+    if isinstance(united, GraphRelation):
+        relations = [each for each in same if isinstance(each, GraphRelation)]
+        there: dict[str, None] = {}
+        back: dict[str, None] = {}
+        for each in relations:  # in another shard the relation may go the other way
+            ways = (each.types, each.opposite_types)
+            own, opposite = ways if each.source == united.source else ways[::-1]
+            there.update(dict.fromkeys(own))
+            back.update(dict.fromkeys(opposite))
+        weight = sum(each.weight for each in relations)
+        return replace(united, weight=weight, types=tuple(there), opposite_types=tuple(back))
+    return united
 
 
 def _batches(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from stratagraph.operations import listing
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.types.protocols import Rows
 from stratagraph.types.question import Allowed
-from stratagraph.types.results import Retrieval
-from stratagraph.viz.question import MOST_HITS, PATHS, Subgraph
+from stratagraph.types.results import Picture, Retrieval
+from stratagraph.viz.question import MOST_HITS, PATHS, Subgraph, question
 
 MOST_ENTITIES = 30
 FEW_ENTITIES = 12
@@ -27,7 +28,49 @@ MOST_SOURCES = 10
 """Passages of a hit that are looked at: a summary of a whole corpus is near everything."""
 
 
-def subgraph(snapshot: Snapshot, retrieval: Retrieval, allowed: Allowed | None = None) -> Subgraph:
+class SubgraphPainter:
+    """Draws retrievals from the generations that answered them.
+
+    It holds an open index, so copies of a retrieval share it, and a pickled retrieval has none.
+
+    Parameters
+    ----------
+    snapshot
+        The generations.
+    allowed
+        Tells what the search's filter admits of each of them; None: everything.
+    """
+
+    def __init__(
+        self, snapshot: listing.AnySnapshot, allowed: Callable[[], Sequence[Allowed] | None]
+    ) -> None:
+        self._snapshot = snapshot
+        self._allowed = allowed
+
+    def __call__(self, retrieval: Retrieval) -> Picture:
+        """The subgraph around a question, of all shards."""
+        snapshots, allowed = listing.parts_of(self._snapshot), self._allowed()
+        parts = [
+            _subgraph(part, retrieval, None if allowed is None else allowed[at])
+            for at, part in enumerate(snapshots)
+        ]
+        drawn = Subgraph(
+            tuple(listing.once(chain.from_iterable(part.entities for part in parts))),
+            tuple(listing.once(chain.from_iterable(part.relations for part in parts))),
+            named=frozenset().union(*(part.named for part in parts)),
+            meant=frozenset().union(*(part.meant for part in parts)),
+            left_out=sum(part.left_out for part in parts),
+        )
+        return question(retrieval, drawn)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> SubgraphPainter:
+        return self
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()
+
+
+def _subgraph(snapshot: Snapshot, retrieval: Retrieval, allowed: Allowed | None) -> Subgraph:
     """Entities that the question names, that were found, that a path passes, or that join passages.
 
     Of those in the hits' passages, the ones in most passages come first, of equals the rarer. Entities and
@@ -47,7 +90,7 @@ def subgraph(snapshot: Snapshot, retrieval: Retrieval, allowed: Allowed | None =
     names = dict(zip(chosen.tolist(), (each.id for each in shown), strict=True))
     return Subgraph(
         shown,
-        tuple(listing.relations(snapshot, _relations(graph, chosen, allowed).tolist())),
+        tuple(listing.relations_at(snapshot, _relations(graph, chosen, allowed).tolist())),
         named=frozenset(names[row] for row in linked.named.tolist() if row in names),
         meant=frozenset(names[row] for row in linked.near.tolist() if row in names),
         left_out=len(ranked) - len(chosen),

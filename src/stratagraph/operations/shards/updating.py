@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -16,9 +16,8 @@ from stratagraph.ingest.graph.entity_resolution import Rule
 from stratagraph.mapping import in_order
 from stratagraph.models.budget import Account, Prices
 from stratagraph.models.estimate import Estimate
-from stratagraph.operations.documents import file_of
+from stratagraph.operations.documents import Documents, as_document, check_documents, file_of
 from stratagraph.operations.gates import Models
-from stratagraph.operations.shards.spreading import Routed, removals, routed
 from stratagraph.operations.update import (
     REBUILD,
     REEMBED,
@@ -33,8 +32,9 @@ from stratagraph.store.folder import IndexFolder
 from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.shards import ShardedFolder
 from stratagraph.store.spread import ADD_METHOD, BUILD, Spread
-from stratagraph.types.records import BuildReport, Usage, content_key
+from stratagraph.types.records import BuildReport, Chunk, Document, StreamedDocument, Usage, content_key
 
+GivenDocument = str | Document | StreamedDocument | Chunk
 SIDE_BY_SIDE = 2
 """Shards that are changed at once: while one waits for a model, another goes on."""
 _STAGE = "shards"
@@ -151,14 +151,14 @@ class _Shards:
         if change.operation in TAKING:
             assert change.documents is not None
             may_be_empty = change.may_remove and before is not None
-            routes = routed(change.documents, spread, before, may_be_empty=may_be_empty)
+            routes = _routed(change.documents, spread, before, may_be_empty=may_be_empty)
             if change.operation == BUILD and (before is None or spread.unfinished == BUILD):
                 self._owe(change, routes, before)
             return routes.spread, self._taking(change, routes, before), routes.skipped
         assert before is not None
         if change.operation != "delete":
             return spread, [[_Step(number, change) for number in before.numbers]], []
-        held, unknown = removals(tuple(change.removed), before)
+        held, unknown = _removals(tuple(change.removed), before)
         unknown = [identity for identity in unknown if content_key(identity) not in spread.deleting]
         if unknown and not change.missing_ok:
             raise KeyError(
@@ -167,7 +167,7 @@ class _Shards:
             )
         return spread, [[_Step(n, replace(change, removed=tuple(ids))) for n, ids in held.items()]], []
 
-    def _owe(self, change: Change, routes: Routed, before: JoinedSnapshot | None) -> None:
+    def _owe(self, change: Change, routes: _Routed, before: JoinedSnapshot | None) -> None:
         """Note the documents of a first build; those of one that was stopped must be given again."""
         given = set(map(content_key, routes.given)) - set(map(content_key, routes.skipped))
         if before is not None and not change.may_remove:
@@ -180,7 +180,7 @@ class _Shards:
                 )
         routes.spread = replace(routes.spread, owed=tuple(given))
 
-    def _taking(self, change: Change, routes: Routed, before: JoinedSnapshot | None) -> list[list[_Step]]:
+    def _taking(self, change: Change, routes: _Routed, before: JoinedSnapshot | None) -> list[list[_Step]]:
         """Documents to their shards; a new shard gets the settings of the others."""
         items = routes.items
         pruned: dict[int, list[str]] = {}
@@ -196,7 +196,7 @@ class _Shards:
         if before is not None and change.may_remove:
             digests = before.digests().items()
             absent = [each for each, digest in digests if change.removes(each, file_of(digest))]
-            pruned, _ = removals([each for each in absent if each not in routes.given], before)
+            pruned, _ = _removals([each for each in absent if each not in routes.given], before)
             items = {number: [] for number in pruned} | items
         steps = []
         for shard, given in sorted(items.items()):
@@ -366,3 +366,96 @@ def _done(job: _Job) -> BuildReport:
         raise
     finally:
         folder.close()
+
+
+@dataclass(slots=True)
+class _Routed:
+    """Documents by shard number, ids that leave a shard, skipped blank documents, and all ids given."""
+
+    spread: Spread
+    items: dict[int, list[GivenDocument]] = field(default_factory=dict)
+    moved: dict[int, list[str]] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+    given: Collection[str] = ()
+
+
+def _routed(
+    documents: Documents, spread: Spread, snapshot: JoinedSnapshot | None, *, may_be_empty: bool = False
+) -> _Routed:
+    """Assign each document to a shard by its id, or by its value of the key, which may be new.
+
+    A document whose value changed leaves its old shard. Raises `TypeError` if an item is no document, and
+    `ValueError` if a document has no value of the key, an id comes with two, or all documents are blank.
+    """
+    check_documents(documents)
+    routes = _Routed(spread)
+    shards: dict[str, int] = {}
+    for position, item in enumerate(documents):
+        given = item if isinstance(item, Chunk) else as_document(item, position)
+        identity = given.document_id if isinstance(given, Chunk) else given.id
+        shard = _shard_of(given, identity, routes)
+        if shards.setdefault(identity, shard) != shard:
+            raise ValueError(f"document id {identity!r} was given twice, with different {routes.spread.by!r}")
+        if _blank(given) and (snapshot is None or not _holders(snapshot, [identity])):
+            routes.skipped.append(identity)
+        else:
+            routes.items.setdefault(shard, []).append(item)
+    routes.given = shards
+    if not routes.items and not may_be_empty:
+        what = (
+            f"all {len(routes.skipped)} documents are blank" if routes.skipped else "no documents were given"
+        )
+        raise ValueError(f"{what}; nothing was written")
+    if spread.by is not None and snapshot is not None:
+        for identity, holders in _holders(snapshot, list(shards)).items():
+            for holder in holders:
+                if (place := snapshot.numbers[holder]) != shards[identity]:
+                    routes.moved.setdefault(place, []).append(identity)
+    return routes
+
+
+def _removals(ids: Sequence[str], snapshot: JoinedSnapshot) -> tuple[dict[int, list[str]], list[str]]:
+    """Ids by the number of the shard that holds them, and unknown ids."""
+    held = _holders(snapshot, ids)
+    leaving: dict[int, list[str]] = {}
+    for identity, holders in held.items():
+        for holder in holders:
+            leaving.setdefault(snapshot.numbers[holder], []).append(identity)
+    return leaving, [identity for identity in ids if identity not in held]
+
+
+def _shard_of(item: Document | StreamedDocument | Chunk, identity: str, routes: _Routed) -> int:
+    by = routes.spread.by
+    if by is None:
+        return routes.spread.shard_of(identity)
+    value = _value(item.metadata, by, identity)
+    shard = routes.spread.valued(value)
+    if shard is None:
+        routes.spread = routes.spread.with_value(value)
+        shard = len(routes.spread.shards) - 1
+    return shard
+
+
+def _value(metadata: Mapping[str, object], by: str, identity: str) -> str:
+    value = metadata.get(by)
+    if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
+        raise ValueError(
+            f"document {identity!r} has no {by!r} in its metadata by which shards are made "
+            f"(found {value!r}); give each document a text or a whole number there"
+        )
+    return str(value)
+
+
+def _blank(item: Document | StreamedDocument | Chunk) -> bool:
+    if isinstance(item, Chunk):
+        return not item.text.strip()
+    return isinstance(item, Document) and not item.text.strip()
+
+
+def _holders(snapshot: JoinedSnapshot, ids: Sequence[str]) -> dict[str, list[int]]:
+    """The snapshot's parts that hold documents of these ids."""
+    holders: dict[str, list[int]] = {}
+    for number, part in enumerate(snapshot.parts):
+        for identity in part.document_metadata(ids):
+            holders.setdefault(identity, []).append(number)
+    return holders
