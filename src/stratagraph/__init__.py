@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from stratagraph.models.local import HashingEmbedder as HashingEmbedder
     from stratagraph.models.local import MiniLMEmbedder as MiniLMEmbedder
     from stratagraph.models.local import OnnxEmbedder as OnnxEmbedder
-    from stratagraph.operations.search_options import SearchOption as SearchOption
-    from stratagraph.operations.search_options import check_search_options as check_search_options
-    from stratagraph.operations.search_options import search_options as search_options
+    from stratagraph.operations.arguments import SearchOption as SearchOption
+    from stratagraph.operations.arguments import check_search_options as check_search_options
+    from stratagraph.operations.arguments import search_options as search_options
     from stratagraph.types.records import BuildReport as BuildReport
     from stratagraph.types.records import Chunk as Chunk
     from stratagraph.types.records import Document as Document
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "stratagraph.mapping": "mapper",
-    "stratagraph.operations.search_options": "SearchOption check_search_options search_options",
+    "stratagraph.operations.arguments": "SearchOption check_search_options search_options",
     "stratagraph.api": (
         "abuild_index abuild_shards aestimate aopen_index build_index build_shards estimate open_index"
     ),

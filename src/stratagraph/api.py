@@ -18,7 +18,7 @@ from stratagraph.ingest.graph.entity_resolution import Rule
 from stratagraph.models.budget import Budget, Limits, Prices
 from stratagraph.models.estimate import Estimate
 from stratagraph.models.local import default_embedder
-from stratagraph.operations.asking import positive
+from stratagraph.operations.arguments import positive
 from stratagraph.operations.documents import Documents, check_documents
 from stratagraph.operations.gates import Models
 from stratagraph.operations.shards.updating import estimated

@@ -23,14 +23,14 @@ from stratagraph.models.budget import Prices
 from stratagraph.models.estimate import Estimate
 from stratagraph.models.tracing import span
 from stratagraph.operations import listing
-from stratagraph.operations.asking import (
+from stratagraph.operations.arguments import (
     DEFAULT_K,
     AnswerArguments,
-    Asking,
     OnRetrieved,
     SearchArguments,
     positive,
 )
+from stratagraph.operations.asking import Asking
 from stratagraph.operations.browsing import MOST, TABLES, Browser, PageRequest
 from stratagraph.operations.documents import Documents, file_of, matching
 from stratagraph.operations.gates import Folder, Models, RecentVectors
