@@ -19,10 +19,10 @@ from stratagraph.models.budget import Budget, Limits, Prices
 from stratagraph.models.estimate import Estimate
 from stratagraph.models.local import default_embedder
 from stratagraph.operations.arguments import positive
+from stratagraph.operations.changes import REBUILD, Change, settings_of
 from stratagraph.operations.documents import Documents, check_documents
 from stratagraph.operations.gates import Models
 from stratagraph.operations.shards.updating import estimated
-from stratagraph.operations.update import REBUILD, Change, settings_of
 from stratagraph.operations.vector_tables import as_table
 from stratagraph.store.cached import CachedFolder
 from stratagraph.store.checksums import Check

@@ -31,10 +31,11 @@ from stratagraph.models.batching import (
     write_requests,
 )
 from stratagraph.models.identity import embedder_name
+from stratagraph.operations.changes import Change
 from stratagraph.operations.documents import Documents, check_documents
 from stratagraph.operations.gates import Models
 from stratagraph.operations.rounds import Begun, Inputs, remember, remembered
-from stratagraph.operations.update import Change, Target, update
+from stratagraph.operations.update import Target, update
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import MARKER
 from stratagraph.types.records import BuildReport, Failure, Usage

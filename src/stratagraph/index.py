@@ -32,6 +32,7 @@ from stratagraph.operations.arguments import (
 )
 from stratagraph.operations.asking import Asking
 from stratagraph.operations.browsing import MOST, TABLES, Browser, PageRequest
+from stratagraph.operations.changes import COMPACT, REEMBED, RESTORE, Change, settings_of
 from stratagraph.operations.documents import Documents, file_of, matching
 from stratagraph.operations.gates import Folder, Models, RecentVectors
 from stratagraph.operations.inspection import inspected
@@ -39,7 +40,6 @@ from stratagraph.operations.origins import documents_of
 from stratagraph.operations.reader import Answering
 from stratagraph.operations.shards.reader import opened_reader
 from stratagraph.operations.shards.updating import carried_out, estimated
-from stratagraph.operations.update import COMPACT, REEMBED, RESTORE, Change, settings_of
 from stratagraph.search.rerank import Reranker, SetReranker
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.joined import JoinedSnapshot

@@ -14,8 +14,7 @@ from stratagraph.errors import MissingExtra
 from stratagraph.eval.baselines import BASELINES, OWN_PROMPT, checked
 from stratagraph.kernels.leiden_quality import Quality
 from stratagraph.methods import NAMES, WAYS
-from stratagraph.operations.asking import SearchArguments, check_used
-from stratagraph.operations.search_options import check_search_options
+from stratagraph.operations.arguments import SearchArguments, check_search_options, check_used
 from stratagraph.search.filters import compile_where
 from stratagraph.types.question import SHARED_OPTIONS, WALK
 

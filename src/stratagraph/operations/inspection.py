@@ -16,9 +16,9 @@ from stratagraph.ingest.extraction.stage import NAME as EXTRACTION
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.operations import listing
 from stratagraph.operations.arguments import check_search_options
+from stratagraph.operations.changes import settings_of
 from stratagraph.operations.checks import checked_graph
 from stratagraph.operations.reader import Reader
-from stratagraph.operations.update import settings_of
 from stratagraph.store import verify
 from stratagraph.store.nodes import FOLDER as NODES
 from stratagraph.store.shards import is_sharded, verify_shards

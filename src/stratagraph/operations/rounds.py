@@ -11,7 +11,7 @@ from stratagraph.config import Config, as_config
 from stratagraph.errors import Damaged
 from stratagraph.ingest.extraction.stage import Given, from_json, to_json
 from stratagraph.models.batching import Results
-from stratagraph.operations.update import settings_of
+from stratagraph.operations.changes import settings_of
 from stratagraph.store.folder import IndexFolder
 from stratagraph.types.records import Chunk, Document, Section, content_id
 

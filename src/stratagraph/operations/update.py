@@ -9,40 +9,48 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from threading import Event
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from stratagraph._sync import entered, in_thread, stoppable
-from stratagraph.config import Config, as_config
-from stratagraph.errors import Damaged, EmbedderMismatch, SettingsConflict, VectorStoreError
+from stratagraph.config import Config
+from stratagraph.errors import SettingsConflict, VectorStoreError
 from stratagraph.ingest.before import Before
 from stratagraph.ingest.carryover import Kept, TextsOnly
 from stratagraph.ingest.extraction.stage import NAME as EXTRACTION
-from stratagraph.ingest.extraction.stage import Given, extract_corpus
+from stratagraph.ingest.extraction.stage import extract_corpus
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.ingest.graph.stage import Embedded, Graph, build_graph
 from stratagraph.ingest.graph.statements import Pooled
 from stratagraph.ingest.headings import forget_bylines
-from stratagraph.ingest.loaders import FileDocuments
-from stratagraph.methods import NAMES, get_method
+from stratagraph.methods import get_method
 from stratagraph.methods.groups import GroupBuilder
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.tracing import logger
+from stratagraph.operations.changes import (
+    COMPACT,
+    EMBEDDING,
+    REBUILD,
+    REEMBED,
+    REGROUP,
+    RESTORE,
+    Change,
+    continued,
+    require_same_settings,
+    settings_of,
+)
 from stratagraph.operations.checks import UNNAMED, blamed, check_all
 from stratagraph.operations.documents import (
     Arrival,
-    Documents,
     Intake,
     arrivals,
-    check_documents,
     file_of,
     require_some,
     split_ahead,
@@ -61,67 +69,12 @@ from stratagraph.types.records import BuildReport, Built, Carried, Usage
 
 T = TypeVar("T")
 SHARED = (EXTRACTION, GRAPH)  # parts that all methods rest on
-REBUILD = "rebuild"
-TAKING = ("build", REBUILD, "insert", "estimate")  # operations that take documents
-REGROUP = "regroup"
-COMPACT = "compact"
-RESTORE = "restore vectors"
-REEMBED = "reembed"
-EMBEDDING = (RESTORE, REEMBED)  # operations that embed everything again, and keep extractions and texts
 SAME_EMBEDDER = "nothing done: the vectors are of this embedder already"
 NO_VECTOR = "texts without a vector, not found by similarity"
 NOT_ASKED = "passages, too few for a summary; the model was not asked"
 _EMBED_ROWS = 1024
 _MANY = 1024  # new chunks, after whose stages memory is given back
 _NAMED = 10  # documents that a line of the log names
-_SETTING = 80  # characters of a setting that a message shows
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """An operation and its input.
-
-    `methods` and `config` are those of a build, or what `add method` adds; for `regroup`, the methods to
-    regroup. Other operations keep the folder's. `files` are given whole, as are those that `FileDocuments`
-    have read. `prune` removes documents that are not given: a build all of them, or those for whose ids it
-    returns True, an insert those of files that vanished. The documents of one shard are a `share`, which may
-    be empty.
-    """
-
-    operation: str
-    documents: Documents | None = None
-    removed: Collection[str] = ()
-    missing_ok: bool = False
-    methods: Sequence[str] = ()
-    config: Config = field(default_factory=Config)
-    extraction: Given | None = None
-    prune: bool | Callable[[str], bool] = False
-    files: Collection[str] = ()
-    share: bool = False
-
-    def __post_init__(self) -> None:
-        if self.operation in TAKING:
-            check_documents(self.documents)
-        if self.prune and self.operation == "insert" and not isinstance(self.documents, FileDocuments):
-            raise ValueError(
-                "prune=True is for files: give what read_documents returns, or delete documents by their ids"
-            )
-
-    @property
-    def may_remove(self) -> bool:
-        """Whether documents that were not given may have to be removed."""
-        return bool(self.prune or self.files) or isinstance(self.documents, FileDocuments)
-
-    def removes(self, identity: str, file: str) -> bool:
-        """Whether to remove a document that was not given. `file` is empty if it is from none."""
-        read = self.documents if isinstance(self.documents, FileDocuments) else None
-        if file and (file in self.files or (read is not None and file in read.files)):
-            return True
-        if self.prune and self.operation == "insert":
-            return bool(file) and read is not None and read.vanished(file)
-        if read is not None and read.is_unread(file):
-            return False
-        return self.prune(identity) if callable(self.prune) else self.prune
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,63 +85,6 @@ class Target:
     gate: ModelGate
     models: Models
     publish: bool = True
-
-
-def settings_of(manifest: Manifest, running: Config) -> Config:
-    """The recorded settings, with those of `running` that say how models are called."""
-    where = f"manifest.json of generation {manifest.generation}"
-    if set(manifest.methods) - set(NAMES):
-        known = ", ".join(NAMES)
-        raise Damaged(f"{where}: its methods are {list(manifest.methods)}; this version knows {known}")
-    try:
-        recorded = as_config(manifest.config)
-    except (TypeError, ValueError) as error:
-        raise Damaged(f"{where}: its settings are not valid ({error})") from error
-    return replace(recorded, limits=running.limits, max_failures=running.max_failures)
-
-
-def continued(manifest: Manifest, change: Change) -> tuple[tuple[str, ...], Config]:
-    """The methods and settings of a build over an index: those given come first, those it has stay.
-
-    `resolve` is as given, for names are resolved anew by each update anyway.
-    """
-    recorded = settings_of(manifest, change.config)
-    extraction = replace(recorded.extraction, resolve=change.config.extraction.resolve)
-    methods = tuple(dict.fromkeys([*change.methods, *manifest.methods]))
-    added = {name: own for name, own in change.config.methods.items() if name not in manifest.methods}
-    return methods, replace(recorded, extraction=extraction, methods={**recorded.methods, **added})
-
-
-def require_same_settings(
-    models: Models,
-    manifest: Manifest,
-    path: Path,
-    change: Change,
-    otherwise: str = "build anew with rebuild=True, for which estimate() tells the cost",
-    *,
-    resolve_may_change: bool = True,
-) -> None:
-    """Raise `SettingsConflict` if a build is given other settings than the index was built with."""
-    recorded, given = settings_of(manifest, change.config), change.config
-    same_embedder = models.has_embedder_of(manifest)
-    differences = []
-    if not same_embedder:
-        other = models.embedder_name(manifest.dimension)
-        differences.append(f"embedder is {manifest.embedder!r}, {models.said_of_embedder} is {other!r}")
-    known, wanted = recorded.to_dict(), given.to_dict()
-    if resolve_may_change:
-        wanted["extraction"]["resolve"] = known["extraction"]["resolve"]
-    for name in ("chunking", "extraction", "tokenizer", "prompts"):
-        differences += _differing(name, known[name], wanted[name])
-    for name in {*manifest.methods} & {*given.methods, *change.methods}:
-        differences += _differing(name, _plain(recorded, name), _plain(given, name))
-    if differences:
-        kind = SettingsConflict if same_embedder else EmbedderMismatch
-        raise kind(
-            f"{str(path)!r} holds an index with other settings: {'; '.join(differences)}. Build with the "
-            f"settings of the index (config=None keeps them), or {otherwise}",
-            tuple(differences),
-        )
 
 
 async def update(target: Target, change: Change) -> BuildReport:
@@ -257,10 +153,10 @@ class _Update:
 
     async def run(self) -> BuildReport:
         self._intake = await in_thread(self._take_in)
-        left = await in_thread(self._not_given)
-        if self._change.documents is not None and not left and not self._change.share:
+        vanished = await in_thread(self._not_given)
+        if self._change.documents is not None and not vanished and not self._change.share:
             require_some(self._intake)
-        self._removed = (*self._known_ids(), *self._intake.emptied, *left)
+        self._removed = (*self._known_ids(), *self._intake.emptied, *vanished)
         if self._before is not None:
             if self._nothing_to_do(self._before):
                 if self._change.operation == REEMBED:
@@ -300,8 +196,16 @@ class _Update:
                 await self._build_method(name)
             await self._give_back()
         self._gate.require_answers()
-        self._tell_failures()
-        self._note_unasked()
+        if failures := self._gate.failures:
+            documents = sorted({document for each in failures for document in each.documents})
+            shown = ", ".join(documents[:_NAMED]) + (" ..." if len(documents) > _NAMED else "")
+            logger.warning(
+                "%s: %d units failed, of documents %s", self._change.operation, len(failures), shown or "none"
+            )
+        usage = self._gate.ledger.total
+        builds = self._change.operation in ("build", REBUILD, "add method") and bool(self._methods)
+        if builds and self._gate.has_llm and not usage.calls and not usage.cached_calls:
+            self._notes[NOT_ASKED] = self._staging.size
         with self._booked("publish"):
             generation = await in_thread(self._publish) if self._target.publish else 0
         return self._report(self._staging, generation)
@@ -407,12 +311,10 @@ class _Update:
         same_corpus = not (self._removed or self._intake.added or self._intake.updated)
         same_methods = self._methods == tuple(before.manifest.methods)
         same_settings = self._config.to_dict() == before.manifest.config
-        return same_corpus and same_methods and same_settings and self._is_complete(before.manifest)
-
-    def _is_complete(self, manifest: Manifest) -> bool:
-        """Whether the model, if there is one, has nothing left to do."""
+        if not (same_corpus and same_methods and same_settings):
+            return False
         parts = (*self._methods, *SHARED) if self._extracts_by_model() else self._methods
-        return not self._gate.has_llm or all(manifest.complete.get(part, False) for part in parts)
+        return not self._gate.has_llm or all(before.manifest.complete.get(part, False) for part in parts)
 
     def _extracts_by_model(self) -> bool:
         mode = self._config.extraction.mode
@@ -495,7 +397,7 @@ class _Update:
         if self._before is None or self._embeds_all:
             return None
         now, before = self._staging.known_rows()
-        gone = _Gone(self._before, before)
+        gone = _TextsWithout(self._before, before)
         return Kept(now, before, gone, self._previous(EXTRACTION), self._staging.arrived_rows())
 
     async def _put(self, name: str, built: Built) -> None:
@@ -507,7 +409,12 @@ class _Update:
             await in_thread(put, name, built.nodes, built.arrays, built.origins)
 
     def _publish(self) -> int:
-        recorded = {} if self._before is None else self._before.manifest.prompts
+        before = None if self._before is None else self._before.manifest
+        spent = {} if before is None else dict(before.spent)
+        for model, used in self._gate.ledger.models.items():
+            earlier = spent.get(model, {})
+            counts = {name: getattr(used, name) for name in ("calls", "input_tokens", "output_tokens")}
+            spent[model] = {name: count + earlier.get(name, 0) for name, count in counts.items()}
         dimension = self._staging.vectors.shape[1]
         return self._staging.publish(
             Manifest(
@@ -518,23 +425,17 @@ class _Update:
                 dimension=dimension,
                 tokenizer=self._target.models.count_tokens.name,
                 config=self._config.to_dict(),
-                prompts={**recorded, **self._gate.prompts_used},
+                prompts={**({} if before is None else before.prompts), **self._gate.prompts_used},
                 complete=self._complete,
-                spent=self._spent(),
+                spent=spent,
             )
         )
 
-    def _spent(self) -> Mapping[str, Mapping[str, int]]:
-        """Usage of chat models for this index, including earlier operations."""
-        spent = {} if self._before is None else dict(self._before.manifest.spent)
-        for model, used in self._gate.ledger.models.items():
-            known = spent.get(model, {})
-            counts = {name: getattr(used, name) for name in ("calls", "input_tokens", "output_tokens")}
-            spent[model] = {name: count + known.get(name, 0) for name, count in counts.items()}
-        return spent
-
     def _report(self, corpus: Snapshot | Staging, generation: int) -> BuildReport:
-        zeros = len(self._gate.zero_vectors)
+        zeros, deleted = len(self._gate.zero_vectors), self._removed
+        if (replaced := self._staging.replaced) is not None:  # a rebuild
+            present = corpus.document_metadata()
+            deleted = tuple(each for each in replaced.digests() if each not in present)
         return BuildReport(
             operation=self._change.operation,
             generation=generation,
@@ -543,7 +444,7 @@ class _Update:
             nodes={name: corpus.part(name).size for name in (*self._methods, GRAPH)},
             added=tuple(self._intake.added),
             updated=tuple(self._intake.updated),
-            deleted=self._removed if self._staging.replaced is None else self._left_out(corpus),
+            deleted=deleted,
             unchanged=tuple(self._intake.unchanged),
             skipped=tuple(self._intake.skipped),
             failures=tuple(self._gate.failures),
@@ -553,52 +454,9 @@ class _Update:
             cost=self._gate.cost,
         )
 
-    def _left_out(self, corpus: Snapshot | Staging) -> tuple[str, ...]:
-        """The documents that a rebuild leaves out."""
-        replaced = self._staging.replaced
-        kept = corpus.document_metadata()
-        return () if replaced is None else tuple(each for each in replaced.digests() if each not in kept)
 
-    def _tell_failures(self) -> None:
-        """Log the documents whose units failed."""
-        failures = self._gate.failures
-        if failures:
-            documents = sorted({document for each in failures for document in each.documents})
-            shown = ", ".join(documents[:_NAMED]) + (" ..." if len(documents) > _NAMED else "")
-            logger.warning(
-                "%s: %d units failed, of documents %s", self._change.operation, len(failures), shown or "none"
-            )
-
-    def _note_unasked(self) -> None:
-        """Note in the report that a build did not use its model."""
-        used = self._gate.ledger.total
-        new = self._change.operation in ("build", REBUILD, "add method") and bool(self._methods)
-        if new and self._gate.has_llm and not used.calls and not used.cached_calls:
-            self._notes[NOT_ASKED] = self._staging.size
-
-
-def _plain(config: Config, method: str) -> Mapping[str, Any]:
-    """Settings of a method in JSON types."""
-    settings: Mapping[str, Any] = Config(methods={method: config.method(method)}).to_dict()["methods"][method]
-    return settings
-
-
-def _differing(name: str, recorded: Any, given: Any) -> Iterator[str]:
-    """The settings below `name` that differ, with both values."""
-    if isinstance(recorded, Mapping) and isinstance(given, Mapping):
-        for key in {**recorded, **given}:
-            yield from _differing(f"{name}.{key}", recorded.get(key), given.get(key))
-    elif recorded != given:
-        yield f"{name} is {_short(recorded)}, not {_short(given)} as given"
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SETTING else f"{text[: _SETTING - 3]}..."
-
-
-class _Gone:
-    """Texts of the chunks of a generation that are not in `kept`."""
+class _TextsWithout:
+    """Texts of the chunks of a generation but for some rows; each iteration reads them again."""
 
     def __init__(self, before: Snapshot, kept: Rows) -> None:
         self._before = before

@@ -16,18 +16,17 @@ from stratagraph.ingest.graph.entity_resolution import Rule
 from stratagraph.mapping import in_order
 from stratagraph.models.budget import Account, Prices
 from stratagraph.models.estimate import Estimate
-from stratagraph.operations.documents import Documents, as_document, check_documents, file_of
-from stratagraph.operations.gates import Models
-from stratagraph.operations.update import (
+from stratagraph.operations.changes import (
     REBUILD,
     REEMBED,
     TAKING,
     Change,
-    Target,
     continued,
     require_same_settings,
-    update,
 )
+from stratagraph.operations.documents import Documents, as_document, check_documents, file_of
+from stratagraph.operations.gates import Models
+from stratagraph.operations.update import Target, update
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.shards import ShardedFolder

@@ -1,0 +1,150 @@
+"""A change of an index: the operation with its input, and the settings that it leaves in force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from stratagraph.config import Config, as_config
+from stratagraph.errors import Damaged, EmbedderMismatch, SettingsConflict
+from stratagraph.ingest.extraction.stage import Given
+from stratagraph.ingest.loaders import FileDocuments
+from stratagraph.methods import NAMES
+from stratagraph.operations.documents import Documents, check_documents
+from stratagraph.operations.gates import Models
+from stratagraph.store.manifest import Manifest
+
+REBUILD = "rebuild"
+TAKING = ("build", REBUILD, "insert", "estimate")  # operations that take documents
+REGROUP = "regroup"
+COMPACT = "compact"
+RESTORE = "restore vectors"
+REEMBED = "reembed"
+EMBEDDING = (RESTORE, REEMBED)  # operations that embed everything again, and keep extractions and texts
+_SETTING = 80  # characters of a setting that a message shows
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An operation and its input.
+
+    `methods` and `config` are those of a build, or what `add method` adds; for `regroup`, the methods to
+    regroup. Other operations keep the folder's. `files` are given whole, as are those that `FileDocuments`
+    have read. `prune` removes documents that are not given: a build all of them, or those for whose ids it
+    returns True, an insert those of files that vanished. The documents of one shard are a `share`, which may
+    be empty.
+    """
+
+    operation: str
+    documents: Documents | None = None
+    removed: Collection[str] = ()
+    missing_ok: bool = False
+    methods: Sequence[str] = ()
+    config: Config = field(default_factory=Config)
+    extraction: Given | None = None
+    prune: bool | Callable[[str], bool] = False
+    files: Collection[str] = ()
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        if self.operation in TAKING:
+            check_documents(self.documents)
+        if self.prune and self.operation == "insert" and not isinstance(self.documents, FileDocuments):
+            raise ValueError(
+                "prune=True is for files: give what read_documents returns, or delete documents by their ids"
+            )
+
+    @property
+    def may_remove(self) -> bool:
+        """Whether documents that were not given may have to be removed."""
+        return bool(self.prune or self.files) or isinstance(self.documents, FileDocuments)
+
+    def removes(self, identity: str, file: str) -> bool:
+        """Whether to remove a document that was not given. `file` is empty if it is from none."""
+        read = self.documents if isinstance(self.documents, FileDocuments) else None
+        if file and (file in self.files or (read is not None and file in read.files)):
+            return True
+        if self.prune and self.operation == "insert":
+            return bool(file) and read is not None and read.vanished(file)
+        if read is not None and read.is_unread(file):
+            return False
+        return self.prune(identity) if callable(self.prune) else self.prune
+
+
+def settings_of(manifest: Manifest, running: Config) -> Config:
+    """The recorded settings, with those of `running` that say how models are called."""
+    where = f"manifest.json of generation {manifest.generation}"
+    if set(manifest.methods) - set(NAMES):
+        names = ", ".join(NAMES)
+        raise Damaged(f"{where}: its methods are {list(manifest.methods)}; this version has {names}")
+    try:
+        recorded = as_config(manifest.config)
+    except (TypeError, ValueError) as error:
+        raise Damaged(f"{where}: its settings are not valid ({error})") from error
+    return replace(recorded, limits=running.limits, max_failures=running.max_failures)
+
+
+def continued(manifest: Manifest, change: Change) -> tuple[tuple[str, ...], Config]:
+    """The methods and settings of a build over an index: those given come first, those it has stay.
+
+    `resolve` is as given, for names are resolved anew by each update anyway.
+    """
+    recorded = settings_of(manifest, change.config)
+    extraction = replace(recorded.extraction, resolve=change.config.extraction.resolve)
+    methods = tuple(dict.fromkeys([*change.methods, *manifest.methods]))
+    added = {name: own for name, own in change.config.methods.items() if name not in manifest.methods}
+    return methods, replace(recorded, extraction=extraction, methods={**recorded.methods, **added})
+
+
+def require_same_settings(
+    models: Models,
+    manifest: Manifest,
+    path: Path,
+    change: Change,
+    otherwise: str = "build anew with rebuild=True, for which estimate() tells the cost",
+    *,
+    resolve_may_change: bool = True,
+) -> None:
+    """Raise `SettingsConflict` if a build is given other settings than the index was built with."""
+    recorded, given = settings_of(manifest, change.config), change.config
+    same_embedder = models.has_embedder_of(manifest)
+    differences = []
+    if not same_embedder:
+        other = models.embedder_name(manifest.dimension)
+        differences.append(f"embedder is {manifest.embedder!r}, {models.said_of_embedder} is {other!r}")
+    known, wanted = recorded.to_dict(), given.to_dict()
+    if resolve_may_change:
+        wanted["extraction"]["resolve"] = known["extraction"]["resolve"]
+    for name in ("chunking", "extraction", "tokenizer", "prompts"):
+        differences += _differing(name, known[name], wanted[name])
+    for name in {*manifest.methods} & {*given.methods, *change.methods}:
+        differences += _differing(name, _plain(recorded, name), _plain(given, name))
+    if differences:
+        kind = SettingsConflict if same_embedder else EmbedderMismatch
+        raise kind(
+            f"{str(path)!r} holds an index with other settings: {'; '.join(differences)}. Build with the "
+            f"settings of the index (config=None keeps them), or {otherwise}",
+            tuple(differences),
+        )
+
+
+def _plain(config: Config, method: str) -> Mapping[str, Any]:
+    """Settings of a method in JSON types."""
+    settings: Mapping[str, Any] = Config(methods={method: config.method(method)}).to_dict()["methods"][method]
+    return settings
+
+
+def _differing(name: str, recorded: Any, given: Any) -> Iterator[str]:
+    """The settings below `name` that differ, with both values."""
+    if isinstance(recorded, Mapping) and isinstance(given, Mapping):
+        for key in {**recorded, **given}:
+            yield from _differing(f"{name}.{key}", recorded.get(key), given.get(key))
+    elif recorded != given:
+        yield f"{name} is {_short(recorded)}, not {_short(given)} as given"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SETTING else f"{text[: _SETTING - 3]}..."
