@@ -90,7 +90,6 @@ def test_what_is_allowed_passes() -> None:
     [
         ("bm25", "bm25s", "eval"),
         ("hybrid", "nltk", "eval"),
-        ("archrag?build.clustering=cpm", "leidenalg", "leidenalg"),
     ],
 )
 def test_a_named_row_that_lacks_a_package_is_refused_before_anything_runs(

@@ -191,7 +191,7 @@ def _evaluated(
     if options["judge"] is not None and llm is None:
         raise ValueError("--judge judges answers, and nothing answers: give --llm")
     if methods is None:
-        _say_left_out(options["view"], options["config"])
+        _say_left_out(options["view"])
     datasets, config = _asked(llm=llm, **options)
     other = [each.name for each in datasets if not each.of_bench]
     if answers is not None and other:
@@ -217,13 +217,12 @@ _OF_A_RUN = (
 """Options that are `evaluate`'s own."""
 
 
-def _say_left_out(view: str, config: Any) -> None:
+def _say_left_out(view: str) -> None:
     """Show which default rows lack a package, before anything runs."""
-    from stratagraph.config import as_config
     from stratagraph.eval.harness import DEFAULT
     from stratagraph.eval.names import lacking_rows
 
-    for name, why in lacking_rows(DEFAULT, view, as_config(config)).items():
+    for name, why in lacking_rows(DEFAULT, view).items():
         click.echo(f"{name} will be left out: {why}", err=True)
 
 

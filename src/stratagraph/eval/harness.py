@@ -153,7 +153,7 @@ def evaluate(
     settled = as_config(config)
     wanted = _wanted(DEFAULT if methods is None else methods, reference, view, settled)
     names = [each for each in wanted if isinstance(each, str)]
-    missing = lacking_rows(names, view, settled)
+    missing = lacking_rows(names, view)
     for name, why in missing.items():
         if methods is not None or name == reference:
             raise why

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from stratagraph.config import Config, construct
 from stratagraph.errors import MissingExtra
 from stratagraph.eval.baselines import BASELINES, OWN_PROMPT, checked
-from stratagraph.kernels.leiden_quality import Quality
-from stratagraph.methods import NAMES, WAYS
+from stratagraph.methods import WAYS
 from stratagraph.operations.arguments import SearchArguments, check_search_options, check_used
 from stratagraph.search.filters import compile_where
 from stratagraph.types.question import SHARED_OPTIONS, WALK
@@ -170,10 +169,11 @@ ANSWERS = (Package("nltk", "nltk", "eval"), Package("rouge_score", "rouge-score"
 """Packages that score answers."""
 
 
-def lacking_rows(names: Sequence[str], view: str, config: Config) -> Mapping[str, MissingExtra]:
+def lacking_rows(names: Sequence[str], view: str) -> Mapping[str, MissingExtra]:
     """Rows that lack a package, with the first that each lacks; arguments as for `check_rows`."""
-    found = {name: lacking(_needed(RowName.of(name, view), config)) for name in names}
-    return {name: missing for name, missing in found.items() if missing is not None}
+    by_words = [name for name in names if RowName.of(name, view).ranker in ("bm25", "hybrid")]
+    missing = lacking(_KEYWORDS)
+    return {} if missing is None else dict.fromkeys(by_words, missing)
 
 
 def lacking(packages: Iterable[Package]) -> MissingExtra | None:
@@ -182,12 +182,3 @@ def lacking(packages: Iterable[Package]) -> MissingExtra | None:
         if find_spec(package.module) is None:
             return MissingExtra(package.name, package.extra)
     return None
-
-
-def _needed(wanted: RowName, config: Config) -> Iterator[Package]:
-    if wanted.ranker in NAMES:
-        own = settings_of(wanted, config).method(wanted.ranker)
-        if getattr(own, "clustering", None) in get_args(Quality):
-            yield Package("leidenalg", "leidenalg", "leidenalg")
-    elif wanted.ranker in ("bm25", "hybrid"):
-        yield from _KEYWORDS

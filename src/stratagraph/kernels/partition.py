@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels._edges import Edges, Labels, Weights, number
 from stratagraph.kernels.leiden import leiden, split_large
-from stratagraph.kernels.leiden_quality import leiden_quality
 from stratagraph.kernels.node2vec import node2vec
 from stratagraph.kernels.scan import scan
 from stratagraph.kernels.spectral import spectral
 
-Method = Literal["leiden", "spectral", "scan", "node2vec", "cpm", "significance", "surprise"]
+Method = Literal["leiden", "spectral", "scan", "node2vec"]
 
 Clustering = Callable[[Labels, Weights, int], NDArray[np.integer]]
 """Called with ends, weights and the number of nodes; gives a label for each node."""
@@ -42,7 +41,7 @@ def cluster(
     max_size
         No community is larger; see `split_large`.
     resolution
-        Of `leiden` and `cpm`.
+        Of `leiden`.
 
     Returns
     -------
@@ -52,8 +51,6 @@ def cluster(
     ------
     ValueError
         If the edges are not valid, or a custom function does not give an integer for each node.
-    MissingExtra
-        For `cpm`, `significance` and `surprise`, if leidenalg is not installed.
     """
     if method == "leiden":
         return leiden(ends, weights, nodes, resolution=resolution, max_size=max_size, seed=seed)
@@ -64,18 +61,8 @@ def cluster(
         labels = node2vec(edges.pairs(), edges.weights, nodes, max_size=max_size, seed=seed)
     elif method == "scan":
         labels = scan(edges.pairs(), edges.weights, nodes)
-    elif callable(method):
-        labels = _own(method(edges.pairs(), edges.weights, nodes), nodes)
     else:
-        labels = leiden_quality(
-            edges.pairs(),
-            edges.weights,
-            nodes,
-            quality=method,
-            resolution=resolution,
-            max_size=max_size,
-            seed=seed,
-        )
+        labels = _own(method(edges.pairs(), edges.weights, nodes), nodes)
     return split_large(edges, labels, max_size, seed)
 
 

@@ -25,9 +25,8 @@ class ArchRAGConfig:
         `knn`, `codicil` or `none`, or `custom:<name>` of one that was registered with
         `stratagraph.register_augmentation`.
     clustering
-        `leiden`, `spectral`, `scan` or `node2vec`; Leiden by the quality functions `cpm`, `significance` or
-        `surprise` (`pip install 'stratagraph[leidenalg]'`); or `custom:<name>` of one that was registered
-        with `stratagraph.register_clustering`.
+        `leiden`, `spectral`, `scan` or `node2vec`, or `custom:<name>` of one that was registered with
+        `stratagraph.register_clustering`.
     neighbours
         Neighbours that augmentation offers each node (K of ERRATA A2); None takes the average degree.
     quantile
