@@ -68,7 +68,7 @@ def test_what_is_said_of_resuming_is_true(
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stratagraph.eval.evaluate", stopped)
+    monkeypatch.setattr("stratagraph.eval.command.evaluate", stopped)
     cache = ("--cache", str(tmp_path / "cache")) if cached else ()
     result = run("demo", "--methods", "dense", "--embedder", "hashing", *cache)
     assert result.exit_code == 130

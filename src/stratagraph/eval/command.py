@@ -6,22 +6,23 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
-if TYPE_CHECKING:
-    from stratagraph.eval.answering import AnswerConfig
-    from stratagraph.eval.datasets import Dataset
-    from stratagraph.eval.report import Evaluation
+from stratagraph.eval.abstract import with_abstract_questions
+from stratagraph.eval.answering import AnswerConfig
+from stratagraph.eval.datasets import load_dataset
+from stratagraph.eval.harness import CALLS, DEFAULT, cache_folder, evaluate
+from stratagraph.eval.names import lacking_rows, split_names
+from stratagraph.eval.report import Evaluation, save_csv, save_json
+from stratagraph.store.calls import SqliteCalls
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
     """A list with commas."""
-    from stratagraph.eval.names import split_names
-
     return None if value is None else split_names(value)
 
 
@@ -128,23 +129,24 @@ def eval_command(shared: Decorator, models_options: Decorator) -> click.Command:
         stand and the exit code is 3.
         """
         output.resumes = options["cache"] is not None
-        found = _evaluated(progress=not output.as_json, **options)
-        for each in found:
+        evaluations = _evaluated(progress=not output.as_json, **options)
+        for each in evaluations:
             for row in each.rows:
                 if row.error:
                     output.leave_out(f"{row.name} on {each.dataset}", " ".join(row.error.split()))
-        output.show(_as_dict(found), lambda: iter("\n\n".join(map(str, found)).splitlines()))
+        output.show(_as_dict(evaluations), lambda: iter("\n\n".join(map(str, evaluations)).splitlines()))
 
     return evaluation
 
 
-def _as_dict(found: Sequence[Evaluation]) -> dict[str, Any]:
-    several = [each.to_dict() for each in found]
+def _as_dict(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
+    several = [each.to_dict() for each in evaluations]
     return several[0] if len(several) == 1 else {"evaluations": several}
 
 
-def _asked(
+def _evaluated(
     data: Sequence[str],
+    methods: Sequence[str] | None,
     llm: Any,
     extraction: str | None,
     query_entities: str | None,
@@ -154,86 +156,46 @@ def _asked(
     against_gold: bool,
     judge: Sequence[str] | None,
     answer_tokens: int | Literal["free"],
-    cache: str | None,
-    **others: Any,
-) -> tuple[list[Dataset], AnswerConfig]:
-    """The corpora with their questions, and how these are answered and judged."""
-    from stratagraph.eval import AnswerConfig, load_dataset
-
-    style: Literal["full", "auto"] = "full" if abstract or against_gold else "auto"
-    compared = head_to_head or abstract
-    answers = AnswerConfig(
-        answer_tokens, style, head_to_head=compared, against_gold=against_gold, judge_llm=judge
-    )
-    found = [load_dataset(each, extraction=extraction, query_entities=query_entities) for each in data]
-    if abstract:
-        found = [_abstract(each, llm, cache) for each in found]
-    return [each if questions is None else each.head(questions) for each in found], answers
-
-
-def _evaluated(
-    methods: Sequence[str] | None,
-    llm: Any,
     out: str | None,
     table: str | None,
     answers: str | None,
     **options: Any,
 ) -> list[Evaluation]:
-    from stratagraph.eval import evaluate
-    from stratagraph.eval.report import save_csv, save_json
-
-    if options["abstract"] and llm is None:
+    """Evaluate each corpus and write the files; `options` are those of `evaluate`."""
+    if abstract and llm is None:
         raise ValueError("--abstract needs a language model: give --llm")
     if answers is not None and llm is None:
         raise ValueError("--answers writes answers, and nothing answers: give --llm")
-    if answers is not None and options["abstract"]:
+    if answers is not None and abstract:
         raise ValueError("--answers is for the questions of GraphRAG-Bench, and --abstract asks others")
-    if options["judge"] is not None and llm is None:
+    if judge is not None and llm is None:
         raise ValueError("--judge judges answers, and nothing answers: give --llm")
     if methods is None:
-        _say_left_out(options["view"])
-    datasets, config = _asked(llm=llm, **options)
-    other = [each.name for each in datasets if not each.of_bench]
-    if answers is not None and other:
-        raise ValueError(
-            f"--answers is for the questions of GraphRAG-Bench, and {other[0]!r} is asked others"
-        )
-    run = {name: options[name] for name in _OF_A_RUN}
-    found = [evaluate(each, methods, llm=llm, answers=config, **run) for each in datasets]
+        for name, why in lacking_rows(DEFAULT, options["view"]).items():
+            click.echo(f"{name} will be left out: {why}", err=True)
+    config = AnswerConfig(
+        answer_tokens,
+        "full" if abstract or against_gold else "auto",
+        head_to_head=head_to_head or abstract,
+        against_gold=against_gold,
+        judge_llm=judge,
+    )
+    datasets = [load_dataset(each, extraction=extraction, query_entities=query_entities) for each in data]
+    if abstract:
+        with cache_folder(options["cache"]) as folder, closing(SqliteCalls(folder / CALLS)) as calls:
+            datasets = [with_abstract_questions(each, llm, cache=calls) for each in datasets]
+    datasets = [each if questions is None else each.head(questions) for each in datasets]
+    for each in datasets:
+        if answers is not None and not each.of_bench:
+            raise ValueError(
+                f"--answers is for the questions of GraphRAG-Bench, and {each.name!r} is asked others"
+            )
+    evaluations = [evaluate(each, methods, llm=llm, answers=config, **options) for each in datasets]
     if answers is not None:
-        for each in found:
-            each.save_answers(answers)
+        for evaluation in evaluations:
+            evaluation.save_answers(answers)
     if out is not None:
-        save_json(_as_dict(found), out)
+        save_json(_as_dict(evaluations), out)
     if table is not None:
-        save_csv(found, table)
-    return found
-
-
-_OF_A_RUN = (
-    *("k", "budgets", "view", "reference", "split", "embedder", "config", "cache", "seed"),
-    "progress",
-)
-"""Options that are `evaluate`'s own."""
-
-
-def _say_left_out(view: str) -> None:
-    """Show which default rows lack a package, before anything runs."""
-    from stratagraph.eval.harness import DEFAULT
-    from stratagraph.eval.names import lacking_rows
-
-    for name, why in lacking_rows(DEFAULT, view).items():
-        click.echo(f"{name} will be left out: {why}", err=True)
-
-
-def _abstract(dataset: Dataset, llm: Any, cache: str | None) -> Dataset:
-    """The dataset with questions about the whole corpus; a cache keeps them."""
-    from stratagraph.eval import with_abstract_questions
-    from stratagraph.eval.harness import CALLS
-    from stratagraph.store.calls import SqliteCalls
-
-    if cache is None:
-        return with_abstract_questions(dataset, llm)
-    Path(cache).mkdir(parents=True, exist_ok=True)
-    with closing(SqliteCalls(Path(cache) / CALLS)) as calls:
-        return with_abstract_questions(dataset, llm, cache=calls)
+        save_csv(evaluations, table)
+    return evaluations

@@ -164,7 +164,7 @@ def evaluate(
     llm, judges = as_chat_model(llm), () if answering is None else tuple(map(as_chat_model, answering.judges))
     count_tokens = lru_cache(maxsize=2**17)(choose(settled.tokenizer))
     with (
-        _folder(cache) as folder,
+        cache_folder(cache) as folder,
         closing(SqliteCalls(folder / CALLS)) as calls,
         shared_embedder(folder, as_embedder(embedder), settled.limits) as shared,
     ):
@@ -237,7 +237,8 @@ def _wanted(methods: Sequence[str | Ranker], reference: str, view: str, config: 
 
 
 @contextmanager
-def _folder(cache: StrPath | None) -> Iterator[Path]:
+def cache_folder(cache: StrPath | None) -> Iterator[Path]:
+    """The folder of model calls and vectors; None makes one that is removed in the end."""
     if cache is not None:
         path = Path(cache)
         path.mkdir(parents=True, exist_ok=True)

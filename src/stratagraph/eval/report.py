@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stratagraph.eval.datasets import BENCH_METRICS, FROM_EXTRACTION, Question
+from stratagraph.eval.datasets import BENCH_METRICS, FROM_EXTRACTION, Question, StrPath
 from stratagraph.eval.judging import Duel
 from stratagraph.eval.metrics import METRICS, Difference, mean
 from stratagraph.eval.results import Row
 from stratagraph.eval.scoring import Cutoffs
-from stratagraph.types.records import Failure, Usage
+from stratagraph.types.records import Usage
 
 NOISE = "~"
 _ANSWER_METRICS = (
@@ -30,7 +29,6 @@ _SHOWN = 0.05  # seconds of a stage that is shown
 
 Table = list[list[str]]
 Cell = Callable[[Row], str]
-StrPath = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -108,22 +106,22 @@ class Evaluation:
         }
 
     def _row_dict(self, row: Row) -> dict[str, Any]:
-        found = asdict(row)
+        fields = asdict(row)
         for internal in ("contexts", "latency_ms", "cpu_ms"):
-            del found[internal]
-        found["means"] = {metric: self.mean(row.name, metric) for metric in row.scores}
-        found["by_type"] = {
+            del fields[internal]
+        fields["means"] = {metric: self.mean(row.name, metric) for metric in row.scores}
+        fields["by_type"] = {
             type_: {metric: self.mean(row.name, metric, type_) for metric in row.scores}
             for type_ in (self.types if row.scores else ())
         }
-        for metric, each in row.differences.items():
-            found["differences"][metric]["is_noise"] = each.is_noise
-        found["latency_ms"] = {"p50": row.latency(50), "p95": row.latency(95)}
-        found["cpu_ms"] = {"mean": row.cpu}
+        for metric, difference in row.differences.items():
+            fields["differences"][metric]["is_noise"] = difference.is_noise
+        fields["latency_ms"] = {"p50": row.latency(50), "p95": row.latency(95)}
+        fields["cpu_ms"] = {"mean": row.cpu}
         for kind, duels in (("duels", row.duels), ("gold_duels", row.gold_duels)):
             for criterion, duel in duels.items():
-                found[kind][criterion]["win_rate"] = duel.win_rate
-        return found
+                fields[kind][criterion]["win_rate"] = duel.win_rate
+        return fields
 
     def save_json(self, path: StrPath) -> None:
         """Write `to_dict()` to a file."""
@@ -207,153 +205,143 @@ def save_csv(evaluations: Sequence[Evaluation], path: StrPath) -> None:
 
 def tables(evaluation: Evaluation) -> str:
     """All tables that are not empty, the failures and the notes."""
-    share = 100 * evaluation.settings["confidence"]
-    compared = f"difference to {evaluation.reference}, with {share:.0f} % interval ({NOISE}: within noise)"
-    answers, recall = "answers", f"recall@{evaluation.cutoffs.middle}"
-    if not evaluation.settings.get("meteor_synonyms", True):
-        answers += " (METEOR without synonyms: nltk has no WordNet here)"
-    parts = [
-        "\n".join(_heading(evaluation)),
-        _drawn(_retrieval(evaluation)),
-        titled(compared, _differences(evaluation)),
-        titled(
-            f"{recall} by type of question", _by_type(evaluation, {t: [recall] for t in evaluation.types}, 2)
-        ),
-        titled(answers, _answers(evaluation)),
-        titled("answers by type of question (GraphRAG-Bench)", _by_type(evaluation, BENCH_METRICS, 1)),
-        titled(f"answers against {evaluation.reference}: {_DUELS}", _duels(evaluation, "duels")),
-        titled(f"answers against the gold answers: {_DUELS}", _duels(evaluation, "gold_duels")),
-        titled("making ready (passages' vectors apart)", _indexing(evaluation)),
-        "\n".join([*_failures(evaluation), *_notes(evaluation)]),
-    ]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _heading(evaluation: Evaluation) -> Iterator[str]:
-    about = evaluation.settings
-    yield (
+    about, reference, middle = evaluation.settings, evaluation.reference, evaluation.cutoffs.middle
+    heading = (
         f"{evaluation.dataset}: {about['questions']} questions, {about['documents']} documents, "
-        f"{about['passages']} passages; view {about['view']}"
-    )
-    yield (
+        f"{about['passages']} passages; view {about['view']}\n"
         f"embedder {about['embedder']}: {about['embedded_passages']} passages embedded in "
         f"{about['embedding_seconds']:.1f} s, a question in {about['question_embedding_ms']:.1f} ms "
         f"(not in the latencies); extraction: {about['extraction']}"
     )
-
-
-def summary_metrics(evaluation: Evaluation) -> dict[str, str]:
-    """Metrics of the main table by their short headings."""
-    cutoffs = evaluation.cutoffs
-    middle, deepest = cutoffs.middle, cutoffs.k[-1]
-    columns = {f"R@{k}": f"recall@{k}" for k in cutoffs.k}
-    columns |= {f"all@{middle}": f"all_recall@{middle}", f"nDCG@{deepest}": f"ndcg@{deepest}"}
-    columns |= {"MRR": f"mrr@{deepest}"}
-    columns |= {
-        f"ans@{budget // 1000}k" if budget % 1000 == 0 else f"ans@{budget}": f"answer@{budget}"
-        for budget in cutoffs.budgets
+    times: dict[str, Cell] = {
+        "p50 ms": lambda row: _number(row.latency(50), 1),
+        "p95 ms": lambda row: _number(row.latency(95), 1),
+        "CPU ms": lambda row: _number(row.cpu, 1),
     }
-    return columns | {f"tok@{middle}": f"tokens@{middle}"}
+    retrieval = {title: (metric, None) for title, metric in _headings(evaluation.cutoffs).items()}
+    answers = "answers"
+    if not about.get("meteor_synonyms", True):
+        answers += " (METEOR without synonyms: nltk has no WordNet here)"
+    interval = f"{100 * about['confidence']:.0f} % interval ({NOISE}: within noise)"
+    titled = {
+        "": _means(evaluation, retrieval, times),
+        f"difference to {reference}, with {interval}": _differences(evaluation),
+        f"recall@{middle} by type of question": _by_type(
+            evaluation, {type_: [f"recall@{middle}"] for type_ in evaluation.types}, 2
+        ),
+        answers: _answers(evaluation),
+        "answers by type of question (GraphRAG-Bench)": _by_type(evaluation, BENCH_METRICS, 1),
+        f"answers against {reference}: {_DUELS}": _duels(evaluation, "duels"),
+        f"answers against the gold answers: {_DUELS}": _duels(evaluation, "gold_duels"),
+        "making ready (passages' vectors apart)": _indexing(evaluation),
+    }
+    shown = [f"{title}\n" * bool(title) + _drawn(table) for title, table in titled.items() if len(table) > 1]
+    remarks = "\n".join([*_failures(evaluation), *_notes(evaluation)])
+    return "\n\n".join([heading, *shown, *([remarks] if remarks else [])])
+
+
+def _headings(cutoffs: Cutoffs) -> dict[str, str]:
+    """Metrics of the main table by their short headings."""
+    middle, deepest = cutoffs.middle, cutoffs.k[-1]
+    return {
+        **{f"R@{k}": f"recall@{k}" for k in cutoffs.k},
+        f"all@{middle}": f"all_recall@{middle}",
+        f"nDCG@{deepest}": f"ndcg@{deepest}",
+        "MRR": f"mrr@{deepest}",
+        **{
+            f"ans@{budget // 1000}k" if budget % 1000 == 0 else f"ans@{budget}": f"answer@{budget}"
+            for budget in cutoffs.budgets
+        },
+        f"tok@{middle}": f"tokens@{middle}",
+    }
 
 
 def _means(
-    evaluation: Evaluation, columns: Mapping[str, tuple[str, str | None]], *more: Mapping[str, Cell]
+    evaluation: Evaluation, columns: Mapping[str, tuple[str, str | None]], more: Mapping[str, Cell]
 ) -> Table:
-    """Means of metrics, each of all questions or of one type, without columns that no row has; and `more`."""
+    """Means of a metric and a type of question by heading, without columns that no row has; and `more`."""
+    measured = [row for row in evaluation.rows if row.scores]
     means = {
-        heading: [evaluation.mean(row.name, *each) for row in evaluation.rows if row.scores]
-        for heading, each in columns.items()
+        heading: [evaluation.mean(row.name, *column) for row in measured]
+        for heading, column in columns.items()
     }
-    means = {heading: each for heading, each in means.items() if any(mean is not None for mean in each)}
+    means = {heading: each for heading, each in means.items() if any(value is not None for value in each)}
     if not means:
         return []
     digits = {heading: 0 if columns[heading][0].startswith("tokens") else 3 for heading in means}
-    cells = {heading: cell for each in more for heading, cell in each.items()}
-    measured = [row for row in evaluation.rows if row.scores]
-    return [["", *means, *cells]] + [
-        [
-            row.name,
-            *(number(each[place], digits[heading]) for heading, each in means.items()),
-            *(cell(row) for cell in cells.values()),
-        ]
-        for place, row in enumerate(measured)
-    ]
-
-
-def _retrieval(evaluation: Evaluation) -> Table:
-    columns = {heading: (metric, None) for heading, metric in summary_metrics(evaluation).items()}
-    times: dict[str, Cell] = {
-        "p50 ms": lambda row: number(row.latency(50), 1),
-        "p95 ms": lambda row: number(row.latency(95), 1),
-        "CPU ms": lambda row: number(row.cpu, 1),
-    }
-    return _means(evaluation, columns, times)
+    table = [["", *means, *more]]
+    for place, row in enumerate(measured):
+        values = (_number(each[place], digits[heading]) for heading, each in means.items())
+        table.append([row.name, *values, *(cell(row) for cell in more.values())])
+    return table
 
 
 def _differences(evaluation: Evaluation) -> Table:
     cutoffs = evaluation.cutoffs
-    metrics = [f"recall@{k}" for k in cutoffs.k] + [f"answer@{budget}" for budget in cutoffs.budgets[:1]]
-    metrics = [metric for metric in metrics if any(metric in row.differences for row in evaluation.rows)]
-    headings = {metric: heading for heading, metric in summary_metrics(evaluation).items()}
-    compared = [row for row in evaluation.rows if row.differences]
-    if not compared or not metrics:
+    shown = {f"recall@{k}" for k in cutoffs.k} | {f"answer@{budget}" for budget in cutoffs.budgets[:1]}
+    columns = {
+        heading: metric
+        for heading, metric in _headings(cutoffs).items()
+        if metric in shown and any(metric in row.differences for row in evaluation.rows)
+    }
+    if not columns:
         return []
-    table = [["", *(headings[metric] for metric in metrics)]]
-    return table + [
-        [row.name, *(difference(row.differences.get(metric)) for metric in metrics)] for row in compared
+    return [["", *columns]] + [
+        [row.name, *(_difference(row.differences.get(metric)) for metric in columns.values())]
+        for row in evaluation.rows
+        if row.differences
     ]
 
 
-def difference(each: Difference | None) -> str:
+def _difference(each: Difference | None) -> str:
     """A difference with its interval, marked where it is within noise."""
     if each is None:
         return ""
-    mark = NOISE if each.is_noise else " "
-    return f"{_signed(each.mean)} [{_signed(each.low)}, {_signed(each.high)}] {mark}"
+    mean, low, high = (f"{value:+.3f}".replace("0.", ".", 1) for value in (each.mean, each.low, each.high))
+    return f"{mean} [{low}, {high}] {NOISE if each.is_noise else ' '}"
 
 
 def _by_type(evaluation: Evaluation, metrics: Mapping[str, Sequence[str]], least: int) -> Table:
     """Means of some metrics for each type of question, of at least so many types."""
-    asked = [question.type for question in evaluation.questions]
+    types = [question.type for question in evaluation.questions]
     columns = {
-        " ".join((f"{type_} ({asked.count(type_)})", *([metric] if len(named) > 1 else []))): (metric, type_)
+        f"{type_} ({types.count(type_)}){f' {metric}' if len(named) > 1 else ''}": (metric, type_)
         for type_, named in metrics.items()
         for metric in named
     }
-    table = _means(evaluation, columns)
+    table = _means(evaluation, columns, {})
     return table if table and len(table[0]) > least else []
 
 
 def _answers(evaluation: Evaluation) -> Table:
     rows, more = evaluation.rows, dict[str, Cell]()
     if any(row.agreement is not None for row in rows):
-        more["kappa of judges"] = lambda row: number(row.agreement, 2)
+        more["kappa of judges"] = lambda row: _number(row.agreement, 2)
     for heading, kind in (("search: ", "asking"), ("", "usage"), ("judges: ", "judging")):
         if kind == "usage" or any(getattr(row, kind) != Usage() for row in rows):
             for place, count in enumerate(("calls", "tokens in", "out")):
-                more[f"{heading}{count}"] = partial(_count, kind, place)
+                more[f"{heading}{count}"] = partial(
+                    lambda kind, place, row: _counts(getattr(row, kind))[place], kind, place
+                )
     return _means(evaluation, {metric: (metric, None) for metric in _ANSWER_METRICS}, more)
 
 
-def _count(kind: str, place: int, row: Row) -> str:
-    return _counts(getattr(row, kind))[place]
-
-
 def _counts(usage: Usage) -> list[str]:
-    calls = usage.calls + usage.cached_calls
-    return [str(calls), str(usage.input_tokens), str(usage.output_tokens)]
+    return [str(usage.calls + usage.cached_calls), str(usage.input_tokens), str(usage.output_tokens)]
 
 
 def _duels(evaluation: Evaluation, kind: str) -> Table:
-    rows = [(row.name, getattr(row, kind)) for row in evaluation.rows if getattr(row, kind)]
-    if not rows:
+    by_name: dict[str, Mapping[str, Duel]] = {row.name: getattr(row, kind) for row in evaluation.rows}
+    by_name = {name: duels for name, duels in by_name.items() if duels}
+    if not by_name:
         return []
-    several = any(duels["overall"].agreement is not None for _, duels in rows)
-    table = [["", *rows[0][1], "same in both orders", *(["kappa of judges"] if several else [])]]
-    for name, duels in rows:
+    several = any(duels["overall"].agreement is not None for duels in by_name.values())
+    criteria = next(iter(by_name.values()))
+    table = [["", *criteria, "same in both orders", *(["kappa of judges"] if several else [])]]
+    for name, duels in by_name.items():
         overall = duels["overall"]
-        agreed = [number(overall.consistency, 2), *([number(overall.agreement, 2)] if several else [])]
-        table.append([name, *map(_duel, duels.values()), *agreed])
+        agreement = [_number(overall.agreement, 2)] if several else []
+        table.append([name, *map(_duel, duels.values()), _number(overall.consistency, 2), *agreement])
     return table
 
 
@@ -367,38 +355,33 @@ def _duel(duel: Duel) -> str:
 def _indexing(evaluation: Evaluation) -> Table:
     table = [["", "seconds", "CPU s", "calls", "tokens in", "out", "MB on disk", "peak MB", "stages"]]
     for row in evaluation.rows:
-        made = row.indexing
-        if made is None:
+        if (cost := row.indexing) is None:
             continue
-        usage = made.usage
         stages = ", ".join(
             f"{stage} {each.seconds:.1f} s"
-            for stage, each in made.stages.items()
+            for stage, each in cost.stages.items()
             if each.seconds >= _SHOWN or each.calls
         )
-        sizes = [_megabytes(made.bytes), _megabytes(made.peak_memory)]
-        spent = [number(made.seconds, 1), number(made.cpu_seconds, 1)]
-        table.append([row.name, *spent, *_counts(usage), *sizes, stages])
-    return table if len(table) > 1 else []
+        sizes = ["" if size is None else f"{size / 1e6:.1f}" for size in (cost.bytes, cost.peak_memory)]
+        spent = [_number(cost.seconds, 1), _number(cost.cpu_seconds, 1)]
+        table.append([row.name, *spent, *_counts(cost.usage), *sizes, stages])
+    return table
 
 
 def _failures(evaluation: Evaluation) -> Iterator[str]:
+    questions = {text for question in evaluation.questions for text in (question.id, question.question)}
     for row in evaluation.rows:
         if row.error:
             yield f"failed: {row.name}: {' '.join(row.error.split())}"
         for stage in dict.fromkeys(failure.stage for failure in row.failures):
             failures = [failure for failure in row.failures if failure.stage == stage]
-            reason = " ".join(failures[0].reason.split())
+            items = {failure.item for failure in failures}
+            count = f"{len(failures)} unit{'s' * (len(failures) > 1)}"
+            if items & questions:
+                count = f"{len(items)} of {len(evaluation.questions)} questions"
             named = stage if row.name in stage else f"{row.name}: {stage}"
-            yield f"failed: {named}: {_units(evaluation, failures)}, as {failures[0].about!r}: {reason}"
-
-
-def _units(evaluation: Evaluation, failures: Sequence[Failure]) -> str:
-    asked = {text for question in evaluation.questions for text in (question.id, question.question)}
-    items = {failure.item for failure in failures}
-    if items & asked:
-        return f"{len(items)} of {len(evaluation.questions)} questions"
-    return f"{len(failures)} unit{'s' * (len(failures) > 1)}"
+            reason = " ".join(failures[0].reason.split())
+            yield f"failed: {named}: {count}, as {failures[0].about!r}: {reason}"
 
 
 def _notes(evaluation: Evaluation) -> Iterator[str]:
@@ -407,7 +390,7 @@ def _notes(evaluation: Evaluation) -> Iterator[str]:
         yield f"note: {what}: {shown if what.startswith(FROM_EXTRACTION) else f'{len(ids)} ({shown})'}"
 
 
-def number(value: float | None, digits: int) -> str:
+def _number(value: float | None, digits: int) -> str:
     """A number as a cell, without the zero before the point if it has three digits."""
     if value is None:
         return ""
@@ -415,30 +398,13 @@ def number(value: float | None, digits: int) -> str:
     return text[1:] if digits > 2 and text.startswith("0.") else text
 
 
-def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("0.", ".", 1)
-
-
-def _megabytes(size: int | None) -> str:
-    return "" if size is None else f"{size / 1e6:.1f}"
-
-
-def titled(title: str, table: Table) -> str:
-    """A table under its title; empty if it has no rows."""
-    return f"{title}\n{_drawn(table)}" if len(table) > 1 else ""
-
-
-def _drawn(table: Sequence[Sequence[str]]) -> str:
+def _drawn(table: Table) -> str:
     """The table in columns: the first aligned left, the others right, a column of stages not at all."""
-    if len(table) < 2:
-        return ""
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-    last_is_text = table[0][-1] == "stages"
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = []
-    for row in table:
-        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-        cells[0] = row[0].ljust(widths[0])
-        if last_is_text:
-            cells[-1] = row[-1]
-        lines.append("  ".join(cells).rstrip())
+    for name, *cells in table:
+        aligned = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+        if table[0][-1] == "stages":
+            aligned[-1] = cells[-1]
+        lines.append("  ".join([name.ljust(widths[0]), *aligned]).rstrip())
     return "\n".join(lines)
