@@ -19,6 +19,7 @@ from stratagraph.methods.reports import numbers_in
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.types.records import Failure, Usage
 
+T = TypeVar("T")
 Verdicts = Sequence[Hashable | None]
 
 
@@ -40,12 +41,7 @@ def cohen_kappa(one: Verdicts, other: Verdicts) -> float | None:
 
 def mean_kappa(judges: Sequence[Verdicts]) -> float | None:
     """The mean of Cohen's kappa over all pairs of judges (Light 1971); None with fewer than two."""
-    found = [cohen_kappa(one, other) for one, other in combinations(judges, 2)]
-    known = [each for each in found if each is not None]
-    return sum(known) / len(known) if known else None
-
-
-T = TypeVar("T")
+    return mean([cohen_kappa(one, other) for one, other in combinations(judges, 2)])
 
 
 def verdicts(
@@ -56,19 +52,19 @@ def verdicts(
     A judge whose calls all fail (a wrong key, a server that is gone, a budget that is spent) gives no
     verdict, and the failures are its gate's. If all judges fail, the error of the last one is raised.
     """
-    found: list[list[T | None]] = []
-    gone: list[ModelError | BudgetExceeded] = []
+    by_judge: list[list[T | None]] = []
+    errors: list[ModelError | BudgetExceeded] = []
     for gate in gates:
         with gate.stage(stage, len(items)):
             try:
-                found.append(_sync.run(gate.map(task, items, required=False)))
+                by_judge.append(_sync.run(gate.map(task, items, required=False)))
             except (ModelError, BudgetExceeded) as error:
-                gone.append(error)
-                found.append([None] * len(items))
+                errors.append(error)
+                by_judge.append([None] * len(items))
                 gate.failures += [Failure(stage, item.item, str(error)) for item in items]
-    if len(gone) == len(found) and gone:
-        raise gone[-1]
-    return found
+    if len(errors) == len(by_judge) and errors:
+        raise errors[-1]
+    return by_judge
 
 
 class Correctness(BaseModel):
@@ -117,19 +113,18 @@ def judge_correctness(
         for at in judged
     ]
     stage = f"judge {name}"
-    said = [
-        [None if each is None else each.correct for each in given]
-        for given in verdicts(gates, CORRECTNESS, items, stage)
+    by_judge = [
+        [None if each is None else each.correct for each in verdicts_of_one]
+        for verdicts_of_one in verdicts(gates, CORRECTNESS, items, stage)
     ]
     scores: list[float | None] = [
         0.0 if question.answers and answer is None else None
         for question, answer in zip(questions, answers, strict=True)
     ]
-    for place, at in enumerate(judged):
-        known = [verdict for given in said if (verdict := given[place]) is not None]
-        scores[at] = sum(known) / len(known) if known else None
+    for at, *correct in zip(judged, *by_judge, strict=True):
+        scores[at] = mean(correct)
     usage = sum((gate.ledger.stages[stage] for gate in gates), Usage())
-    return Correct(tuple(scores), mean_kappa(said), usage)
+    return Correct(tuple(scores), mean_kappa(by_judge), usage)
 
 
 CRITERIA = ("comprehensiveness", "diversity", "empowerment", "directness", "overall")
@@ -312,6 +307,9 @@ class Held(BaseModel):
 STATEMENTS = json_task("statements", Statements, 150)
 MATCHED = json_task("statements_matched", Matched, 30)
 HELD = json_task("statements_held", Held, 20)
+Texts = Mapping[int, str]
+Parts = Mapping[int, Sequence[str] | None]
+"""The statements of a text by question; None where they cannot be read."""
 
 
 def judge_statements(
@@ -326,119 +324,114 @@ def judge_statements(
 
     `correctness` is three quarters the F1 of the answer's statements against the gold answer's, and one
     quarter the cosine of the two texts, scaled to 0 to 1. `coverage` is the share of the gold answer's
-    statements that the answer says, `faithfulness` that of the answer's statements that its context says.
+    statements that the answer says, `faithfulness` that of the answer's statements that its context says
+    (Xiang et al. 2025).
 
     A question has the metrics of its type (`BENCH_METRICS`). They are 0 without an answer, and None where no
     verdict can be read. Several judges get the statements that the first of them finds, and their scores are
     averaged; see `verdicts` for judges that fail.
     """
-    said = {
-        at: answer
-        for at, (question, answer) in enumerate(zip(questions, answers, strict=True))
-        if question.type in BENCH_METRICS and question.answers and answer is not None
+    asked: dict[int, Question] = {}
+    said: dict[int, str] = {}
+    for at, (question, answer) in enumerate(zip(questions, answers, strict=True)):
+        if question.type in BENCH_METRICS and question.answers and answer is not None:
+            asked[at], said[at] = question, answer
+    gold = {at: question.answers[0] for at, question in asked.items()}
+    judges = _StatementJudges(gates, stage, asked)
+    own, expected = judges.statements(said), judges.statements(gold)
+    by_metric = {
+        "correctness": judges.agreement(own, expected),
+        "coverage": judges.shares("coverage", expected, said),
+        "faithfulness": judges.shares("faithfulness", own, dict(enumerate(contexts))),
     }
-    gold = {at: questions[at].answers[0] for at in said}
-    asked = {at: questions[at] for at in said}
-    own = _apart(gates, stage, asked, said)
-    wanted = _apart(gates, stage, asked, gold)
-    found = {
-        "correctness": _correctness(gates, embedder, stage, asked, (said, own), (gold, wanted)),
-        "coverage": _held(gates, stage, "coverage", asked, wanted, said),
-        "faithfulness": _held(gates, stage, "faithfulness", asked, own, dict(enumerate(contexts))),
-    }
+    if asked:
+        ones, others = (embedder.documents([texts[at] for at in asked]) for texts in (said, gold))
+        likeness = dict(zip(asked, ((ones * others).sum(axis=1) + 1) / 2, strict=True))
+        by_metric["correctness"] = {
+            at: None if f1 is None else FACTS * f1 + (1 - FACTS) * float(likeness[at])
+            for at, f1 in by_metric["correctness"].items()
+        }
     scores = {
         metric: tuple(
             None
             if not question.answers or metric not in BENCH_METRICS.get(question.type, ())
             else 0.0
             if answers[at] is None
-            else known.get(at)
+            else by_question.get(at)
             for at, question in enumerate(questions)
         )
-        for metric, known in found.items()
+        for metric, by_question in by_metric.items()
     }
     return scores, sum((gate.ledger.stages[stage] for gate in gates), Usage())
 
 
-Asked = Mapping[int, Question]
-Texts = Mapping[int, str]
-Parts = Mapping[int, Sequence[str] | None]
+@dataclass(frozen=True, slots=True)
+class _StatementJudges:
+    """What judges find in texts, statement by statement, all by the place of the question."""
 
+    gates: Sequence[Gate]
+    stage: str
+    asked: Mapping[int, Question]
 
-def _apart(gates: Sequence[Gate], stage: str, asked: Asked, texts: Texts) -> Parts:
-    """The statements of each text, by the first judge that finds any; None where no answer can be read."""
-    items = [
-        CallItem({"question": asked[at].question, "answer": text}, asked[at].id) for at, text in texts.items()
-    ]
-    given = zip(*verdicts(gates, STATEMENTS, items, stage), strict=True)
-    found = (next((each.statements for each in judges if each is not None), None) for judges in given)
-    return dict(zip(texts, found, strict=True))
+    def statements(self, texts: Texts) -> Parts:
+        """The statements of each text, by the first judge that finds any."""
+        items = [
+            CallItem({"question": self.asked[at].question, "answer": text}, self.asked[at].id)
+            for at, text in texts.items()
+        ]
+        by_text = zip(*verdicts(self.gates, STATEMENTS, items, self.stage), strict=True)
+        first = (next((each.statements for each in judges if each is not None), None) for judges in by_text)
+        return dict(zip(texts, first, strict=True))
 
-
-def _correctness(
-    gates: Sequence[Gate],
-    embedder: SharedEmbedder,
-    stage: str,
-    asked: Asked,
-    ours: tuple[Texts, Parts],
-    gold: tuple[Texts, Parts],
-) -> dict[int, float | None]:
-    (said, own), (told, wanted) = ours, gold
-    f1: dict[int, float | None] = {}
-    both = []
-    for at in asked:
-        one, other = own[at], wanted[at]
-        if one and other:
-            both.append((at, one, other))
-        else:
-            f1[at] = None if one is None or other is None else float(one == other)
-    items = [
-        CallItem(
-            {"question": asked[at].question, "answer": _numbered(one), "reference": _numbered(other)},
-            asked[at].id,
-        )
-        for at, one, other in both
-    ]
-    for (at, one, other), *judges in zip(both, *verdicts(gates, MATCHED, items, stage), strict=True):
-        f1[at] = mean(
-            [
-                None
-                if each is None
-                else _f1(_among(each.supported, one), len(one), _among(each.missing, other))
-                for each in judges
-            ]
-        )
-    if not asked:
+    def agreement(self, own: Parts, expected: Parts) -> dict[int, float | None]:
+        """F1 of the answers' statements against the gold answers'."""
+        f1: dict[int, float | None] = {}
+        both = {}
+        for at, question in self.asked.items():
+            one, other = own[at], expected[at]
+            if one and other:
+                both[at] = (question, one, other)
+            else:
+                f1[at] = None if one is None or other is None else float(one == other)
+        items = [
+            CallItem(
+                {"question": question.question, "answer": _numbered(one), "reference": _numbered(other)},
+                question.id,
+            )
+            for question, one, other in both.values()
+        ]
+        judged = verdicts(self.gates, MATCHED, items, self.stage)
+        for (at, (_, one, other)), *judges in zip(both.items(), *judged, strict=True):
+            scores: list[float | None] = []
+            for each in judges:
+                if each is None:
+                    scores.append(None)
+                else:
+                    supported, missing = _count(each.supported, one), _count(each.missing, other)
+                    scores.append(2 * supported / (supported + len(one) + missing))
+            f1[at] = mean(scores)
         return f1
-    ones, others = (embedder.documents([texts[at] for at in asked]) for texts in (said, told))
-    alike = dict(zip(asked, ((ones * others).sum(axis=1) + 1) / 2, strict=True))
-    return {
-        at: None if facts is None else FACTS * facts + (1 - FACTS) * float(alike[at])
-        for at, facts in f1.items()
-    }
+
+    def shares(self, metric: str, statements: Parts, texts: Texts) -> dict[int, float | None]:
+        """The share of the statements that a text says, where a question has the metric; 0 without a text."""
+        wanted = {
+            at: own
+            for at, question in self.asked.items()
+            if metric in BENCH_METRICS[question.type] and (own := statements[at])
+        }
+        told = {at: own for at, own in wanted.items() if texts[at].strip()}
+        items = [
+            CallItem({"text": texts[at], "statements": _numbered(own)}, self.asked[at].id)
+            for at, own in told.items()
+        ]
+        judged = zip(told.items(), *verdicts(self.gates, HELD, items, self.stage), strict=True)
+        return dict.fromkeys(wanted, 0.0) | {
+            at: mean([None if each is None else _count(each.held, own) / len(own) for each in judges])
+            for (at, own), *judges in judged
+        }
 
 
-def _f1(supported: int, said: int, missing: int) -> float:
-    return 2 * supported / (supported + said + missing)
-
-
-def _held(
-    gates: Sequence[Gate], stage: str, metric: str, asked: Asked, statements: Parts, texts: Texts
-) -> dict[int, float | None]:
-    """The share of the statements that a text says, of the questions that have a metric; 0 without a text."""
-    wanted = {at: own for at in asked if metric in BENCH_METRICS[asked[at].type] and (own := statements[at])}
-    told = {at: own for at, own in wanted.items() if texts[at].strip()}
-    items = [
-        CallItem({"text": texts[at], "statements": _numbered(own)}, asked[at].id) for at, own in told.items()
-    ]
-    found = zip(told.items(), *verdicts(gates, HELD, items, stage), strict=True)
-    return dict.fromkeys(wanted, 0.0) | {
-        at: mean([None if each is None else _among(each.held, own) / len(own) for each in judges])
-        for (at, own), *judges in found
-    }
-
-
-def _among(numbers: Sequence[int], statements: Sequence[str]) -> int:
+def _count(numbers: Sequence[int], statements: Sequence[str]) -> int:
     """How many statements are numbered; numbers of none do not count."""
     return len(set(numbers) & set(range(1, len(statements) + 1)))
 
