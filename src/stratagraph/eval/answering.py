@@ -11,7 +11,7 @@ from stratagraph import _sync
 from stratagraph.errors import CallFailed
 from stratagraph.eval.datasets import Dataset, Question
 from stratagraph.eval.measuring import AnswerFailed, unestimated
-from stratagraph.eval.metrics import METRICS, context_of, string_scores
+from stratagraph.eval.metrics import METRICS, STRING_SCORES, context_of, string_scores
 from stratagraph.eval.rankers import Workbench
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.prompts import load_prompt
@@ -119,7 +119,7 @@ def answer_all(
     with bench.gate.stage(stage, len(questions)):
         answers = _sync.run(bench.gate.map(task, items, required=False))
     usage, failures = bench.gate.ledger.stages[stage], failures_of(bench.gate, stage)
-    return Answered(tuple(answers), _scores(questions, answers, config), usage, failures)
+    return Answered(tuple(answers), _scores(questions, answers), usage, failures)
 
 
 def contexts_of(bench: Workbench, rankings: Sequence[Sequence[str]], config: AnswerConfig) -> list[str]:
@@ -163,53 +163,50 @@ def own_answers(bench: Workbench, name: str, ranker: Answering, config: AnswerCo
             return Failure(f"answer {name}", question.id, str(error)), spent
 
     questions = bench.dataset.questions
-    found = _sync.run(_side_by_side(ask, questions, bench.config.limits.concurrency))
-    failures = tuple(said for said, _ in found if isinstance(said, Failure))
-    answers = [None if isinstance(said, Failure) else said for said, _ in found]
-    usage = sum((spent for _, spent in found), Usage())
-    return Answered(tuple(answers), _scores(questions, answers, config), usage, failures)
+    results = _sync.run(_side_by_side(ask, questions, bench.config.limits.concurrency))
+    failures = tuple(answer for answer, _ in results if isinstance(answer, Failure))
+    answers = [None if isinstance(answer, Failure) else answer for answer, _ in results]
+    usage = sum((spent for _, spent in results), Usage())
+    return Answered(tuple(answers), _scores(questions, answers), usage, failures)
 
 
 async def _side_by_side(
     ask: Callable[[Question], Awaitable[T]], questions: Sequence[Question], width: int
 ) -> list[T]:
     """Ask `width` questions at a time; results in the order of the questions, or the first error."""
-    said: dict[int, T] = {}
+    slots = asyncio.Semaphore(width)
     errors: list[Exception] = []
-    waiting = iter(enumerate(questions))
+    results: dict[str, T] = {}
 
-    async def worker() -> None:
-        for place, question in waiting:
-            try:
-                said[place] = await ask(question)
-            except Exception as error:
-                errors.append(error)
-            if errors:
-                return
+    async def worker(question: Question) -> None:
+        async with slots:
+            if not errors:
+                try:
+                    results[question.id] = await ask(question)
+                except Exception as error:
+                    errors.append(error)
 
-    await asyncio.gather(*(worker() for _ in range(min(width, len(questions)))))
+    await asyncio.gather(*map(worker, questions))
     if errors:
         raise errors[0]
-    return [said[place] for place in range(len(questions))]
+    return [results[question.id] for question in questions]
 
 
 def _scores(
-    questions: Sequence[Question], answers: Sequence[str | None], config: AnswerConfig
+    questions: Sequence[Question], answers: Sequence[str | None]
 ) -> dict[str, tuple[float | None, ...]]:
-    found = {
+    pairs = list(zip(questions, answers, strict=True))
+    scores = {
         name: tuple(
             None if not question.answers else 0.0 if answer is None else metric(answer, question.answers)
-            for question, answer in zip(questions, answers, strict=True)
+            for question, answer in pairs
         )
         for name, metric in METRICS.items()
     }
-    if not any(question.parts for question in questions):
-        return found
-    said = [
-        string_scores(answer or "", question.parts) if question.parts else None
-        for question, answer in zip(questions, answers, strict=True)
-    ]
-    return found | {
-        name: tuple(None if each is None else each[name] for each in said)
-        for name in ("strrec", "strem", "strhit")
-    }
+    if any(question.parts for question in questions):
+        of_parts = [
+            string_scores(answer or "", question.parts) if question.parts else {}
+            for question, answer in pairs
+        ]
+        scores |= {name: tuple(each.get(name) for each in of_parts) for name in STRING_SCORES}
+    return scores

@@ -353,31 +353,22 @@ def _alce(records: Records) -> Raw:
     for record in records:
         for passage in record.objects("docs"):
             corpus.add(passage.title, passage.word("text"), record.place)
-        pairs = record.objects("qa_pairs", optional=True)
-        parts: tuple[tuple[str, ...], ...] = tuple(map(_short_answers, pairs))
-        parts = parts or tuple(
-            texts(each, f"{record.place}: 'answers'") for each in record.several("answers")
-        )
+        parts = [pair.texts("short_answers") for pair in record.objects("qa_pairs", optional=True)]
+        if not all(parts):  # a part without any wording scores nothing
+            raise ValueError(
+                f"{record.place}: 'short_answers' of each of 'qa_pairs' must hold an answer, and one does not"
+            )
+        parts = parts or [texts(each, f"{record.place}: 'answers'") for each in record.several("answers")]
         asked = _question(record, gold=[])
         answers = asked.answers or tuple(dict.fromkeys(text for part in parts for text in part))
         questions.append(replace(asked, answers=answers, parts=tuple(part for part in parts if part)))
     return Raw(corpus.documents(), questions)
 
 
-def _short_answers(pair: Record) -> tuple[str, ...]:
-    """Wordings of one part of an answer; at least one, since a part without any scores nothing."""
-    found = pair.texts("short_answers")
-    if not found:
-        raise ValueError(
-            f"{pair.place}: 'short_answers' of each of 'qa_pairs' must hold an answer, and one does not"
-        )
-    return found
-
-
 def _narrativeqa(folder: Path, split: str) -> Raw:
     """NarrativeQA: stories in `tmp/<id>.content` (or beside), as its script downloads them."""
     documents: list[DocumentRecord] = []
-    for _, row in _rows(folder / "documents.csv", ("document_id", "set")):
+    for row in _rows(folder / "documents.csv", ("document_id", "set")):
         name = f"{row['document_id']}.content"
         if Path(name).name != name:
             raise ValueError(f"{folder / 'documents.csv'}: {row['document_id']!r} is no name of a story")
@@ -393,7 +384,7 @@ def _narrativeqa(folder: Path, split: str) -> Raw:
         )
     path, columns = folder / "qaps.csv", ("document_id", "set", "question", "answer1", "answer2")
     questions = []
-    for number, row in _rows(path, columns):
+    for number, row in enumerate(_rows(path, columns)):
         if row["set"] == split:
             answers = texts([row["answer1"], row["answer2"]], f"{path}: 'answer1'")
             questions.append(Question(f"q{number:05}", row["question"], answers, (row["document_id"],)))
@@ -420,17 +411,17 @@ def _arena(folder: Path, annotations: Sequence[Path]) -> Raw:
     return Raw(_documents(path, "id"), questions)
 
 
-def _rows(path: Path, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
+def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, str]]:
     with table(path) as lines:
         reader = csv.DictReader(lines)
         if missing := sorted(set(needed) - set(reader.fieldnames or ())):
             raise ValueError(f"{path}: has no column {', '.join(missing)}")
-        found = []
-        for number, row in enumerate(reader):
+        rows = []
+        for row in reader:
             if any(row[column] is None for column in needed):
                 raise ValueError(f"{path}:{reader.line_num}: a row of fewer columns than {len(row)}")
-            found.append((number, row))
-        return found
+            rows.append(row)
+        return rows
 
 
 def _question(record: Record, *, gold: Sequence[str], kind: str = "") -> Question:

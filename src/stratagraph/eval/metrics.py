@@ -200,6 +200,9 @@ def rouge_l(answer: str, gold: Sequence[str]) -> float:
     return max((float(scorer.score(each, answer)["rougeL"].fmeasure) for each in gold), default=0.0)
 
 
+STRING_SCORES = ("strrec", "strem", "strhit")
+
+
 def string_scores(answer: str, parts: Sequence[Sequence[str]]) -> dict[str, float]:
     """How many parts of a gold answer an answer contains, each in any wording (ALCE).
 

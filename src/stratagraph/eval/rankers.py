@@ -78,7 +78,12 @@ class Workbench:
         self.judge_gates = tuple(judge_gates) or (gate,)
         self.count_tokens = count_tokens
         self.view = view
-        self.chunks = _chunks(dataset, config, count_tokens)
+        parts = [
+            chunk
+            for item in dataset.documents
+            for chunk in ([item] if isinstance(item, Chunk) else split(item, config.chunking, count_tokens))
+        ]
+        self.chunks = sorted(parts, key=lambda chunk: (chunk.document_id, chunk.ordinal))
         self.waited: dict[str, float] = {}
         self._graphs: list[SharedGraph | Exception] = []  # shared with the benches of all rows
 
@@ -119,15 +124,13 @@ class Workbench:
         if not self._graphs:
             given = self.dataset.extractions
             try:
-                made = shared_graph(self.chunks, self.vectors, self.gate, self.config, given)
+                self._graphs.append(shared_graph(self.chunks, self.vectors, self.gate, self.config, given))
             except Exception as error:
                 self._graphs.append(error)
-            else:
-                self._graphs.append(made)
-        found = self._graphs[0]
-        if isinstance(found, Exception):
-            raise found
-        return found
+        graph = self._graphs[0]
+        if isinstance(graph, Exception):
+            raise graph
+        return graph
 
     @property
     def question_entities(self) -> Mapping[str, tuple[str, ...]]:
@@ -140,13 +143,3 @@ def needs_model(bench: Workbench, what: str) -> None:
     """Raise `ModelError` if there is no language model."""
     if not bench.gate.has_llm:
         raise ModelError(f"{what} needs a language model: give --llm NAME (in Python llm=...)")
-
-
-def _chunks(dataset: Dataset, config: Config, count_tokens: CountTokens) -> list[Chunk]:
-    """The passages as an index of these documents has them."""
-    parts = [
-        chunk
-        for item in dataset.documents
-        for chunk in ([item] if isinstance(item, Chunk) else split(item, config.chunking, count_tokens))
-    ]
-    return sorted(parts, key=lambda chunk: (chunk.document_id, chunk.ordinal))

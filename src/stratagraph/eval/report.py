@@ -13,7 +13,7 @@ from typing import Any
 
 from stratagraph.eval.datasets import BENCH_METRICS, FROM_EXTRACTION, Question, StrPath
 from stratagraph.eval.judging import Duel
-from stratagraph.eval.metrics import METRICS, Difference, mean
+from stratagraph.eval.metrics import METRICS, STRING_SCORES, Difference, mean
 from stratagraph.eval.results import Row
 from stratagraph.eval.scoring import Cutoffs
 from stratagraph.types.records import Usage
@@ -21,7 +21,8 @@ from stratagraph.types.records import Usage
 NOISE = "~"
 _ANSWER_METRICS = (
     *METRICS,
-    *("strrec", "strem", "strhit", "correctness", "coverage", "faithfulness", "judged"),
+    *STRING_SCORES,
+    *("correctness", "coverage", "faithfulness", "judged"),
 )
 _DUELS = "wins/ties/losses, share won (a tie half) [interval]"
 _NAMED = 3  # ids shown in a note

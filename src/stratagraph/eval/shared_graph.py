@@ -21,7 +21,7 @@ from stratagraph.config import Config
 from stratagraph.ingest.extraction.candidates import settle
 from stratagraph.ingest.extraction.stage import extract_corpus, extractions
 from stratagraph.ingest.graph.entity_resolution import default_rule
-from stratagraph.ingest.graph.merge import Merge, merge
+from stratagraph.ingest.graph.merge import merge
 from stratagraph.ingest.graph.stage import build_graph, resolved
 from stratagraph.models.gate import Gate
 from stratagraph.types.protocols import Rows, Vectors
@@ -68,11 +68,6 @@ class SharedGraph:
     def names(self) -> list[str]:
         """Names of the entities, as texts write them."""
         return [str(node.extra["name"]) for node in self.entities]
-
-    @cached_property
-    def rows(self) -> dict[str, int]:
-        """The row of each entity by its canonical name."""
-        return {node.id: row for row, node in enumerate(self.entities)}
 
     @cached_property
     def mentions(self) -> csr_array:
@@ -147,31 +142,25 @@ async def ashared_graph(
         )
     )
     built = await build_graph(corpus, extracted, gate, config=settings, previous=None, use_llm=use_llm)
-    collected = merge(extractions(extracted, corpus.size))
-    settle(collected, corpus.size)
+    merged = merge(extractions(extracted, corpus.size))
+    settle(merged, corpus.size)
     if settings.resolve:
-        collected = await resolved(corpus, extracted, collected, gate, rule=default_rule, use_llm=use_llm)
+        merged = await resolved(corpus, extracted, merged, gate, rule=default_rule, use_llm=use_llm)
     rows = {node.id: row for row, node in enumerate(built.made) if node.kind == "entity"}
-    arrays = built.arrays
+    facts: dict[tuple[int, str, int], set[int]] = {}  # equal facts of several chunks are one
+    for relation in merged.relations.values():
+        for chunk, subject, target, predicate in relation.texts:
+            facts.setdefault((rows[subject], predicate, rows[target]), set()).add(chunk)
     return SharedGraph(
         built.made,
-        arrays["relations.ends"],
-        arrays["relations.weights"],
-        _triples(collected, rows),
+        built.arrays["relations.ends"],
+        built.arrays["relations.weights"],
+        [Triple(*fact, tuple(sorted(stating))) for fact, stating in sorted(facts.items())],
         corpus.size,
     )
 
 
 shared_graph = _sync.blocking(ashared_graph)
-
-
-def _triples(collected: Merge, rows: Mapping[str, int]) -> list[Triple]:
-    """The distinct facts; equal facts of several chunks are one."""
-    found: dict[tuple[int, str, int], set[int]] = {}
-    for relation in collected.relations.values():
-        for chunk, subject, target, predicate in relation.texts:
-            found.setdefault((rows[subject], predicate, rows[target]), set()).add(chunk)
-    return [Triple(*fact, tuple(sorted(chunks))) for fact, chunks in sorted(found.items())]
 
 
 def ids_of(chunks: Iterable[Chunk]) -> list[str]:
