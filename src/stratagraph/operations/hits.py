@@ -70,43 +70,48 @@ class SnapshotItems:
         """See `ItemReader`."""
         keys = list(zip(ranking.origin.tolist(), ranking.rows.tolist(), strict=True))
         for origin in Origin:
-            new = list(dict.fromkeys(key[1] for key in keys if key[0] == origin and key not in self._read))
-            if new:
-                read = zip([(int(origin), row) for row in new], self._items(origin, new), strict=True)
-                self._read.update(read)
+            new = list(dict.fromkeys([key[1] for key in keys if key[0] == origin and key not in self._read]))
+            if new and origin == Origin.CHUNK:
+                self._read_chunks(new)
+            elif new:
+                items = self._snapshot.part(self._tables[origin]).items(new)
+                self._read.update(zip([(int(origin), row) for row in new], items, strict=True))
         items = [self._read[key] for key in keys]
-        if self._excerpts is None or all(origin == Origin.CHUNK for origin, _ in keys):
-            return RankedItems(ranking, list(map(_without_own_name, items)))
-        rows = [row if origin == Origin.GRAPH else -1 for origin, row in keys]
-        order = sorted(range(len(keys)), key=lambda place: keys[place][0] != Origin.CHUNK)
-        shown, nothing = self._excerpts.shown(
-            [items[place] for place in order], [rows[place] for place in order], dropped=self._drop
-        )
-        for place, item in zip(order, shown, strict=True):
-            items[place] = _without_own_name(item)
-        return RankedItems(ranking, items, frozenset(compress(order, nothing)))
+        if not (ranking.origin != Origin.CHUNK).any():
+            return RankedItems(ranking, items)
+        redundant: frozenset[int] = frozenset()
+        if self._excerpts is not None:
+            rows = [row if origin == Origin.GRAPH else -1 for origin, row in keys]
+            order = sorted(range(len(keys)), key=lambda place: keys[place][0] != Origin.CHUNK)
+            shown, nothing = self._excerpts.shown(
+                [items[place] for place in order], [rows[place] for place in order], dropped=self._drop
+            )
+            for place, item in zip(order, shown, strict=True):
+                items[place] = item
+            redundant = frozenset(compress(order, nothing))
+        items = [_without_own_name(item) if item.kind in ("entity", "relation") else item for item in items]
+        return RankedItems(ranking, items, redundant)
 
-    def _items(self, origin: Origin, rows: list[int]) -> list[Item]:
-        if origin != Origin.CHUNK:
-            return self._snapshot.part(self._tables[origin]).items(rows)
-        return [
-            Item(
+    def _read_chunks(self, rows: list[int]) -> None:
+        for row, chunk in zip(rows, self._snapshot.chunks(rows), strict=True):
+            metadata = chunk.metadata
+            if "sections" in metadata:
+                metadata = asked_metadata(self._asked, chunk.text, metadata)
+            self._read[int(Origin.CHUNK), row] = Item(
                 chunk.id,
                 "chunk",
                 0,
                 chunk.text,
                 np.array([row], np.int64),
-                asked_metadata(self._asked, chunk.text, chunk.metadata),
+                metadata,
                 document=chunk.document_id,
                 ref=chunk.ref,
             )
-            for row, chunk in zip(rows, self._snapshot.chunks(rows), strict=True)
-        ]
 
 
 def _without_own_name(item: Item) -> Item:
     """An entity or relation whose sentences have no name added that stands before its text anyway."""
-    if item.kind not in ("entity", "relation") or ":] " not in item.text:
+    if ":] " not in item.text:
         return item
     names = {str(name) for name in item.extra.get("ends") or [item.extra.get("name", "")]}
     return replace(item, text=without_names(item.text, names))
@@ -167,54 +172,54 @@ class HitMaker:
 
     def all_of(self, ranked: RankedItems) -> HitsAndTraces:
         """One hit per item."""
-        return self._hits(ranked, [(place,) for place in range(len(ranked))]), tuple(ranked.ranking.trace)
+        hits = self._hits(ranked, [(place,) for place in range(len(ranked))])
+        return tuple(hits), tuple(ranked.ranking.trace)
 
     def of_groups(self, ranked: RankedItems, groups: Sequence[Sequence[int]], k: int) -> HitsAndTraces:
         """One hit per group of repeats, with the sources of all of them; scores descend.
 
-        If there are fewer than `k` groups, repeats follow.
+        A group has the trace of its first place, completed from the others, with their ids as `repeats`. If
+        there are fewer than `k` groups, repeats follow.
         """
+        best, trace = list(groups[:k]), ranked.ranking.trace
+        traces: list[Metadata] = []
+        for group in best:
+            joined = {key: value for place in reversed(group) for key, value in trace[place].items()}
+            repeated = [ranked.items[place].id for place in group[1:]]
+            traces.append({**joined, "repeats": repeated} if repeated else trace[group[0]])
         first = {group[0] for group in groups}
-        kept = list(groups[:k])
-        missing = k - len(kept)
-        repeats = [(place,) for place in range(len(ranked)) if place not in first][: max(0, missing)]
-        hits = self._hits(ranked, [*kept, *repeats], falling=True)
-        trace = ranked.ranking.trace
-        traces = [trace[group[0]] if len(group) == 1 else _joined_trace(group, ranked) for group in kept]
-        return hits, (*traces, *(ranked.ranking.trace[place] for (place,) in repeats))
+        repeats = [(place,) for place in range(len(ranked)) if place not in first][: max(0, k - len(best))]
+        hits = self._hits(ranked, [*best, *repeats])
+        for place in range(1, len(hits)):
+            hits[place] = replace(hits[place], score=min(hits[place].score, hits[place - 1].score))
+        return tuple(hits), (*traces, *(trace[place] for (place,) in repeats))
 
-    def _hits(
-        self, ranked: RankedItems, groups: Sequence[Sequence[int]], falling: bool = False
-    ) -> tuple[Hit, ...]:
-        """A hit for each group; if `falling`, none scores higher than the one before it."""
+    def _hits(self, ranked: RankedItems, groups: Sequence[Sequence[int]]) -> list[Hit]:
+        """A hit for each group."""
         firsts = [ranked.items[group[0]] for group in groups]
-        own = self._origins.of(  # a chunk has its own id
-            [_NO_ROWS if item.kind == "chunk" else np.asarray(item.sources, np.int64) for item in firsts]
-        )
-        users = self._user_sources([documents for _, documents in own])
+        own = [_NO_ROWS if item.kind == "chunk" else np.asarray(item.sources, np.int64) for item in firsts]
         joined = [place for place, group in enumerate(groups) if len(group) > 1]
-        united = self._origins.of(
-            [
-                np.unique(np.concatenate([ranked.items[at].sources for at in groups[place]])).astype(np.int64)
-                for place in joined
-            ]
-        )
-        origins = {**dict(enumerate(own)), **dict(zip(joined, united, strict=True))}
-        scores = ranked.ranking.scores.tolist()
-        hits: list[Hit] = []
+        united = [
+            np.unique(np.concatenate([ranked.items[at].sources for at in groups[place]])).astype(np.int64)
+            for place in joined
+        ]
+        origins = self._origins.of([*own, *united])
+        of_groups = dict(zip(joined, origins[len(groups) :], strict=True))
+        users = self._user_sources([documents for _, documents in origins[: len(groups)]])
+        scores, trace = ranked.ranking.scores.tolist(), ranked.ranking.trace
+        hits = []
         for place, (group, item, user) in enumerate(zip(groups, firsts, users, strict=True)):
-            score = max([scores[at] for at in group])
-            if falling and hits:
-                score = min(score, hits[-1].score)
-            chunk = item.kind == "chunk"
-            sources, documents = origins[place]
-            if chunk and len(group) == 1:
+            sources, documents = of_groups.get(place, origins[place])
+            metadata = item.extra
+            if item.kind != "chunk":
+                metadata = _metadata(item, trace[group[0]], user)
+            elif place not in of_groups:  # a chunk has its own id
                 sources, documents = (item.id,), (item.document,)
-            metadata = item.extra if chunk else _metadata(item, ranked.ranking.trace[group[0]], user)
+            score = scores[group[0]] if len(group) == 1 else max([scores[at] for at in group])
             hits.append(
                 Hit(item.id, item.kind, item.level, item.text, score, sources, documents, metadata, item.ref)
             )
-        return tuple(hits)
+        return hits
 
     def _user_sources(self, documents: Sequence[tuple[str, ...]]) -> list[Any]:
         """The `source` in the metadata of the documents behind each hit, where all of them agree; else None.
@@ -230,13 +235,6 @@ class HitMaker:
                 user = _agreed([user, *self._origins.sources(names[_COMPARED:])])
             sources.append(user)
         return sources
-
-
-def _joined_trace(group: Sequence[int], ranked: RankedItems) -> Metadata:
-    """The trace of a group's first place, completed from the others, with their ids as `repeats`."""
-    trace = ranked.ranking.trace
-    joined = {key: value for place in reversed(group) for key, value in trace[place].items()}
-    return {**joined, "repeats": [ranked.items[place].id for place in group[1:]]}
 
 
 def _metadata(item: Item, trace: Mapping[str, Any], user: Any) -> Metadata:
