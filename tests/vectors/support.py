@@ -13,7 +13,7 @@ import numpy as np
 
 import stratagraph as sg
 from stratagraph.models.local import HashingEmbedder
-from stratagraph.types.records import VECTOR_FIELD, VectorRow
+from stratagraph.types.built import VECTOR_FIELD, VectorRow
 
 METHODS = ("lshtree", "archrag", "noderag", "hirag")
 DIMENSION = 128

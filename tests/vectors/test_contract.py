@@ -18,7 +18,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 import stratagraph as sg
 from stratagraph import errors
 from stratagraph.testing import ScriptedChatModel
-from stratagraph.types.records import DOCUMENT_FIELD, INDEX_FIELD
+from stratagraph.types.built import DOCUMENT_FIELD, INDEX_FIELD
 from tests.vectors.support import QUESTIONS, Table, built, documents, embedder, found
 
 NEW = sg.Document("hopper", "Grace Hopper read the notes of Ada Lovelace on the Rhine.", {"year": 1940})

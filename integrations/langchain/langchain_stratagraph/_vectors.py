@@ -18,7 +18,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
 from stratagraph.errors import VectorStoreError
-from stratagraph.types.records import VECTOR_FIELD, VectorRow
+from stratagraph.types.built import VECTOR_FIELD, VectorRow
 
 Where = Mapping[str, Sequence[str]]
 

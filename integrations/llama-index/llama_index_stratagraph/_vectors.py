@@ -17,7 +17,7 @@ from llama_index.core.vector_stores.types import (
 )
 
 from stratagraph.errors import VectorStoreError
-from stratagraph.types.records import VECTOR_FIELD, VectorRow
+from stratagraph.types.built import VECTOR_FIELD, VectorRow
 
 _NO_COLLECTION = re.compile(
     r"(collection|table)\b.*\b(not found|does not exist|doesn't exist|not initialized)",

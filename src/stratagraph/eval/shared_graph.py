@@ -24,8 +24,9 @@ from stratagraph.ingest.graph.entity_resolution import default_rule
 from stratagraph.ingest.graph.merge import merge
 from stratagraph.ingest.graph.stage import build_graph, resolved
 from stratagraph.models.gate import Gate
+from stratagraph.types.built import Built
 from stratagraph.types.protocols import Rows, Vectors
-from stratagraph.types.records import Built, Chunk, Extraction, Node, content_id
+from stratagraph.types.records import Chunk, Extraction, Node, content_id
 
 
 @dataclass(frozen=True, slots=True)

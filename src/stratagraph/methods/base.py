@@ -17,9 +17,10 @@ from stratagraph.ingest.nearest import Nearest
 from stratagraph.methods.groups import GroupBuilder
 from stratagraph.search.answer import Compose, compose
 from stratagraph.search.ranking import Origin, Ranking
+from stratagraph.types.built import Built
 from stratagraph.types.protocols import Corpus, Stored, Vectors
 from stratagraph.types.question import Question, Sources
-from stratagraph.types.records import Built, Metadata
+from stratagraph.types.records import Metadata
 
 __all__ = [
     "Build",

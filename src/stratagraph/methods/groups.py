@@ -39,8 +39,9 @@ from stratagraph.ingest.summarize import Group, Summary, told_within
 from stratagraph.kernels.ranges import distinct, ranges
 from stratagraph.methods.reports import CommunityReport
 from stratagraph.models.gate import Gate
+from stratagraph.types.built import Built, Carried, CarriedVectors
 from stratagraph.types.protocols import Corpus, Rows, Stored, Vectors
-from stratagraph.types.records import Built, Carried, CarriedVectors, Metadata, Node
+from stratagraph.types.records import Metadata, Node
 
 BY_MODEL = "by_model"
 """The array that tells of each node of a method whether a model wrote it, or nobody had to."""

@@ -70,7 +70,7 @@ class SearchArguments:
             object.__setattr__(self, "k", positive("k", self.k))
         if self.view is not None and self.view not in VIEWS:
             raise ValueError(f'view must be "chunks" or None, not {self.view!r}')
-        if not any(self.decompose is each or self.decompose == each for each in DECOMPOSITIONS):
+        if self.decompose not in DECOMPOSITIONS:
             raise ValueError(f'decompose must be False, True, "names" or "questions", not {self.decompose!r}')
         if not isinstance(self.fill, bool):
             raise TypeError(f"fill must be True or False, not {self.fill!r}")
@@ -81,7 +81,7 @@ class SearchArguments:
                 raise TypeError(f"min_score must be a cosine, from -1 to 1, not {self.min_score!r}")
             if not -1 <= float(self.min_score) <= 1:
                 raise ValueError(f"min_score must be a cosine, from -1 to 1, not {self.min_score}")
-        if self.guided is not None and not any(self.guided is each or self.guided == each for each in GUIDED):
+        if self.guided is not None and self.guided not in GUIDED:
             raise ValueError(f'guided must be False, True, "choice" or "overview", not {self.guided!r}')
         if self.guided_steps is not None:
             positive("guided_steps", self.guided_steps)

@@ -18,9 +18,10 @@ from stratagraph.search.ranking import Origin, Ranking
 from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.text.sentences import without_added, without_names
+from stratagraph.types.built import Item
 from stratagraph.types.protocols import Rows
 from stratagraph.types.question import Question
-from stratagraph.types.records import Item, Metadata
+from stratagraph.types.records import Metadata
 from stratagraph.types.results import Hit
 
 HitsAndTraces = tuple[tuple[Hit, ...], tuple[Metadata, ...]]
@@ -49,7 +50,6 @@ class ItemReader(Protocol):
 
     def read(self, ranking: Ranking) -> RankedItems:
         """The items of a ranking; an item read before is not read again."""
-        ...
 
 
 class SnapshotItems:

@@ -34,9 +34,10 @@ from stratagraph.search.walk import CONSIDERED, PassageWalk, Provenance, Similar
 from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.system.locks import Lock, cached_property
+from stratagraph.types.built import Item
 from stratagraph.types.protocols import Vectors
 from stratagraph.types.question import WALK, Allowed, Mask, Question, Sources, Where
-from stratagraph.types.records import Chunk, Item, Metadata
+from stratagraph.types.records import Chunk, Metadata
 from stratagraph.types.results import Hit
 
 PASSAGES = "chunks"

@@ -64,8 +64,9 @@ from stratagraph.store.manifest import Manifest
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
 from stratagraph.system.memory import release
+from stratagraph.types.built import Built, Carried
 from stratagraph.types.protocols import Rows, Stored
-from stratagraph.types.records import BuildReport, Built, Carried, Usage
+from stratagraph.types.records import BuildReport, Usage
 
 T = TypeVar("T")
 SHARED = (EXTRACTION, GRAPH)  # parts that all methods rest on

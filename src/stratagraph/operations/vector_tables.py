@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from stratagraph.errors import StratagraphError, VectorStoreError
 from stratagraph.models.named import adapter_of
 from stratagraph.system.locks import after_fork
+from stratagraph.types.built import VectorRow
 from stratagraph.types.protocols import VectorTable
-from stratagraph.types.records import VectorRow
 
 R = TypeVar("R")
 MOST_CALLS = 32

@@ -21,8 +21,8 @@ from stratagraph.ingest.summarize import EXTRACTIVE, FAILED
 from stratagraph.kernels.statements import Csr, Groups, behind, most_telling
 from stratagraph.kernels.topk import SCAN_LIMIT, products
 from stratagraph.system.locks import cached_property
+from stratagraph.types.built import Item
 from stratagraph.types.protocols import Rows, Vectors
-from stratagraph.types.records import Item
 
 LENGTH = 600
 """Characters that are shown of an entity, a community or a summary entity: as many statements as have this

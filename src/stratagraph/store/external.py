@@ -22,8 +22,8 @@ from stratagraph.store.pool import Halves, Pool, PooledVectors, hashes_of
 from stratagraph.store.rows import BATCH, Fields, TableRows
 from stratagraph.store.segments import KeyIndex, Keys
 from stratagraph.system.locks import Lock, cached_property
+from stratagraph.types.built import DOCUMENT_FIELD, KIND_FIELD
 from stratagraph.types.protocols import Rows, Vectors
-from stratagraph.types.records import DOCUMENT_FIELD, KIND_FIELD
 
 HELD = 1 << 28
 """Bytes of vectors that are kept in memory once they were read."""

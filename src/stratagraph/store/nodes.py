@@ -14,8 +14,9 @@ from stratagraph.store.files import Directory
 from stratagraph.store.metadata import Extra, to_json
 from stratagraph.store.records import NODES, NodeRecord, Records, Written, encoded, write_records
 from stratagraph.store.segments import KeyIndex, Keys
+from stratagraph.types.built import Carried, Item, MadeLate
 from stratagraph.types.protocols import Rows
-from stratagraph.types.records import Carried, Item, MadeLate, Node, content_key, content_keys
+from stratagraph.types.records import Node, content_key, content_keys
 
 FOLDER = "nodes"
 SLOTS = "nodes.slots"

@@ -18,8 +18,9 @@ from stratagraph.store.checksums import FileEntry
 from stratagraph.store.files import Directory
 from stratagraph.store.segments import KeyIndex, Keys, Plan, planned, segment_file
 from stratagraph.system.locks import cached_property
+from stratagraph.types.built import CarriedVectors
 from stratagraph.types.protocols import Rows, Vectors
-from stratagraph.types.records import CarriedVectors, content_keys
+from stratagraph.types.records import content_keys
 
 FOLDER = "vectors"
 HALVES, HASHES = "vectors", "hashes"

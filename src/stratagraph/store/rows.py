@@ -17,16 +17,9 @@ from numpy.typing import NDArray
 
 from stratagraph.store.pool import Halves
 from stratagraph.store.segments import Keys
+from stratagraph.types.built import DOCUMENT_FIELD, INDEX_FIELD, KIND_FIELD, VECTOR_FIELD, VectorRow
 from stratagraph.types.protocols import Rows, Vectors, VectorTable
-from stratagraph.types.records import (
-    DOCUMENT_FIELD,
-    INDEX_FIELD,
-    KIND_FIELD,
-    VECTOR_FIELD,
-    VectorRow,
-    content_key,
-    content_keys,
-)
+from stratagraph.types.records import content_key, content_keys
 
 PASSAGES = "passages"
 """Kind of the vectors of chunks."""

@@ -55,8 +55,9 @@ from stratagraph.store.records import (
 )
 from stratagraph.store.rows import PASSAGES, Fields
 from stratagraph.store.segments import OUT_OF_USE
+from stratagraph.types.built import Carried, CarriedVectors
 from stratagraph.types.protocols import Rows, Vectors, VectorTable
-from stratagraph.types.records import Carried, CarriedVectors, Chunk, Metadata, Node
+from stratagraph.types.records import Chunk, Metadata, Node
 
 if TYPE_CHECKING:
     from stratagraph.store.snapshot import Snapshot
@@ -298,7 +299,7 @@ class Staging(Corpus):
         origins
             The chunk of each vector of an array, if its rows are not those of the first nodes.
         measures
-            Names of arrays without content that a deletion must erase; see `types.records.Built`.
+            Names of arrays without content that a deletion must erase; see `types.built.Built`.
         read_once
             Keep nothing open, since the next stage reads the part from end to end and nobody after it.
 

@@ -9,7 +9,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.types.records import Chunk, Node, Usage, VectorRow
+from stratagraph.types.built import VectorRow
+from stratagraph.types.records import Chunk, Node, Usage
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,7 +33,6 @@ class ChatModel(Protocol):
 
     def complete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
         """Return the answer as text, or as JSON text that follows `schema`."""
-        ...
 
 
 @runtime_checkable
@@ -46,11 +46,9 @@ class Embedder(Protocol):
 
     def embed_documents(self, texts: list[str]) -> Sequence[Sequence[float]]:
         """Return one vector per text, in order."""
-        ...
 
     def embed_query(self, text: str) -> Sequence[float]:
         """Return the vector of a question."""
-        ...
 
 
 @runtime_checkable
@@ -68,7 +66,6 @@ class SpanEmbedder(Embedder, Protocol):
 
         `spans` has one sequence per text. A span without a token has the zero vector.
         """
-        ...
 
 
 class Progress(Protocol):
@@ -76,15 +73,12 @@ class Progress(Protocol):
 
     def start(self, stage: str, total: int | None) -> None:
         """A stage starts; `total` is None if the number of items is unknown."""
-        ...
 
     def advance(self, stage: str, count: int = 1) -> None:
         """`count` more items of the stage are done."""
-        ...
 
     def finish(self, stage: str) -> None:
         """The stage ended, successfully or not."""
-        ...
 
 
 class CallCache(Protocol):
@@ -92,14 +86,12 @@ class CallCache(Protocol):
 
     def get(self, key: str) -> str | None:
         """Return the stored answer, or None."""
-        ...
 
     def put(self, key: str, answer: str, *, task: str, model: str, sources: Sequence[str]) -> None:
         """Store a parsed answer durably.
 
         `sources` are the chunk ids quoted in the prompt, so that deleting a chunk finds its calls.
         """
-        ...
 
 
 class VectorJournal(Protocol):
@@ -107,11 +99,9 @@ class VectorJournal(Protocol):
 
     def get(self, keys: Sequence[str]) -> Mapping[str, Vectors]:
         """Return the vectors, shape (dimension,), of those keys that exist."""
-        ...
 
     def put(self, keys: Sequence[str], vectors: Vectors) -> None:
         """Store one row of `vectors`, shape (len(keys), dimension), per key."""
-        ...
 
 
 class SpendingJournal(Protocol):
@@ -119,7 +109,6 @@ class SpendingJournal(Protocol):
 
     def spend(self, model: str, usage: Usage) -> None:
         """Add to the usage of a model."""
-        ...
 
 
 class Corpus(Protocol):
@@ -128,28 +117,22 @@ class Corpus(Protocol):
     @property
     def size(self) -> int:
         """Number of chunks."""
-        ...
 
     @property
     def vectors(self) -> Vectors:
         """Unit vectors of the chunks, shape (size, dimension), memory-mapped. A missing vector is zero."""
-        ...
 
     def chunk_documents(self) -> NDArray[np.int32]:
         """Index of each chunk's document among the sorted document ids, shape (size,)."""
-        ...
 
     def ids(self, rows: Sequence[int]) -> list[str]:
         """Return chunk ids."""
-        ...
 
     def texts(self, rows: Sequence[int]) -> list[str]:
         """Return chunk texts."""
-        ...
 
     def chunks(self, rows: Sequence[int]) -> list[Chunk]:
         """Return whole chunks, with their document's metadata merged under their own."""
-        ...
 
 
 class Stored(Protocol):
@@ -158,35 +141,27 @@ class Stored(Protocol):
     @property
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """The arrays of `Built.arrays`, memory-mapped."""
-        ...
 
     def nodes(self, rows: Sequence[int]) -> list[Node]:
         """Return the nodes at these rows of `Built.nodes`."""
-        ...
 
     def texts(self, rows: Sequence[int]) -> list[str]:
         """Return the texts of the nodes at these rows."""
-        ...
 
     def ids(self, rows: Sequence[int]) -> list[str]:
         """Return the ids of the nodes at these rows."""
-        ...
 
     def keys(self, rows: Sequence[int] | Rows) -> NDArray[np.uint64]:
         """Return 64-bit keys of the ids at these rows."""
-        ...
 
     def marks(self, rows: Sequence[int] | Rows) -> NDArray[np.uint64]:
         """Return 64-bit hashes of the nodes at these rows, without their sources."""
-        ...
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the rows of those ids that exist."""
-        ...
 
     def find(self, keys: NDArray[np.uint64]) -> Rows:
         """Return the row of the node whose id has each of these `keys`, or -1, shape (keys,)."""
-        ...
 
 
 @runtime_checkable
@@ -209,14 +184,12 @@ class VectorTable(Protocol):
 
     def put(self, rows: Sequence[VectorRow]) -> None:
         """Add rows, replacing those with the same id."""
-        ...
 
     def get(self, ids: Sequence[str]) -> Mapping[str, Any]:
-        """Return the text in the field `records.VECTOR_FIELD` by id, for those rows that exist.
+        """Return the text in the field `built.VECTOR_FIELD` by id, for those rows that exist.
 
         A store that keeps vectors exactly may return the vectors instead.
         """
-        ...
 
     def search(
         self, vector: Sequence[float], k: int, where: Mapping[str, Sequence[str]]
@@ -225,11 +198,9 @@ class VectorTable(Protocol):
 
         `where` maps a field to the values it may have.
         """
-        ...
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove those rows that exist."""
-        ...
 
 
 class Mapper(Protocol):
@@ -252,30 +223,24 @@ class Mapper(Protocol):
     @property
     def workers(self) -> int:
         """See above."""
-        ...
 
     @property
     def apart(self) -> bool:
         """See above."""
-        ...
 
     @property
     def shared_files(self) -> bool:
         """See above."""
-        ...
 
     @property
     def embed(self) -> bool | None:
         """See above."""
-        ...
 
     def submit(self, function: Callable[[T], R], batch: T, *, model: bool = False) -> Future[R]:
         """Run `function(batch)`, and run it again if its worker dies.
 
         `model` says that the function holds a model, which a worker loads once, on a GPU if there is one.
         """
-        ...
 
     def close(self) -> None:
         """Stop the workers. A later `submit` starts new ones."""
-        ...

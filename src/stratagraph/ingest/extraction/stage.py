@@ -26,10 +26,9 @@ from stratagraph.ingest.extraction.ontology import TYPES, Ontology, checked_type
 from stratagraph.ingest.names.index import words
 from stratagraph.models.gate import Gate
 from stratagraph.text.sentences import clip
+from stratagraph.types.built import Built, Carried
 from stratagraph.types.protocols import Corpus, Stored
 from stratagraph.types.records import (
-    Built,
-    Carried,
     Chunk,
     EntityMention,
     Extraction,

@@ -12,8 +12,9 @@ from stratagraph.ingest.summarize import MEMBER_TOKENS, extractive_summaries, fi
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import plain_text
+from stratagraph.types.built import MadeLate
 from stratagraph.types.protocols import Corpus, Stored
-from stratagraph.types.records import MadeLate, Node, content_id
+from stratagraph.types.records import Node, content_id
 
 PROMPT = load_prompt("stratagraph.ingest", "describe")
 MOST_UNITS = 200

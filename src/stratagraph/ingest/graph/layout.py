@@ -13,8 +13,8 @@ from stratagraph.ingest.graph.merge import Entity, Relation, Unit
 from stratagraph.ingest.graph.update import Moved, Touched
 from stratagraph.ingest.names.index import NameIndex
 from stratagraph.kernels.ranges import ranges
+from stratagraph.types.built import CarriedVectors
 from stratagraph.types.protocols import Rows, Stored, Vectors
-from stratagraph.types.records import CarriedVectors
 
 _NO_ROWS = np.zeros(0, np.int64)
 _EMPTY: dict[str, NDArray[Any]] = {

@@ -55,8 +55,8 @@ from stratagraph.kernels.ppr import transition_matrix
 from stratagraph.models.gate import Gate
 from stratagraph.system.locks import cached_property
 from stratagraph.system.memory import release
+from stratagraph.types.built import Built, Carried
 from stratagraph.types.protocols import Corpus, Rows, Stored, Vectors
-from stratagraph.types.records import Built, Carried
 
 NAME = "graph"
 _BATCH = 1024  # texts held at a time

@@ -29,8 +29,9 @@ from stratagraph.methods.drift import DRIFT
 from stratagraph.methods.groups import GroupBuilder, KeptNodes, NodeDraft, united
 from stratagraph.methods.lshtree.config import LSHTreeConfig
 from stratagraph.models.prompts import load_prompt
+from stratagraph.types.built import Built
 from stratagraph.types.protocols import Rows, Vectors
-from stratagraph.types.records import Built, Node, content_id
+from stratagraph.types.records import Node, content_id
 
 TIES, CHUNK_TIES, CODES = "ties", "chunks.ties", "codes"
 """Arrays: what orders nodes of equal codes, and chunks; the representative code of each node's group."""

@@ -27,9 +27,10 @@ from stratagraph.search.walk import PassageWalk
 from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.system.locks import cached_property
+from stratagraph.types.built import Item
 from stratagraph.types.protocols import Rows
 from stratagraph.types.question import WALK, Allowed
-from stratagraph.types.records import Item, Metadata
+from stratagraph.types.records import Metadata
 
 
 class JoinedAllowed(Allowed):

@@ -1,0 +1,194 @@
+"""What the stages of a build hand to the store, and what a search reads back."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stratagraph.types.records import Metadata, Node
+
+
+class MadeLate(Sequence[Node]):
+    """A sequence of nodes that are made on each access, to save memory."""
+
+    @abstractmethod
+    def made(self, row: int) -> Node:
+        """The node at a row."""
+
+    @abstractmethod
+    def ids(self) -> Iterator[str]:
+        """The ids of all nodes, in order."""
+
+    @overload
+    def __getitem__(self, row: int) -> Node: ...
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[Node]: ...
+    def __getitem__(self, row: int | slice) -> Node | Sequence[Node]:
+        places = range(len(self))[row]
+        return self.made(places) if isinstance(places, int) else [self.made(place) for place in places]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A node or chunk as a search reads it.
+
+    Parameters
+    ----------
+    id, kind, level, text
+        As for `Node`; the kind of a chunk is `chunk`.
+    sources
+        Rows of the contributing chunks, ascending, shape (n,).
+    extra
+        Values of the node, or metadata of the chunk.
+    document, ref
+        For a chunk: id of the document, and the caller's id.
+    """
+
+    id: str
+    kind: str
+    level: int
+    text: str
+    sources: NDArray[np.integer]
+    extra: Metadata = field(default_factory=dict)
+    document: str = ""
+    ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """Nodes of a part, most of them copied from the previous generation with new sources.
+
+    Attributes
+    ----------
+    before
+        Previous row of each node, or -1 for a new one, shape (nodes,).
+    fresh
+        The new nodes, in order.
+    indptr, indices
+        The sources of node i are `indices[indptr[i]:indptr[i + 1]]`.
+    """
+
+    before: NDArray[np.int64]
+    fresh: Sequence[Node]
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.integer]
+
+    def __len__(self) -> int:
+        return len(self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedVectors:
+    """Vectors, most of them copied from an array of the previous generation.
+
+    Attributes
+    ----------
+    before
+        That array.
+    origin
+        Row of each vector in it, or -1, shape (rows,).
+    fresh
+        The other vectors, in order. Their rows can be assigned to.
+    """
+
+    before: Any
+    origin: NDArray[np.int64]
+    fresh: NDArray[np.floating]
+    _places: NDArray[np.int64] = field(init=False, repr=False)
+
+    ndim = 2
+    dtype = np.dtype(np.float32)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_places", np.cumsum(self.origin < 0) - 1)
+
+    def __len__(self) -> int:
+        return len(self.origin)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and dimension."""
+        return len(self.origin), self.fresh.shape[1]
+
+    def __getitem__(self, rows: Any) -> NDArray[np.float32]:
+        if isinstance(rows, tuple):
+            vectors: NDArray[np.float32] = self[rows[0]][(..., *rows[1:])]
+            return vectors
+        origin = self.origin[rows]
+        known = origin >= 0
+        if known.all():
+            return np.asarray(self.before[origin], np.float32)
+        vectors = np.zeros((*origin.shape, self.fresh.shape[1]), np.float32)
+        vectors[known] = self.before[origin[known]]
+        vectors[~known] = self.fresh[self._places[rows][~known]]
+        return vectors
+
+    def __setitem__(self, rows: Any, vectors: NDArray[np.floating]) -> None:
+        if (self.origin[rows] >= 0).any():
+            raise ValueError("only vectors that the previous generation lacks can be assigned")
+        self.fresh[self._places[rows]] = vectors
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        vectors = self[np.arange(len(self))]
+        return vectors if dtype is None else vectors.astype(dtype, copy=False)
+
+
+INDEX_FIELD, KIND_FIELD, DOCUMENT_FIELD, VECTOR_FIELD = (
+    f"stratagraph_{name}" for name in ("index", "kind", "document", "vector")
+)
+"""Fields of a row in a vector store: whose it is, what the vector is of, a key of the one document that it
+comes from, and the vector itself as it was written (float16, base64), since stores round and rescale."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRow:
+    """A vector of an index as a row of a vector store.
+
+    Attributes
+    ----------
+    id
+        A UUID derived from the index's identity and the row's content.
+    vector
+        Of unit length.
+    fields
+        Short texts; none comes from a document.
+    """
+
+    id: str
+    vector: Sequence[float]
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The result of a stage or method. Row i of an array of nodes belongs to `nodes[i]`.
+
+    Parameters
+    ----------
+    notes
+        Counts of repaired or dropped input, by a phrase for people.
+    complete
+        Whether a model made all that it can; if not, a later update tries again.
+    origins
+        The chunk of each vector, for arrays of vectors that do not follow `nodes`.
+    measures
+        Names of arrays that hold counts, weights or kinds, and no word, key or vector. These and arrays of
+        signed integers, which are row numbers, outlast a deletion in shared files; all else is erased there.
+    """
+
+    nodes: Sequence[Node] | Carried
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    notes: Mapping[str, int] = field(default_factory=dict)
+    complete: bool = True
+    origins: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    measures: Collection[str] = ()
+
+    @property
+    def made(self) -> Sequence[Node]:
+        """The nodes that are not copied from the previous generation."""
+        return self.nodes.fresh if isinstance(self.nodes, Carried) else self.nodes
