@@ -18,10 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from langchain_stratagraph._convert import IdKey, document_id, of_texts, to_chunks, to_documents, to_history
 from langchain_stratagraph._models import use_callbacks
-from langchain_stratagraph._pieces import joined
 from stratagraph import BuildReport, Index, search_options
-from stratagraph._sync import blocking, in_thread
+from stratagraph._sync import blocking, either, in_thread, run_here
 from stratagraph.errors import MethodMissing
+from stratagraph.operations.pieces import joined
 from stratagraph.types.question import SHARED_OPTIONS, WALK, Decompose, Guided, Rank, View, Where
 
 
@@ -140,34 +140,20 @@ class IndexRetriever(BaseRetriever):
     # Searching
 
     def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,
-        k: int | None = None,
-        view: View | None = None,
-        where: Where | None = None,
-        **options: Any,
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        check_question(query)
-        request = self.request(k, view, where, **options)
-        with use_callbacks(run_manager.get_child()):
-            return to_documents(self.index.retrieve(query, **request))
+        return run_here(self._documents(query, run_manager, options))
 
     async def _aget_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,
-        k: int | None = None,
-        view: View | None = None,
-        where: Where | None = None,
-        **options: Any,
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
+        return await self._documents(query, run_manager, options)
+
+    async def _documents(self, query: str, run_manager: Any, options: dict[str, Any]) -> list[Document]:
         check_question(query)
-        request = self.request(k, view, where, **options)
+        request = self.request(**options)
         with use_callbacks(run_manager.get_child()):
-            return to_documents(await self.index.aretrieve(query, **request))
+            return to_documents(await either(self.index.retrieve, self.index.aretrieve, query, **request))
 
     def request(
         self, k: int | None = None, view: View | None = None, where: Where | None = None, **options: Any

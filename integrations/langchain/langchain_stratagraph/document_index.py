@@ -22,9 +22,9 @@ from pydantic import ConfigDict, PrivateAttr
 from langchain_stratagraph._base import IndexRetriever
 from langchain_stratagraph._convert import SOURCE, to_chunks
 from langchain_stratagraph._models import use_callbacks
-from langchain_stratagraph._pieces import joined, piece_id
 from stratagraph import Chunk, Index
 from stratagraph.errors import NotAnIndex
+from stratagraph.operations.pieces import joined, piece_id
 from stratagraph.types.records import json_native
 
 

@@ -390,7 +390,7 @@ class StrataIndex(UpdatingIndex):
 
 def _flat(nodes: Sequence[BaseNode]) -> list[Chunk]:
     """The chunks of nodes by document, without blank ones unless all are blank."""
-    chunks = [chunk for group in to_chunks(nodes).values() for chunk in group]
+    chunks = to_chunks(nodes)
     return [chunk for chunk in chunks if chunk.text.strip()] or chunks
 
 

@@ -23,6 +23,7 @@ from llama_index.core.vector_stores.types import (
 )
 
 from stratagraph import Chunk, Hit, Retrieval
+from stratagraph.operations.pieces import piece_id
 from stratagraph.types.question import Where
 from stratagraph.types.records import Metadata, json_native
 
@@ -37,43 +38,38 @@ def document_id(node: BaseNode) -> str:
     return node.ref_doc_id or node.node_id
 
 
-def to_chunk(node: BaseNode, ordinal: int) -> Chunk:
-    """A node as a chunk, with its text but not the metadata that LlamaIndex writes into it."""
-    start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
-    return Chunk(
-        text=node.get_content(metadata_mode=MetadataMode.NONE),
-        document_id=document_id(node),
-        ordinal=ordinal,
-        start=-1 if start is None or end is None else start,
-        end=-1 if start is None or end is None else end,
-        metadata={key: json_native(value) for key, value in node.metadata.items() if key != OURS},
-        ref=node.node_id,
-    )
-
-
-def to_chunks(nodes: Iterable[BaseNode]) -> dict[str, list[Chunk]]:
-    """Chunks of nodes by document, in the order given."""
-    grouped: dict[str, list[Chunk]] = {}
+def to_chunks(nodes: Iterable[BaseNode]) -> list[Chunk]:
+    """Nodes as chunks by document, with their texts but not the metadata that LlamaIndex writes into them."""
+    grouped: dict[str, list[BaseNode]] = {}
     for node in nodes:
-        chunks = grouped.setdefault(document_id(node), [])
-        chunks.append(to_chunk(node, len(chunks)))
-    return grouped
-
-
-def node_id(chunk: Chunk) -> str:
-    """The node id of a chunk; the core's id if another program wrote the folder."""
-    return chunk.ref or chunk.id
+        grouped.setdefault(document_id(node), []).append(node)
+    chunks = []
+    for document, group in grouped.items():
+        for ordinal, node in enumerate(group):
+            start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
+            chunks.append(
+                Chunk(
+                    text=node.get_content(metadata_mode=MetadataMode.NONE),
+                    document_id=document,
+                    ordinal=ordinal,
+                    start=-1 if start is None or end is None else start,
+                    end=-1 if start is None or end is None else end,
+                    metadata={key: json_native(value) for key, value in node.metadata.items() if key != OURS},
+                    ref=node.node_id,
+                )
+            )
+    return chunks
 
 
 def to_stored(chunk: Chunk) -> TextNode:
     """A chunk of the folder as a node for the docstore."""
     return TextNode(
-        id_=node_id(chunk),
+        id_=piece_id(chunk),
         text=chunk.text,
         metadata=dict(chunk.metadata),
         start_char_idx=chunk.start if chunk.start >= 0 else None,
         end_char_idx=chunk.end if chunk.end >= 0 else None,
-        relationships=_of_document(chunk.document_id, node_id(chunk)),
+        relationships=_of_document(chunk.document_id, piece_id(chunk)),
     )
 
 

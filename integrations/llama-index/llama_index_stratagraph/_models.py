@@ -18,10 +18,9 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.utils import resolve_llm
 from llama_index.core.program.function_program import get_function_tool
 from llama_index.core.prompts import BasePromptTemplate, ChatPromptTemplate, PromptTemplate
-from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel, ValidationError
 
-from stratagraph._sync import PerLoop
+from stratagraph._sync import PerLoop, either, run_here
 from stratagraph.errors import ParseFailed
 from stratagraph.models.identity import sampling_settings, server_address
 from stratagraph.models.messages import Completion, Messages, from_openai, response_format, sent_schema
@@ -152,21 +151,29 @@ class BlockingChatModel:
 
     def complete(self, prompt: str, *, schema: type[BaseModel] | None = None) -> Completion:
         """The model's answer; JSON text if `schema` was honoured."""
-        llm = self._llm
-        if schema is not None and self._tools is not None:
-            answer = self._tools.chat_with_tools(**_tool_request(schema, prompt))
-            return _completion(answer, _arguments(self._tools, answer))
+        return run_here(self._answer(self._llm, prompt, schema))
+
+    async def _answer(self, llm: LLM, prompt: str, schema: type[BaseModel] | None) -> Completion:
+        if schema is not None and self._tools is not None and isinstance(llm, FunctionCallingLLM):
+            request = _tool_request(schema, prompt)
+            answer = await either(llm.chat_with_tools, llm.achat_with_tools, **request)
+            return _completion(answer, _arguments(llm, answer))
         if schema is not None and self._predicts:
             try:
                 template, values = _asked(prompt, chat=llm.metadata.is_chat_model)
-                found = llm.structured_predict(schema, template, **values)
+                predict, apredict = llm.structured_predict, llm.astructured_predict
+                value = await either(predict, apredict, schema, template, **values)
             except _UNREADABLE as error:
                 return _unread(error, schema)
-            return Completion(found.model_dump_json())
+            return Completion(value.model_dump_json())
         if self._chats:
-            chat = llm.chat(_messages_of(llm, prompt), **self._keywords(schema))
+            template, values = _asked(prompt, chat=True)
+            messages = list(llm._get_messages(template, **values))  # with the LLM's system prompt
+            chat = await either(llm.chat, llm.achat, messages, **self._keywords(schema))
             return _completion(chat, llm._parse_output(chat.message.content or ""))
-        completed = llm.complete(_text_of(llm, prompt), formatted=True)
+        template, values = _asked(prompt, chat=False)
+        text = llm._get_prompt(template, **values)  # with the LLM's own additions
+        completed = await either(llm.complete, llm.acomplete, text, formatted=True)
         return _completion(completed, llm._parse_output(completed.text))
 
     def stream(self, prompt: str) -> Iterator[str]:
@@ -180,22 +187,7 @@ class AsyncChatModel(BlockingChatModel):
 
     async def acomplete(self, prompt: str, *, schema: type[BaseModel] | None = None) -> Completion:
         """Async version of `complete`."""
-        llm = self._in_loop.get()
-        if schema is not None and self._tools is not None and isinstance(llm, FunctionCallingLLM):
-            answer = await llm.achat_with_tools(**_tool_request(schema, prompt))
-            return _completion(answer, _arguments(llm, answer))
-        if schema is not None and self._predicts:
-            try:
-                template, values = _asked(prompt, chat=llm.metadata.is_chat_model)
-                found = await llm.astructured_predict(schema, template, **values)
-            except _UNREADABLE as error:
-                return _unread(error, schema)
-            return Completion(found.model_dump_json())
-        if self._chats:
-            chat = await llm.achat(_messages_of(llm, prompt), **self._keywords(schema))
-            return _completion(chat, llm._parse_output(chat.message.content or ""))
-        completed = await llm.acomplete(_text_of(llm, prompt), formatted=True)
-        return _completion(completed, llm._parse_output(completed.text))
+        return await self._answer(self._in_loop.get(), prompt, schema)
 
     async def astream(self, prompt: str) -> AsyncIterator[str]:
         """Async version of `stream`."""
@@ -266,31 +258,13 @@ def _asked(prompt: str, *, chat: bool) -> tuple[BasePromptTemplate, dict[str, st
     return ChatPromptTemplate(messages), said
 
 
-def _messages_of(llm: LLM, prompt: str) -> list[ChatMessage]:
-    """A prompt as messages, with the LLM's system prompt."""
-    template, values = _asked(prompt, chat=True)
-    return list(llm._get_messages(template, **values))
-
-
-def _text_of(llm: LLM, prompt: str) -> str:
-    """A prompt as one text, with the LLM's own additions."""
-    template, values = _asked(prompt, chat=False)
-    return llm._get_prompt(template, **values)
-
-
 def _tool_request(schema: type[BaseModel], prompt: str) -> dict[str, Any]:
     """Arguments of a call whose answer is the arguments of one tool."""
+    tool = get_function_tool(schema)
+    tool.metadata.description = "Give the answer."  # in place of the docstring, which is not sent
     messages = Messages.of(prompt)
     rules = [ChatMessage(role=MessageRole.SYSTEM, content=messages.system)] if messages.system else []
-    asked = {"user_msg": messages.user, "chat_history": rules}
-    return {"tools": [_tool(schema)], **asked, "tool_required": True}
-
-
-def _tool(schema: type[BaseModel]) -> FunctionTool:
-    """One tool whose arguments are the answer; docstrings are not sent."""
-    tool = get_function_tool(schema)
-    tool.metadata.description = "Give the answer."
-    return tool
+    return {"tools": [tool], "user_msg": messages.user, "chat_history": rules, "tool_required": True}
 
 
 def _arguments(llm: FunctionCallingLLM, answer: ChatResponse) -> str:

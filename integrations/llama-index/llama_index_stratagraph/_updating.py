@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from llama_index.core.indices.base import BaseIndex
@@ -19,10 +18,11 @@ from llama_index.core.ingestion import arun_transformations, run_transformations
 from llama_index.core.schema import BaseNode, Document, IndexNode
 from llama_index.core.storage.docstore.types import RefDocInfo
 
-from llama_index_stratagraph._convert import node_id, to_chunks, to_stored
+from llama_index_stratagraph._convert import to_chunks, to_stored
 from llama_index_stratagraph._persist import FolderStruct
-from stratagraph import Chunk, Index
+from stratagraph import Index
 from stratagraph._sync import blocking, either, run_here
+from stratagraph.operations.pieces import joined, piece_id
 
 logger = logging.getLogger(__name__)
 
@@ -38,16 +38,22 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
         """The documents of the index, with their node ids and the metadata of the first node."""
         return {
-            document: RefDocInfo(node_ids=list(map(node_id, chunks)), metadata=dict(chunks[0].metadata))
+            document: RefDocInfo(node_ids=list(map(piece_id, chunks)), metadata=dict(chunks[0].metadata))
             for document, chunks in self.core.chunks().items()
         }
 
     async def ainsert_nodes(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         """Add nodes to their documents; a node that the index holds is replaced."""
-        self._detach_objects(nodes)
+        for node in nodes:  # objects that cannot be serialised stay in memory, as in the base class
+            if isinstance(node, IndexNode) and node.obj is not None:
+                try:
+                    node.dict()
+                except ValueError:
+                    self._object_map[node.index_id] = node.obj
+                    node.obj = None
         with self._callback_manager.as_trace("insert_nodes"):
             if nodes:
-                await either(self.core.insert, self.core.ainsert, merged(self.core, to_chunks(nodes)))
+                await either(self.core.insert, self.core.ainsert, joined(self.core, to_chunks(nodes)))
             await self._store(nodes)
             self._note()
 
@@ -55,17 +61,18 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
 
     def _insert(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         if nodes:
-            self.core.insert(merged(self.core, to_chunks(nodes)))
+            self.core.insert(joined(self.core, to_chunks(nodes)))
 
     async def adelete_nodes(
         self, node_ids: list[str], delete_from_docstore: bool = False, **delete_kwargs: Any
     ) -> None:
         """Delete nodes, and write summaries they contributed to again without them."""
         node_ids = list(node_ids)  # the docstore hands out its own list and shortens it
-        remaining, emptied, unknown = without(self.core, node_ids)
-        if unknown:
+        present = {piece_id(chunk) for chunk in self.core.find_chunks(node_ids)}
+        if unknown := [node for node in node_ids if node not in present]:
             logger.warning("%d of %d nodes not in the index: %s", len(unknown), len(node_ids), unknown[:5])
-        await self._change(remaining, emptied)
+        if present:
+            await either(self.core.insert, self.core.ainsert, joined(self.core, (), present))
         if delete_from_docstore:
             # Not `adelete_document`: it leaves the node in its document's list of nodes.
             await either(self._forget_nodes, lambda ids: asyncio.to_thread(self._forget_nodes, ids), node_ids)
@@ -79,16 +86,6 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
     def _forget_nodes(self, node_ids: Iterable[str]) -> None:
         for node in node_ids:
             self.docstore.delete_document(node, raise_error=False)
-
-    def _detach_objects(self, nodes: Iterable[BaseNode]) -> None:
-        """Keep objects of index nodes that cannot be serialised in memory, as the base class does."""
-        for node in nodes:
-            if isinstance(node, IndexNode) and node.obj is not None:
-                try:
-                    node.dict()
-                except ValueError:
-                    self._object_map[node.index_id] = node.obj
-                    node.obj = None
 
     async def ainsert(self, document: Document, **insert_kwargs: Any) -> None:
         """Split a document and add it; a document that has its id is replaced."""
@@ -107,13 +104,15 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
     async def arefresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
         """Insert the new and changed documents, in one change; return which of them these were."""
         with self._callback_manager.as_trace("refresh_ref_docs"):
-            store = self.docstore
-            hashes = [
-                await either(store.get_document_hash, store.aget_document_hash, document.id_)
-                for document in documents
-            ]
-            stale = self._stale(documents, hashes)
-            await self._replace(_picked(documents, stale), **update_kwargs.get("insert_kwargs", {}))
+            store, held = self.docstore, self.core.documents()
+            stale = []
+            for document in documents:
+                recorded = await either(store.get_document_hash, store.aget_document_hash, document.id_)
+                lacking = document.id_ not in held and bool(document.get_content().strip())
+                stale.append(lacking or recorded != document.hash)
+            # Of several with one id, the last.
+            changed = {doc.id_: doc for doc, is_stale in zip(documents, stale, strict=True) if is_stale}
+            await self._replace(list(changed.values()), **update_kwargs.get("insert_kwargs", {}))
         return stale
 
     refresh_ref_docs = blocking(arefresh_ref_docs, run_here)  # type: ignore[arg-type]
@@ -123,7 +122,7 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
     ) -> None:
         """Delete a document and its nodes, in one change."""
         if ref_doc_id in self.core.documents():
-            await self._change([], [ref_doc_id])
+            await either(self.core.delete, self.core.adelete, ref_doc_id)
             self._note()
         else:
             logger.warning("document %r is not in the index; nothing deleted from it", ref_doc_id)
@@ -139,7 +138,12 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
         if not documents:
             return
         nodes = await split(documents, self._transformations, self._show_progress, **transform_kwargs)
-        await self._change(*self._arriving(documents, nodes))
+        chunks = [chunk for chunk in to_chunks(nodes) if chunk.text.strip()]
+        full, held = {chunk.document_id for chunk in chunks}, self.core.documents()
+        if chunks:
+            await either(self.core.insert, self.core.ainsert, chunks)
+        if blank := [each.id_ for each in documents if each.id_ in held and each.id_ not in full]:
+            await either(self.core.delete, self.core.adelete, blank)
         store = self.docstore
         for document in documents:
             await either(store.delete_ref_doc, store.adelete_ref_doc, document.id_, raise_error=False)
@@ -164,32 +168,8 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
     def _complete_docstore(self) -> None:
         """Add nodes that only the folder has: of another program, or inserted after the last persist."""
         chunks = [chunk for group in self.core.chunks().values() for chunk in group]
-        lacking = [chunk for chunk in chunks if not self.docstore.document_exists(node_id(chunk))]
+        lacking = [chunk for chunk in chunks if not self.docstore.document_exists(piece_id(chunk))]
         self.docstore.add_documents([to_stored(chunk) for chunk in lacking], allow_update=True)
-
-    async def _change(self, chunks: Sequence[Chunk], gone: Sequence[str]) -> None:
-        """Insert chunks into the folder and delete documents from it."""
-        if chunks:
-            await either(self.core.insert, self.core.ainsert, chunks)
-        if gone:
-            await either(self.core.delete, self.core.adelete, gone)
-
-    def _arriving(
-        self, documents: Sequence[Document], nodes: Sequence[BaseNode]
-    ) -> tuple[list[Chunk], list[str]]:
-        """The chunks to insert, and the documents of the index that are blank now."""
-        chunks = [chunk for group in to_chunks(nodes).values() for chunk in group if chunk.text.strip()]
-        full = {chunk.document_id for chunk in chunks}
-        held = self.core.documents()
-        return chunks, [doc.id_ for doc in documents if doc.id_ in held and doc.id_ not in full]
-
-    def _stale(self, documents: Sequence[Document], hashes: Sequence[str | None]) -> list[bool]:
-        """Which documents are new or changed, or not in the index whatever the docstore says."""
-        held = self.core.documents()
-        return [
-            noted != document.hash or (document.id_ not in held and bool(document.get_content().strip()))
-            for document, noted in zip(documents, hashes, strict=True)
-        ]
 
     def _note(self) -> None:
         """Write the folder and its generation into the index store."""
@@ -211,46 +191,3 @@ async def split(
         show_progress=show_progress,
         **arguments,
     )
-
-
-def _picked(documents: Sequence[Document], wanted: Sequence[bool]) -> list[Document]:
-    """The wanted documents; of several with one id the last."""
-    picked = {document.id_: document for document, want in zip(documents, wanted, strict=True) if want}
-    return list(picked.values())
-
-
-def merged(index: Index, new: Mapping[str, Sequence[Chunk]]) -> Iterator[Chunk]:
-    """All chunks of the documents that new chunks belong to; a new one replaces the one of its node id.
-
-    `Index.insert` reads this generator under the writer's lock, so that two concurrent inserts into one
-    document keep the nodes of both.
-    """
-    index.reload()
-    held = index.chunks(new)
-    for document, chunks in new.items():
-        ids = {node_id(chunk) for chunk in chunks}
-        kept = [chunk for chunk in held.get(document, ()) if node_id(chunk) not in ids]
-        yield from renumbered([*kept, *chunks])
-
-
-def without(index: Index, node_ids: Collection[str]) -> tuple[list[Chunk], list[str], list[str]]:
-    """The chunks left of documents that lose nodes, the documents that lose all, and unknown node ids."""
-    wanted = set(node_ids)
-    found: set[str] = set()
-    remaining: list[Chunk] = []
-    emptied: list[str] = []
-    documents = {chunk.document_id for chunk in index.find_chunks(wanted)}
-    for document, chunks in index.chunks(documents).items():
-        gone = {node_id(chunk) for chunk in chunks} & wanted
-        found |= gone
-        kept = [chunk for chunk in chunks if node_id(chunk) not in gone]
-        if kept:
-            remaining += renumbered(kept)
-        else:
-            emptied.append(document)
-    return remaining, emptied, [node for node in node_ids if node not in found]
-
-
-def renumbered(chunks: Iterable[Chunk]) -> list[Chunk]:
-    """The chunks with ordinals from 0 and without the core's ids."""
-    return [replace(chunk, ordinal=place, id="") for place, chunk in enumerate(chunks)]

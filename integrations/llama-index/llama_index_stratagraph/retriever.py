@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import llama_index.core.instrumentation as instrument
@@ -10,12 +10,13 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks.base import CallbackManager
 from llama_index.core.constants import DEFAULT_SIMILARITY_TOP_K
 from llama_index.core.memory import BaseMemory
-from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
+from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from llama_index_stratagraph._convert import to_history, to_node, to_where
 from llama_index_stratagraph._updating import UpdatingIndex
-from stratagraph import Index, Retrieval, check_search_options
+from stratagraph import Index, check_search_options
+from stratagraph._sync import either, run_here
 from stratagraph.types.question import View, Where
 
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
@@ -101,42 +102,28 @@ class StrataRetriever(BaseRetriever):
         """The open index of stratagraph."""
         return self._index.core
 
-    def _requested(self, history: Any) -> dict[str, Any]:
-        """Arguments of `Index.retrieve`."""
-        return {"k": self.similarity_top_k, **self._request, "history": to_history(history)}
-
-    def _shown(self, retrieval: Retrieval) -> Retrieval:
-        return retrieval.chosen() if self.chosen_only else retrieval
-
     @dispatcher.span
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        history = self._history.get() if isinstance(self._history, BaseMemory) else self._history
-        found = self.core.retrieve(_question(query_bundle), **self._requested(history))
-        retrieval = self._shown(found)
-        held = self._index.docstore.get_nodes(_refs(retrieval), raise_error=False)
-        return _nodes(retrieval, held)
+        return run_here(self._nodes(query_bundle))
 
     @dispatcher.span
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        history = await self._history.aget() if isinstance(self._history, BaseMemory) else self._history
-        found = await self.core.aretrieve(_question(query_bundle), **self._requested(history))
-        retrieval = self._shown(found)
-        held = await self._index.docstore.aget_nodes(_refs(retrieval), raise_error=False)
-        return _nodes(retrieval, held)
+        return await self._nodes(query_bundle)
 
-
-def _question(query: QueryBundle) -> str:
-    """The text to search with: the texts of a query transformation such as HyDE, else the question."""
-    return "\n".join(query.custom_embedding_strs) if query.custom_embedding_strs else query.query_str
-
-
-def _refs(retrieval: Retrieval) -> list[str]:
-    return [hit.ref for hit in retrieval.hits if hit.ref]
-
-
-def _nodes(retrieval: Retrieval, held: Sequence[BaseNode]) -> list[NodeWithScore]:
-    by_id = {node.node_id: node for node in held}
-    return [
-        to_node(hit, trace, by_id.get(hit.ref))
-        for hit, trace in zip(retrieval.hits, retrieval.trace, strict=True)
-    ]
+    async def _nodes(self, query: QueryBundle) -> list[NodeWithScore]:
+        history, docstore = self._history, self._index.docstore
+        if isinstance(history, BaseMemory):
+            history = await either(history.get, history.aget)
+        # The texts of a query transformation such as HyDE, else the question.
+        question = "\n".join(query.custom_embedding_strs or [query.query_str])
+        request = {"k": self.similarity_top_k, **self._request, "history": to_history(history)}
+        retrieval = await either(self.core.retrieve, self.core.aretrieve, question, **request)
+        if self.chosen_only:
+            retrieval = retrieval.chosen()
+        refs = [hit.ref for hit in retrieval.hits if hit.ref]
+        stored = await either(docstore.get_nodes, docstore.aget_nodes, refs, raise_error=False)
+        by_id = {node.node_id: node for node in stored}
+        return [
+            to_node(hit, trace, by_id.get(hit.ref))
+            for hit, trace in zip(retrieval.hits, retrieval.trace, strict=True)
+        ]
