@@ -20,7 +20,7 @@ from llama_index.core.chat_engine import (
 from llama_index.core.query_engine import RetrieverQueryEngine
 
 from llama_index_stratagraph._models import to_chat_model, to_embedder
-from stratagraph import Chunk, Index, abuild_index, abuild_shards, aopen_index
+from stratagraph import Chunk, Estimate, Index, Prices, abuild_index, abuild_shards, aopen_index, estimate
 from stratagraph._sync import blocking
 from stratagraph.config import as_config
 from stratagraph.errors import NotAnIndex
@@ -49,10 +49,20 @@ class Setup:
 
     async def abuild(self, chunks: Sequence[Chunk]) -> Index:
         """Build a folder, or bring the one that is there to these chunks."""
-        if self.shards is not None:
-            return await abuild_shards(chunks, **self._sharded())
-        prune = await asyncio.to_thread(self._pruning, chunks)
-        return await abuild_index(chunks, **self._building(), rebuild=self.rebuild, prune=prune)
+        arguments: dict[str, Any] = {
+            "method": self.method,
+            "path": self.path,
+            "config": self.config,
+        } | self._models()
+        if self.shards is None:
+            prune = await asyncio.to_thread(self._pruning, chunks)
+            return await abuild_index(chunks, **arguments, rebuild=self.rebuild, prune=prune)
+        if self.path is None:
+            raise ValueError("shards need a folder: give path=...")
+        if self.rebuild:
+            raise ValueError("rebuild= is for one index; build shards anew in another folder")
+        spread: dict[str, Any] = {"by" if isinstance(self.shards, str) else "shards": self.shards}
+        return await abuild_shards(chunks, **arguments, prune=self.prune, **spread)
 
     build = blocking(abuild)
 
@@ -70,7 +80,10 @@ class Setup:
                 held = core.chunks()
         except NotAnIndex:
             return False
-        given = {tuple(chunk.text for chunk in group) for group in _by_document(chunks).values()}
+        arriving: dict[str, list[str]] = {}
+        for chunk in chunks:
+            arriving.setdefault(chunk.document_id, []).append(chunk.text)
+        given = set(map(tuple, arriving.values()))
         again = {
             name
             for name, group in held.items()
@@ -82,32 +95,17 @@ class Setup:
         """Open `path`, or `self.path`. A spaCy pipeline that only the folder names is not loaded."""
         spacy = as_config(self.config).extraction.spacy
         place = path or self.path or ""
-        return await aopen_index(place, **self._opening(), spacy=spacy, partial=self.partial)
+        return await aopen_index(place, **self._models(), spacy=spacy, partial=self.partial)
 
     open = blocking(aopen)
 
-    def estimating(self) -> dict[str, Any]:
-        """Arguments of `estimate`."""
-        given = self._building()
-        return {name: given[name] for name in ("method", "llm", "embedder", "config", "cache")}
+    def estimate(self, chunks: Sequence[Chunk], prices: Prices | None) -> Estimate:
+        """What `build` would cost."""
+        given = self._models()
+        models = {name: given[name] for name in ("llm", "embedder", "cache")}
+        return estimate(chunks, self.method, config=self.config, prices=prices, **models)
 
-    def _building(self) -> dict[str, Any]:
-        return {"method": self.method, "path": self.path, "config": self.config} | self._opening()
-
-    def _sharded(self) -> dict[str, Any]:
-        if self.path is None:
-            raise ValueError("shards need a folder: give path=...")
-        if self.vectors is not None:
-            raise ValueError("vectors= is for one index, not for shards")
-        if self.rebuild:
-            raise ValueError("rebuild= is for one index; build shards anew in another folder")
-        building = {name: value for name, value in self._building().items() if name != "vectors"}
-        return building | {
-            "prune": self.prune,
-            "by" if isinstance(self.shards, str) else "shards": self.shards,
-        }
-
-    def _opening(self) -> dict[str, Any]:
+    def _models(self) -> dict[str, Any]:
         return {
             "llm": to_chat_model(self.llm),
             "embedder": to_embedder(self.embed_model),
@@ -117,13 +115,6 @@ class Setup:
             "vectors": self.vectors,
             "mapper": self.mapper,
         }
-
-
-def _by_document(chunks: Sequence[Chunk]) -> dict[str, list[Chunk]]:
-    found: dict[str, list[Chunk]] = {}
-    for chunk in chunks:
-        found.setdefault(chunk.document_id, []).append(chunk)
-    return found
 
 
 def _is_random(name: str) -> bool:

@@ -26,13 +26,12 @@ from llama_index_stratagraph._persist import FolderStore, FolderStruct, located
 from llama_index_stratagraph._updating import UpdatingIndex, split
 from llama_index_stratagraph.retriever import StrataRetriever
 from llama_index_stratagraph.synthesizer import CoreSynthesizer
-from stratagraph import Chunk, Estimate, Index, Prices, estimate, search_options
+from stratagraph import Chunk, Estimate, Index, Prices, search_options
 from stratagraph._sync import blocking_constructor, either, run_here
 from stratagraph.errors import MethodMissing
 from stratagraph.types.question import SHARED_OPTIONS, WALK, Length
 
 _RETRIEVER = ("similarity_top_k", "view", "where", "filters", "callback_manager", "object_map", "verbose")
-_NO_LLM = "a chat engine needs an LLM: pass llm=..., or set llama_index.core.Settings.llm"
 
 
 class StrataIndex(UpdatingIndex):
@@ -118,27 +117,13 @@ class StrataIndex(UpdatingIndex):
         transformations: list[TransformComponent] | None = None,
         show_progress: bool = False,
     ) -> None:
-        self._setup = Setup(
-            self.method,
-            llm,
-            embed_model,
-            path,
-            config,
-            budget,
-            cache,
-            show_progress,
-            shards,
-            vectors,
-            mapper,
-            partial,
-            prune,
-            rebuild,
-        )
+        self._setup = _setup(type(self), locals())
         stored = core is None and index_struct is not None and index_struct.docstore
         if core is None and index_struct is not None:
             core = self._setup.open(path or located(index_struct, self))
         if core is not None:
-            self.core = self._checked(core)
+            self.core = core
+            self._check_method()
             index_struct = index_struct or self._struct()
         super().__init__(
             nodes=None if nodes is None else list(nodes),
@@ -223,7 +208,7 @@ class StrataIndex(UpdatingIndex):
         """
         nodes = run_transformations(documents, transformations or Settings.transformations)
         setup = Setup(cls.method, llm, embed_model, config=config, cache=cache)
-        return estimate(_flat(nodes), **setup.estimating(), prices=prices)
+        return setup.estimate(_flat(nodes), prices)
 
     @classmethod
     async def aload(cls, path: StrPath, *, llm: Any = None, embed_model: Any = None, **kwargs: Any) -> Self:
@@ -254,12 +239,11 @@ class StrataIndex(UpdatingIndex):
         self.core = self._setup.build(_flat(nodes))
         return self._struct()
 
-    def _checked(self, core: Index) -> Index:
-        if self.method in (*core.methods, WALK):
-            return core
-        held = ", ".join(core.methods) or "no method"
-        path = str(core.path)
-        core.close()
+    def _check_method(self) -> None:
+        if self.method in (*self.core.methods, WALK):
+            return
+        held, path = ", ".join(self.core.methods) or "no method", str(self.core.path)
+        self.core.close()
         raise MethodMissing(
             f"{type(self).__name__} needs the method {self.method}, and index {path!r} holds {held}; "
             f"open it with stratagraph.open_index and add_method({self.method!r})"
@@ -315,7 +299,11 @@ class StrataIndex(UpdatingIndex):
             raise ValueError(f"{names}: only for the core's own answers; {asked_for.pop()} asks for others")
         if llm is False:
             kwargs = {"guided": False, **kwargs}
-        retriever = self._answering_retriever(**kwargs)
+        suited: dict[str, Any] = {"similarity_top_k": self.core.answer_k(self.method)}
+        if self.method == WALK and self.core.has_llm:
+            suited["guided"] = True
+        retriever = self.as_retriever(**{**suited, **kwargs})
+        retriever.chosen_only = True
         if model is not None and asked_for:
             return RetrieverQueryEngine.from_args(retriever, llm=model, **kwargs)
         return RetrieverQueryEngine(
@@ -355,15 +343,6 @@ class StrataIndex(UpdatingIndex):
         told = description or f"Finds passages in {self.core.about()}. Ask in plain language."
         return RetrieverTool.from_defaults(self.as_retriever(**kwargs), name=name, description=told)
 
-    def _answering_retriever(self, **kwargs: Any) -> StrataRetriever:
-        """A retriever of what the core's answers rest on."""
-        suited: dict[str, Any] = {"similarity_top_k": self.core.answer_k(self.method)}
-        if self.method == WALK and self.core.has_llm:
-            suited["guided"] = True
-        retriever = self.as_retriever(**{**suited, **kwargs})
-        retriever.chosen_only = True
-        return retriever
-
     def as_chat_engine(
         self, chat_mode: ChatMode = ChatMode.BEST, llm: LLMType | None = None, **kwargs: Any
     ) -> BaseChatEngine:
@@ -376,7 +355,7 @@ class StrataIndex(UpdatingIndex):
         """
         model = self._query_llm(llm)
         if model is None:
-            raise ValueError(_NO_LLM)
+            raise ValueError("a chat engine needs an LLM: pass llm=..., or set llama_index.core.Settings.llm")
         return super().as_chat_engine(chat_mode=chat_mode, llm=model, **kwargs)
 
     def _query_llm(self, llm: LLMType | None) -> LLM | None:
