@@ -98,9 +98,9 @@ class Drift:
 
     def anew(self, name: str, members: int, make: Callable[[], T], measure: Callable[[T], Measures]) -> T:
         """A fresh partition of this many members; its measures are recorded under the name."""
-        found = make()
-        self._made[name] = measure(found) / [max(members, 1), 1]
-        return found
+        fresh = make()
+        self._made[name] = measure(fresh) / [max(members, 1), 1]
+        return fresh
 
     def settled(
         self,
@@ -118,28 +118,28 @@ class Drift:
         """
         if not ways:
             return self.anew(name, members, make, measure)
-        found = ways[0]()
+        first = ways[0]()
         known = self._before.get(name)
         if known is not None:
             self._made[name] = known
         if not self.due:
-            return found
-        own = measure(found)
+            return first
+        own = measure(first)
         if not self.lapsed and known is not None and not drifted(own, known * [max(members, 1), 1]):
-            return found
+            return first
         best = self.anew(name, members, make, measure)
         wanted = self._made[name] * [max(members, 1), 1]
         if not drifted(own, wanted):
-            return found
+            return first
         others = (way() for way in ways[1:])
         return next((other for other in others if not drifted(measure(other), wanted)), best)
 
 
-def drifted(found: Measures, wanted: Measures) -> bool:
+def drifted(measures: Measures, wanted: Measures) -> bool:
     """Whether any partition has drifted from the wanted one, or their number differs."""
-    if found.shape != wanted.shape:
+    if measures.shape != wanted.shape:
         return True
-    (count, quality), (wanted_count, wanted_quality) = found.T, wanted.T
+    (count, quality), (wanted_count, wanted_quality) = measures.T, wanted.T
     other_size = np.abs(count - wanted_count) > np.maximum(1, MOST_DRIFT * wanted_count)
     worse = (wanted_quality > 0) & (quality < (1 - MOST_DRIFT) * wanted_quality)
     return bool((other_size | worse).any())
@@ -161,10 +161,10 @@ def majority(labels: Labels, previous: Labels, count: int) -> tuple[Labels, Rows
     span = int(previous.max(initial=0)) + 1
     pairs, shared = np.unique(labels[known] * span + previous[known], return_counts=True)
     new, old = pairs // span, pairs % span
-    found, overlap = np.full(count, -1, np.int64), np.zeros(count, np.int64)
+    labels_before, overlap = np.full(count, -1, np.int64), np.zeros(count, np.int64)
     order = np.lexsort((-old, shared))  # the last one written is the most frequent, of equals the lowest
-    found[new[order]], overlap[new[order]] = old[order], shared[order]
-    return found, overlap
+    labels_before[new[order]], overlap[new[order]] = old[order], shared[order]
+    return labels_before, overlap
 
 
 def check_drift(checks: Checks) -> None:

@@ -152,9 +152,9 @@ class GroupBuilder(Generic[C_co]):
         """The previous nodes. With a model, -1 stands for each that no model wrote: it is written again."""
         if not self.gate.has_llm:
             return rows
-        found, kept = rows.copy(), rows >= 0
-        found[kept] = np.where(self.arrays[BY_MODEL][rows[kept]], rows[kept], -1)
-        return found
+        usable, kept = rows.copy(), rows >= 0
+        usable[kept] = np.where(self.arrays[BY_MODEL][rows[kept]], rows[kept], -1)
+        return usable
 
     async def read_and_written(
         self,
@@ -181,12 +181,14 @@ class GroupBuilder(Generic[C_co]):
         open_ones = [each for each in drafts if not each.text]
         known = self.carry.nodes([each.id for each in open_ones])
         missing = [each for each in open_ones if each.id not in known]
-        found: dict[str, tuple[str, Metadata]] = {node.id: (node.text, node.extra) for node in known.values()}
+        text_of: dict[str, tuple[str, Metadata]] = {
+            node.id: (node.text, node.extra) for node in known.values()
+        }
         if self.gate.has_llm and short:
             for each in missing:
                 if told := told_within(each.texts, short, self.gate.count_tokens):
-                    found[each.id] = f"{each.title}: {told}", {"title": each.title}
-            missing = [each for each in missing if each.id not in found]
+                    text_of[each.id] = f"{each.title}: {told}", {"title": each.title}
+            missing = [each for each in missing if each.id not in text_of]
         asked = missing if self.gate.has_llm else []
         rows = united(each.sources for each in asked)
         ids = dict(zip(rows, self.corpus.ids(rows), strict=True)) if rows else {}
@@ -202,10 +204,10 @@ class GroupBuilder(Generic[C_co]):
         ]
         with self.gate.stage(stage, len(missing)) if stage and missing else nullcontext():
             texts = await write(groups) if groups else []
-        found |= {each.id: (text.text, text.extra) for each, text in zip(missing, texts, strict=True)}
+        text_of |= {each.id: (text.text, text.extra) for each, text in zip(missing, texts, strict=True)}
         nodes = []
         for each in drafts:
-            text, extra = found.get(each.id, (each.text, {}))
+            text, extra = text_of.get(each.id, (each.text, {}))
             nodes.append(Node(each.id, each.kind, each.level, text, each.sources, {**each.extra, **extra}))
         return nodes
 
@@ -301,12 +303,12 @@ class KeptNodes:
 
     def column(self, name: str, fresh: NDArray[Any]) -> NDArray[Any]:
         """An array with a value for each node: the previous values, and the given ones of fresh nodes."""
-        found = np.zeros((len(self.before), *fresh.shape[1:]), fresh.dtype)
+        values = np.zeros((len(self.before), *fresh.shape[1:]), fresh.dtype)
         kept = self.before >= 0
-        found[~kept] = fresh
+        values[~kept] = fresh
         if self.previous is not None and kept.any():
-            found[kept] = self.previous.arrays[name][self.before[kept]]
-        return found
+            values[kept] = self.previous.arrays[name][self.before[kept]]
+        return values
 
     def by_model(self) -> NDArray[np.bool_]:
         """Whether each node was written by a model, or needed no writing."""
@@ -349,8 +351,8 @@ def stored_vectors(previous: Stored | None, name: str, before: Rows, vectors: Ve
 
 def united(sources: Iterable[Sequence[int] | NDArray[np.integer]]) -> list[int]:
     """All chunk rows of several lists, each once, ascending."""
-    found: list[int] = distinct(np.concatenate([np.zeros(0, np.int64), *sources])).tolist()
-    return found
+    rows: list[int] = distinct(np.concatenate([np.zeros(0, np.int64), *sources])).tolist()
+    return rows
 
 
 def check_nodes(checks: Checks, chunks: int, dimension: int, nodes: int | None = None) -> int:

@@ -97,10 +97,10 @@ class CommunityReport:
     @property
     def extra(self) -> dict[str, Any]:
         """What a node keeps of it beside the text."""
-        found: dict[str, Any] = {"title": self.title, "by": self.by}
+        extra: dict[str, Any] = {"title": self.title, "by": self.by}
         if self.findings:
-            found["findings"] = [{"text": text, "members": list(ids)} for text, ids in self.findings]
-        return found
+            extra["findings"] = [{"text": text, "members": list(ids)} for text, ids in self.findings]
+        return extra
 
 
 async def write_reports(

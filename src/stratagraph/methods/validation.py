@@ -55,12 +55,12 @@ def levels(given: Any) -> tuple[int, ...]:
     """Numbers of levels, each once, ascending; a single number stands for a list of one."""
     if isinstance(given, str) or not isinstance(given, int | Iterable):
         raise TypeError(f"levels must be a list of whole numbers, not {given!r}")
-    found = [given] if isinstance(given, int) else list(given)
-    if not found:
+    numbers = [given] if isinstance(given, int) else list(given)
+    if not numbers:
         raise ValueError("levels is empty; None searches all levels")
-    for level in found:
+    for level in numbers:
         whole("a number in levels", level, 0)
-    return tuple(sorted(set(found)))
+    return tuple(sorted(set(numbers)))
 
 
 def searched_levels(wanted: Sequence[int] | None, count: int) -> list[int]:

@@ -20,11 +20,10 @@ change (`levels.WarmStart`).
 from __future__ import annotations
 
 from stratagraph.methods.archrag.build import build
-from stratagraph.methods.archrag.checks import check_arrays
 from stratagraph.methods.archrag.clustering import register_augmentation, register_clustering
 from stratagraph.methods.archrag.compose import compose
 from stratagraph.methods.archrag.config import ArchRAGConfig, ArchRAGOptions
-from stratagraph.methods.archrag.search import HierarchySearcher
+from stratagraph.methods.archrag.search import HierarchySearcher, check_arrays
 from stratagraph.methods.base import Method
 
 METHOD = Method(

@@ -54,16 +54,16 @@ async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
     while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:
         lapsed = warm_start.drift.lapsed
         edges = None if lapsed else await asyncio.to_thread(_known_edges, graph, level, previous)
-        found = await asyncio.to_thread(_partitioned, level, config, threads, warm_start, edges)
-        if found is None:
+        divided = await asyncio.to_thread(_partitioned, level, config, threads, warm_start, edges)
+        if divided is None:
             break
         if previous is None:
             await asyncio.to_thread(release)
-        warm_start.ascend(found.labels, found.count)
-        with builder.gate.stage(f"report level {level.number + 1}", found.joined):
-            written = await write_communities(builder, level, found)
-        hierarchy.add(written, found)
-        level = written.level(level.number + 1, found)
+        warm_start.ascend(divided.labels, divided.count)
+        with builder.gate.stage(f"report level {level.number + 1}", divided.joined):
+            written = await write_communities(builder, level, divided)
+        hierarchy.add(written, divided)
+        level = written.level(level.number + 1, divided)
     arrays = {PARENTS: hierarchy.parents()[0], **warm_start.drift.arrays()}
     return await asyncio.to_thread(_built, builder, hierarchy, threads, arrays)
 
@@ -106,10 +106,10 @@ def _partitioned(
 ) -> Partition | None:
     """The communities of a level; None if they are nearly as many as its nodes."""
     most = (1 - config.min_shrink) * level.size
-    found = partition(level, config, threads, warm_start.initial, warm_start.drift, edges)
-    if found.count > most and warm_start.initial is not None:
-        found = partition(level, config, threads, None, warm_start.drift)
-    return found if found.count <= most else None
+    divided = partition(level, config, threads, warm_start.initial, warm_start.drift, edges)
+    if divided.count > most and warm_start.initial is not None:
+        divided = partition(level, config, threads, None, warm_start.drift)
+    return divided if divided.count <= most else None
 
 
 class _Hierarchy:
@@ -122,14 +122,14 @@ class _Hierarchy:
         self._size = 0
         self._parents = [np.full(entities, -1, np.int64)]
 
-    def add(self, written: Communities, found: Partition) -> None:
+    def add(self, written: Communities, partition: Partition) -> None:
         """The communities of the next level."""
         self.starts.append(self._size)
-        self._parents[-1] = found.labels + self._size
-        self._parents.append(np.full(found.count, -1, np.int64))
-        self._size += found.count
+        self._parents[-1] = partition.labels + self._size
+        self._parents.append(np.full(partition.count, -1, np.int64))
+        self._size += partition.count
         self.levels.append(written)
-        self.partitions.append(found)
+        self.partitions.append(partition)
 
     def added(self) -> dict[str, NDArray[np.int32]]:
         """The edges of similarity of all levels but the highest, which has none."""
@@ -148,14 +148,14 @@ class _Hierarchy:
         entities = np.where(graph.before.alike, graph.before.origin[: graph.entities], -1)
         starts = previous.arrays["levels.starts"].tolist()
         sizes = previous.arrays["levels.joined"].tolist()
-        found = [entities]
+        previous_rows = [entities]
         for number, (level, count) in enumerate(zip(self.levels, self.joined, strict=True)):
             rows = np.full(count, -1, np.int64)
             if number < len(starts):
                 rows = level.nodes.before[:count] - starts[number]
                 rows[(rows < 0) | (rows >= sizes[number])] = -1
-            found.append(rows)
-        return found
+            previous_rows.append(rows)
+        return previous_rows
 
     @property
     def joined(self) -> list[int]:
@@ -170,12 +170,12 @@ class _Hierarchy:
         """Links of C-HNSW from each layer to the one below, as pairs (node, child)."""
         links = []
         below = len(self._parents[0])
-        for found in self.partitions:
-            members = np.arange(min(below, len(found.labels)))
-            parents = found.labels[members]
-            kept = parents < found.joined
+        for divided in self.partitions:
+            members = np.arange(min(below, len(divided.labels)))
+            parents = divided.labels[members]
+            kept = parents < divided.joined
             links.append(np.column_stack([parents[kept], members[kept]]))
-            below = found.joined
+            below = divided.joined
         return links
 
 

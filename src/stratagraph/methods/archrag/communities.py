@@ -75,15 +75,15 @@ async def write_communities(builder: Builder, level: Level, partition: Partition
         ordered = [rows[np.lexsort((rows, -degrees[rows]))] for rows in groups]
         nodes = iter(level.read_nodes(np.concatenate(ordered).tolist()))
         texts = iter(level.read_relations(np.concatenate([edges[row] for row in batch]).tolist()))
-        found = []
+        batch_drafts = []
         for row, rows in zip(batch, ordered, strict=True):
             own = [next(nodes) for _ in rows]
             places = {each: place for place, each in enumerate(rows.tolist())}
             joined = ((places[one], places[two]) for one, two in level.ends[edges[row]].tolist())
             relations = [(ends, text) for ends, text in zip(joined, texts, strict=False) if text]
             chunks = sources[1][sources[0][row] : sources[0][row + 1]].tolist()
-            found.append(_draft(level.number + 1, own, relations, chunks, config))
-        return found
+            batch_drafts.append(_draft(level.number + 1, own, relations, chunks, config))
+        return batch_drafts
 
     write = partial(
         write_reports,

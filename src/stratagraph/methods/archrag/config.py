@@ -110,8 +110,8 @@ class ArchRAGConfig:
     @property
     def group_settings(self) -> list[object]:
         """The settings that communities depend on, among them the names of a user's functions."""
-        found = [self.augmentation, self.clustering, self.neighbours, self.quantile, self.resolution]
-        return [*found, self.max_community, self.seed]
+        settings = [self.augmentation, self.clustering, self.neighbours, self.quantile, self.resolution]
+        return [*settings, self.max_community, self.seed]
 
     @property
     def text_settings(self) -> list[int]:

@@ -61,8 +61,8 @@ def index_arrays(
         mode=config.mode,
         seed=config.seed,
     )
-    found = _brought_up_to_date(arrays_before, layers, children, rows, options, threads, gone)
-    index, changes = found or (
+    updated = _brought_up_to_date(arrays_before, layers, children, rows, options, threads, gone)
+    index, changes = updated or (
         CHNSW.build([np.asarray(vectors) for vectors in layers], children, options, threads=threads),
         0,
     )

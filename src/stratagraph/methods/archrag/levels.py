@@ -82,16 +82,16 @@ def _same_neighbours(graph: Graph, before: Before) -> NDArray[np.bool_]:
     now = _sums_of_neighbours(graph.ends, mixed(origin))
     count = int(were["counts"][0])
     then = _sums_of_neighbours(were["relations.ends"], mixed(np.arange(count)))
-    found = origin >= 0
-    found[found] = now[found] == then[origin[found]]
-    return found
+    same = origin >= 0
+    same[same] = now[same] == then[origin[same]]
+    return same
 
 
 def _sums_of_neighbours(ends: Rows, values: Keys) -> Keys:
-    found = np.zeros(len(values), np.uint64)
-    np.add.at(found, ends[:, 0], values[ends[:, 1]])
-    np.add.at(found, ends[:, 1], values[ends[:, 0]])
-    return found
+    sums = np.zeros(len(values), np.uint64)
+    np.add.at(sums, ends[:, 0], values[ends[:, 1]])
+    np.add.at(sums, ends[:, 1], values[ends[:, 0]])
+    return sums
 
 
 def _in_shrunken(labels: Labels, previous: Labels) -> NDArray[np.bool_]:
@@ -195,8 +195,8 @@ def augmented(
     """The edges of a level and those that similarity adds, each weighted (lines 3 to 5)."""
     function = custom("augmentation", config.augmentation)
     if function is not None:
-        found, weighed = function(np.asarray(vectors), ends, weights)
-        return np.asarray(found, np.int64).reshape(-1, 2), np.asarray(weighed, np.float64)
+        new_ends, weighed = function(np.asarray(vectors), ends, weights)
+        return np.asarray(new_ends, np.int64).reshape(-1, 2), np.asarray(weighed, np.float64)
     return augment(
         vectors,
         ends,
@@ -216,8 +216,8 @@ def clustered(vectors: Vectors, ends: Rows, weights: Weights, config: ArchRAGCon
 
     def own(ends: Rows, weights: Weights, nodes: int) -> NDArray[np.integer]:
         assert function is not None
-        found: NDArray[np.integer] = function(np.asarray(vectors), ends, weights, config.max_community)
-        return found
+        labels: NDArray[np.integer] = function(np.asarray(vectors), ends, weights, config.max_community)
+        return labels
 
     return cluster(
         ends,
@@ -278,17 +278,17 @@ def community_sources(
     chunks_of_nodes = csr_array(
         (np.ones(int(indptr[-1]), np.int32), indices[: indptr[-1]], indptr), shape=(nodes, chunks)
     )
-    found = (members @ chunks_of_nodes).tocsr()
-    found.sort_indices()
-    return found.indptr.astype(np.int64), found.indices
+    chunks_of_communities = (members @ chunks_of_nodes).tocsr()
+    chunks_of_communities.sort_indices()
+    return chunks_of_communities.indptr.astype(np.int64), chunks_of_communities.indices
 
 
 def inner_degrees(level: Level, labels: Labels) -> Weights:
     """The weighted degree of each node inside its community, shape (nodes,)."""
     inside = labels[level.ends[:, 0]] == labels[level.ends[:, 1]]
     ends, weights = level.ends[inside], level.weights[inside]
-    found = np.bincount(ends.ravel(), np.repeat(weights, 2), minlength=level.size)
-    return found.astype(np.float64)
+    degrees = np.bincount(ends.ravel(), np.repeat(weights, 2), minlength=level.size)
+    return degrees.astype(np.float64)
 
 
 def _numbered(labels: Labels) -> tuple[Labels, int, int]:

@@ -59,8 +59,8 @@ class Calibration:
         for level in np.unique(levels).tolist():
             own = levels == level
             sample[own] = layers[level][rows[own] - starts[level]]
-        found = np.split(sample, borders[1:-1])
-        means = np.stack([each.sum(axis=0) / max(len(each), LEAST_SAMPLE) for each in found])
+        samples = np.split(sample, borders[1:-1])
+        means = np.stack([each.sum(axis=0) / max(len(each), LEAST_SAMPLE) for each in samples])
         return cls(means.astype(np.float32), sample, borders, sizes)
 
     def measures(self, query: Vectors) -> tuple[Weights, Weights]:
@@ -89,10 +89,10 @@ def calibration_arrays(sizes: Sequence[int], zeros: Sequence[Rows], seed: int) -
     """
     starts = np.cumsum([0, *sizes])
     layers = [np.delete(np.arange(size), rows) for size, rows in zip(sizes, zeros, strict=True)]
-    found = [_background(layers[: level + 1], starts, seed) for level in range(len(layers))]
+    samples = [_background(layers[: level + 1], starts, seed) for level in range(len(layers))]
     return {
-        SAMPLED: np.concatenate(found),
-        "calibration.borders": np.cumsum([0, *map(len, found)], dtype=np.int64),
+        SAMPLED: np.concatenate(samples),
+        "calibration.borders": np.cumsum([0, *map(len, samples)], dtype=np.int64),
         "calibration.sizes": np.array(sizes, np.int64),
     }
 

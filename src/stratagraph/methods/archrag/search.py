@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.ingest.checks import Checks
+from stratagraph.ingest.graph.checks import check_vectors
+from stratagraph.ingest.graph.stage import Graph
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.topk import TopK, top_k
-from stratagraph.methods.archrag.build import layer_vectors
+from stratagraph.methods.archrag.build import ADDED, ADDED_ABOVE, layer_vectors
 from stratagraph.methods.archrag.config import ArchRAGOptions
-from stratagraph.methods.archrag.index import opened
-from stratagraph.methods.archrag.ranking import Calibration, select
+from stratagraph.methods.archrag.index import CHANGES, INDEX, opened
+from stratagraph.methods.archrag.ranking import SAMPLED, Calibration, select
 from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
+from stratagraph.methods.drift import check_drift
+from stratagraph.methods.groups import check_nodes
 from stratagraph.methods.validation import searched_levels
 from stratagraph.search.ranking import concatenate, taken
 from stratagraph.system.locks import cached_property
@@ -45,10 +51,10 @@ class Relations:
         order = np.argsort(rows)
         at = np.searchsorted(rows, self._high[places], sorter=order).clip(max=len(rows) - 1)
         inside = rows[order[at]] == self._high[places]
-        found, weaker = self._order[places], np.minimum(np.repeat(scores, counts), scores[order[at]])
-        found, weaker = found[inside], weaker[inside]
-        ascending = np.argsort(found)
-        return found[ascending], weaker[ascending]
+        relations, weaker = self._order[places], np.minimum(np.repeat(scores, counts), scores[order[at]])
+        relations, weaker = relations[inside], weaker[inside]
+        ascending = np.argsort(relations)
+        return relations[ascending], weaker[ascending]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +85,17 @@ class HierarchySearcher:
             return concatenate([])
         k = options.k_per_level or max(FEWEST, question.k)
         best = question.once(self, f"best {k}", lambda: self._searched(question, levels, k))
-        found = self._scored(question, levels, best)
+        ranking = self._scored(question, levels, best)
         if levels[0] == 0 and options.relations:
-            found = concatenate([found, self._among(question, best[0][0], found.scores[: len(best[0][0])])])
+            ranking = concatenate(
+                [ranking, self._among(question, best[0][0], ranking.scores[: len(best[0][0])])]
+            )
         place = {level: at for at, level in enumerate(levels)}
-        groups = np.array([place[entry["level"]] for entry in found.trace], np.int64)
+        groups = np.array([place[entry["level"]] for entry in ranking.trace], np.int64)
         exact = options.k_per_level is not None and not question.fill
-        return taken(found, select(found.scores, groups, len(levels), len(found) if exact else question.k))
+        return taken(
+            ranking, select(ranking.scores, groups, len(levels), len(ranking) if exact else question.k)
+        )
 
     def describe(self) -> Description:
         """Nodes per level."""
@@ -144,8 +154,8 @@ class HierarchySearcher:
     def _searched(self, question: Question, levels: list[int], k: int) -> list[TopK]:
         """The best `k` of each level: in one pass over C-HNSW, or exactly among what a filter admits."""
         if question.allowed is None:
-            found = self._index.search_all(question.vector, SPARE * k)
-            return [self._exactly(question.vector, *found[level], level, k) for level in levels]
+            nearest = self._index.search_all(question.vector, SPARE * k)
+            return [self._exactly(question.vector, *nearest[level], level, k) for level in levels]
         return [self._scanned(question.vector, question.allowed, level, k) for level in levels]
 
     def _exactly(self, vector: Vectors, rows: Rows, scores: NDArray[np.float32], level: int, k: int) -> TopK:
@@ -166,9 +176,58 @@ class HierarchySearcher:
 
     def _among(self, question: Question, rows: Rows, scores: NDArray[np.float32]) -> Ranking:
         """The relations among the entities found; each scores as the weaker of its ends."""
-        found, weaker = self._relations.among(rows, scores)
-        if question.allowed is not None and len(found):
-            kept = question.allowed.graph[self._graph.entities + found]
-            found, weaker = found[kept], weaker[kept]
-        trace = [{"level": 0, "between": "entities found"} for _ in range(len(found))]
-        return Ranking.of(Origin.GRAPH, self._graph.entities + found, weaker, trace)
+        relations, weaker = self._relations.among(rows, scores)
+        if question.allowed is not None and len(relations):
+            kept = question.allowed.graph[self._graph.entities + relations]
+            relations, weaker = relations[kept], weaker[kept]
+        trace = [{"level": 0, "between": "entities found"} for _ in range(len(relations))]
+        return Ranking.of(Origin.GRAPH, self._graph.entities + relations, weaker, trace)
+
+
+def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> None:
+    """Check that the arrays fit each other, the graph, and the number of chunks.
+
+    Those of C-HNSW are checked by `CHNSW.from_arrays`; here, that they are of these layers.
+    """
+    check_vectors(graph.stored.arrays)
+    check_drift(checks)
+    communities = check_nodes(checks, chunks, dimension)
+    checks.rows("parents", communities, (communities,), start=-1)
+    checks.rows("entities.parents", communities, (graph.entities,), start=-1)
+    if checks.has(ADDED):
+        checks.rows(ADDED, graph.entities, (None, 2), dtype=np.int32)
+    if checks.has(ADDED_ABOVE):
+        checks.rows(ADDED_ABOVE, communities, (None, 2), dtype=np.int32)
+    layers = [graph.entities, *_joined(checks, communities)]
+    if graph.entities:
+        _check_layers(checks, layers, dimension)
+        checks.rows(CHANGES, np.iinfo(np.int64).max, (1,))
+
+
+def _joined(checks: Checks, communities: int) -> list[int]:
+    """Communities of several members in each level; they are the first of their level."""
+    starts = checks.rows("levels.starts", communities, (None,))
+    borders = np.append(starts, communities)
+    if len(starts) and (starts[0] != 0 or (np.diff(borders) <= 0).any()):
+        raise ValueError(f"array 'levels.starts' holds {starts.tolist()}, of {communities} communities")
+    joined = checks.rows("levels.joined", communities + 1, starts.shape)
+    if (joined > np.diff(borders)).any():
+        raise ValueError(f"array 'levels.joined' holds {joined.tolist()}, more than the levels have")
+    counts: list[int] = joined.tolist()
+    return counts
+
+
+def _check_layers(checks: Checks, layers: Sequence[int], dimension: int) -> None:
+    stored = checks.layers(INDEX)
+    if stored != len(layers):
+        raise ValueError(f"array '{INDEX}layer{min(stored, len(layers))}.alive' is missing, or one too many")
+    for level, size in enumerate(layers):
+        checks.of(f"{INDEX}layer{level}.alive", np.uint8, (size,))
+        checks.of(f"{INDEX}layer{level}.vectors", np.float32, (None, dimension))
+        checks.rows(f"zeros{level}", size, (None,))
+    count = len(layers)
+    samples = checks.rows(SAMPLED, sum(layers), (None,))
+    checks.borders("calibration.borders", len(samples), count)
+    sizes = checks.of("calibration.sizes", np.int64, (count,)).tolist()
+    if sizes != list(layers):
+        raise ValueError(f"array 'calibration.sizes' holds {sizes}, not {list(layers)}")

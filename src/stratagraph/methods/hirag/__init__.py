@@ -19,10 +19,8 @@ from __future__ import annotations
 
 from stratagraph.methods.base import Method
 from stratagraph.methods.hirag.build import build
-from stratagraph.methods.hirag.checks import check_arrays
-from stratagraph.methods.hirag.compose import compose
 from stratagraph.methods.hirag.config import HiRAGConfig, HiRAGOptions
-from stratagraph.methods.hirag.search import BridgeSearcher
+from stratagraph.methods.hirag.search import BridgeSearcher, check_arrays, compose
 
 METHOD = Method(
     "hirag",

@@ -79,10 +79,10 @@ class LayeredGraph:
 
     def communities_of(self, rows: Rows, vector: Vectors) -> tuple[Rows, Scores]:
         """The communities that contain some of these entities, the most similar reports first."""
-        found = np.unique(self._labels[:, rows]).astype(np.int64)
-        similarity = self._report_vectors[found] @ vector
-        order = np.lexsort((found, -similarity))
-        return found[order], similarity[order]
+        communities = np.unique(self._labels[:, rows]).astype(np.int64)
+        similarity = self._report_vectors[communities] @ vector
+        order = np.lexsort((communities, -similarity))
+        return communities[order], similarity[order]
 
     def bridge(
         self,
@@ -99,9 +99,9 @@ class LayeredGraph:
         )
         pairs = list(pairwise(keys))
         paths = shortest_paths(self.adjacency, pairs, nodes=nodes, edges=edges)
-        found = [path for path in paths if path is not None]
+        walks = [path for path in paths if path is not None]
         missing = [pair for pair, path in zip(pairs, paths, strict=True) if path is None]
-        return Bridge(list(keys), found, missing)
+        return Bridge(list(keys), walks, missing)
 
     def _keys(
         self,

@@ -228,22 +228,22 @@ async def build_layers(builder: Builder, types: Sequence[str], zeros: Rows) -> L
         known = np.flatnonzero(entities.origin[layer] >= 0)
         places[entities.origin[layer[known]]] = known
         before = previous_clusters(builder.grouped, len(clusters), places, len(layer))
-        found = await asyncio.to_thread(cluster, vectors, before, config, drift, len(clusters))
-        sizes = found.sizes
+        partition = await asyncio.to_thread(cluster, vectors, before, config, drift, len(clusters))
+        sizes = partition.sizes
         if sizes.max() < 2:
             break
         first = sum(len(each.before) for each in clusters)
         members.append(layer)
-        clusters.append(found)
+        clusters.append(partition)
         sparsities.append(sparsity(sizes, len(layer)))
         summarizer = _LayerSummarizer(builder, entities, known_proposals, len(clusters))
-        groups = await asyncio.to_thread(summarizer.groups, layer, found, first)
+        groups = await asyncio.to_thread(summarizer.groups, layer, partition, first)
         all_ids = np.zeros((len(sizes), 2), np.uint64)
         all_ids[groups.rows - first] = groups.ids
         ids.append(all_ids)
         with builder.gate.stage(f"summarize layer {len(clusters)}", len(groups.rows)):
             proposed = await summarizer.proposed(groups, types)
-        alone = layer[found.rows[found.indptr[:-1][sizes == 1]]]
+        alone = layer[partition.rows[partition.indptr[:-1][sizes == 1]]]
         above = np.union1d(await writer.add(groups, proposed), alone)
         if len(above) > LEAST_SHRINKAGE * len(layer):
             break

@@ -101,9 +101,9 @@ def told_clusters(
     if not len(rows):
         return np.full(len(indptr) - 1, -1, np.int64)
     were = list_sums(arrays["clusters.indptr"], mixed(arrays["clusters.members"]))[rows]
-    found = lookup(list_sums(indptr, mixed(origin[indices])), were)
+    places = lookup(list_sums(indptr, mixed(origin[indices])), were)
     changed = list_sums(indptr, (~told[indices]).astype(np.uint64)) > 0
-    return np.where((found >= 0) & ~changed, rows[found], -1)
+    return np.where((places >= 0) & ~changed, rows[places], -1)
 
 
 def cluster(
@@ -134,13 +134,13 @@ def cluster(
     return settled
 
 
-def _resized(vectors: Vectors, found: Clusters, wanted: int, config: HiRAGConfig) -> Clusters:
+def _resized(vectors: Vectors, clusters: Clusters, wanted: int, config: HiRAGConfig) -> Clusters:
     """`wanted` clusters: the smallest are dissolved or the largest halved, the others stay.
 
     Members of dissolved clusters that are in no other cluster join the nearest cluster that has room.
     """
-    largest = np.argsort(-found.sizes, kind="stable")[:wanted]
-    every, before = found.groups(), found.before[largest]
+    largest = np.argsort(-clusters.sizes, kind="stable")[:wanted]
+    every, before = clusters.groups(), clusters.before[largest]
     kept = [every[place] for place in largest.tolist()]
     homeless = np.setdiff1d(np.arange(len(vectors)), np.concatenate(kept))
     groups, fit = list(kept), _Fit(vectors, Clusters.of(kept), homeless)
@@ -169,20 +169,22 @@ def _grown(were: Sequence[Rows], now: Sequence[Rows], before: Rows, founded: Seq
     return Clusters.of([*grown, *founded], np.concatenate([before, np.full(len(founded), -1)]))
 
 
-def _in_order(found: Clusters) -> Clusters:
+def _in_order(clusters: Clusters) -> Clusters:
     """Clusters in the lexicographic order of their members."""
-    sizes = found.sizes
+    sizes = clusters.sizes
     table = np.full((int(sizes.max(initial=0)), len(sizes)), -1, np.int64)
-    table[ranges(np.zeros(len(sizes), np.int64), sizes), np.repeat(np.arange(len(sizes)), sizes)] = found.rows
+    table[ranges(np.zeros(len(sizes), np.int64), sizes), np.repeat(np.arange(len(sizes)), sizes)] = (
+        clusters.rows
+    )
     by = np.lexsort(table[::-1])
-    rows = found.rows[ranges(found.indptr[by], sizes[by])]
-    return Clusters(np.concatenate([[0], np.cumsum(sizes[by])]), rows, found.before[by])
+    rows = clusters.rows[ranges(clusters.indptr[by], sizes[by])]
+    return Clusters(np.concatenate([[0], np.cumsum(sizes[by])]), rows, clusters.before[by])
 
 
-def _measured(vectors: Vectors, found: Clusters) -> Measures:
+def _measured(vectors: Vectors, clusters: Clusters) -> Measures:
     """The number of clusters, and the mean cosine of members to their cluster's centre."""
-    lengths = np.linalg.norm(_sums(vectors, found), axis=1)  # the sum of the members' cosines
-    return np.array([[len(found.before), float(lengths.sum(dtype=np.float64)) / len(found.rows)]])
+    lengths = np.linalg.norm(_sums(vectors, clusters), axis=1)  # the sum of the members' cosines
+    return np.array([[len(clusters.before), float(lengths.sum(dtype=np.float64)) / len(clusters.rows)]])
 
 
 def _sums(vectors: Vectors, clusters: Clusters) -> NDArray[np.float32]:
@@ -190,10 +192,10 @@ def _sums(vectors: Vectors, clusters: Clusters) -> NDArray[np.float32]:
     shape = len(clusters.before), len(vectors)
     ones = np.ones(len(clusters.rows), np.float32)
     members = csr_array((ones, clusters.rows, clusters.indptr), shape=shape).tocsc().T
-    found = np.zeros((shape[0], vectors.shape[1]), np.float32)
+    sums = np.zeros((shape[0], vectors.shape[1]), np.float32)
     for start, block in blocks(vectors):
-        found += members[start : start + len(block)].T @ block
-    return found
+        sums += members[start : start + len(block)].T @ block
+    return sums
 
 
 def arrays(
@@ -284,7 +286,7 @@ class _Fit:
         self, rows: Rows, groups: list[Rows], bounds: NDArray[np.floating], config: HiRAGConfig
     ) -> list[int]:
         """Add rows to the most similar cluster with room whose bound they reach; return the other rows."""
-        found: list[int] = []
+        left_over: list[int] = []
         for start in range(0, len(rows), _COMPARED):
             some = rows[start : start + _COMPARED]
             with one_thread():
@@ -296,5 +298,5 @@ class _Fit:
                         groups[place] = np.append(groups[place], row)
                         break
                 else:
-                    found.append(row)
-        return found
+                    left_over.append(row)
+        return left_over

@@ -277,10 +277,10 @@ class CommunityWriter:
         own = inner[rows]
         rows = rows[np.arange(len(rows)) - np.searchsorted(own, own) < _MOST_RELATIONS]
         texts = graph.stored.texts((rows + graph.entities).tolist())
-        found: dict[int, list[tuple[int, str]]] = {place: [] for place in places}
+        relations: dict[int, list[tuple[int, str]]] = {place: [] for place in places}
         for row, text in zip(rows.tolist(), texts, strict=True):
-            found[int(inner[row])].append((row, text))
-        return found
+            relations[int(inner[row])].append((row, text))
+        return relations
 
     def _rows_before(self, level: int, labels: Labels, inner: Labels, count: int) -> Rows:
         """The previous row of each community of a level if its report's input is the same, else -1.
@@ -324,12 +324,12 @@ class CommunityWriter:
     def _sources(self, numbers: Rows) -> list[int]:
         """Union of the sources of some communities, ascending."""
         kept, previous, seen = self._before[numbers] >= 0, self._builder.previous, self._builder.graph.before
-        found: list[Sequence[int] | Rows] = [
+        sources: list[Sequence[int] | Rows] = [
             self._fresh[number].sources for number in numbers[~kept].tolist()
         ]
         if previous is not None and seen is not None:
-            found.append(seen.sources(previous, self._before[numbers[kept]])[1])
-        return united(found)
+            sources.append(seen.sources(previous, self._before[numbers[kept]])[1])
+        return united(sources)
 
     def _of_entities(self, rows: Rows, relations: Sequence[tuple[int, str]]) -> NodeDraft:
         entities, ends = self._entities, self._builder.graph.ends
@@ -432,15 +432,15 @@ class CommunityWriter:
 
         Findings name members by id: such reports are written again.
         """
-        found, previous = list(drafts), self._builder.previous
+        with_texts, previous = list(drafts), self._builder.previous
         rows = self._builder.usable(np.where(reports >= 0, reports + self._first_before, -1))
         kept = np.flatnonzero(rows >= 0)
         nodes = () if previous is None else previous.nodes(rows[kept].tolist())
         for place, node in zip(kept.tolist(), nodes, strict=True):
-            if node.id != found[place].id and "findings" not in node.extra:
-                extra = {**node.extra, **found[place].extra}
-                found[place] = replace(found[place], text=node.text, extra=extra)
-        return found
+            if node.id != with_texts[place].id and "findings" not in node.extra:
+                extra = {**node.extra, **with_texts[place].extra}
+                with_texts[place] = replace(with_texts[place], text=node.text, extra=extra)
+        return with_texts
 
 
 def _inner(

@@ -164,11 +164,11 @@ class Entities:
         indptr, indices = self.graph.sources
         rows, first = np.asarray(members, np.int64), self.graph.entities
         own, above = rows[rows < first], rows[rows >= first]
-        found = [indices[ranges(indptr[own], indptr[own + 1] - indptr[own])]]
+        sources = [indices[ranges(indptr[own], indptr[own + 1] - indptr[own])]]
         kept = self.before[above - first]
         if self.previous is not None and self.graph.before is not None:
-            found.append(self.graph.before.sources(self.previous, kept[kept >= 0])[1])
-        return united([*found, *(self.made[row].sources for row in above[kept < 0].tolist())])
+            sources.append(self.graph.before.sources(self.previous, kept[kept >= 0])[1])
+        return united([*sources, *(self.made[row].sources for row in above[kept < 0].tolist())])
 
     def rows_named(self, names: Keys, before: Rows) -> Rows:
         """The entity with each name: by id, by shown name, or a summary entity; -1 if there is none.
@@ -177,13 +177,13 @@ class Entities:
         -1, no entity of the previous graph had the name.
         """
         made = lookup(names[:, 0], self.named)
-        found = np.where(made >= 0, made + self.graph.entities, -1)
+        named_rows = np.where(made >= 0, made + self.graph.entities, -1)
         every = np.arange(self.graph.entities)
         for here, rows in ((np.flatnonzero(before < 0), every), (np.flatnonzero(before >= 0), self.renamed)):
             for column, keys in enumerate((self.names, self._ids)):
                 places = lookup(names[here, column], keys if rows is every else keys[rows])
-                found[here[places >= 0]] = rows[places[places >= 0]]
-        return found
+                named_rows[here[places >= 0]] = rows[places[places >= 0]]
+        return named_rows
 
     @cached_property
     def _ids(self) -> Keys:
@@ -202,10 +202,10 @@ class Entities:
 
 def _name_keys(graph: Graph, rows: Sequence[int]) -> Keys:
     """Keys of names, read in stored order: nodes lie by their first chunk, and are compressed together."""
-    found, wanted = np.empty(len(rows), np.uint64), np.asarray(rows, np.int64)
+    keys, wanted = np.empty(len(rows), np.uint64), np.asarray(rows, np.int64)
     indptr, indices = graph.sources
     order = np.argsort(np.append(indices, -1)[indptr[wanted]], kind="stable")
     for places in np.split(order, range(_AT_ONCE, len(order), _AT_ONCE)):
         names = (canonical(node.extra["name"]) for node in graph.stored.nodes(wanted[places].tolist()))
-        found[places] = keys_of("name", names)
-    return found
+        keys[places] = keys_of("name", names)
+    return keys

@@ -56,15 +56,15 @@ class _Entity(BaseModel):
     @classmethod
     def _entries(cls, given: Any) -> Any:
         """Each entry as one text, however a model divides it; what has no text is dropped."""
-        found = []
+        entries = []
         for each in given if isinstance(given, list) else [given]:
             if isinstance(each, dict):
                 each = [
                     each.get("strength", ""),
                     *(value for key, value in each.items() if key != "strength"),
                 ]
-            found.append("|".join(str(part) for part in flat(each) if isinstance(part, str | int | float)))
-        return list(filter(None, found))
+            entries.append("|".join(str(part) for part in flat(each) if isinstance(part, str | int | float)))
+        return list(filter(None, entries))
 
 
 class SummarySchema(BaseModel):
@@ -139,13 +139,13 @@ def parse_summary(answer: str) -> SummarySchema:
     ParseFailed
         If there are entities, but none of them has a name.
     """
-    found = json_as(SummarySchema)(answer)
+    summary = json_as(SummarySchema)(answer)
     named: dict[str, _Entity] = {}
-    for entity in found.entities:
+    for entity in summary.entities:
         entity.name = entity.name[:LONGEST_NAME].strip()
         if name := canonical(entity.name):
             named.setdefault(name, entity)
-    if found.entities and not named:
+    if summary.entities and not named:
         raise ParseFailed("no entity in the answer has a name: give each a name, or give no entities")
     return SummarySchema(entities=list(named.values())[:MOST_ENTITIES])
 
@@ -212,7 +212,7 @@ def _belongings(
     """
     named = {canonical(name): identity for name, identity in reversed(members)}
     numbered = {str(number): identity for number, (_, identity) in enumerate(members, 1)}
-    found: dict[str, Belonging] = {}
+    belongings: dict[str, Belonging] = {}
     for entry in entity.members:
         head, *parts = (part.strip() for part in entry.split("|"))
         given = _STRENGTH.match(head) if parts else None
@@ -229,8 +229,8 @@ def _belongings(
                 notes[UNKNOWN] += 1
         notes[UNKNOWN] += not identities and bool(reason)
         for identity in identities:
-            found.setdefault(identity, Belonging(reason, strength))
-    return found
+            belongings.setdefault(identity, Belonging(reason, strength))
+    return belongings
 
 
 def prompt_values(

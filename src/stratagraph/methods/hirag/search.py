@@ -5,18 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.ingest.checks import Checks
+from stratagraph.ingest.graph.checks import check_vectors
+from stratagraph.ingest.graph.stage import Graph
+from stratagraph.kernels.checks import check_symmetric
 from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
+from stratagraph.methods.drift import check_drift
+from stratagraph.methods.groups import check_nodes
 from stratagraph.methods.hirag.bridge import SIMILAR, Bridge, LayeredGraph
+from stratagraph.methods.hirag.clusters import IDS
+from stratagraph.methods.hirag.communities import INPUTS
 from stratagraph.methods.hirag.config import MODES, PARTS, HiRAGOptions, Part
-from stratagraph.methods.hirag.naming import Summary
+from stratagraph.methods.hirag.entities import NAMES
+from stratagraph.methods.hirag.naming import PACKAGE, Summary
+from stratagraph.methods.hirag.summary_entities import CLUSTERS, ENTITIES, PROPOSED, SAID, STRENGTHS, WRITTEN
+from stratagraph.models.gate import Gate
+from stratagraph.models.prompts import load_prompt
+from stratagraph.search.answer import Draft
 from stratagraph.search.ranking import concatenate, interleaved, taken
+from stratagraph.text.packing import joined
 from stratagraph.types.protocols import Rows
 from stratagraph.types.question import Allowed, Mask
 from stratagraph.types.records import Metadata, Node
+from stratagraph.types.results import Retrieval
 
 Csr = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -58,12 +74,12 @@ class BridgeSearcher:
         """Entities, relations of the bridge and reports, each part with its quota of the `k` results."""
         options: HiRAGOptions = question.options
 
-        def found() -> tuple[Knowledge, dict[Part, Ranking]]:
+        def looked_up() -> tuple[Knowledge, dict[Part, Ranking]]:
             admitted = self._admitted(question.allowed)
             known = self._knowledge(question, options, admitted)
             return known, {part: self._part(part, known, question, admitted) for part in MODES[options.mode]}
 
-        known, parts = question.once(self, "knowledge", found)
+        known, parts = question.once(self, "knowledge", looked_up)
         chosen = by_quota(parts, options.quotas, question.k, self._sources)
         return self._explained(chosen, known, question)
 
@@ -101,16 +117,16 @@ class BridgeSearcher:
         nodes = None if admitted is None else admitted.entities
         rows, similarity = layered.nearest(question.vector, max(options.entities, SIMILAR), nodes)
         local, near = rows[: options.entities], similarity[: options.entities]
-        found, likeness = layered.communities_of(local, question.vector)
-        communities = found[: options.communities]
+        communities_near, likeness = layered.communities_of(local, question.vector)
+        communities = communities_near[: options.communities]
         bridge = Bridge((), (), ())
         if "bridge" in parts:
             edges = None if admitted is None else admitted.edges
             similar = rows, similarity
             bridge = layered.bridge(communities, question.vector, similar, options.key_entities, nodes, edges)
         if admitted is not None:  # other reports than those of the communities that the bridge starts from
-            kept = admitted.communities[found]
-            communities, likeness = found[kept][: options.communities], likeness[kept]
+            kept = admitted.communities[communities_near]
+            communities, likeness = communities_near[kept][: options.communities], likeness[kept]
         return Knowledge(local, near, communities, likeness[: options.communities], bridge)
 
     def _part(self, part: Part, known: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
@@ -159,31 +175,31 @@ class BridgeSearcher:
             {"part": "bridge", "ends": [hub], "members": members.get(hub, [])} for hub in hubs[best].tolist()
         ]
         of_hubs = Ranking.of(Origin.NODE, hubs[best] - layered.base, likeness[best], entries)
-        found = concatenate([of_relations, of_hubs])
-        return taken(found, np.argsort(-found.scores, kind="stable"))
+        triples = concatenate([of_relations, of_hubs])
+        return taken(triples, np.argsort(-triples.scores, kind="stable"))
 
     def _members(self, ends: Rows) -> dict[int, list[int]]:
         """The members that triples, in their order, join with each summary entity."""
-        found: dict[int, list[int]] = {}
+        members: dict[int, list[int]] = {}
         for low, high in ends[ends[:, 1] >= self._layered.base].tolist():
-            found.setdefault(high, []).append(low)
-        return found
+            members.setdefault(high, []).append(low)
+        return members
 
-    def _explained(self, found: Ranking, known: Knowledge, question: Question) -> Ranking:
+    def _explained(self, ranking: Ranking, known: Knowledge, question: Question) -> Ranking:
         """Adds to the trace the step and path of each bridge hit, and the pairs without a path."""
         bridge = known.bridge
-        ends_of = [tuple(entry.get("ends", ())) for entry in found.trace]
+        ends_of = [tuple(entry.get("ends", ())) for entry in ranking.trace]
         explained = _explaining(bridge.paths, ends_of)
         steps = [explained.get(ends, (ends, 0)) for ends in ends_of]
         paths = [path for path, _ in steps]
         missing = list(bridge.unreachable[:_REPORTED])
-        members = [tuple(entry.get("members", ())) for entry in found.trace]
+        members = [tuple(entry.get("members", ())) for entry in ranking.trace]
         wanted = {row for rows in [*paths, *missing, *members, *ends_of] for row in rows}
         nodes: dict[int, Node] = question.once(self, "entities", dict)
         nodes |= self._nodes(wanted - nodes.keys())
         names = {row: str(nodes[row].extra["name"]) for row in wanted}
         trace = []
-        for entry, ends, (path, step), own in zip(found.trace, ends_of, steps, members, strict=True):
+        for entry, ends, (path, step), own in zip(ranking.trace, ends_of, steps, members, strict=True):
             shown = {key: value for key, value in entry.items() if key not in ("ends", "members")}
             shown |= {"path": [names[row] for row in path]} if path else {}
             shown |= {"step": step} if step else {}
@@ -193,7 +209,7 @@ class BridgeSearcher:
             summary = {"key_entities": len(bridge.keys), "paths": len(bridge.paths)}
             pairs = [[names[one], names[two]] for one, two in missing]
             trace[0] |= {"bridge": {**summary, "unreachable": len(bridge.unreachable), "without_path": pairs}}
-        return Ranking(found.rows, found.scores, found.origin, trace)
+        return Ranking(ranking.rows, ranking.scores, ranking.origin, trace)
 
     def _nodes(self, rows: set[int]) -> dict[int, Node]:
         base = self._layered.base
@@ -204,12 +220,12 @@ class BridgeSearcher:
 
 def _belonging(summary: Node, members: Sequence[Node]) -> list[Metadata]:
     """The reasons that a model gave for members of a summary entity, the strongest first."""
-    found = []
+    belonging = []
     for each in map(Summary.read, summary.extra["summaries"]):
         for member in members:
             if (relation := each.members.get(member.id)) is not None:
-                found.append({"name": str(member.extra["name"]), **relation._asdict()})
-    return sorted(found, key=lambda entry: -float(entry["strength"]))
+                belonging.append({"name": str(member.extra["name"]), **relation._asdict()})
+    return sorted(belonging, key=lambda entry: -float(entry["strength"]))
 
 
 def _explaining(
@@ -221,16 +237,16 @@ def _explaining(
     """
     asked = set(wanted)
     rows = {ends[0] for ends in asked if len(ends) == 1}
-    found: dict[tuple[int, ...], tuple[Sequence[int], int]] = {}
+    explanations: dict[tuple[int, ...], tuple[Sequence[int], int]] = {}
     for path in paths:
         for step, (one, two) in enumerate(pairwise(path), 1):
             ends = (one, two) if one < two else (two, one)
             if ends in asked:
-                found.setdefault(ends, (path, step))
+                explanations.setdefault(ends, (path, step))
         for place, row in enumerate(path):
             if row in rows:
-                found.setdefault((row,), (path, max(1, place)))
-    return found
+                explanations.setdefault((row,), (path, max(1, place)))
+    return explanations
 
 
 def by_quota(
@@ -243,7 +259,7 @@ def by_quota(
     if "bridge" in parts:
         parts = {**parts, "bridge": diverse(parts["bridge"], sources, k)}
     present = [(parts[part], quota) for part, quota in zip(PARTS, quotas, strict=True) if part in parts]
-    return interleaved([found for found, _ in present], [quota for _, quota in present], k)
+    return interleaved([ranking for ranking, _ in present], [quota for _, quota in present], k)
 
 
 def diverse(bridge: Ranking, sources: dict[Origin, Csr], k: int) -> Ranking:
@@ -276,7 +292,97 @@ def fresh(passages: Iterable[Sequence[int]], count: int) -> Rows:
     return np.array([*new, *rest][:count], np.int64)
 
 
-def _passages(found: Ranking, sources: dict[Origin, Csr]) -> Iterator[list[int]]:
-    for row, origin in zip(found.rows.tolist(), found.origin.tolist(), strict=True):
+def _passages(ranking: Ranking, sources: dict[Origin, Csr]) -> Iterator[list[int]]:
+    for row, origin in zip(ranking.rows.tolist(), ranking.origin.tolist(), strict=True):
         indptr, indices = sources[Origin(origin)]
         yield indices[indptr[row] : indptr[row + 1]].tolist()
+
+
+ANSWER = load_prompt(PACKAGE, "answer")
+HEADINGS = {
+    "local": "## Local knowledge",
+    "bridge": "## Bridge knowledge",
+    "global": "## Global knowledge",
+    "passages": "## Passages",
+}
+
+
+async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: Any) -> Draft:
+    """A draft with the numbered hits of each part under its heading, passages last.
+
+    The hits are packed together (`Retrieval.pieces`), a summary entity with the reasons why members on the
+    bridge belong to it. Where tokens are left, the steps of the bridge are followed by their paths.
+    """
+    parts = [trace.get("part", "passages") for trace in retrieval.trace]
+    present = [name for name in HEADINGS if name in parts]
+    headings = sum(gate.count_tokens(HEADINGS[name]) + 1 for name in present)
+    traced = zip(retrieval.hits, retrieval.trace, strict=True)
+    texts = [hit.text.strip() + _reasons(trace) for hit, trace in traced]
+    room = max(1, max_tokens - headings)
+    pieces = retrieval.pieces(texts, room)
+    room -= gate.count_tokens(joined(pieces))
+    for at, piece in enumerate(pieces):
+        path = _path(retrieval.trace[piece.place])
+        if path and (room := room - gate.count_tokens(path) - 1) >= 0:
+            pieces[at] = piece._replace(text=piece.text + path)
+    lines: list[str] = []
+    for name in present:
+        own = [str(piece) for piece in pieces if parts[piece.place] == name]
+        lines += [HEADINGS[name], *own] if own else []
+    values = {"context": "\n\n".join(lines), "question": retrieval.query}
+    return Draft(ANSWER, values, retrieval.cited(pieces))
+
+
+def _reasons(trace: Metadata) -> str:
+    """The reasons why a summary entity connects its members."""
+    reasons = [f"{each['name']}: {each['reason']}" for each in trace.get("members", ()) if each["reason"]]
+    return f" It connects {'; '.join(reasons)}" if reasons else ""
+
+
+def _path(trace: Metadata) -> str:
+    """The path of a step of the bridge, if it has several."""
+    path = trace.get("path", ())
+    if len(path) < 3 or "step" not in trace:
+        return ""
+    return f" (step {trace['step']} of the path {' - '.join(path)})"
+
+
+_REPEATED = 64
+"""Bound of edge numbers per edge: a mask over edge numbers must fit into memory."""
+
+
+def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> None:
+    """Check that the arrays fit each other, the graph, and the number of chunks."""
+    check_vectors(graph.stored.arrays)
+    check_drift(checks)
+    summaries, communities, meta = checks.rows("counts", 2**31, (3,)).tolist()
+    entities = graph.entities + summaries
+    check_nodes(checks, chunks, dimension, summaries + communities + meta)
+    checks.csr("layered", entities, entities, ascending=True)
+    joined = checks.any("layered.indices").shape
+    edges = checks.rows(
+        "layered.edges", graph.relations + _REPEATED * (1 + joined[0]), joined, dtype=np.int32
+    )
+    check_symmetric(checks.any("layered.indptr"), checks.any("layered.indices"), edges, "layered")
+    checks.rows("communities.labels", communities, (None, entities), dtype=np.int32)
+    checks.csr("communities", entities, communities)
+    checks.of(INPUTS, np.uint64, (communities,))
+    checks.of("layers.levels", np.int16, (summaries,))
+    checks.numbers("layers.sparsity", np.float64, checks.of("layers.sizes", np.int64, (None,)).shape)
+    checks.of(NAMES, np.uint64, (graph.entities,))
+    checks.of(IDS, np.uint64, (*checks.of("clusters.levels", np.int16, (None,)).shape, 2))
+    (clusters,) = checks.of("clusters.levels", np.int16, (None,)).shape
+    members = checks.rows("clusters.members", entities, (None,), dtype=np.int32)
+    checks.borders("clusters.indptr", len(members), clusters)
+    (proposals,) = checks.rows(CLUSTERS, clusters, (None,), dtype=np.int32).shape
+    checks.rows(ENTITIES, summaries, (proposals,), dtype=np.int32, start=-1)
+    checks.of(PROPOSED, np.uint64, (proposals, 2))
+    checks.of(WRITTEN, np.bool_, (proposals,))
+    said = checks.rows(SAID, 2**31, (None, 2), dtype=np.int32)
+    checks.numbers(STRENGTHS, np.float64, said.shape[:1])
+    for name, rows in (
+        ("entities", graph.entities),
+        ("summaries", summaries),
+        ("reports", communities),
+    ):
+        checks.nearest(name, rows, dimension)

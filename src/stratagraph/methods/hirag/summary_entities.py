@@ -62,8 +62,8 @@ class Groups:
 
     def of(self, place: int) -> list[int]:
         """The entities of a cluster."""
-        found: list[int] = self.members[self.indptr[place] : self.indptr[place + 1]].tolist()
-        return found
+        rows: list[int] = self.members[self.indptr[place] : self.indptr[place + 1]].tolist()
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ class Proposed:
         """Proposals of previous clusters, and proposals `made` for the places without a previous cluster."""
         kept = np.flatnonzero(clusters >= 0)
         counts, rows = known.of_clusters(clusters[kept])
-        fresh = [each for found in made.values() for each in found]
-        sizes = [len(found) for found in made.values()]
+        fresh = [each for proposals in made.values() for each in proposals]
+        sizes = [len(proposals) for proposals in made.values()]
         all_counts = np.concatenate([counts, np.array(sizes, np.int64)])
         places = np.repeat(np.concatenate([kept, np.array([*made], np.int64)]), all_counts)
         plain = [canonical(each.name) for each in fresh]
@@ -110,12 +110,12 @@ class Proposed:
 
     def by_model(self, known: KnownProposals) -> NDArray[np.bool_]:
         """Whether a model wrote each proposal."""
-        found = np.zeros(len(self.places), np.bool_)
+        by_model = np.zeros(len(self.places), np.bool_)
         kept = self.before >= 0
-        found[kept] = known.by_model[self.before[kept]]
+        by_model[kept] = known.by_model[self.before[kept]]
         own = np.array([each.by == MODEL for each in self.fresh], np.bool_)
-        found[~kept] = own[self.made[~kept]]
-        return found
+        by_model[~kept] = own[self.made[~kept]]
+        return by_model
 
 
 class KnownProposals:
@@ -150,13 +150,13 @@ class KnownProposals:
 
     def continued(self, clusters: Rows, ranks: Rows) -> Rows:
         """The summary entity that each proposal of a cluster made, or -1; `clusters` are rows, or -1."""
-        found = np.full(len(clusters), -1, np.int64)
+        previous = np.full(len(clusters), -1, np.int64)
         rows = self._starts[clusters] + ranks
         here = np.flatnonzero((clusters >= 0) & (rows < self._starts[clusters + 1]))
         owners = self.entities[rows[here]]
         made = (owners >= 0) & (self.first[owners] == rows[here]) if len(self.first) else owners >= 0
-        found[here[made]] = owners[made]
-        return found
+        previous[here[made]] = owners[made]
+        return previous
 
     def clusters_of(self, ids: Keys) -> Rows:
         """Rows of the clusters with these ids, or -1; shape (ids, 2) to (ids,)."""
@@ -177,11 +177,11 @@ class KnownProposals:
 
         `members` are numbers of entities in the previous index, or -1, as `proposals` are.
         """
-        found = np.full(len(proposals), -1.0)
+        strengths = np.full(len(proposals), -1.0)
         if len(self._said):
             places = lookup(self._pairs(proposals, members), self._said)
-            found[places >= 0] = self._strengths[places[places >= 0]]
-        return found
+            strengths[places >= 0] = self._strengths[places[places >= 0]]
+        return strengths
 
     def _pairs(self, proposals: Rows, members: Rows) -> Keys:
         """A key for each pair of proposal and member; if one of them is -1, that of no pair."""
@@ -195,12 +195,12 @@ class KnownProposals:
         owners = self.entities[proposals]
         rows = distinct(owners).tolist()
         nodes = dict(zip(rows, self._previous.nodes(rows), strict=True))
-        found: list[Summary] = []
+        summaries: list[Summary] = []
         for owner, cluster in zip(owners.tolist(), self.clusters[proposals].tolist(), strict=True):
             told = nodes[owner].extra["summaries"]
             identity = id_of(self._ids[cluster])
-            found.append(Summary.read(next(each for each in told if each["cluster"] == identity)))
-        return found
+            summaries.append(Summary.read(next(each for each in told if each["cluster"] == identity)))
+        return summaries
 
 
 class SummaryWriter:
@@ -284,17 +284,17 @@ class SummaryWriter:
         known, starts = self._known, np.cumsum(counts) - counts
         before, places = proposed.before[numbers], proposed.places[numbers]
         good = (before >= 0) & (groups.before[places] >= 0)
-        found = np.where(good, known.entities[before] if len(known.entities) else -1, -1)
-        if not (found >= 0).any():
+        entities = np.where(good, known.entities[before] if len(known.entities) else -1, -1)
+        if not (entities >= 0).any():
             return np.full(len(counts), -1, np.int64)
-        good &= (found >= 0) & (known.levels[found] == groups.level)
-        first = np.repeat(found[starts], counts)
-        good &= found == first
+        good &= (entities >= 0) & (known.levels[entities] == groups.level)
+        first = np.repeat(entities[starts], counts)
+        good &= entities == first
         rising = np.ones(len(numbers), np.bool_)
         rising[1:] = np.diff(before) > 0
         rising[starts] = True
-        whole = np.logical_and.reduceat(good & rising, starts) & (known.own[found[starts]] == counts)
-        return np.where(whole, found[starts], -1)
+        whole = np.logical_and.reduceat(good & rising, starts) & (known.own[entities[starts]] == counts)
+        return np.where(whole, entities[starts], -1)
 
     async def _made(
         self, groups: Groups, proposed: Proposed, own: Sequence[Rows], told: Rows

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from stratagraph.methods.base import Method
 from stratagraph.methods.lshtree.build import build
-from stratagraph.methods.lshtree.checks import check_arrays
 from stratagraph.methods.lshtree.config import LSHTreeConfig, LSHTreeOptions
-from stratagraph.methods.lshtree.search import TreeSearcher
+from stratagraph.methods.lshtree.search import TreeSearcher, check_arrays
 
 METHOD = Method(
     "lshtree",

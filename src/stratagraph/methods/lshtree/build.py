@@ -47,11 +47,11 @@ def parents(arrays: Mapping[str, NDArray[Any]], level: int) -> Labels:
     rows = np.flatnonzero(arrays["levels"] == level + 1)
     indptr, indices = arrays["children.indptr"], arrays["children.indices"]
     size = len(arrays[CHUNK_TIES]) if level == 0 else len(arrays["levels"])
-    found = np.full(size, -1, np.int64)
+    summaries = np.full(size, -1, np.int64)
     if len(rows):  # those of a level lie together
         own = slice(int(indptr[rows[0]]), int(indptr[rows[-1] + 1]))
-        found[indices[own]] = np.repeat(rows, np.diff(indptr)[rows])
-    return found
+        summaries[indices[own]] = np.repeat(rows, np.diff(indptr)[rows])
+    return summaries
 
 
 PROMPT = load_prompt("stratagraph.methods.lshtree", "summarize")
@@ -112,8 +112,8 @@ def _chunks(builder: GroupBuilder[LSHTreeConfig]) -> Layer:
         before, known = seen.chunks, previous.arrays[CHUNK_TIES]
 
     def read(rows: Sequence[int]) -> list[Node]:
-        found = zip(corpus.ids(rows), corpus.texts(rows), rows, strict=True)
-        return [Node(identity, "chunk", 0, text, [row]) for identity, text, row in found]
+        chunks = zip(corpus.ids(rows), corpus.texts(rows), rows, strict=True)
+        return [Node(identity, "chunk", 0, text, [row]) for identity, text, row in chunks]
 
     ties = carried_keys(known, before, lambda rows: _ties(corpus.ids(rows)))
     return Layer(0, corpus.vectors, ties, before, before, read)
@@ -146,7 +146,7 @@ def partition(layer: Layer, config: LSHTreeConfig, kept: Mapping[str, NDArray[An
     rows, sizes = np.unique(homes[order], return_counts=True)
     unchanged = np.add.reduceat(layer.before[order] >= 0, np.cumsum(sizes) - sizes)
     new = np.flatnonzero(homes < 0)
-    found = place(
+    groups = place(
         split(order, sizes),
         kept[CODES][rows],
         new[np.argsort(layer.ties[new])],
@@ -155,7 +155,7 @@ def partition(layer: Layer, config: LSHTreeConfig, kept: Mapping[str, NDArray[An
         minimum=config.min_cluster,
         maximum=config.max_cluster,
     )
-    return replace(found, origin=np.where(found.origin >= 0, rows[found.origin], -1))
+    return replace(groups, origin=np.where(groups.origin >= 0, rows[groups.origin], -1))
 
 
 async def _summarized(builder: GroupBuilder[LSHTreeConfig], layer: Layer, groups: Groups) -> Layer:

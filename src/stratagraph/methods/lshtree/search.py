@@ -7,7 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.ingest.checks import Checks
+from stratagraph.ingest.graph.stage import Graph
 from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
+from stratagraph.methods.drift import DRIFT
+from stratagraph.methods.groups import check_nodes
+from stratagraph.methods.lshtree.build import CHUNK_TIES, CODES, TIES
 from stratagraph.methods.lshtree.config import LSHTreeOptions
 from stratagraph.methods.validation import searched_levels
 from stratagraph.search.ranking import interleaved, merged
@@ -34,9 +39,9 @@ class TreeSearcher:
         levels = [level for level in present if level or not question.mixed]
         if options.mode == "collapsed":
             return self._nearest(question, levels, question.k)
-        found = [self._nearest(question, [level], options.k_per_level or question.k) for level in levels]
+        rankings = [self._nearest(question, [level], options.k_per_level or question.k) for level in levels]
         exact = options.k_per_level is not None and not question.fill
-        return interleaved(found, [1.0] * len(found), sum(map(len, found)) if exact else question.k)
+        return interleaved(rankings, [1.0] * len(rankings), sum(map(len, rankings)) if exact else question.k)
 
     def describe(self) -> Description:
         """Nodes per level."""
@@ -48,15 +53,30 @@ class TreeSearcher:
     def _nearest(self, question: Question, levels: Sequence[int], k: int) -> Ranking:
         """The nearest members of some levels, as one ranking."""
         allowed = question.allowed
-        found = []
+        rankings = []
         if 0 in levels:
             chunks = None if allowed is None else allowed.chunks
-            found.append(Ranking.of(Origin.CHUNK, *self._passages.search(question.vector, k, chunks)))
+            rankings.append(Ranking.of(Origin.CHUNK, *self._passages.search(question.vector, k, chunks)))
         above = [level for level in levels if level > 0]
         if above:
             mask = None if allowed is None else allowed.nodes
             if len(above) < int(self._levels.max(initial=0)):
                 searched = np.isin(self._levels, above)
                 mask = searched if mask is None else mask & searched
-            found.append(Ranking.of(Origin.NODE, *self._summaries.search(question.vector, k, mask)))
-        return merged(found, k)
+            rankings.append(Ranking.of(Origin.NODE, *self._summaries.search(question.vector, k, mask)))
+        return merged(rankings, k)
+
+
+def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> None:
+    """Check that the arrays fit each other and the number of chunks. The graph is not used."""
+    nodes = check_nodes(checks, chunks, dimension)
+    levels = checks.of("levels", np.int16, (nodes,))
+    steps = np.diff(levels, prepend=np.int16(0))  # nodes are numbered level by level, from 1
+    if nodes and (levels[0] != 1 or not np.isin(steps, (0, 1)).all()):
+        raise ValueError("array 'levels' does not ascend from 1 by steps of 1")
+    checks.csr("children", max(chunks, nodes), nodes)
+    checks.of(CHUNK_TIES, np.uint64, (chunks,))
+    checks.of(TIES, np.uint64, (nodes,))
+    checks.of(CODES, np.uint64, (nodes, None))
+    checks.rows(DRIFT, 2**62, (1,))
+    checks.nearest("nodes", nodes, dimension)

@@ -25,9 +25,8 @@ from functools import partial
 
 from stratagraph.methods.base import Method
 from stratagraph.methods.noderag.build import build
-from stratagraph.methods.noderag.checks import check_arrays
 from stratagraph.methods.noderag.config import NodeRAGConfig, NodeRAGOptions
-from stratagraph.methods.noderag.search import HeterographSearcher
+from stratagraph.methods.noderag.search import HeterographSearcher, check_arrays
 from stratagraph.models.prompts import load_prompt
 from stratagraph.search.answer import compose
 

@@ -57,16 +57,16 @@ def important_entities(
         if not measure:
             return Important(np.flatnonzero(before & _repeated(inputs)), sources)
     sample = _sample(inputs.keys, inputs.builder.config, sources)
-    found = centrality(ends, inputs.size, sample)
-    chosen = _high(found, 1.0)[:entities] | (before & _high(found, SLACK)[:entities])
+    measured = centrality(ends, inputs.size, sample)
+    chosen = _high(measured, 1.0)[:entities] | (before & _high(measured, SLACK)[:entities])
     rows = np.flatnonzero(chosen & _repeated(inputs))
     return Important(rows.astype(np.int64), sample)
 
 
-def _high(found: Centrality, share: float) -> NDArray[np.bool_]:
-    core = found.cores >= max(1.0, share * found.core_threshold)
-    bridge = found.betweenness > share * found.bridge_threshold
-    return np.asarray(core | (bridge & (found.betweenness > 0)))
+def _high(measured: Centrality, share: float) -> NDArray[np.bool_]:
+    core = measured.cores >= max(1.0, share * measured.core_threshold)
+    bridge = measured.betweenness > share * measured.bridge_threshold
+    return np.asarray(core | (bridge & (measured.betweenness > 0)))
 
 
 def _repeated(inputs: BuildInputs) -> NDArray[np.bool_]:
@@ -126,9 +126,9 @@ def _ranked(columns: tuple[NDArray[Any], ...], groups: Rows) -> Rows:
     starts = np.ones(len(order), np.bool_)
     starts[1:] = np.diff(groups[order]) != 0
     number = np.arange(len(order))
-    found = np.empty(len(order), np.int64)
-    found[order] = number - np.maximum.accumulate(np.where(starts, number, 0))
-    return found
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = number - np.maximum.accumulate(np.where(starts, number, 0))
+    return ranks
 
 
 def _statements(

@@ -168,11 +168,11 @@ async def _means(
     nodes: Sequence[Node], members: Sequence[Sequence[int]], vectors: Vectors, carry: CarryOver
 ) -> Vectors:
     """`group_vectors` as float16, of as many groups at a time as have vectors of little memory."""
-    found = np.zeros((len(nodes), vectors.shape[1]), np.float16)
+    means = np.zeros((len(nodes), vectors.shape[1]), np.float16)
     for start in range(0, len(nodes), _GROUPS):
         some = slice(start, start + _GROUPS)
-        found[some] = await group_vectors(nodes[some], members[some], vectors, stage=EMBED, carry=carry)
-    return cast(Vectors, found)
+        means[some] = await group_vectors(nodes[some], members[some], vectors, stage=EMBED, carry=carry)
+    return cast(Vectors, means)
 
 
 def _members_before(inputs: BuildInputs, important: Rows) -> Rows:
@@ -233,7 +233,7 @@ def _built(
     edges = EdgeList.of([*_structure(contents, layout, cells), (Kind.SEMANTIC, links)])
     del links
     titles = np.zeros((len(contents.elements.titles), entries.shape[1]), np.float16)
-    found = {
+    own_arrays = {
         **arrays,
         **edge_arrays(edges, layout),
         **_title_index(contents.elements.titles),
@@ -249,7 +249,7 @@ def _built(
     parts = [contents.attributes, contents.elements.nodes, contents.elements.titles]
     measures = [KINDS, *(TITLES + each for each in MEASURES)]
     vectors = np.concatenate([*made, titles])
-    return builder.built(parts, vectors, found, origins=origins, measures=measures)
+    return builder.built(parts, vectors, own_arrays, origins=origins, measures=measures)
 
 
 def _entries_before(contents: _Contents, previous: Stored | None) -> Rows:

@@ -88,7 +88,7 @@ def large_communities(
     places: dict[int, list[int]] = {}
     for place in np.flatnonzero(made[own]).tolist():
         places.setdefault(int(own[place]), []).append(place)
-    own_units = {label: sum(row >= inputs.first_unit for row in found) for label, found in rows.items()}
+    own_units = {label: sum(row >= inputs.first_unit for row in members) for label, members in rows.items()}
     large = [
         label
         for label in sorted({*rows, *places})
@@ -96,7 +96,7 @@ def large_communities(
         >= config.min_members
     ]
     named = {label: _most_named(rows.get(label, ()), inputs) for label in large}
-    names = inputs.names([row for found in named.values() for row in found])
+    names = inputs.names([row for members in named.values() for row in members])
     texts = inputs.texts(row for label in large for row in rows.get(label, ()))
     ids = inputs.ids(row for label in large for row in rows.get(label, ()))
     chosen = [place for label in large for place in places.get(label, ())]
@@ -120,17 +120,17 @@ def _rows_by_label(labels: Rows, inputs: BuildInputs) -> dict[int, list[int]]:
 
     There are none of label -1.
     """
-    found: dict[int, list[int]] = {}
+    by_label: dict[int, list[int]] = {}
     total, first, entities = inputs.size, inputs.first_unit, inputs.graph.entities
     described = inputs.graph.described
     for row in (first + np.flatnonzero(labels[first:total] >= 0)).tolist():
-        found.setdefault(int(labels[row]), []).append(row)
-    with_units = frozenset(found)
+        by_label.setdefault(int(labels[row]), []).append(row)
+    with_units = frozenset(by_label)
     for row in (entities + np.flatnonzero(labels[entities:first] >= 0)).tolist():
         label = int(labels[row])
         if label not in with_units or described[row - entities]:
-            found.setdefault(label, []).append(row)
-    return found
+            by_label.setdefault(label, []).append(row)
+    return by_label
 
 
 def _most_named(rows: Sequence[int], inputs: BuildInputs) -> list[int]:

@@ -70,29 +70,31 @@ class _Insight(NamedTuple):
     by: str
 
 
-async def write_elements(found: Sequence[Community], builder: Builder) -> list[Element]:
+async def write_elements(communities: Sequence[Community], builder: Builder) -> list[Element]:
     """The high-level elements of each community: those taken over, or written now."""
     gate, config = builder.gate, builder.config
-    insights = _known_insights(found, builder.carry, config)
+    insights = _known_insights(communities, builder.carry, config)
     if gate.has_llm:
-        for each in found:
+        for each in communities:
             if text := told_within(each.texts, config.element_tokens, gate.count_tokens):
                 insights.setdefault(each.digest, [_Insight(", ".join(each.names), text, "")])
-    missing = [each for each in found if each.digest not in insights]
+    missing = [each for each in communities if each.digest not in insights]
     with gate.stage(STAGE, len(missing)):
         items = (_item(each, builder) for each in missing)
         texts = [each.texts for each in missing]
         answers = await answered(_task(config), items, texts, config.element_tokens, gate)
         for each, answer in zip(missing, answers, strict=True):
             insights[each.digest] = _insights(each, answer, gate, config)
-    return [element for each in found for element in _elements(each, insights[each.digest])]
+    return [element for each in communities for element in _elements(each, insights[each.digest])]
 
 
 def _known_insights(
-    found: Sequence[Community], carry: CarryOver, config: NodeRAGConfig
+    communities: Sequence[Community], carry: CarryOver, config: NodeRAGConfig
 ) -> dict[str, list[_Insight]]:
     """What the previous index has of the same communities, by their digests."""
-    ids = {each.digest: [_id(each.digest, number) for number in range(config.elements)] for each in found}
+    ids = {
+        each.digest: [_id(each.digest, number) for number in range(config.elements)] for each in communities
+    }
     nodes = carry.nodes([identity for own in ids.values() for identity in own])
     return {
         digest: [

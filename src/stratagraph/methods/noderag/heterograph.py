@@ -133,8 +133,8 @@ def _numbered(ends: Rows, bits: int) -> Rows:
     numbers: Rows = np.minimum(one, two)
     numbers <<= bits
     numbers |= np.maximum(one, two)
-    found: Rows = numbers[one != two]
-    return found
+    pairs: Rows = numbers[one != two]
+    return pairs
 
 
 def decomposition(graph: Graph, stated: Rows, layout: Layout) -> list[tuple[Kind, Rows]]:
@@ -184,8 +184,8 @@ def stating_units(graph: Graph, arrays: Arrays) -> Rows:
     candidates = owner[naming[ranges(starts[near], counts[near])]]
     naming_pairs = np.sort(owner * graph.entities + indices)
     wanted = candidates * graph.entities + far[each]
-    found = naming_pairs[np.searchsorted(naming_pairs, wanted).clip(max=len(naming_pairs) - 1)] == wanted
-    pairs = _in_one_chunk(graph, np.column_stack([rows[each[found]], candidates[found]]))
+    states = naming_pairs[np.searchsorted(naming_pairs, wanted).clip(max=len(naming_pairs) - 1)] == wanted
+    pairs = _in_one_chunk(graph, np.column_stack([rows[each[states]], candidates[states]]))
     return np.concatenate([told, pairs])
 
 

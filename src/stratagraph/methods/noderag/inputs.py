@@ -107,8 +107,8 @@ class Unchanged:
             return np.full(len(indptr) - 1, -1, np.int64)
         before = self._arrays[BORDERS], self._arrays[MEMBERS]
         candidates = self._inputs.attributes_before[indices[indptr[:-1]]]
-        found = recognised_lists(lists, self._before.origin, self._before.same, candidates, before)
-        return self._builder.usable(found)
+        rows_before = recognised_lists(lists, self._before.origin, self._before.same, candidates, before)
+        return self._builder.usable(rows_before)
 
     def communities(self, labels: Labels, attributes: Rows) -> tuple[NDArray[np.bool_], Rows, Rows]:
         """The communities whose elements must be rewritten; labels and previous rows of all other elements.
@@ -122,14 +122,14 @@ class Unchanged:
         kept = np.where(attributes >= 0, self._before.size + attributes, -1)
         origin = np.concatenate([self._before.origin, kept])
         same = np.concatenate([self._same(), attributes >= 0])
-        found = recognised(labels, origin, same, self._arrays["communities.labels"], count)
+        labels_before = recognised(labels, origin, same, self._arrays["communities.labels"], count)
         of_labels = self._arrays[ELEMENT_LABELS]
         order = np.argsort(of_labels, kind="stable")
-        begins = np.searchsorted(of_labels[order], found)
-        ends = np.searchsorted(of_labels[order], found, "right")
+        begins = np.searchsorted(of_labels[order], labels_before)
+        ends = np.searchsorted(of_labels[order], labels_before, "right")
         first = Layout(np.asarray(self._arrays["layout"])).count("A")
         refused = np.concatenate([[0], np.cumsum(self._builder.usable(order + first) < 0)])
-        made = (found < 0) | (refused[ends] > refused[begins])
+        made = (labels_before < 0) | (refused[ends] > refused[begins])
         sizes = np.where(made, 0, ends - begins)
         return made, np.repeat(np.arange(count), sizes), order[ranges(begins, sizes)] + first
 

@@ -50,8 +50,8 @@ class Moved:
         origin = np.concatenate([np.where(rows >= 0, rows + before.first(kind), -1) for rows, kind in parts])
         now = np.full(before.size, -1, np.int64)
         now[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
-        found = cls(origin, now, before, previous.arrays)
-        return found if _MANY * int(np.count_nonzero(origin < 0)) <= layout.size else None
+        moved = cls(origin, now, before, previous.arrays)
+        return moved if _MANY * int(np.count_nonzero(origin < 0)) <= layout.size else None
 
 
 def entry_cells(entries: Vectors, layout: Layout, moved: Moved | None, config: NodeRAGConfig) -> Rows:
@@ -96,8 +96,8 @@ def matches(nodes: Rows, communities: Rows, clusters: Rows, elements: Rows) -> R
     each = np.repeat(mine, counts)
     other = order[ranges(left, counts)]
     pairs = np.column_stack([nodes[each], nodes[other]])
-    found: Rows = pairs[each != other]
-    return found
+    between: Rows = pairs[each != other]
+    return between
 
 
 def semantic_links(nodes: Rows, vectors: Vectors, config: NodeRAGConfig) -> Rows:
@@ -110,11 +110,11 @@ def semantic_links(nodes: Rows, vectors: Vectors, config: NodeRAGConfig) -> Rows
     own = np.repeat(np.arange(len(rows), dtype=np.int32), width)
     places = np.flatnonzero((ends >= 0) & (ends != own))
     del own
-    found = np.empty((len(places), 2), np.int64)
-    found[:, 1] = numbers[ends[places]]
+    edges = np.empty((len(places), 2), np.int64)
+    edges[:, 1] = numbers[ends[places]]
     places //= width
-    found[:, 0] = numbers[places]
-    return found
+    edges[:, 0] = numbers[places]
+    return edges
 
 
 def _level_0(vectors: Vectors, config: NodeRAGConfig) -> NDArray[np.int32]:
@@ -124,5 +124,5 @@ def _level_0(vectors: Vectors, config: NodeRAGConfig) -> NDArray[np.int32]:
         links=links, ef_construction=candidates, scan_limit=0, keep_vectors=False, ef=links, seed=seed
     )
     index = CHNSW.build([vectors], options=options)
-    found: NDArray[np.int32] = index.arrays()["layer0.links"]
-    return found
+    neighbours: NDArray[np.int32] = index.arrays()["layer0.links"]
+    return neighbours

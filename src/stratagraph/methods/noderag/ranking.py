@@ -54,13 +54,13 @@ class Similarity:
 
     def of(self, nodes: Rows, query: Vectors) -> NDArray[np.float32]:
         """Cosines, shape (nodes,), at least 0; nodes are of the types T, R, S, A and H."""
-        found = np.zeros(len(nodes), np.float32)
+        similarity = np.zeros(len(nodes), np.float32)
         texts, rich = nodes < self._layout.first("N"), nodes >= self._layout.first("S")
-        found[texts] = self._texts[nodes[texts]] @ query
-        found[rich] = self._rich[nodes[rich] - self._layout.first("S")] @ query
+        similarity[texts] = self._texts[nodes[texts]] @ query
+        similarity[rich] = self._rich[nodes[rich] - self._layout.first("S")] @ query
         relations = np.flatnonzero(~texts & ~rich)
-        found[relations] = self._of_passages(nodes[relations] - self._layout.first("N"), query)
-        return np.maximum(found, 0.0)
+        similarity[relations] = self._of_passages(nodes[relations] - self._layout.first("N"), query)
+        return np.maximum(similarity, 0.0)
 
     def _of_passages(self, rows: Rows, query: Vectors) -> NDArray[np.float32]:
         """The cosine of the most similar passage behind each row of the graph; every row has one."""
@@ -155,6 +155,6 @@ class Support:
             behind.append((np.repeat(place, counts), passages))
         places, passages = (np.concatenate(column) for column in zip(*behind, strict=True))
         distinct, column = np.unique(passages, return_inverse=True)
-        found = np.zeros((len(nodes), len(distinct)), np.bool_)
-        found[places, column] = True
-        return found
+        rests = np.zeros((len(nodes), len(distinct)), np.bool_)
+        rests[places, column] = True
+        return rests

@@ -10,14 +10,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.ingest.checks import Checks
 from stratagraph.ingest.extraction.by_rules import question_entities
+from stratagraph.ingest.graph.stage import Graph
 from stratagraph.ingest.names.index import NameIndex
 from stratagraph.ingest.names.linking import linked_once
+from stratagraph.kernels.checks import check_range
 from stratagraph.kernels.ppr import shallow_pagerank
 from stratagraph.kernels.topk import joined
 from stratagraph.methods.base import Description, Opened, Question, Ranking
+from stratagraph.methods.drift import check_drift
+from stratagraph.methods.groups import check_nodes
+from stratagraph.methods.noderag.attributes import SOURCES
 from stratagraph.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGOptions
-from stratagraph.methods.noderag.heterograph import Heterograph, Layout
+from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, Heterograph, Kind, Layout
+from stratagraph.methods.noderag.inputs import BORDERS, ELEMENT_LABELS, MEMBERS
+from stratagraph.methods.noderag.matching import CELLS
 from stratagraph.methods.noderag.ranking import SHARES, Similarity, Support, best, blended, diverse, received
 from stratagraph.search.ranking import concatenate, first
 from stratagraph.search.walk import NEAR_SHARE
@@ -89,14 +97,14 @@ class DualSearch:
         """The admitted nodes of the entry types that are most similar to the question."""
         k, types = options.similar, options.entry_types
         chunks = None if question.allowed is None else question.allowed.chunks
-        found = []
+        parts = []
         rich = [kind for kind in "SAH" if kind in types]
         if k and rich:
             rows, scores = self._rich.search(question.vector, k, self._rich_mask(rich, question.allowed))
-            found.append((self._layout.first("S") + rows, scores))
+            parts.append((self._layout.first("S") + rows, scores))
         if k and "T" in types:
-            found.append(self._passages.search(question.vector, k, chunks))
-        nodes, similarity = joined(found, k)
+            parts.append(self._passages.search(question.vector, k, chunks))
+        nodes, similarity = joined(parts, k)
         return nodes[similarity > 0], similarity[similarity > 0]
 
     def _rich_mask(self, kinds: Sequence[str], allowed: Allowed | None) -> Mask | None:
@@ -157,13 +165,15 @@ class HeterographSearcher:
         entries = question.once(self, "entries", lambda: self._entries.search(question, options))
         if not len(entries.nodes):
             return concatenate([])
-        found = question.once(self, "candidates", lambda: self._candidates(entries, question, options))
+        candidates = question.once(self, "candidates", lambda: self._candidates(entries, question, options))
         wanted = [kind for kind in options.types or RETRIEVABLE if kind != "T" or not question.mixed]
         shares = {TYPES.index(kind): SHARES[kind] for kind in wanted}
-        order = diverse(found.scores, found.kinds, shares, found.rests, question.k)
-        measured = zip(found.mass[order].tolist(), found.gained[order].tolist(), strict=True)
+        order = diverse(candidates.scores, candidates.kinds, shares, candidates.rests, question.k)
+        measured = zip(candidates.mass[order].tolist(), candidates.gained[order].tolist(), strict=True)
         told = [{"mass": mass, "received": gained} for mass, gained in measured]
-        return self._found(entries, found.nodes[order], np.minimum.accumulate(found.scores[order]), told)
+        return self._found(
+            entries, candidates.nodes[order], np.minimum.accumulate(candidates.scores[order]), told
+        )
 
     def _candidates(self, entries: Entries, question: Question, options: NodeRAGOptions) -> _Candidates:
         """All rows that may be retrieved, before the number of results is applied."""
@@ -235,3 +245,46 @@ def _wanted(kinds: str) -> NDArray[np.bool_]:
 def _of(kinds: NDArray[np.int8], wanted: str | tuple[str, ...]) -> NDArray[np.bool_]:
     known = _wanted("".join(wanted))
     return known[kinds]
+
+
+def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> None:
+    """Check that the arrays fit each other, the graph, and the number of chunks.
+
+    The index of titles is checked by `NameIndex`.
+    """
+    check_drift(checks)
+    layout = _layout(checks, graph, chunks)
+    check_nodes(checks, chunks, dimension, layout.size - layout.first("A"))
+    rich = layout.first("O") - layout.first("S")
+    checks.of("entries.vectors", np.float32, (rich, dimension))
+    checks.csr("walk", layout.size, layout.size, ascending=True)
+    told = checks.of(KINDS, np.uint8, checks.any("walk.indices").shape)
+    check_range(told & (SIMILAR - 1), KINDS, len(Kind))
+    check_range(told, KINDS, 2 * SIMILAR)
+    checks.of("titles.lengths", np.uint16, (layout.count("O"),))
+    checks.nearest("entries", rich, dimension)
+    # What the next update starts from, and by what it finds what is unchanged.
+    attributes, rows = layout.count("A"), graph.entities + graph.relations + graph.units
+    checks.of("communities.labels", np.int32, (rows + attributes,))
+    checks.rows(SOURCES, rows, (None,))
+    checks.rows(ELEMENT_LABELS, np.iinfo(np.int64).max, (layout.count("H"),))
+    members = checks.rows(MEMBERS, rows, (None,))
+    borders = checks.of(BORDERS, np.int64, (attributes + 1,))
+    if borders[0] != 0 or borders[-1] != len(members) or (np.diff(borders) < 1).any():
+        raise ValueError(f"array '{BORDERS}' does not divide the {len(members)} members of attributes")
+    checks.rows(CELLS, rich, (rich,), dtype=np.int32, start=-1)
+
+
+def _layout(checks: Checks, graph: Graph, chunks: int) -> Layout:
+    array = checks.of("layout", np.int64, (8,))
+    layout = Layout.of(chunks, graph)
+    expected = layout.bounds[:5].tolist()
+    if array[:5].tolist() != expected:
+        raise ValueError(f"array 'layout' begins with {array[:5].tolist()}, not {expected}")
+    checks.borders("layout", int(array[-1]), 7)
+    layout = Layout(np.asarray(array))
+    if layout.count("O") != layout.count("H"):
+        raise ValueError(
+            f"array 'layout' has {layout.count('H')} elements and {layout.count('O')} titles of them"
+        )
+    return layout
