@@ -109,7 +109,8 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-__all__ = sorted(["batch", "errors", *_HOME])
+if not TYPE_CHECKING:  # a type checker takes the names imported above
+    __all__ = sorted(["batch", "errors", *_HOME])
 
 
 def __getattr__(name: str) -> Any:
@@ -124,4 +125,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), "batch", "errors", *_HOME})

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote, unquote
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 import stratagraph as sg
 from stratagraph.errors import MethodMissing, MissingExtra
@@ -38,11 +38,21 @@ try:
     from starlette.responses import JSONResponse
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from stratagraph.mcp.results import (
+        AnswerResult,
+        Change,
+        DocumentEntry,
+        DocumentList,
+        Explanation,
+        SearchResult,
+        document_text,
+        found_hits,
+    )
     from stratagraph.server.browsing import reading, reading_around
     from stratagraph.server.guard import Guard, Rate
     from stratagraph.server.library import Library
     from stratagraph.server.settings import Settings
-    from stratagraph.server.views import STEPS, History, HitView, Reading, Where, pairs, reasons
+    from stratagraph.server.views import STEPS, History, Reading, Where, pairs
 except ImportError as error:
     raise MissingExtra("the SDK of the Model Context Protocol", "mcp") from error
 
@@ -59,9 +69,6 @@ _READS = ToolAnnotations.model_validate(
 _WRITES = ToolAnnotations.model_validate(
     {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False}
 )
-_TEXT = 2000  # characters of a hit
-_TITLE = 200  # characters of a title
-_METADATA = 2000  # characters of the metadata of a hit, as JSON
 _DOCUMENTS = "stratagraph://documents/"
 LISTED = 500
 """Documents in the list of resources; the tool `list_documents` has all."""
@@ -92,90 +99,6 @@ Steps = Annotated[
     int | None, Field(ge=1, le=STEPS, description="Searches of a guided question; 2 by default.")
 ]
 Filter = Annotated[Where | None, Field(description='A filter on metadata: {"year": {"$gte": 1990}}.')]
-
-
-class FoundHit(BaseModel):
-    """A passage, or a summary, entity or relation made from passages."""
-
-    number: int
-    kind: str
-    title: str
-    text: str
-    why: list[str]
-    documents: list[str]
-    passages: list[str]
-    metadata: dict[str, Any]
-
-
-class SearchResult(BaseModel):
-    """Hits of `question`, best first. `note` says why there are none."""
-
-    method: str
-    question: str
-    hits: list[FoundHit]
-    note: str = ""
-
-
-class AnswerResult(BaseModel):
-    """An answer to `question`; `[2]` in it is the source with number 2. `extractive`: no model wrote it."""
-
-    question: str
-    text: str
-    extractive: bool
-    sources: list[FoundHit]
-
-
-class DocumentEntry(BaseModel):
-    """A document."""
-
-    id: str
-    title: str
-    passages: int
-    metadata: dict[str, Any]
-
-
-class DocumentList(BaseModel):
-    """Part of the list of documents."""
-
-    total: int
-    offset: int
-    documents: list[DocumentEntry]
-
-
-class Relation(BaseModel):
-    """Two entities and what connects them."""
-
-    source: str
-    target: str
-    kind: Literal["relation", "path"]
-    text: str
-
-
-class Explanation(BaseModel):
-    """The names in a question, what connects them, and why each hit was found."""
-
-    named: list[str]
-    relations: list[Relation]
-    hits: list[FoundHit]
-
-
-class Change(BaseModel):
-    """What a change did: ids of documents that were added, replaced, left as they are, or deleted.
-
-    `failures` says for which passages the model failed; they are in the index nevertheless.
-    """
-
-    added: list[str]
-    updated: list[str]
-    unchanged: list[str]
-    deleted: list[str]
-    failures: list[str]
-
-    @classmethod
-    def of(cls, report: sg.BuildReport) -> Change:
-        """The lists and failures of a report."""
-        lists = {name: list(getattr(report, name)) for name in ("added", "updated", "unchanged", "deleted")}
-        return cls(**lists, failures=[f"{each.stage}: {each.reason}" for each in report.failures])
 
 
 def _listing_error(message: str) -> Exception:
@@ -250,7 +173,7 @@ class _Server(MCPServer[Any]):
             chunks = (await asyncio.to_thread(index.chunks, document)).get(document)
             if not chunks:
                 raise ValueError(f"there is no document {document!r} in the index")
-        return [ReadResourceContents(content=_text(chunks), mime_type="text/plain")]
+        return [ReadResourceContents(content=document_text(chunks), mime_type="text/plain")]
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
         """Call a tool."""
@@ -329,9 +252,12 @@ def create_server(
                 guided_steps=guided_steps,
                 history=pairs(history or ()),
             )
-            note = "" if retrieval.hits else _nothing(where)
+            note = "" if retrieval.hits else "nothing was found"
+            if where and note:
+                note = "no passage that fits `where` was found; list_documents shows which fields and values"
+                note += " there are"
             return SearchResult(
-                method=retrieval.method, question=retrieval.query, hits=_hits(retrieval), note=note
+                method=retrieval.method, question=retrieval.query, hits=found_hits(retrieval), note=note
             )
 
     @server.tool(annotations=_READS)
@@ -361,7 +287,7 @@ def create_server(
                 history=pairs(history or ()),
             )
             numbers = {citation.number for citation in written.citations}
-            sources = [hit for hit in _hits(written.retrieval) if hit.number in numbers]
+            sources = [hit for hit in found_hits(written.retrieval) if hit.number in numbers]
             return AnswerResult(
                 question=written.retrieval.query,
                 text=written.text,
@@ -398,15 +324,7 @@ def create_server(
         with server.errors():
             index = await current()
             page = await asyncio.to_thread(index.browse, "documents", text=text, offset=offset, limit=limit)
-            entries = [
-                DocumentEntry(
-                    id=each.id,
-                    title=_cut(each.title, _TITLE),
-                    passages=each.members,
-                    metadata=_shortened(each.metadata),
-                )
-                for each in page.items
-            ]
+            entries = [DocumentEntry.of(each) for each in page.items]
             return DocumentList(total=page.total, offset=page.offset, documents=entries)
 
     @server.tool(annotations=_READS)
@@ -420,7 +338,7 @@ def create_server(
                 return Explanation(named=[], relations=[], hits=[])
             _require_method(index, method)
             retrieval = await index.aretrieve(question, k, method=method, where=where)
-            return await asyncio.to_thread(_explained, retrieval)
+            return await asyncio.to_thread(Explanation.of, retrieval)
 
     if write:
         _add_changes(server, count_answer)
@@ -460,7 +378,7 @@ def _add_changes(server: _Server, count: Callable[[], None]) -> None:
                 count()
             async with turn:
                 if metadata is None:
-                    metadata = await asyncio.to_thread(_metadata_of, index, id)
+                    metadata = dict((await asyncio.to_thread(index.documents, [id])).get(id, {}))
                 document = sg.Document(id, text, metadata)
                 return Change.of(await _patiently(lambda: index.ainsert([document])))
 
@@ -498,88 +416,9 @@ async def _patiently(change: Callable[[], Awaitable[sg.BuildReport]]) -> sg.Buil
             await asyncio.sleep(0.1)
 
 
-def _metadata_of(index: sg.Index, document: str) -> dict[str, Any]:
-    """The metadata of a document; none if it is not there."""
-    try:
-        return dict(index.documents([document]).get(document, {}))
-    except KeyError:
-        return {}
-
-
 def _require_method(index: sg.Index, method: str | None) -> None:
     if method is not None and method not in (known := ("walk", *index.methods)):
         raise MethodMissing(f"there is no {method} here; there are {', '.join(known)}")
-
-
-def _nothing(where: Where | None) -> str:
-    if not where:
-        return "nothing was found"
-    return "no passage that fits `where` was found; list_documents shows which fields and values there are"
-
-
-def _text(chunks: Sequence[sg.Chunk]) -> str:
-    """The text of a document from its passages: where they touch, nothing comes between."""
-    text, end = "", -1
-    for chunk in chunks:
-        overlap = end - chunk.start if chunk.start >= 0 and end >= 0 else -1
-        text += ("\n" if overlap < 0 and text else "") + chunk.text[max(0, overlap) :]
-        end = chunk.end
-    return text
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]}\N{HORIZONTAL ELLIPSIS}"
-
-
-def _shortened(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The first fields of metadata, long values cut, so that no document floods an agent's context."""
-    kept: dict[str, Any] = {}
-    left = _METADATA
-    for name, value in metadata.items():
-        shown = _cut(value, _TITLE) if isinstance(value, str) else value
-        left -= len(json.dumps([name, shown], ensure_ascii=False, default=str))
-        if left < 0:
-            kept["\N{HORIZONTAL ELLIPSIS}"] = f"{len(metadata) - len(kept)} more fields"
-            break
-        kept[name] = shown
-    return kept
-
-
-def _hits(retrieval: sg.Retrieval) -> list[FoundHit]:
-    traces = [*retrieval.trace, *({} for _ in retrieval.hits[len(retrieval.trace) :])]
-    views = [HitView.of(n, *pair) for n, pair in enumerate(zip(retrieval.hits, traces, strict=True), 1)]
-    return [
-        FoundHit(
-            number=view.number,
-            kind=view.kind,
-            title=_cut(view.title, _TITLE),
-            text=_cut(view.text, _TEXT),
-            why=list(reasons(view.trace)),
-            documents=view.documents,
-            passages=view.sources,
-            metadata=_shortened(view.metadata),
-        )
-        for view in views
-    ]
-
-
-def _explained(retrieval: sg.Retrieval) -> Explanation:
-    drawn = retrieval.show().data
-    labels = [node["label"] for node in drawn["nodes"]]
-    joined = [link for link in drawn["links"] if link["kind"] in ("relation", "path")]
-    return Explanation(
-        named=[labels[link["target"]] for link in drawn["links"] if link["kind"] == "named"],
-        relations=[
-            Relation(
-                source=labels[link["source"]],
-                target=labels[link["target"]],
-                kind=link["kind"],
-                text=link["text"],
-            )
-            for link in joined
-        ],
-        hits=_hits(retrieval),
-    )
 
 
 def http_app(server: MCPServer[Any], settings: Settings) -> ASGIApp:
