@@ -1,70 +1,56 @@
-"""Retrieval metrics, against trec_eval (through ir-measures) on random rankings."""
+"""Metrics against trec_eval, rouge-score and scipy on random data, and against worked examples."""
 
 from __future__ import annotations
 
 import random
+import re
 import string
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratagraph.eval.metrics import (
-    contains_answer,
-    context_of,
-    fitting,
-    is_yes_no,
-    ndcg_at,
-    normalized,
-    recall_at,
-    reciprocal_rank,
-)
+from stratagraph.eval import Difference, metrics, paired_difference
+from stratagraph.eval.metrics import context_of, fitting, ndcg_at, recall_at, reciprocal_rank
 
 DOCUMENTS = [f"d{number}" for number in range(30)]
 RANKINGS = st.lists(st.sampled_from(DOCUMENTS), max_size=25)
 GOLD = st.sets(st.sampled_from(DOCUMENTS), min_size=1, max_size=6)
-CUTOFFS = st.integers(1, 30)
+WORDS = ["ferry", "bell", "island", "salt", "bridge", "comet", "captain", "oil", "letter", "winter"]
+TEXTS = st.lists(st.sampled_from([*WORDS, "the", "yes", "no"]), max_size=12).map(" ".join)
+PIECES = st.lists(st.text("ab c", min_size=1), max_size=8)
+SCORES = st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=2, max_size=40)
 
 
 def count_words(text: str) -> int:
     return len(text.split())
 
 
-def random_queries(count: int) -> dict[str, tuple[list[str], set[str]]]:
-    rng = random.Random(7)
-    return {
-        f"q{number}": (
-            rng.sample(DOCUMENTS, rng.randint(1, len(DOCUMENTS))),
-            set(rng.sample(DOCUMENTS, rng.randint(1, 6))),
-        )
-        for number in range(count)
-    }
-
-
-def test_metrics_equal_those_of_trec_eval() -> None:
+def test_retrieval_metrics_equal_those_of_trec_eval() -> None:
     ir_measures = pytest.importorskip("ir_measures")
-    queries = random_queries(200)
+    rng = random.Random(7)
+    queries = {
+        f"q{n}": (rng.sample(DOCUMENTS, rng.randint(1, 30)), set(rng.sample(DOCUMENTS, rng.randint(1, 6))))
+        for n in range(200)
+    }
     qrels = [ir_measures.Qrel(key, document, 1) for key, (_, gold) in queries.items() for document in gold]
     run = [
         ir_measures.ScoredDoc(key, document, float(-place))
         for key, (ranking, _) in queries.items()
         for place, document in enumerate(ranking)
     ]
-    ours = {
-        "R": lambda ranking, gold, k: recall_at(ranking, gold, k),
-        "nDCG": lambda ranking, gold, k: ndcg_at(ranking, gold, k),
-        "RR": lambda ranking, gold, k: reciprocal_rank(ranking, gold, k),
-    }
+    ours = {"R": recall_at, "nDCG": ndcg_at, "RR": reciprocal_rank}
     for k in (1, 2, 5, 10, 30):
         wanted = [ir_measures.parse_measure(f"{name}@{k}") for name in ours]
         values = list(ir_measures.iter_calc(wanted, qrels, run))
         assert len(values) == len(wanted) * len(queries)
         for value in values:
-            name = str(value.measure).partition("@")[0]
-            assert ours[name](*queries[value.query_id], k) == pytest.approx(value.value, abs=1e-6)
+            metric = ours[str(value.measure).partition("@")[0]]
+            assert metric(*queries[value.query_id], k) == pytest.approx(value.value, abs=1e-6)
 
 
-@given(RANKINGS, GOLD, CUTOFFS)
+@given(RANKINGS, GOLD, st.integers(1, 30))
 def test_a_repeated_document_gains_nothing_and_takes_its_place(
     ranking: list[str], gold: set[str], k: int
 ) -> None:
@@ -82,11 +68,9 @@ def test_what_cannot_be_measured_is_refused() -> None:
 
 @given(st.text(string.ascii_letters + string.punctuation + " ", max_size=60))
 def test_normalisation_is_that_of_squad(text: str) -> None:
-    import re
-
     # The steps of the official script, in its order.
     lowered = "".join(letter for letter in text.lower() if letter not in set(string.punctuation))
-    assert normalized(text) == " ".join(re.sub(r"\b(a|an|the)\b", " ", lowered).split())
+    assert metrics.normalized(text) == " ".join(re.sub(r"\b(a|an|the)\b", " ", lowered).split())
 
 
 @pytest.mark.parametrize(
@@ -103,25 +87,127 @@ def test_normalisation_is_that_of_squad(text: str) -> None:
     ],
 )
 def test_an_answer_is_found_as_whole_words(text: str, answers: list[str], found: bool) -> None:
-    assert contains_answer(text, answers) is found
+    assert metrics.contains_answer(text, answers) is found
 
 
-def test_yes_and_no_are_told_from_other_answers() -> None:
-    assert is_yes_no(["Yes."])
-    assert not is_yes_no(["Noon", "no one"])
+def test_yes_and_no_are_told_from_other_answers_and_recall_nothing() -> None:
+    assert metrics.is_yes_no(["Yes."])
+    assert not metrics.is_yes_no(["Noon", "no one"])
+    for answer, gold in (("Yes, it did", ["yes"]), ("ferry", ["no ferry"]), ("no ferry", ["ferry"])):
+        assert metrics.token_recall(answer, gold) == 0
+    assert metrics.token_recall("a ferry at noon", ["noon ferry"]) == 1
 
 
-@given(st.lists(st.text("ab c", min_size=1), max_size=8), st.integers(1, 30))
-def test_a_context_keeps_to_its_budget(texts: list[str], budget: int) -> None:
+@given(PIECES, st.integers(1, 30))
+def test_a_context_keeps_to_its_budget_and_what_fits_is_held_in_full(texts: list[str], budget: int) -> None:
     context = context_of(texts, budget, count_words)
     assert count_words(context) <= budget
     if count_words(" ".join(dict.fromkeys(texts))) <= budget:
         assert all(text.strip() in context for text in texts)
-
-
-@given(st.lists(st.text("ab c", min_size=1), max_size=8), st.integers(1, 30))
-def test_what_fits_is_what_the_context_holds_in_full(texts: list[str], budget: int) -> None:
     held = fitting(texts, budget, count_words)
     assert sum(count_words(text) for text in dict.fromkeys(texts[:held])) <= budget
     if held < len(texts):
         assert sum(count_words(text) for text in dict.fromkeys(texts[: held + 1])) > budget
+
+
+def test_rouge_l_equals_that_of_the_reference_scorer() -> None:
+    scorer = pytest.importorskip("rouge_score.rouge_scorer").RougeScorer(["rougeL"])
+    rng = random.Random(3)
+    for _ in range(100):
+        answer, *gold = (" ".join(rng.choices(WORDS, k=rng.randint(1, 12))) for _ in range(rng.randint(2, 4)))
+        expected = max(scorer.score(each, answer)["rougeL"].fmeasure for each in gold)
+        assert metrics.rouge_l(answer, gold) == pytest.approx(expected)
+
+
+def test_meteor_follows_its_definition() -> None:
+    pytest.importorskip("nltk")
+    # All four words match in one chunk: F-mean 1, penalty 0.5 * (1/4)**3.
+    assert metrics.meteor("salt bridge comet bell", ["salt bridge comet bell"]) == pytest.approx(1 - 0.5 / 64)
+    assert metrics.meteor("salt", ["oil"]) == 0
+    assert metrics.meteor("letters", ["letter"]) > 0, "stems match"
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "em", "f1"),
+    [
+        ("The Ferry!", ["ferry"], 1, 1),
+        ("the old ferry of Sarn", ["ferry"], 0, 2 / 5),
+        ("bell", ["ferry", "bell ringer"], 0, 2 / 3),
+        ("", ["ferry"], 0, 0),
+        ("北京市", ["北京"], 0, 4 / 5),
+    ],
+)
+def test_exact_match_and_f1(answer: str, gold: list[str], em: float, f1: float) -> None:
+    assert metrics.exact_match(answer, gold) == em
+    assert metrics.token_f1(answer, gold) == pytest.approx(f1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "shares"), [("It is Orin.", (0.5, 0, 1)), ("Sarn, Orrin.", (1, 1, 1)), ("Sedge", (0, 0, 0))]
+)
+def test_parts_of_an_answer_count_in_any_wording(answer: str, shares: tuple[float, ...]) -> None:
+    assert tuple(metrics.string_scores(answer, [["Orrin", "Orin"], ["Sarn"]]).values()) == shares
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=3))
+def test_every_metric_is_a_share_and_more_gold_never_harms(answer: str, gold: list[str]) -> None:
+    pytest.importorskip("nltk")
+    pytest.importorskip("rouge_score")
+    for name, metric in metrics.METRICS.items():
+        value = metric(answer, gold)
+        assert 0 <= value <= 1 + 1e-9, name
+        if name != "bleu1":  # its brevity penalty follows the gold answer that is nearest in length
+            assert metric(answer, [*gold, "winter letter"]) >= value - 1e-9, name
+    if metrics.tokens(answer):
+        assert metrics.accuracy(answer, [answer]) == metrics.exact_match(answer, [answer]) == 1
+        assert metrics.token_f1(answer, [answer]) == pytest.approx(1)
+
+
+def test_the_interval_equals_that_of_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(5)
+    ours, reference = rng.random(80), rng.random(80) * 0.8
+    difference = paired_difference(ours.tolist(), reference.tolist(), resamples=20_000)
+    expected = stats.bootstrap(
+        (ours - reference,), np.mean, n_resamples=20_000, method="percentile", rng=rng
+    ).confidence_interval
+    assert difference is not None
+    assert (difference.low, difference.high) == pytest.approx((expected.low, expected.high), abs=0.005)
+
+
+def test_scores_of_few_values_have_the_same_interval() -> None:
+    rng = np.random.default_rng(6)
+    few = rng.integers(0, 3, 300) / 2
+    coarse = paired_difference(few.tolist(), [0.0] * 300)
+    fine = paired_difference((few + rng.random(300) * 1e-6).tolist(), [0.0] * 300)
+    assert coarse is not None
+    assert fine is not None
+    assert (coarse.low, coarse.high) == pytest.approx((fine.low, fine.high), abs=0.004)
+
+
+@given(SCORES, st.randoms(use_true_random=False))
+def test_the_difference_is_antisymmetric_and_repeatable(scores: list[float | None], rng: object) -> None:
+    other = list(scores)
+    rng.shuffle(other)  # type: ignore[attr-defined]
+    forward = paired_difference(scores, other, resamples=50)
+    backward = paired_difference(other, scores, resamples=50)
+    assert forward == paired_difference(scores, other, resamples=50)
+    if forward is None or backward is None:
+        assert sum(a is not None and b is not None for a, b in zip(scores, other, strict=True)) < 2
+        return
+    assert forward.mean == pytest.approx(-backward.mean)
+    assert forward.low <= forward.high
+    assert forward.questions == backward.questions
+
+
+def test_only_questions_with_both_scores_count() -> None:
+    assert paired_difference([1.0, None, 0.0], [None, 1.0, 0.0]) is None
+    assert paired_difference([1.0, 1.0, None], [0.0, 0.0, 1.0]) == Difference(1.0, 1.0, 1.0, 2)
+
+
+@pytest.mark.parametrize("settings", [{"confidence": 1.0}, {"confidence": 0.0}, {"resamples": 0}])
+def test_settings_that_make_no_interval_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="cannot take"):
+        paired_difference([1.0, 0.0], [0.0, 0.0], **settings)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="cannot be paired"):
+        paired_difference([1.0], [0.0, 0.0])

@@ -1,32 +1,154 @@
-"""Names of rows: views, search options and own prompts."""
+"""Names of rows: their parts, and what is refused before anything is measured."""
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
+import pytest
+
+from stratagraph.config import Config
+from stratagraph.errors import MissingExtra
 from stratagraph.eval import evaluate
-from stratagraph.eval.names import RowName, split_names
-from stratagraph.testing import FakeEmbedder
+from stratagraph.eval.names import RowName, check_rows, split_names
+from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 
 
-def test_a_name_holds_a_view_and_options() -> None:
-    assert RowName.of("hirag", "chunks") == RowName("hirag", "chunks")
-    wanted = RowName.of("archrag/nodes?levels=[0,1]&mode=direct&relations=false&own_prompt=true", "chunks")
-    assert wanted == RowName(
-        "archrag", "nodes", {"levels": [0, 1], "mode": "direct", "relations": False}, own_prompt=True
-    )
-    assert RowName.of("hirag/default", "chunks").search == {"method": "hirag"}
-    assert RowName.of("hirag?rank=bm25", "chunks").search == {"method": "walk", "rank": "bm25"}
-    assert RowName.of("hirag", "nodes").search == {"method": "hirag", "fill": False}
-    for view in ("default", "chunks", "nodes"):
-        assert RowName.of("walk", view).search == {"method": "walk"}, "it has passages and nothing else"
-    assert RowName.of("hirag?own_prompt=true", "chunks").view == "nodes", "its own way, unless said otherwise"
-    assert RowName.of("hirag/chunks?own_prompt=true", "nodes").view == "chunks"
-    names = 'dense, archrag?levels=[0,1] ,noderag?limits={"T": 1, "S": 2},bm25'
-    assert split_names(names) == (
-        "dense",
-        "archrag?levels=[0,1]",
-        'noderag?limits={"T": 1, "S": 2}',
-        "bm25",
-    )
+class Untouched:
+    """An embedder that nobody may ask."""
+
+    name = "untouched"
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        raise AssertionError("something was embedded")
+
+    def embed_query(self, text: str) -> list[float]:
+        raise AssertionError("something was embedded")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("magic?mode=x", r"'magic\?mode=x'"),
+        ("kag?certain=x", "certain='x': Input should be a valid number"),
+        ("kag?certain=NaN", "certain=nan: Input should be a finite number"),
+        ("kag?certain=true", "certain=True: Input should be a valid number"),
+        ("kag?walk_share=1.5", "walk_share=1.5: Input should be less than or equal to 1"),
+        ("hipporag?damping=1", "damping=1: Input should be less than 1"),
+        ("hipporag?specificity=1", "specificity=1: Input should be a valid boolean"),
+        ("hipporag2?recognition=3", "recognition=3: Input should be a valid boolean"),
+        ("hipporag2?passage_weight=-1", "passage_weight=-1: Input should be greater than or equal to 0"),
+        ("lightrag?mode=naiv", "mode='naiv': Input should be 'local', 'global', 'hybrid', 'mix' or 'naive'"),
+        ("graphrag_global?level=2.5", "level=2.5: Input should be a valid integer"),
+        ("graphrag_local?level=-1", "level=-1: Input should be greater than or equal to 0"),
+        ("graphrag_local?depth=1", "graphrag_local has no option 'depth'; it has communities, level"),
+        ("dense?own_prompt=true", "dense has no prompts of its own"),
+        ("dense?build.size=1", "dense is no method of an index"),
+        ("hirag/trees", "asks for the view 'trees'"),
+        ("hirag?mode", "write name=value"),
+        ("hirag?mode=zigzag", "mode must be one of hi, local"),
+        ("hirag?build.layers=1", "hirag has no setting 'layers'"),
+        ("archrag?build.max_levels=x", "max_levels must be a whole number, not 'x'"),
+        ("archrag?build.clustering=none", "no clustering 'none'"),
+        ("noderag?steps=2.5", "steps must be a whole number, not 2.5"),
+        ("noderag?decompose=7", "decompose must be False"),
+        ("noderag?rank=bm25", "rank='bm25' orders passages, and noderag ranks its own nodes"),
+        ("noderag/nodes?rank=bm25", "rank='bm25' orders passages"),
+        ("walk?fill=false", "the walk finds nothing else"),
+        ("lshtree/chunks?fill=false", "the walk finds nothing else"),
+        ("lshtree/chunks?mode=per_level", "no argument 'mode'"),
+        ("walk?mode=hi", "no argument 'mode'"),
+        ("walk?build.size=1", "nothing is built for the walk"),
+        ("lshtree?where=x", "a filter must be a mapping"),
+        ('lshtree?where={"$x":1}', r"unknown operator '\$x'"),
+        ("lshtree?levels=1.5", "whole number"),
+        ("lshtree?k=3", "'k' is no option of a row"),
+        ("lshtree?view=nodes", "'view' is no option of a row"),
+        ("lshtree?levles=1", "no argument 'levles'"),
+    ],
+)
+def test_what_no_row_can_be_measured_by_is_refused_before_anything_runs(name: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        evaluate("demo", ["dense", name], embedder=Untouched())
+
+
+def test_what_is_allowed_passes() -> None:
+    names = [
+        'noderag?mode=entry&names=false&types=["S","A","H"]&own_prompt=true',
+        'walk?rank=hybrid&where={"year": {"$gte": 1901}}',
+        "archrag?build.clustering=spectral&build.augmentation=none&own_prompt=true",
+        "hipporag2?recognition=null&passage_weight=0",
+        "hipporag?synonymy=2&damping=0.1",
+        "raptor/nodes?clusters=balanced",
+        "graphrag_global?communities=attributed&own_prompt=false",
+    ]
+    check_rows(names, "chunks", Config())
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "extra"),
+    [
+        ("bm25", "bm25s", "eval"),
+        ("hybrid", "nltk", "eval"),
+    ],
+)
+def test_a_named_row_that_lacks_a_package_is_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, name: str, module: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    for rows, reference in (["dense", name], "dense"), (["dense"], name):
+        with pytest.raises(MissingExtra, match=rf"pip install 'stratagraph\[{extra}\]'"):
+            evaluate("demo", rows, reference=reference, embedder=Untouched())
+
+
+def test_answers_that_could_not_be_scored_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rouge_score", None)
+    model = ScriptedChatModel("Salt.")
+    with pytest.raises(MissingExtra, match=r"rouge-score .*stratagraph\[eval\]"):
+        evaluate("demo", ["dense"], llm=model, embedder=Untouched())
+    assert model.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "view", "expected"),
+    [
+        ("hirag", "chunks", RowName("hirag", "chunks")),
+        (
+            "archrag/nodes?levels=[0,1]&mode=direct&relations=false&own_prompt=true",
+            "chunks",
+            RowName(
+                "archrag", "nodes", {"levels": [0, 1], "mode": "direct", "relations": False}, own_prompt=True
+            ),
+        ),
+        ("hirag?own_prompt=true", "chunks", RowName("hirag", "nodes", own_prompt=True)),
+        ("hirag/chunks?own_prompt=true", "nodes", RowName("hirag", "chunks", own_prompt=True)),
+        (
+            "archrag?build.max_levels=1&mode=direct",
+            "chunks",
+            RowName("archrag", "chunks", {"mode": "direct"}, build={"max_levels": 1}),
+        ),
+    ],
+)
+def test_a_name_holds_a_view_and_options(name: str, view: str, expected: RowName) -> None:
+    assert RowName.of(name, view) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "search"),
+    [
+        ("hirag/default", {"method": "hirag"}),
+        ("hirag/chunks?rank=bm25", {"method": "walk", "rank": "bm25"}),
+        ("hirag/nodes", {"method": "hirag", "fill": False}),
+        *((f"walk/{view}", {"method": "walk"}) for view in ("default", "chunks", "nodes")),
+    ],
+)
+def test_a_view_is_a_way_of_searching(name: str, search: dict[str, Any]) -> None:
+    assert RowName.of(name, "default").search == search
+
+
+def test_names_are_split_at_commas_outside_of_brackets() -> None:
+    names = ("dense", "archrag?levels=[0,1]", 'noderag?limits={"T": 1, "S": 2}', "bm25")
+    assert split_names(" ,".join(names)) == names
 
 
 def test_methods_are_measured_with_their_own_options() -> None:
@@ -46,9 +168,6 @@ def test_methods_are_measured_with_their_own_options() -> None:
 
 
 def test_a_setting_of_the_build_makes_an_index_of_its_own() -> None:
-    assert RowName.of("archrag?build.max_levels=1&mode=direct", "chunks") == RowName(
-        "archrag", "chunks", {"mode": "direct"}, build={"max_levels": 1}
-    )
     rows = [
         "hirag/nodes",
         "hirag/nodes?build.max_layers=0",

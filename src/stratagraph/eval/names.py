@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 from stratagraph.config import Config, construct
 from stratagraph.errors import MissingExtra
@@ -128,8 +128,10 @@ def check_rows(rows: Sequence[str], view: str, config: Config) -> None:
         try:
             if wanted.ranker in WAYS:
                 _check_method(wanted, config)
+            elif wanted.build:
+                raise ValueError(f"{wanted.ranker} is no method of an index, and has no settings {BUILD}...")
             else:
-                _check_baseline(wanted)
+                checked(wanted.ranker, wanted.options, own_prompt=wanted.own_prompt)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{name!r}: {error}") from error
 
@@ -150,35 +152,20 @@ def _check_method(wanted: RowName, config: Config) -> None:
     settings_of(wanted, config)
 
 
-def _check_baseline(wanted: RowName) -> None:
-    if wanted.build:
-        raise ValueError(f"{wanted.ranker} is no method of an index, and has no settings {BUILD}...")
-    checked(wanted.ranker, wanted.options, own_prompt=wanted.own_prompt)
-
-
-class Package(NamedTuple):
-    """A module, the package that has it, and the extra that installs it."""
-
-    module: str
-    name: str
-    extra: str
-
-
-_KEYWORDS = (Package("bm25s", "bm25s", "eval"), Package("nltk", "nltk", "eval"))
-ANSWERS = (Package("nltk", "nltk", "eval"), Package("rouge_score", "rouge-score", "eval"))
+ANSWERS = ("nltk", "rouge-score")
 """Packages that score answers."""
 
 
 def lacking_rows(names: Sequence[str], view: str) -> Mapping[str, MissingExtra]:
     """Rows that lack a package, with the first that each lacks; arguments as for `check_rows`."""
+    missing = lacking(("bm25s", "nltk"))
     by_words = [name for name in names if RowName.of(name, view).ranker in ("bm25", "hybrid")]
-    missing = lacking(_KEYWORDS)
     return {} if missing is None else dict.fromkeys(by_words, missing)
 
 
-def lacking(packages: Iterable[Package]) -> MissingExtra | None:
-    """The error for the first package that is not installed; None if all are."""
+def lacking(packages: Sequence[str]) -> MissingExtra | None:
+    """The error for the first package of the extra `eval` that is not installed; None if all are."""
     for package in packages:
-        if find_spec(package.module) is None:
-            return MissingExtra(package.name, package.extra)
+        if find_spec(package.replace("-", "_")) is None:
+            return MissingExtra(package, "eval")
     return None
