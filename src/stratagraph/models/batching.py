@@ -240,10 +240,10 @@ class BatchGate(ModelGate):
         """Schemas and features that servers refused, for the next batch."""
         return sorted({each for sender in self._requests.values() for each in sender.chat.refused})
 
-    def do_without(self, refused: Iterable[Sequence[str]]) -> None:
+    def do_without(self, refused: Sequence[Sequence[str]]) -> None:
         """Make requests without what was refused in an earlier batch."""
         for sender in self._requests.values():
-            sender.chat.do_without({(model, what) for model, what in refused})
+            sender.chat.do_without(refused)
 
     def knows(self, custom_id: str) -> bool:
         """Whether a request was made and answered before."""

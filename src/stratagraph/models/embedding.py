@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,15 +14,7 @@ from stratagraph._sync import in_background
 from stratagraph.errors import EmbedderError, MapperError, ModelError
 from stratagraph.mapping import check_sendable
 from stratagraph.models.budget import Limits, Sleep
-from stratagraph.models.concurrency import (
-    PendingCall,
-    PendingCalls,
-    Slot,
-    Slots,
-    Threads,
-    run_workers,
-    within,
-)
+from stratagraph.models.concurrency import PendingCall, PendingCalls, Services, Slot, run_workers, within
 from stratagraph.models.identity import embedder_name, is_named
 from stratagraph.models.local import LOCAL, HashingEmbedder
 from stratagraph.models.retry import nobody_there, translate, with_retries
@@ -30,24 +22,33 @@ from stratagraph.models.tracing import request_attributes, span
 from stratagraph.types.protocols import Mapper, VectorJournal, Vectors
 from stratagraph.types.records import content_id
 
-EXCERPT = 60
+_EXCERPT = 60
 Label = Callable[[int], str]
+"""Names the text at an index in messages."""
+Advance = Callable[[int, Sequence[str]], None]
+"""Called with the number of finished passages, and the texts that were embedded."""
+
+
+class Passage(NamedTuple):
+    """A text to embed, and parts of it to embed in the same pass."""
+
+    text: str
+    spans: tuple[tuple[int, int], ...] = ()
 
 
 def excerpt(text: str) -> str:
     """The beginning of a text, for messages."""
     line = " ".join(text.split())
-    return repr(line if len(line) <= EXCERPT else line[:EXCERPT] + "...")
+    return repr(line if len(line) <= _EXCERPT else line[:_EXCERPT] + "...")
 
 
 def unit_rows(
     returned: Sequence[Any], texts: Sequence[str], *, label: Label, dimension: int | None
-) -> tuple[Vectors, list[int]]:
-    """What an embedder returned for texts, checked and scaled to unit length.
+) -> Vectors:
+    """What an embedder returned for texts, checked and scaled to unit length; zero vectors stay zero.
 
-    Returns float32 rows, shape (len(texts), dimension), and the numbers of zero rows, which stay zero.
-    `label` names the text at an index in messages. Raises `EmbedderError` naming the first item whose vector
-    is missing, not a vector, not finite or of another `dimension`.
+    Returns float32 rows, shape (len(texts), dimension). Raises `EmbedderError` naming the first item whose
+    vector is missing, not a vector, not finite or of another `dimension`.
     """
     if not hasattr(returned, "__len__") or len(returned) != len(texts):
         count = len(returned) if hasattr(returned, "__len__") else type(returned).__name__
@@ -63,13 +64,12 @@ def unit_rows(
         dimension = row.size
         vectors.append(row)
     rows = np.stack(vectors)
-    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-    zero = largest[:, 0] == 0
     # Scaled by the largest entry first: the squares of very large or small entries would not fit.
+    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
     scaled = rows / np.where(largest == 0, 1, largest)
     length = np.linalg.norm(scaled, axis=1, keepdims=True)
-    unit = (scaled / np.where(length == 0, 1, length)).astype(np.float32, copy=False)
-    return unit, np.flatnonzero(zero).tolist()
+    unit: Vectors = (scaled / np.where(length == 0, 1, length)).astype(np.float32, copy=False)
+    return unit
 
 
 def _row(vector: Any, dimension: int | None) -> tuple[Vectors | None, str]:
@@ -88,22 +88,6 @@ def _row(vector: Any, dimension: int | None) -> tuple[Vectors | None, str]:
     return row, ""
 
 
-T = TypeVar("T")
-Advance = Callable[[int, Sequence[str]], None]
-
-
-class Passage(NamedTuple):
-    """A text to embed, and parts of it to embed in the same pass."""
-
-    text: str
-    spans: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def parts(self) -> list[str]:
-        """The texts of the parts."""
-        return [self.text[start:end] for start, end in self.spans]
-
-
 def offers_spans(embedder: object) -> bool:
     """Whether an embedder also embeds parts of texts (`protocols.SpanEmbedder`)."""
     return any(callable(getattr(embedder, name, None)) for name in ("embed_spans", "aembed_spans"))
@@ -118,24 +102,34 @@ def goes_along(embedder: object, mapper: Mapper) -> bool:
 
 def _called(embedder: Any, request: tuple[str, Sequence[Any]]) -> Any:
     """Done in a worker: a method of the embedder by name, with its arguments."""
-    method, given = request
-    return getattr(embedder, method)(*given)
+    method, arguments = request
+    return getattr(embedder, method)(*arguments)
 
 
 class Embedder:
     """An embedder behind the gate; texts are embedded in the workers of a mapper where that is worth it.
 
-    `dimension` is None until the first vector. `zero_vectors` lists texts with zero vectors as stage, index
-    and excerpt: no failures, but no search by similarity finds them.
+    Attributes
+    ----------
+    dimension
+        None until the first vector.
+    zero_vectors
+        Texts with zero vectors, as stage, index and excerpt: no failures, but no search by similarity finds
+        them.
+    offers_spans
+        Whether parts of passages can be embedded (`protocols.SpanEmbedder`).
+    words_only
+        See `protocols.Embedder`.
+    here
+        Whether the embedder runs in this process and waits for nobody.
     """
 
     def __init__(
         self,
         embedder: Any,
         *,
-        threads: Threads,
+        services: Services,
         mapper: Mapper,
-        slots: Slots,
         journal: VectorJournal | None,
         limits: Limits,
         sleep: Sleep,
@@ -144,9 +138,12 @@ class Embedder:
     ) -> None:
         self.dimension = dimension
         self.zero_vectors: list[str] = []
-        self.slots = slots
+        self.offers_spans = offers_spans(embedder)
+        self.words_only = bool(getattr(embedder, "words_only", False))
+        self.here = isinstance(embedder, LOCAL)
+        self.slots = services.embed_slots
         self._embedder = embedder
-        self._threads = threads
+        self._threads = services.threads
         self._mapper = mapper
         self._in_worker: Callable[[tuple[str, Sequence[Any]]], Any] | None = None
         if goes_along(embedder, mapper) and (mapper.embed or not isinstance(embedder, HashingEmbedder)):
@@ -170,56 +167,50 @@ class Embedder:
 
     async def query(self, text: str) -> Vectors:
         """The unit vector of a question, shape (dimension,)."""
-
-        def label(_: int) -> str:
-            return "the question"
-
-        return self._vector(await self._attempt("embed_query", (text,), [text], label, None), text)
-
-    @property
-    def here(self) -> bool:
-        """Whether the embedder runs in this process and waits for nobody."""
-        return isinstance(self._embedder, LOCAL)
+        returned = await self._attempt("embed_query", (text,), [text], lambda _: "the question", None)
+        return self._question_vector(returned, text)
 
     def query_here(self, text: str) -> Vectors:
         """As `query`, at once."""
-        said = {**request_attributes("embeddings", self.name), "stratagraph.texts": 1}
-        with span(f"embeddings {self.name}", said, client=True):
-            return self._vector(self._embedder.embed_query(text), text)
+        attributes = {**request_attributes("embeddings", self.name), "stratagraph.texts": 1}
+        with span(f"embeddings {self.name}", attributes, client=True):
+            return self._question_vector(self._embedder.embed_query(text), text)
 
-    def _vector(self, returned: Any, text: str) -> Vectors:
-        rows, _ = unit_rows([returned], [text], label=lambda _: "the question", dimension=self.dimension)
-        self.dimension = rows.shape[1]
-        vector: Vectors = rows[0]
+    def _question_vector(self, returned: Any, text: str) -> Vectors:
+        vector: Vectors = self._checked([returned], [text], lambda _: "the question")[0]
         return vector
 
-    async def passages(self, stage: str, passages: Sequence[Passage], advance: Advance) -> list[Vectors]:
-        """For each passage an array of unit vectors: its own, then those of its parts.
+    def _checked(self, returned: Sequence[Any], texts: Sequence[str], label: Label) -> Vectors:
+        """Unit rows of the embedder's dimension, which the first of them tells."""
+        rows = unit_rows(returned, texts, label=label, dimension=self.dimension)
+        self.dimension = rows.shape[1]
+        return rows
 
-        `advance` is called with the number of finished passages and the texts that were embedded.
-        """
+    async def passages(self, stage: str, passages: Sequence[Passage], advance: Advance) -> list[Vectors]:
+        """For each passage an array of unit vectors: its own, then those of its parts."""
         distinct = list(dict.fromkeys(passages))
         places = {passage: place for place, passage in reversed(list(enumerate(passages)))}
-        found: dict[Passage, Vectors] = {}
+        vectors: dict[Passage, Vectors] = {}
 
-        def take(passage: Passage, vectors: Vectors, *, zero: bool) -> None:
-            found[passage] = vectors
-            if zero:
+        def take(passage: Passage, rows: Vectors) -> None:
+            vectors[passage] = rows
+            if not rows[0].any():
                 self.zero_vectors.append(f"{stage} {places[passage]}: {excerpt(passage.text)}")
 
         def recall() -> list[Passage]:
             """Take vectors from the journal; returns the remaining passages."""
-            before = len(found)
-            wanted = [each for each in distinct if each not in found]
-            for index, vectors in self.remembered(wanted):
-                take(wanted[index], vectors, zero=not vectors[0].any())
-            advance(len(found) - before, ())
-            return [each for each in wanted if each not in found]
+            before = len(vectors)
+            for passage, rows in self._journalled([each for each in distinct if each not in vectors]):
+                take(passage, rows)
+            advance(len(vectors) - before, ())
+            return [each for each in distinct if each not in vectors]
 
         async def fetch(batch: list[Passage]) -> None:
-            fetched, zero = await self.fetch(batch, lambda at: f"item {places[batch[at]]}")
-            for index, (passage, vectors) in enumerate(zip(batch, fetched, strict=True)):
-                take(passage, vectors, zero=index in zero)
+            fetched, _ = await self._pending.share(
+                None, lambda pending: self._fetched(batch, lambda at: f"item {places[batch[at]]}", pending)
+            )
+            for passage, rows in zip(batch, fetched, strict=True):
+                take(passage, rows)
             advance(len(batch), [passage.text for passage in batch])
 
         left = recall()
@@ -241,90 +232,66 @@ class Embedder:
             grace=self._limits.grace,
         )
         advance(len(passages) - len(distinct), ())
-        return [found[passage] for passage in passages]
+        return [vectors[passage] for passage in passages]
 
-    @property
-    def offers_spans(self) -> bool:
-        """Whether parts of passages can be embedded (`protocols.SpanEmbedder`)."""
-        return offers_spans(self._embedder)
-
-    @property
-    def words_only(self) -> bool:
-        """See `protocols.Embedder`."""
-        return bool(getattr(self._embedder, "words_only", False))
-
-    def keys(self, passage: Passage) -> list[str]:
+    def _keys(self, passage: Passage) -> list[str]:
         """The journal's keys of a passage and its parts."""
         text = passage.text
-        return [
-            content_id(self.name, text),
-            *(content_id(self.name, text, f"{start}-{end}") for start, end in passage.spans),
-        ]
+        parts = [content_id(self.name, text, f"{start}-{end}") for start, end in passage.spans]
+        return [content_id(self.name, text), *parts]
 
-    def remembered(self, passages: Sequence[Passage]) -> Iterator[tuple[int, Vectors]]:
-        """Index and vectors of those passages that the journal holds with all their parts."""
+    def _journalled(self, passages: Sequence[Passage]) -> list[tuple[Passage, Vectors]]:
+        """Those passages that the journal holds with all their parts, and their vectors."""
         # Without the dimension, the name of a nameless embedder is unknown, and so are its keys.
-        nameless = self.dimension is None and not is_named(self._embedder)
-        if self._journal is None or nameless:
-            return
-        keys = [self.keys(passage) for passage in passages]
-        held = self._journal.get([key for own in keys for key in own])
-        for index, own in enumerate(keys):
-            vectors = [held[key] for key in own if key in held]
-            if len(vectors) < len(own) or {self.dimension or len(vectors[0])} != set(map(len, vectors)):
-                continue
-            self.dimension = len(vectors[0])
-            yield index, np.stack(vectors)
+        if self._journal is None or (self.dimension is None and not is_named(self._embedder)):
+            return []
+        keys = [self._keys(passage) for passage in passages]
+        stored = self._journal.get([key for own in keys for key in own])
+        complete: list[tuple[Passage, Vectors]] = []
+        for passage, own in zip(passages, keys, strict=True):
+            rows = [stored[key] for key in own if key in stored]
+            if len(rows) == len(own) and {self.dimension or len(rows[0])} == set(map(len, rows)):
+                self.dimension = len(rows[0])
+                complete.append((passage, np.stack(rows)))
+        return complete
 
-    async def fetch(self, passages: list[Passage], label: Label) -> tuple[list[Vectors], list[int]]:
-        """Vectors from the embedder, checked and journalled, and the numbers of zero ones."""
+    async def _fetched(self, passages: list[Passage], label: Label, pending: PendingCall) -> list[Vectors]:
+        """Vectors of passages and their parts from the embedder, checked and journalled."""
         texts = [passage.text for passage in passages]
-        spans = [passage.spans for passage in passages]
-        wanted = any(spans)
-        method, given = ("embed_spans", (texts, spans)) if wanted else ("embed_documents", (texts,))
-
-        async def run(pending: PendingCall) -> tuple[list[Vectors], list[int]]:
-            returned = await self._attempt(method, given, texts, label, pending)
-            if wanted and (not isinstance(returned, Sequence) or len(returned) != 2):
+        parts = [passage.text[start:end] for passage in passages for start, end in passage.spans]
+        if parts:
+            arguments = (texts, [passage.spans for passage in passages])
+            returned = await self._attempt("embed_spans", arguments, texts, label, pending)
+            if not isinstance(returned, Sequence) or len(returned) != 2:
                 raise EmbedderError(
                     f"embed_spans must return vectors of texts and of their parts ({label(0)})"
                 )
-            vectors, parts = returned if wanted else (returned, ())
-            rows, zero = unit_rows(vectors, texts, label=label, dimension=self.dimension)
-            self.dimension = rows.shape[1]
-            found = self._with_parts(passages, rows, parts)
-            if self._journal is not None:
-                keys = [key for passage in passages for key in self.keys(passage)]
-                self._journal.put(keys, np.concatenate(found))
-            return found, zero
+            rows = self._checked(returned[0], texts, label)
+            inner = self._checked(returned[1], parts, lambda at: f"part {at}")
+            ends = np.cumsum([len(passage.spans) for passage in passages])
+            own = np.split(inner, ends[:-1])
+            vectors = [np.concatenate([row[None], each]) for row, each in zip(rows, own, strict=True)]
+        else:
+            returned = await self._attempt("embed_documents", (texts,), texts, label, pending)
+            vectors = [row[None] for row in self._checked(returned, texts, label)]
+        if self._journal is not None:
+            keys = [key for passage in passages for key in self._keys(passage)]
+            self._journal.put(keys, np.concatenate(vectors))
+        return vectors
 
-        result, _ = await self._pending.share(None, run)
-        found, zero = result
-        return found, zero
-
-    def _with_parts(self, passages: Sequence[Passage], rows: Vectors, parts: Sequence[Any]) -> list[Vectors]:
-        """For each passage its vector and those of its parts."""
-        texts = [part for passage in passages for part in passage.parts]
-        if not texts:
-            return [row[None] for row in rows]
-        inner, _ = unit_rows(parts, texts, label=lambda at: f"part {at}", dimension=self.dimension)
-        ends = np.cumsum([len(passage.spans) for passage in passages])
-        own = np.split(inner, ends[:-1])
-        return [np.concatenate([row[None], each]) for row, each in zip(rows, own, strict=True)]
-
-    async def _call(self, method: str, given: Sequence[Any], slot: Slot) -> Any:
+    async def _call(self, method: str, arguments: Sequence[Any], slot: Slot) -> Any:
         """What a method of the embedder returns: in a worker, here, or in a thread."""
         if self._in_worker is not None and method != "embed_query":
             return await asyncio.wrap_future(
-                self._mapper.submit(self._in_worker, (method, given), model=True)
+                self._mapper.submit(self._in_worker, (method, arguments), model=True)
             )
         native, blocking = (getattr(self._embedder, name, None) for name in (f"a{method}", method))
         if blocking is not None and (native is None or in_background()):
-            return await self._threads.run(slot, blocking, *given)
+            return await self._threads.run(slot, blocking, *arguments)
         if native is not None:
-            return await native(*given)
+            return await native(*arguments)
         if method == "embed_query":
-            return (await self._call("embed_documents", ([*given],), slot))[0]
+            return (await self._call("embed_documents", ([*arguments],), slot))[0]
         raise TypeError(
             f"embedder of type {type(self._embedder).__qualname__} has neither embed_documents(texts) nor "
             "aembed_documents(texts)"
@@ -333,7 +300,7 @@ class Embedder:
     async def _attempt(
         self,
         method: str,
-        given: Sequence[Any],
+        arguments: Sequence[Any],
         texts: Sequence[str],
         label: Label,
         pending: PendingCall | None,
@@ -344,14 +311,14 @@ class Embedder:
         async def once() -> Any:
             nonlocal attempts
             attempts += 1
-            said = {**request_attributes("embeddings", self.name), "stratagraph.texts": len(texts)}
+            attributes = {**request_attributes("embeddings", self.name), "stratagraph.texts": len(texts)}
             sending = nullcontext() if pending is None else pending.request()
-            with span(f"embeddings {self.name}", said, client=True), sending:
-                found = await within(
-                    timeout, self._call(method, given, slot), slot, who="the embedder", pending=pending
+            with span(f"embeddings {self.name}", attributes, client=True), sending:
+                returned = await within(
+                    timeout, self._call(method, arguments, slot), slot, who="the embedder", pending=pending
                 )
             self._reached = True
-            return found
+            return returned
 
         def again(error: Exception) -> bool:
             wanted = pending is None or not pending.halted

@@ -129,10 +129,10 @@ class ModelGate:
         by_stage = models_by_stage(llm)
         requests = {
             id(model): Requests(
-                Chat(model, services.threads, services.refused_schemas),
+                Chat(model, services),
                 account=account,
                 limits=self.limits,
-                limiter=services.limiter,
+                services=services,
                 sleep=sleep,
                 count=count_tokens,
             )
@@ -144,9 +144,8 @@ class ModelGate:
             if embedder is None
             else Embedder(
                 embedder,
-                threads=services.threads,
+                services=services,
                 mapper=self._mapper,
-                slots=services.embed_slots,
                 journal=vectors,
                 limits=self.limits,
                 sleep=sleep,

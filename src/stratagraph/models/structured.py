@@ -115,7 +115,12 @@ def json_as(model: type[M]) -> Parser[M]:
                 try:
                     return model.model_validate(each)
                 except ValidationError as error:
-                    failed = failed or ParseFailed(_reason(error))
+                    # In terms of the answer: `findings.0.summary: Field required`.
+                    faults = [
+                        f"{'.'.join(map(str, fault['loc'])) or 'answer'}: {fault['msg']}"
+                        for fault in error.errors(include_url=False, include_context=False)[:5]
+                    ]
+                    failed = failed or ParseFailed("the JSON does not fit: " + "; ".join(faults))
         if failed is not None:
             raise failed
         return None
@@ -225,22 +230,12 @@ def _candidates(text: str) -> Iterator[tuple[Any, bool]]:
     for source in dict.fromkeys(starts):
         if _parses(source):  # there is nothing to repair, and nothing was cut off
             continue
-        value = _mended(source[:_LONGEST_BROKEN])
+        try:
+            value = json_repair.loads(source[:_LONGEST_BROKEN], skip_json_loads=True)
+        except (AssertionError, ValueError, ArithmeticError, LookupError, RecursionError):
+            continue  # not all of what models write is foreseen
         if isinstance(value, dict | list):
             yield value, True
-
-
-def _mended(source: str) -> Any:
-    try:
-        return json_repair.loads(source, skip_json_loads=True)
-    except (
-        AssertionError,
-        ValueError,
-        ArithmeticError,
-        LookupError,
-        RecursionError,
-    ):  # not all of what models write is foreseen
-        return None
 
 
 _BRACKET = re.compile(r"[{\[]")
@@ -282,15 +277,6 @@ def _parses(source: str) -> bool:
     return _first_bracket(source[end:]) is None
 
 
-def _reason(error: ValidationError) -> str:
-    """What is wrong, in terms of the answer: `findings.0.summary: Field required`."""
-    faults = [
-        f"{'.'.join(str(part) for part in each['loc']) or 'answer'}: {each['msg']}"
-        for each in error.errors(include_url=False, include_context=False)[:5]
-    ]
-    return "the JSON does not fit: " + "; ".join(faults)
-
-
 # As in `8/10`, `80 out of 100`, `about 7.5`, `90%`.
 _NUMBER = re.compile(
     r"[^\d\-]{0,20}(-?\d{1,9}(?:\.\d{1,9})?)(?!\d)(?:\s*(?:/|(?:out\s)?of)\s*(\d{1,9})(?!\d)|\s*%())?"
@@ -304,7 +290,8 @@ def fit(value: Any, model: type[BaseModel]) -> Iterator[Any]:
     A list may stand for the object's only list or hold the object; an object may be wrapped in another, or be
     the one element of the only list.
     """
-    listed = _only_list(model)
+    lists = [name for name, field in model.model_fields.items() if _item_type(field.annotation) is not None]
+    listed = lists[0] if len(lists) == 1 else None
     if isinstance(value, list):
         if listed is not None:
             yield _fitted({listed: value}, model)
@@ -334,18 +321,12 @@ def drop_last(value: Any) -> Any | None:
     return None
 
 
-def _only_list(model: type[BaseModel]) -> str | None:
-    """The name of the model's one list field; None if it has none or several."""
-    lists = [name for name, field in model.model_fields.items() if _item_type(field.annotation) is not None]
-    return lists[0] if len(lists) == 1 else None
-
-
 def _fitted(value: Any, annotation: Any) -> Any:
     """A value with its keys, lists and scalars corrected recursively."""
-    model = _model_of(annotation)
+    models = [each for each in _members(annotation) if isinstance(each, type) and issubclass(each, BaseModel)]
     item = _item_type(annotation)
-    if model is not None and isinstance(value, dict):
-        return _object(value, model)
+    if len(models) == 1 and isinstance(value, dict):
+        return _object(value, models[0])
     if item is not None and value is not None:
         # An object, or one value, where a list of them was asked.
         values = value if isinstance(value, list) else [value]
@@ -387,11 +368,6 @@ def _members(annotation: Any) -> tuple[Any, ...]:
     if get_origin(annotation) in (Union, types.UnionType):
         return get_args(annotation)
     return (annotation,)
-
-
-def _model_of(annotation: Any) -> type[BaseModel] | None:
-    models = [each for each in _members(annotation) if isinstance(each, type) and issubclass(each, BaseModel)]
-    return models[0] if len(models) == 1 else None
 
 
 def _item_type(annotation: Any) -> Any | None:

@@ -7,13 +7,13 @@ is, in a thread of the gate's pool: an asynchronous client belongs to the loop t
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from stratagraph import _sync
 from stratagraph.errors import CallFailed, ModelError
-from stratagraph.models.concurrency import Slot, Threads
+from stratagraph.models.concurrency import Services, Slot
 from stratagraph.models.identity import identity_of_model, model_name, server_address
 from stratagraph.models.messages import Completion, Messages
 from stratagraph.models.retry import refuses_system, refuses_temperature
@@ -29,26 +29,21 @@ _PROVIDERS = """
 """Servers at which a model costs what the table of prices says."""
 
 
-def _takes_schema(function: Callable[..., Any]) -> bool:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    return any(p.name == "schema" or p.kind is p.VAR_KEYWORD for p in parameters)
-
-
 class Chat:
-    """A chat model; TypeError if it has neither `complete` nor `acomplete`."""
+    """A chat model; TypeError if it has neither `complete` nor `acomplete`.
 
-    def __init__(self, model: object, threads: Threads, refused: set[tuple[str, str]]) -> None:
+    `without` holds the features that its server refused, besides schemas.
+    """
+
+    def __init__(self, model: object, services: Services) -> None:
         self.name = model_name(model)
         self.identity = identity_of_model(model)
         self.address = server_address(model)
         self.context_tokens = getattr(model, "context_tokens", None)
         self.without: frozenset[str] = frozenset()
         self._lock = Lock()
-        self._threads = threads
-        self._refused = refused
+        self._threads = services.threads
+        self._refused = services.refused_schemas
         self._model = model
         self._async = getattr(model, "acomplete", None)
         self._sync = getattr(model, "complete", None)
@@ -57,7 +52,11 @@ class Chat:
             raise TypeError(
                 f"llm of type {type(model).__qualname__} has neither complete(prompt) nor acomplete(prompt)"
             )
-        self._with_schema = _takes_schema(chosen)
+        try:
+            parameters = inspect.signature(chosen).parameters.values()
+        except (TypeError, ValueError):
+            parameters = ()  # type: ignore[assignment]
+        self._with_schema = any(p.name == "schema" or p.kind is p.VAR_KEYWORD for p in parameters)
 
     @property
     def priced_as(self) -> str:
@@ -72,7 +71,7 @@ class Chat:
         takes = getattr(self._model, "takes_schema", None)
         return schema if takes is None or takes(schema) else None
 
-    def refuse(self, schema: type[Any]) -> None:
+    def refuse_schema(self, schema: type[Any]) -> None:
         """Record that the model refuses this schema."""
         self._refused.add((self.name, schema.__qualname__))
 
@@ -81,8 +80,8 @@ class Chat:
 
         `without` is what that request went without: another feature may have been refused since.
         """
-        for feature, refused in _REFUSALS.items():
-            if feature not in without and refused(error) and self._gives_up(feature):
+        for feature, refuses in _REFUSALS.items():
+            if feature not in without and refuses(error) and self._gives_up(feature):
                 return feature
         return None
 
@@ -96,24 +95,24 @@ class Chat:
                 self.without |= {feature}
             return True
 
-    def _sent(self, prompt: str) -> Messages:
-        """A prompt as this model takes it."""
-        messages = Messages.of(prompt)
-        return messages.joined() if _SYSTEM in self.without else messages
-
     @property
     def refused(self) -> set[tuple[str, str]]:
         """Refused schemas and features, each with the model's name."""
         schemas = {(name, schema) for name, schema in self._refused if name == self.name}
         return schemas | {(self.name, feature) for feature in self.without}
 
-    def do_without(self, refused: set[tuple[str, str]]) -> None:
-        """Take note of what was refused before."""
-        own = {(name, what) for name, what in refused if name == self.name}
-        features = {what for _, what in own if what in _REFUSALS}
-        for feature in features:
-            self._gives_up(feature)
-        self._refused |= own - {(self.name, feature) for feature in features}
+    def do_without(self, refused: Iterable[Sequence[str]]) -> None:
+        """Take note of what was `refused` before."""
+        for name, what in refused:
+            if name == self.name and what in _REFUSALS:
+                self._gives_up(what)
+            elif name == self.name:
+                self._refused.add((name, what))
+
+    def _sent(self, prompt: str) -> Messages:
+        """A prompt as this model takes it."""
+        messages = Messages.of(prompt)
+        return messages.joined() if _SYSTEM in self.without else messages
 
     def body(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
         """The body of a request in OpenAI's protocol; TypeError for a model that speaks another."""
