@@ -38,7 +38,7 @@ from chnsw_peers import Base, K, Pool, compiled
 from chnsw_vectors import PART, chosen, vectors
 
 from stratagraph.kernels import _native
-from stratagraph.kernels._chnsw_options import Options
+from stratagraph.kernels.chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
 
 POOLS = [5, 7, 10, 14, 20, 28, 40, 56, 80, 112, 160, 224, 320]

@@ -22,7 +22,7 @@ import numpy as np
 
 import stratagraph as sg
 from stratagraph.ingest import nearest
-from stratagraph.kernels import _chnsw_options, topk
+from stratagraph.kernels import chnsw_options, topk
 from stratagraph.store.folder import IndexFolder
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, documents
@@ -159,7 +159,7 @@ def like_a_large_index() -> None:
     """Let small sets of vectors have the sketches and links of large ones, for the rest of this process."""
     topk.SCAN_LIMIT = nearest.SCAN_LIMIT = 24  # type: ignore[attr-defined]
     topk.SHORTLIST = 16
-    _chnsw_options.SCANNED = dict.fromkeys(_chnsw_options.SCANNED, 20)
+    chnsw_options.SCANNED = dict.fromkeys(chnsw_options.SCANNED, 20)
 
 
 def build(folder: Path) -> dict[str, dict[str, Array]]:

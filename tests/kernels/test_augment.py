@@ -4,8 +4,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from stratagraph.kernels._edges import Edges, common_neighbours
 from stratagraph.kernels.augment import augment, average_degree
+from stratagraph.kernels.edges import Edges, common_neighbours
 
 NONE = np.zeros((0, 2), dtype=np.int64)
 

@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stratagraph.kernels import _native
-from stratagraph.kernels._chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
+from stratagraph.kernels.chnsw_options import Options
 from stratagraph.kernels.knn import knn_graph
 
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score, calinski_harabasz_score
 
-from stratagraph.kernels._edges import Edges
 from stratagraph.kernels.augment import augment
+from stratagraph.kernels.edges import Edges
 from stratagraph.kernels.node2vec import DIMENSION, embed_nodes, random_walks
 from stratagraph.kernels.partition import cluster, community_graph
 from stratagraph.kernels.scan import core_clusters, scan

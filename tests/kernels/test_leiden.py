@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stratagraph.kernels._edges import Edges
+from stratagraph.kernels.edges import Edges
 from stratagraph.kernels.leiden import hierarchical_leiden, leiden, modularity, split_large
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratagraph.kernels._edges import number
+from stratagraph.kernels.edges import number
 from stratagraph.kernels.ranges import by_label, distinct, order, ranges
 
 

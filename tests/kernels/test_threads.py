@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from threadpoolctl import threadpool_info
 
-from stratagraph.kernels._blas import one_thread
+from stratagraph.kernels.blas import one_thread
 
 resource = pytest.importorskip("resource")
 
@@ -20,7 +20,7 @@ STACK = 1 << 45  # of a thread, for which no machine has room
 
 SCARCE = """
 import numpy as np
-from stratagraph.kernels._chnsw_options import Options
+from stratagraph.kernels.chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
 import threading
 
@@ -67,7 +67,7 @@ def test_any_thread_limits_blas() -> None:
 ALIVE = """
 import threading
 import numpy as np
-from stratagraph.kernels._chnsw_options import Options
+from stratagraph.kernels.chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
 
 def hold(index):

@@ -4,7 +4,7 @@ try:
     from stratagraph.kernels import _native
 except ImportError as error:
     raise ImportError(
-        "stratagraph's compiled kernels are missing or do not fit this Python. Install a wheel, or a C++17 "
+        "stratagraph's compiled kernels are missing or do not fit this Python. Install a wheel, or a C++20 "
         "compiler and then: pip install --force-reinstall stratagraph"
     ) from error
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
-from stratagraph.kernels._edges import Edges, Labels, number, parts
+from stratagraph.kernels.edges import Edges, Labels, number, parts
 
 BRANCHES = 16
 """Maximum number of clusters of one division, so that no step costs O(n^2 / max_size)."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels._edges import Edges, Labels, Weights, number, parts
+from stratagraph.kernels.edges import Edges, Labels, Weights, number, parts
 
 _LEAST_GAIN = 1e-12
 

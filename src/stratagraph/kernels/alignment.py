@@ -40,8 +40,8 @@ def aligned(before: NDArray[Any], after: NDArray[Any], *, most: int, tolerance: 
     The runs; None if `most` is exceeded.
     """
     window = max(_LEAST, _AGREEING // before.itemsize)
-    spans = _native.aligned(before, after, tolerance, most, window, _REACH, _CORNER)
-    return None if spans is None else np.array(spans, np.int64).reshape(-1, 3)
+    runs = _native.aligned(before, after, tolerance, most, window, _REACH, _CORNER)
+    return None if runs is None else np.array(runs, np.int64).reshape(-1, 3)
 
 
 def shifts(before: NDArray[np.integer], after: NDArray[np.integer], spans: Spans) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels._edges import Edges, Labels, Weights, common_neighbours
+from stratagraph.kernels.edges import Edges, Labels, Weights, common_neighbours
 from stratagraph.kernels.float16 import pair_products
 from stratagraph.kernels.knn import knn_graph, nearest_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,20 +66,16 @@ def bm25(
     if rarity is None:
         rarity = idf(len(postings.norms), lengths)
     return _native.bm25(
-        _as(postings.rows, np.int32),
-        _as(postings.counts, np.uint8),
-        _as(starts, np.int64),
-        _as(lengths, np.int64),
+        np.ascontiguousarray(postings.rows, np.int32),
+        np.ascontiguousarray(postings.counts, np.uint8),
+        np.ascontiguousarray(starts, np.int64),
+        np.ascontiguousarray(lengths, np.int64),
         rarity,
-        _as(postings.norms, np.float32),
-        _ALL if mask is None else _as(mask, np.bool_),
+        np.ascontiguousarray(postings.norms, np.float32),
+        _ALL if mask is None else np.ascontiguousarray(mask, np.bool_),
     )
 
 
 def idf(passages: int, frequencies: NDArray[np.integer]) -> NDArray[np.float32]:
     """Inverse document frequency of terms that occur in `frequencies` of the passages, float32."""
     return np.log1p((passages - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32)
-
-
-def _as(array: NDArray[Any], kind: type[np.generic]) -> NDArray[Any]:
-    return np.ascontiguousarray(array, dtype=kind)

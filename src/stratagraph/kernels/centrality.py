@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels._edges import Edges
+from stratagraph.kernels.edges import Edges
 
 Nodes = NDArray[np.int64]
 Scores = NDArray[np.float64]

@@ -1,14 +1,14 @@
-"""The k nearest neighbours of vectors: exactly, and through C-HNSW's kernel."""
+"""The k nearest neighbours of vectors, and new links for those that lost theirs."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels._blas import one_thread
-from stratagraph.kernels._chnsw_layer import Matrix, Nodes
-from stratagraph.kernels._chnsw_options import Options
+from stratagraph.kernels.blas import one_thread
 from stratagraph.kernels.chnsw import CHNSW
+from stratagraph.kernels.chnsw_layer import Matrix, Nodes
+from stratagraph.kernels.chnsw_options import Options
 from stratagraph.kernels.float16 import blocks, pair_products
 from stratagraph.kernels.ranges import distinct, ranges
 from stratagraph.kernels.topk import kth_largest

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import depth_first_order, minimum_spanning_tree
 
-from stratagraph.kernels._edges import Edges, Labels, Weights, number, parts, within_each
 from stratagraph.kernels._moving import move
+from stratagraph.kernels.edges import Edges, Labels, Weights, number, parts, within_each
 from stratagraph.kernels.ranges import distinct
 from stratagraph.system.locks import Lock
 

@@ -1,4 +1,4 @@
-"""Random-hyperplane hashing (paper 004, 4.1; ERRATA L1): packed codes and their Hamming distances."""
+"""Random-hyperplane hashing, and Hamming distances of packed codes (paper 004, 4.1; ERRATA L1)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels._blas import one_thread
+from stratagraph.kernels.blas import one_thread
 
 Matrix = NDArray[np.float32]
 Codes = NDArray[np.uint64]
-Distances = NDArray[np.uint16]
 
 WORD = 64
-
 _BLOCK = 65_536
 _NEAR_ZERO = 1e-4
 
@@ -81,7 +79,7 @@ def pack(bits: NDArray[np.bool_]) -> Codes:
     return packed.view(">u8").astype(np.uint64)
 
 
-def hamming(query: Codes, codes: Codes) -> Distances:
+def hamming(query: Codes, codes: Codes) -> NDArray[np.uint16]:
     """Number of bits in which a code, shape (words,), differs from each of some codes, shape (n, words)."""
     distances = np.empty(len(codes), dtype=np.uint16)
     for start in range(0, len(codes), _BLOCK):

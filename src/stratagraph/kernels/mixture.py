@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
-from stratagraph.kernels._blas import one_thread
+from stratagraph.kernels.blas import one_thread
 
 if TYPE_CHECKING:
     from sklearn.mixture import GaussianMixture

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels._edges import Edges, Labels, Weights, number
+from stratagraph.kernels.edges import Edges, Labels, Weights, number
 from stratagraph.kernels.leiden import leiden, split_large
 from stratagraph.kernels.node2vec import node2vec
 from stratagraph.kernels.scan import scan

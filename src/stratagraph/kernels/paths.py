@@ -92,20 +92,6 @@ def shortest_paths(
         If a pair names a node that does not exist, a mask has another length than what it marks, or the
         graph's arrays are damaged.
     """
-    _check(graph, pairs, nodes, edges)
-    if not len(pairs):
-        return []
-    given = [_ALL if mask is None else np.ascontiguousarray(mask) for mask in (nodes, edges)]
-    ends, found = _native.shortest_paths(
-        graph.indptr, graph.indices, graph.edges, np.array(pairs, np.int64), *given
-    )
-    borders, steps = [0, *ends.tolist()], found.tolist()
-    return [steps[start:end] or None for start, end in pairwise(borders)]
-
-
-def _check(
-    graph: Adjacency, pairs: Sequence[tuple[int, int]], nodes: Mask | None, edges: Mask | None
-) -> None:
     count = len(graph.indptr) - 1
     for pair in pairs:
         if not all(0 <= node < count for node in pair):
@@ -114,3 +100,8 @@ def _check(
         raise ValueError(f"nodes marks {len(nodes)} nodes of {count}")
     if edges is not None and len(edges) < graph.numbered:
         raise ValueError(f"edges marks {len(edges)} edges, and there is one with number {graph.numbered - 1}")
+    masks = [_ALL if mask is None else np.ascontiguousarray(mask) for mask in (nodes, edges)]
+    rows = np.array(pairs, np.int64).reshape(-1, 2)
+    ends, flat = _native.shortest_paths(graph.indptr, graph.indices, graph.edges, rows, *masks)
+    borders, steps = [0, *ends.tolist()], flat.tolist()
+    return [steps[start:end] or None for start, end in pairwise(borders)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,42 +97,101 @@ def shallow_pagerank(
         If `entries` is empty or out of range, `restart` is outside (0, 1), a weight is not positive,
         `per_edge` is outside [0, 1), or the matrix is damaged.
     """
-    bounds = Bounds.of(restart, steps, tolerance, per_edge)
-    nodes, shares = entry_shares(entries, weights, transition.shape[0])
-    (walk,) = _native.walks(
-        np.ascontiguousarray(transition.indptr, np.int32),
-        np.ascontiguousarray(transition.indices, np.int32),
-        np.ascontiguousarray(transition.data, np.float32),
-        np.array([0, len(nodes)], np.int64),
-        nodes,
-        shares,
-        restart,
-        *bounds,
-        1,
-    )
+    bounds = _bounds(restart, steps, tolerance, per_edge)
+    nodes, shares = _entry_shares(entries, weights, transition.shape[0])
+    starts = np.array([0, len(nodes)], np.int64)
+    (walk,) = _native.walks(*_arrays(transition), starts, nodes, shares, restart, *bounds, 1)
     return walk
 
 
-class Bounds(NamedTuple):
-    """The limits of a walk; see `shallow_pagerank`."""
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedGraph:
+    """The union of graphs that share nodes, without a copy of their edges.
 
-    steps: int
-    tolerance: float
-    per_edge: float
+    With s_i(v) the sum of the weights at a node v in G_i, and P_i the row-stochastic matrix of G_i, the
+    transition matrix of the union is
+
+        P(v, w) = sum over i of  s_i(v) / s(v) * P_i(v, w),     s(v) = sum over i of s_i(v),
+
+    so each graph passes on the part s_i(v) / s(v) of a node's mass. `per_edge` counts edges in all graphs.
+
+    - `matrices`, `numbers`: the matrices P_i, and the numbers of their nodes in the union
+    - `starts`: the places of node v are `starts[v]` to `starts[v + 1]`
+    - `owners`, `rows`, `shares`: of each place the graph, the row in it, and the share of the node's mass
+    """
+
+    matrices: Sequence[csr_array]
+    numbers: Sequence[NDArray[np.int32]]
+    starts: NDArray[np.int64]
+    owners: NDArray[np.int32]
+    rows: NDArray[np.int32]
+    shares: NDArray[np.float32]
 
     @classmethod
-    def of(cls, restart: float, steps: int | None, tolerance: float = 0.0, per_edge: float = 0.0) -> Bounds:
-        """Check the limits and the restart probability."""
-        if not 0 < restart < 1:
-            raise ValueError(f"restart must be between 0 and 1, not {restart}")
-        if steps is not None and steps < 0:
-            raise ValueError(f"steps must be at least 0 or None, not {steps}")
-        if not 0 <= per_edge < 1:
-            raise ValueError(f"per_edge must be from 0 to below 1, not {per_edge}")
-        return cls(_MOST_STEPS if steps is None else steps, tolerance if steps is None else 0.0, per_edge)
+    def of(
+        cls,
+        matrices: Sequence[csr_array],
+        numbers: Sequence[NDArray[np.int32]],
+        strengths: Sequence[NDArray[np.floating]],
+        nodes: int,
+    ) -> JoinedGraph:
+        """From the graphs, the numbers of their nodes in the union, and s_i(v) above 0 of their nodes."""
+        everywhere = np.concatenate([np.zeros(0, np.int32), *numbers])
+        order = np.argsort(everywhere, kind="stable")
+        counts = np.bincount(everywhere, minlength=nodes)
+        sizes = [len(each) for each in numbers]
+        owners = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        rows = np.concatenate([np.zeros(0, np.int32), *(np.arange(size, dtype=np.int32) for size in sizes)])
+        strength = np.concatenate([np.zeros(0), *strengths])
+        shares = strength / np.bincount(everywhere, strength, nodes)[everywhere]
+        return cls(
+            matrices,
+            numbers,
+            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            owners[order],
+            rows[order],
+            shares[order].astype(np.float32),
+        )
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes of the union."""
+        return len(self.starts) - 1
 
 
-def entry_shares(
+def joined_pagerank(
+    graph: JoinedGraph,
+    entries: NDArray[np.integer],
+    *,
+    weights: NDArray[np.floating] | None = None,
+    restart: float = 0.5,
+    steps: int = 2,
+    per_edge: float = 0.0,
+) -> Walk:
+    """`shallow_pagerank` over the union; parameters, results and errors are the same."""
+    nodes, shares = _entry_shares(entries, weights, graph.nodes)
+    bounds = _bounds(restart, steps, per_edge=per_edge)
+    parts = [
+        (*_arrays(matrix), numbers) for matrix, numbers in zip(graph.matrices, graph.numbers, strict=True)
+    ]
+    places = graph.starts, graph.owners, graph.rows, graph.shares
+    return _native.joined_walk(parts, *places, nodes, shares, restart, *bounds)
+
+
+def _bounds(
+    restart: float, steps: int | None, tolerance: float = 0.0, per_edge: float = 0.0
+) -> tuple[int, float, float]:
+    """The checked limits of a walk: steps, tolerance and `per_edge`."""
+    if not 0 < restart < 1:
+        raise ValueError(f"restart must be between 0 and 1, not {restart}")
+    if steps is not None and steps < 0:
+        raise ValueError(f"steps must be at least 0 or None, not {steps}")
+    if not 0 <= per_edge < 1:
+        raise ValueError(f"per_edge must be from 0 to below 1, not {per_edge}")
+    return _MOST_STEPS if steps is None else steps, tolerance if steps is None else 0.0, per_edge
+
+
+def _entry_shares(
     nodes: NDArray[np.integer], weights: NDArray[np.floating] | None, count: int
 ) -> tuple[Nodes, NDArray[np.float64]]:
     """Distinct entries with their shares of the restart mass."""
@@ -146,3 +206,11 @@ def entry_shares(
     distinct, place = np.unique(nodes, return_inverse=True)
     total = np.bincount(place, weights=shares, minlength=len(distinct))
     return distinct, total / total.sum()
+
+
+def _arrays(matrix: csr_array) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
+    return (
+        np.ascontiguousarray(matrix.indptr, np.int32),
+        np.ascontiguousarray(matrix.indices, np.int32),
+        np.ascontiguousarray(matrix.data, np.float32),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels._edges import Edges, Labels, common_neighbours, number, parts
+from stratagraph.kernels.edges import Edges, Labels, common_neighbours, number, parts
 
 _ROUNDING = 1e-12
 

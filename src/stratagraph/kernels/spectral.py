@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stratagraph.kernels._edges import Edges, Labels
 from stratagraph.kernels._kmeans import BRANCHES, divide
 from stratagraph.kernels._subspace import leading, unit_rows
+from stratagraph.kernels.edges import Edges, Labels
 
 _DENSE = 48
 """A part of at most as many nodes is small enough for a dense solver, which then runs in one thread."""

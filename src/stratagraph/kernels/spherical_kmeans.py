@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stratagraph.kernels._blas import one_thread
+from stratagraph.kernels.blas import one_thread
 from stratagraph.kernels.float16 import blocks, chosen, nonzero_rows
 
 Matrix = NDArray[np.float32]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
 from stratagraph.kernels import _native
-from stratagraph.kernels._blas import one_thread
+from stratagraph.kernels.blas import one_thread
 from stratagraph.kernels.float16 import blocks
 from stratagraph.kernels.lsh import Codes, hyperplanes, pack
 
@@ -44,7 +44,6 @@ CENTRE = 256
 
 _PER_RESULT = 16
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-_ROUNDING = 1e-5
 _BLOCK = 32
 _BATCH = 8192  # vectors that are sketched at a time
 _FEW = 1024  # vectors whose products take no longer in one thread
@@ -96,16 +95,10 @@ def _check(vectors: Matrix, query: Matrix, k: int, mask: Mask | None) -> None:
 
 
 def _best(vectors: Matrix, query: Matrix, k: int, rows: Rows) -> TopK:
-    """The best k of some rows.
-
-    A matrix product of numpy rounds differently from row to row, so candidates are scored again in one order
-    of additions, that of the native kernels.
-    """
     scores = products(vectors, query, rows)
     if len(rows) > k:
-        threshold = float(kth_largest(scores, k))
-        near = ~(scores < threshold - _ROUNDING * max(1.0, abs(threshold)))  # keeps NaN
-        rows, scores = rows[near], scores[near]
+        best = ~(scores < kth_largest(scores, k))  # keeps NaN
+        rows, scores = rows[best], scores[best]
     finite = np.isfinite(scores)
     if not finite.all():
         raise Damaged(f"row {rows[np.argmin(finite)]} of the vectors, or the query, is not of finite numbers")

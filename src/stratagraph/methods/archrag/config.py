@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from stratagraph.ingest.summarize import MEMBER_TOKENS
-from stratagraph.kernels._chnsw_layer import Kind
-from stratagraph.kernels._chnsw_options import Mode
+from stratagraph.kernels.chnsw_layer import Kind
+from stratagraph.kernels.chnsw_options import Mode
 from stratagraph.methods.archrag.clustering import check_choice
 from stratagraph.methods.reports import ReportForm
 from stratagraph.methods.validation import SearchOptions, flag, levels, number, one_of, positive, whole

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels._chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
+from stratagraph.kernels.chnsw_options import Options
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.base import Stored
 from stratagraph.types.protocols import Rows, Vectors

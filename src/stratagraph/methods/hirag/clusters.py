@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 from stratagraph.ingest.before import list_sums, mixed
 from stratagraph.ingest.carryover import Keys, lookup, needs_reclustering
-from stratagraph.kernels._blas import one_thread
+from stratagraph.kernels.blas import one_thread
 from stratagraph.kernels.float16 import blocks
 from stratagraph.kernels.mixture import soft_clusters
 from stratagraph.kernels.ranges import distinct, order, ranges, split

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.kernels._chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
+from stratagraph.kernels.chnsw_options import Options
 from stratagraph.kernels.float16 import chosen, nonzero_rows
 from stratagraph.kernels.knn import nearest_of, relinked
 from stratagraph.kernels.ranges import ranges

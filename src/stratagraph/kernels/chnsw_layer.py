@@ -1,4 +1,4 @@
-"""One layer of C-HNSW: its arrays, their int8 codes, the checks of stored ones, and an exact search."""
+"""One layer of C-HNSW: its arrays, their int8 codes, and the checks of stored ones."""
 
 from __future__ import annotations
 
@@ -131,6 +131,17 @@ class Layer:
         else:
             vectors = self.codes[rows].view(np.int8)[:, : self.dimension] * self.scales[rows][:, None]
         return vectors
+
+    def exact(self, queries: Matrix, k: int) -> Nodes:
+        """The ids of the best k living nodes for each query, in no order, shape (m, min(k, living nodes))."""
+        rows = self.rows
+        vectors = self.floats() if len(rows) == self.count else self.floats(rows)
+        k = min(k, len(rows))
+        best = np.empty((len(queries), k), np.int32)
+        for at in range(0, len(queries) if k else 0, 16):
+            scores = vectors @ queries[at : at + 16].T
+            best[at : at + 16] = self.ids[rows][np.argpartition(-scores, k - 1, axis=0)[:k]].T
+        return best
 
     @property
     def places(self) -> Nodes:
@@ -326,15 +337,3 @@ def _followed(links: Nodes, moved: Nodes) -> Nodes:
     order = np.argsort(found[lost] < 0, axis=1, kind="stable")
     found[lost] = np.take_along_axis(found[lost], order, axis=1)
     return found.astype(np.int32)
-
-
-def exact(layer: Layer, queries: Matrix, k: int) -> Nodes:
-    """The exact best ids of each query, in no order, shape (m, min(k, living nodes))."""
-    rows = layer.rows
-    vectors = layer.floats() if len(rows) == layer.count else layer.floats(rows)
-    k = min(k, len(rows))
-    best = np.empty((len(queries), k), np.int32)
-    for at in range(0, len(queries) if k else 0, 16):
-        scores = vectors @ queries[at : at + 16].T
-        best[at : at + 16] = layer.ids[rows][np.argpartition(-scores, k - 1, axis=0)[:k]].T
-    return best
