@@ -38,8 +38,8 @@ from chnsw_peers import Base, K, Pool, compiled
 from chnsw_vectors import PART, chosen, vectors
 
 from stratagraph.kernels import _native
-from stratagraph.kernels.chnsw_options import Options
 from stratagraph.kernels.chnsw import CHNSW
+from stratagraph.kernels.chnsw_options import Options
 
 POOLS = [5, 7, 10, 14, 20, 28, 40, 56, 80, 112, 160, 224, 320]
 RECALLS = (0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.985, 0.99, 0.995)
