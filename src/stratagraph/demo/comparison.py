@@ -127,15 +127,15 @@ def _way(
 ) -> Way | None:
     """By the rarest name that all documents of the answer share, or one document and the question."""
     gold = question.supporting_ids
-    asked = set(words(question.question))
+    asked_words = set(words(question.question))
     shared = (each for each in entities if {*gold} <= {*each.documents})
-    leading = (each for each in shared if len(gold) > 1 or set(words(each.name)) <= asked)
+    leading = (each for each in shared if len(gold) > 1 or set(words(each.name)) <= asked_words)
     entity = min(leading, key=lambda each: (len(each.documents), each.name), default=None)
     if entity is None:
         return None
-    told = [_sentences(index, name) for name in gold]
-    quoted: list[tuple[str, ...]] = [(_naming(sentences, entity.name),) for sentences in told]
-    answer, telling = _answer(question, (*quoted[-1], *told[-1]))
+    texts = [_sentences(index, name) for name in gold]
+    quoted: list[tuple[str, ...]] = [(_naming(sentences, entity.name),) for sentences in texts]
+    answer, telling = _answer(question, (*quoted[-1], *texts[-1]))
     quoted[-1] = tuple(dict.fromkeys((*quoted[-1], telling)))
     steps = (Step(titles[name], part, name in missed) for name, part in zip(gold, quoted, strict=True))
     return Way(entity.name, tuple(steps), answer)

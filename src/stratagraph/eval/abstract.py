@@ -93,22 +93,22 @@ def with_abstract_questions(
         )
     gate = ModelGate(as_chat_model(llm), None, cache=cache, budget=budget, count_tokens=choose())
     about = description or _excerpts(dataset.documents)
-    wanted = {"description": about, "users": str(users), "tasks": str(tasks)}
-    found = _sync.run(gate.call(USERS, wanted, item=dataset.name)).users[:users]
-    pairs = [(user.user, task) for user in found for task in user.tasks[:tasks]]
+    values = {"description": about, "users": str(users), "tasks": str(tasks)}
+    written = _sync.run(gate.call(USERS, values, item=dataset.name)).users[:users]
+    pairs = [(user.user, task) for user in written for task in user.tasks[:tasks]]
     items = [
         CallItem(
             {"description": about, "user": user, "task": task, "questions": str(questions)}, f"{user}: {task}"
         )
         for user, task in pairs
     ]
-    asked = _sync.run(gate.map(QUESTIONS, items))
-    texts = [text.strip() for each in asked if each is not None for text in each.questions[:questions]]
+    answers = _sync.run(gate.map(QUESTIONS, items))
+    texts = [text.strip() for each in answers if each is not None for text in each.questions[:questions]]
     distinct = [text for text in dict.fromkeys(texts) if text]
-    made = tuple(
+    distinct_questions = tuple(
         Question(f"abstract-{number:03}", text, type=TYPE) for number, text in enumerate(distinct, 1)
     )
-    return replace(dataset, questions=made, question_entities={}, notes={})
+    return replace(dataset, questions=distinct_questions, question_entities={}, notes={})
 
 
 def _excerpts(documents: Sequence[Document | Chunk]) -> str:

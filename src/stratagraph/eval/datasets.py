@@ -151,15 +151,15 @@ def load_dataset(
     return dataset
 
 
-def _document(given: DocumentRecord) -> Document:
-    title, text, metadata = given.title, given.text, given.metadata
+def _document(record: DocumentRecord) -> Document:
+    title, text, metadata = record.title, record.text, record.metadata
     try:
         json.dumps(metadata, allow_nan=False)
     except ValueError as error:
-        raise ValueError(f"document {given.id!r}: what stands beside its text is no JSON: {error}") from None
+        raise ValueError(f"document {record.id!r}: what stands beside its text is no JSON: {error}") from None
     if title and text.strip() and not text.startswith(f"{title}\n"):
         text = f"{title}\n{text}"
-    return Document(given.id, text, {"title": title, **metadata} if title else metadata)
+    return Document(record.id, text, {"title": title, **metadata} if title else metadata)
 
 
 def checked(dataset: Dataset) -> Dataset:
@@ -179,12 +179,12 @@ def _checked(dataset: Dataset, places: Sequence[str]) -> Dataset:
     notes: dict[str, tuple[str, ...]] = dict(dataset.notes)
     documents = _distinct_documents(dataset.documents, places, notes)
     questions = _distinct_questions(dataset.questions, notes)
-    known = {_document_id(item) for item in documents}
-    for what, ids in (("document", known), ("question", {question.id for question in questions})):
+    known_ids = {_document_id(item) for item in documents}
+    for what, ids in (("document", known_ids), ("question", {question.id for question in questions})):
         if any(not identity.strip() for identity in ids):
             raise ValueError(f"a {what} of {dataset.name!r} has a blank id")
     gold = {identity for question in questions for identity in question.supporting_ids}
-    missing = sorted(gold - known)
+    missing = sorted(gold - known_ids)
     if not documents or not questions:
         left_out = "".join(f"; {what}: {len(ids)}" for what, ids in notes.items())
         raise ValueError(
@@ -194,7 +194,7 @@ def _checked(dataset: Dataset, places: Sequence[str]) -> Dataset:
         raise ValueError(
             f"none of the {len(gold)} gold documents of {dataset.name!r} is in the corpus: questions ask "
             f"for {', '.join(map(repr, missing[:3]))}, and documents are called "
-            f"{', '.join(map(repr, sorted(known)[:3]))}"
+            f"{', '.join(map(repr, sorted(known_ids)[:3]))}"
         )
     _note(notes, MISSING_GOLD, missing)
     _note(notes, NO_GOLD, [question.id for question in questions if not question.supporting_ids])
@@ -203,8 +203,8 @@ def _checked(dataset: Dataset, places: Sequence[str]) -> Dataset:
 
 
 def _note(notes: dict[str, tuple[str, ...]], what: str, ids: Iterable[str]) -> None:
-    if found := tuple(dict.fromkeys([*notes.get(what, ()), *ids])):
-        notes[what] = found
+    if distinct := tuple(dict.fromkeys([*notes.get(what, ()), *ids])):
+        notes[what] = distinct
 
 
 def _document_id(item: Document | Chunk) -> str:
@@ -215,7 +215,7 @@ def _distinct_documents(
     items: Sequence[Document | Chunk], places: Sequence[str], notes: dict[str, tuple[str, ...]]
 ) -> tuple[Document | Chunk, ...]:
     """Documents without blank and repeated ones. A document may be several chunks."""
-    kept: dict[tuple[str, ...], tuple[Document | Chunk, str]] = {}
+    distinct: dict[tuple[str, ...], tuple[Document | Chunk, str]] = {}
     blank, repeated = [], []
     for item, place in zip(items, places, strict=True):
         identity = _document_id(item)
@@ -223,7 +223,7 @@ def _distinct_documents(
         if not item.text.strip():
             blank.append(identity)
             continue
-        first, its_place = kept.setdefault(key, (item, place))
+        first, its_place = distinct.setdefault(key, (item, place))
         if first.text != item.text:
             raise ValueError(
                 f"two documents have the id {identity!r} and different texts: {its_place} and {place}; give "
@@ -233,32 +233,32 @@ def _distinct_documents(
             repeated.append(identity)
     _note(notes, BLANK_DOCUMENT, blank)
     _note(notes, REPEATED_DOCUMENT, repeated)
-    return tuple(item for item, _ in kept.values())
+    return tuple(item for item, _ in distinct.values())
 
 
 def _distinct_questions(
     questions: Sequence[Question], notes: dict[str, tuple[str, ...]]
 ) -> tuple[Question, ...]:
-    kept: dict[str, Question] = {}
+    distinct: dict[str, Question] = {}
     blank, repeated = [], []
     for question in questions:
         if not question.question.strip():
             blank.append(question.id)
-        elif question.id in kept:
+        elif question.id in distinct:
             repeated.append(question.id)
         else:
             answers = tuple(dict.fromkeys(answer for answer in question.answers if answer.strip()))
             gold = tuple(dict.fromkeys(question.supporting_ids))
-            kept[question.id] = replace(question, answers=answers, supporting_ids=gold)
+            distinct[question.id] = replace(question, answers=answers, supporting_ids=gold)
     _note(notes, BLANK_QUESTION, blank)
     _note(notes, REPEATED_QUESTION, repeated)
-    return tuple(kept.values())
+    return tuple(distinct.values())
 
 
 def _beside(folder: Path, path: StrPath) -> Path:
-    given = Path(path)
-    inside = (folder.parent if folder.is_file() else folder) / given
-    return inside if not given.exists() and inside.exists() else given
+    file = Path(path)
+    inside = (folder.parent if folder.is_file() else folder) / file
+    return inside if not file.exists() and inside.exists() else file
 
 
 def _with_extraction(dataset: Dataset, path: Path) -> Dataset:
@@ -275,29 +275,29 @@ def _with_extraction(dataset: Dataset, path: Path) -> Dataset:
 
 def _of_documents(exported: Imported, documents: Sequence[Document | Chunk]) -> Imported:
     """The passages of the documents in an export, and the documents that it does not have as they are."""
-    wanted = {document.id: document for document in documents}
+    by_id = {document.id: document for document in documents}
     chunks = [chunk for chunk in exported.documents if isinstance(chunk, Chunk)]
-    kept = [chunk for chunk in chunks if chunk.document_id in wanted]
-    lacking = [wanted[identity] for identity in wanted.keys() - {chunk.document_id for chunk in kept}]
+    of_corpus = [chunk for chunk in chunks if chunk.document_id in by_id]
+    lacking = [by_id[identity] for identity in by_id.keys() - {chunk.document_id for chunk in of_corpus}]
     notes = {
         what: count
         for what, count in (
-            ("passages of documents that are not in the corpus: left out", len(chunks) - len(kept)),
+            ("passages of documents that are not in the corpus: left out", len(chunks) - len(of_corpus)),
             ("documents that are not in the export: read as they are", len(lacking)),
         )
         if count
     }
-    return Imported([*kept, *sorted(lacking, key=lambda each: each.id)], exported.extractions, notes)
+    return Imported([*of_corpus, *sorted(lacking, key=lambda each: each.id)], exported.extractions, notes)
 
 
 def _with_question_entities(dataset: Dataset, path: Path) -> Dataset:
-    known = {question.id for question in dataset.questions}
+    question_ids = {question.id for question in dataset.questions}
     notes = dict(dataset.notes)
     entities: dict[str, tuple[str, ...]] = {}
     for place, fields in json_lines(path):
         record = Record(place, fields)
         identity, names = record.text("id"), record.texts("entities")
-        if identity in known:
+        if identity in question_ids:
             entities[identity] = tuple(name.strip() for name in names)
         else:
             _note(notes, UNKNOWN_ENTITIES, [identity])

@@ -85,8 +85,8 @@ class SharedEmbedder:
 
     def question(self, text: str) -> Vectors:
         """The unit vector of a question."""
-        known = self._questions.get(text)
-        return _sync.run(self.aembed_query(text)) if known is None else known
+        vector = self._questions.get(text)
+        return _sync.run(self.aembed_query(text)) if vector is None else vector
 
     def learn(self, passages: Sequence[str], questions: Sequence[str]) -> None:
         """Embed a corpus and its questions.

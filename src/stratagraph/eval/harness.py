@@ -45,7 +45,7 @@ from stratagraph.eval.names import (
 from stratagraph.eval.rankers import Ranker, Workbench
 from stratagraph.eval.report import Evaluation
 from stratagraph.eval.results import Indexing, Row
-from stratagraph.eval.scoring import PACKED, Asked, Cutoffs, Packing, ask_all
+from stratagraph.eval.scoring import PACKED, Asked, Cutoffs, ask_all
 from stratagraph.methods import WAYS
 from stratagraph.models.budget import Budget
 from stratagraph.models.gate import ModelGate
@@ -290,8 +290,8 @@ class _Run:
                 row = self._judged(row) if self.answers.judge else row
         except Exception as error:
             notes = " ".join(getattr(error, "__notes__", ()))
-            told = f"{doing}{type(error).__name__}: {error}{f' ({notes})' if notes else ''}"
-            row = replace(row, error=told)
+            message = f"{doing}{type(error).__name__}: {error}{f' ({notes})' if notes else ''}"
+            row = replace(row, error=message)
         return replace(row, failures=(*failures, *row.failures))
 
     def _ready(self, wanted: str | Ranker) -> tuple[Workbench, Ranker, Indexing | None]:
@@ -343,7 +343,7 @@ class _Run:
         )
         if not bench.dataset.of_bench:
             return row
-        if own and isinstance(ranker, Packing):
+        if own and isinstance(ranker, MethodRanker):
             texts = [each.question for each in bench.dataset.questions]
             contexts = [ranker.context(text, PACKED, config.context_tokens) for text in texts]
         else:
@@ -384,8 +384,8 @@ class _Run:
                     for metric, scores in row.scores.items()
                     if metric in other.scores
                 }
-                known = {metric: each for metric, each in differences.items() if each is not None}
-                row = replace(row, differences=known)
+                present = {metric: each for metric, each in differences.items() if each is not None}
+                row = replace(row, differences=present)
             compared.append(row)
         return compared
 

@@ -221,10 +221,8 @@ def head_to_head(
     -------
     How `ours` fared, by criterion.
     """
-    asked = [
-        at for at, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a is not None and b is not None
-    ]
-    pairs = [(questions[at], ours[at] or "", theirs[at] or "") for at in asked]
+    both = [at for at, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a is not None and b is not None]
+    pairs = [(questions[at], ours[at] or "", theirs[at] or "") for at in both]
     items = [_item(question, a, b) for question, a, b in pairs]
     items += [_item(question, b, a) for question, a, b in pairs]
     judges = [
@@ -239,7 +237,7 @@ def head_to_head(
         points = [(_sign(question) + 1) / 2 for question in votes if question]
         same = [both[0] == both[1] for judge in judged for both in judge if both is not None]
         explained: list[tuple[str, ...]] = [()] * len(questions)
-        for place, at in enumerate(asked):
+        for place, at in enumerate(both):
             explained[at] = tuple(text for judge in judges for text in _explanations(judge[place], criterion))
         duels[criterion] = Duel(
             points.count(1),
@@ -419,12 +417,12 @@ class _StatementJudges:
             for at, question in self.asked.items()
             if metric in BENCH_METRICS[question.type] and (own := statements[at])
         }
-        told = {at: own for at, own in wanted.items() if texts[at].strip()}
+        with_text = {at: own for at, own in wanted.items() if texts[at].strip()}
         items = [
             CallItem({"text": texts[at], "statements": _numbered(own)}, self.asked[at].id)
-            for at, own in told.items()
+            for at, own in with_text.items()
         ]
-        judged = zip(told.items(), *verdicts(self.gates, HELD, items, self.stage), strict=True)
+        judged = zip(with_text.items(), *verdicts(self.gates, HELD, items, self.stage), strict=True)
         return dict.fromkeys(wanted, 0.0) | {
             at: mean([None if each is None else _count(each.held, own) / len(own) for each in judges])
             for (at, own), *judges in judged

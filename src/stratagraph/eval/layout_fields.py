@@ -71,8 +71,8 @@ def texts(values: Any, what: str) -> tuple[str, ...]:
     for value in several(values):
         if value is not None and not _is_plain(value):
             raise ValueError(f"{what} must be a string, a number or a list of them, not {values!r:.60}")
-    kept = (str(value) for value in several(values) if value is not None)
-    return tuple(text for text in kept if text.strip())
+    plain = (str(value) for value in several(values) if value is not None)
+    return tuple(text for text in plain if text.strip())
 
 
 def _is_plain(value: Any) -> bool:
@@ -164,8 +164,8 @@ class Record(NamedTuple):
 
 def read_records(path: Path) -> list[Record]:
     """The objects of JSON lines (`.jsonl`), or of a JSON list."""
-    found = json_lines(path) if path.suffix == ".jsonl" else json_objects(path)
-    return [Record(place, fields) for place, fields in found]
+    objects = json_lines(path) if path.suffix == ".jsonl" else json_objects(path)
+    return [Record(place, fields) for place, fields in objects]
 
 
 @contextmanager

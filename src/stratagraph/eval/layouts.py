@@ -46,11 +46,13 @@ def read_layout(path: Path, split: str) -> Raw:
     if {"corpus.json", "MultiHopRAG.json"} <= names:
         return _multihop(path)
     if {"Corpus", "Questions"} <= names:
-        asked = sorted((path / "Questions").glob(f"*{_QUESTIONS}"))
-        if len(asked) == 1:
-            return _graphrag_bench(asked[0])
-        found = ", ".join(f"Questions/{each.name}" for each in asked)
-        raise ValueError(f"{str(path)!r} holds {len(asked)} sets of questions; give the path of one: {found}")
+        sets = sorted((path / "Questions").glob(f"*{_QUESTIONS}"))
+        if len(sets) == 1:
+            return _graphrag_bench(sets[0])
+        names_of_sets = ", ".join(f"Questions/{each.name}" for each in sets)
+        raise ValueError(
+            f"{str(path)!r} holds {len(sets)} sets of questions; give the path of one: {names_of_sets}"
+        )
     if set(_STORIES) <= names:
         return _narrativeqa(path, split)
     if annotations := sorted(path.glob(_ARENA)):
@@ -75,12 +77,12 @@ def _of_file(path: Path) -> Raw:
         return _hipporag(path)
     if _bench_corpus(path).is_file():
         return _graphrag_bench(path)
-    found = read_records(path)
-    if not found:
+    records = read_records(path)
+    if not records:
         raise ValueError(f"{path}: holds no record")
     for needed, read in _FILES:
-        if needed <= found[0].fields.keys():
-            return read(found)
+        if needed <= records[0].fields.keys():
+            return read(records)
     raise ValueError(
         f"{str(path)!r} is in no layout that is known: its records are not those of HotpotQA, MuSiQue, "
         f"2WikiMultiHopQA, UltraDomain or ALCE, and {path.stem}{_CORPUS}, where HippoRAG's questions have "
@@ -169,8 +171,8 @@ def _multihop(folder: Path) -> Raw:
             address, title = evidence.word("url"), evidence.title
             gold.append(ids.get(address) or ids.get(title) or address or title)
         answers, kind = record.texts("answer"), record.word("question_type")
-        asked = record.text("query")
-        questions.append(Question(f"q{number:05}", asked, answers, tuple(gold), kind))
+        text = record.text("query")
+        questions.append(Question(f"q{number:05}", text, answers, tuple(gold), kind))
     return Raw(documents, questions)
 
 
@@ -206,20 +208,20 @@ def _passages(path: Path) -> list[DocumentRecord]:
     value = json_value(path)
     if isinstance(value, dict):  # the older form: title to sentences
         value = [{"title": title, "text": sentences_of(text, str(path))} for title, text in value.items()]
-    found = []
+    passages = []
     for number, each in enumerate(Record(str(path), {path.name: value}).objects(path.name, numbered=True)):
         identity = each.word("idx", "id") or f"p{number:05}"
         text = each.word("text", "paragraph_text")
-        found.append(DocumentRecord(identity, each.title, text, {}, each.place))
-    return found
+        passages.append(DocumentRecord(identity, each.title, text, {}, each.place))
+    return passages
 
 
 def _gold(record: Record) -> list[tuple[str, str]]:
     """Title and text of the gold paragraphs, in any of the three forms that the files have."""
     if "supporting_facts" in record.fields:
         titles = {title for title, _ in record.pairs("supporting_facts")}
-        given = record.pairs("context") if record.fields.get("context") else ()
-        context = {title: sentences_of(lines, record.place) for title, lines in given}
+        pairs = record.pairs("context") if record.fields.get("context") else ()
+        context = {title: sentences_of(lines, record.place) for title, lines in pairs}
         return [
             (title, context.get(title, "")) for title in dict.fromkeys([*context, *titles]) if title in titles
         ]
@@ -247,10 +249,10 @@ def _graphrag_bench(path: Path, only: str = "") -> Raw:
     if not corpus.is_file():
         raise ValueError(f"{str(corpus)!r}, the corpus of {str(path)!r}, is not there")
     value = json_value(corpus)
-    given = Record(str(corpus), {"corpora": value if isinstance(value, list) else [value]})
+    corpora = Record(str(corpus), {"corpora": value if isinstance(value, list) else [value]})
     documents = [
         DocumentRecord(each.text("corpus_name"), "", each.text("context"), {}, each.place)
-        for each in given.objects("corpora", numbered=True)
+        for each in corpora.objects("corpora", numbered=True)
         if only in ("", each.fields.get("corpus_name"))
     ]
     if not documents:
@@ -324,9 +326,9 @@ def _musique(records: Records) -> Raw:
             identity = corpus.add(paragraph.title, text, record.place)
             if paragraph.flag("is_supporting", default=False):
                 gold.append(identity)
-        asked = _question(record, gold=gold)
-        answers = (*asked.answers, *record.texts("answer_aliases"))
-        questions.append(replace(asked, answers=answers, type=asked.id.partition("__")[0]))
+        question = _question(record, gold=gold)
+        answers = (*question.answers, *record.texts("answer_aliases"))
+        questions.append(replace(question, answers=answers, type=question.id.partition("__")[0]))
     return Raw(corpus.documents(), questions)
 
 
@@ -341,9 +343,9 @@ def _ultradomain(records: Records) -> Raw:
         if text not in ids:
             ids[text] = record.word("context_id") or f"book {len(documents):04}"
             documents.append(DocumentRecord(ids[text], title, text, {}, record.place))
-        kind, asked = record.word("label", "dataset"), record.word("_id") or f"q{number:05}"
+        kind, identity = record.word("label", "dataset"), record.word("_id") or f"q{number:05}"
         answers = record.texts("answers")
-        questions.append(Question(asked, record.text("input"), answers, (ids[text],), kind))
+        questions.append(Question(identity, record.text("input"), answers, (ids[text],), kind))
     return Raw(documents, questions)
 
 
@@ -359,9 +361,9 @@ def _alce(records: Records) -> Raw:
                 f"{record.place}: 'short_answers' of each of 'qa_pairs' must hold an answer, and one does not"
             )
         parts = parts or [texts(each, f"{record.place}: 'answers'") for each in record.several("answers")]
-        asked = _question(record, gold=[])
-        answers = asked.answers or tuple(dict.fromkeys(text for part in parts for text in part))
-        questions.append(replace(asked, answers=answers, parts=tuple(part for part in parts if part)))
+        question = _question(record, gold=[])
+        answers = question.answers or tuple(dict.fromkeys(text for part in parts for text in part))
+        questions.append(replace(question, answers=answers, parts=tuple(part for part in parts if part)))
     return Raw(corpus.documents(), questions)
 
 
@@ -372,11 +374,11 @@ def _narrativeqa(folder: Path, split: str) -> Raw:
         name = f"{row['document_id']}.content"
         if Path(name).name != name:
             raise ValueError(f"{folder / 'documents.csv'}: {row['document_id']!r} is no name of a story")
-        found = next((path for at in ("tmp", ".") if (path := folder / at / name).is_file()), None)
-        if row["set"] == split and found is not None:
+        story = next((path for at in ("tmp", ".") if (path := folder / at / name).is_file()), None)
+        if row["set"] == split and story is not None:
             title = row.get("wiki_title") or ""
-            text = found.read_text("utf-8", errors="replace")
-            documents.append(DocumentRecord(row["document_id"], title, text, {}, str(found)))
+            text = story.read_text("utf-8", errors="replace")
+            documents.append(DocumentRecord(row["document_id"], title, text, {}, str(story)))
     if not documents:
         raise ValueError(
             f"{str(folder)!r} has no story of the split {split!r}: NarrativeQA's script downloads them as "
@@ -404,10 +406,10 @@ def _arena(folder: Path, annotations: Sequence[Path]) -> Raw:
         domain = each.name.removeprefix("annotations_").removesuffix("_with_citation.jsonl")
         for number, record in enumerate(read_records(each)):
             answer = record.word("faithful_answer", "faithful_answer_w_citation", "answer")
-            asked = record.text("query" if "query" in record.fields else "question")
+            text = record.text("query" if "query" in record.fields else "question")
             identity = f"{domain}-{record.word('qid') or number}"
             gold = record.texts("gold_doc_ids")
-            questions.append(Question(identity, asked, (answer,) if answer else (), gold, domain))
+            questions.append(Question(identity, text, (answer,) if answer else (), gold, domain))
     return Raw(_documents(path, "id"), questions)
 
 

@@ -23,15 +23,15 @@ from stratagraph.types.records import Failure, Usage
 class MethodRanker:
     """A method of an index in one view, with search options; `failures` are those of its build."""
 
-    def __init__(self, index: Index, name: str, wanted: RowName, failures: Sequence[Failure] = ()) -> None:
+    def __init__(self, index: Index, name: str, row: RowName, failures: Sequence[Failure] = ()) -> None:
         self.name = name
-        given = "".join(f", {key}={value!r}" for key, value in wanted.options.items())
-        given += "".join(f", built with {key}={value!r}" for key, value in wanted.build.items())
-        self.description = f"method {wanted.ranker} of this package, view {wanted.view}{given}"
-        self.own_prompt = bool(wanted.own_prompt)
+        options = "".join(f", {key}={value!r}" for key, value in row.options.items())
+        options += "".join(f", built with {key}={value!r}" for key, value in row.build.items())
+        self.description = f"method {row.ranker} of this package, view {row.view}{options}"
+        self.own_prompt = bool(row.own_prompt)
         self.failures = failures
         self._index = index
-        self._wanted = wanted
+        self._wanted = row
         self._asked: dict[str, Usage] = {}
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
@@ -51,13 +51,13 @@ class MethodRanker:
 
     async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
         """The method's answer by its own prompts, and its usage; `AnswerFailed` if it would be extractive."""
-        found = await self._index.aanswer(
+        answer = await self._index.aanswer(
             question, max_tokens=max_tokens, length=length, **self._wanted.search
         )
-        if found.extractive and found.retrieval.hits:
+        if answer.extractive and answer.retrieval.hits:
             fault = "the model could not answer, and sentences of the sources would stand for it"
-            raise AnswerFailed(fault, found.usage)
-        return found.text, found.usage
+            raise AnswerFailed(fault, answer.usage)
+        return answer.text, answer.usage
 
 
 @dataclass
@@ -81,18 +81,16 @@ class MethodIndex:
         self._calls = calls
         self._built: dict[str, _Built] = {}
 
-    def add(self, name: str, wanted: RowName) -> tuple[Ranker, Indexing | None]:
+    def add(self, name: str, row: RowName) -> tuple[Ranker, Indexing | None]:
         """Build a method unless it exists; if it fails, the others stay."""
-        method = wanted.ranker
-        key = f"{method} {json.dumps(wanted.build, sort_keys=True)}" if wanted.build else ""
+        method = row.ranker
+        key = f"{method} {json.dumps(row.build, sort_keys=True)}" if row.build else ""
         built = self._built.get(key)
         if built is not None and method in built.made:
-            return MethodRanker(built.index, name, wanted), None
+            return MethodRanker(built.index, name, row), None
         with Meter() as meter:
             if built is None:
-                built = self._built[key] = _Built(
-                    self._build(method, settings_of(wanted, self._bench.config))
-                )
+                built = self._built[key] = _Built(self._build(method, settings_of(row, self._bench.config)))
             elif method != WALK:
                 built.index.add_method(method)
         built.made.add(method)
@@ -101,11 +99,11 @@ class MethodIndex:
         own, built.bytes = size - built.bytes, size
         stages = {} if report is None else report.stages
         indexing = Indexing(meter.seconds, stages, own, meter.peak_memory, meter.cpu_seconds)
-        return MethodRanker(built.index, name, wanted, () if report is None else report.failures), indexing
+        return MethodRanker(built.index, name, row, () if report is None else report.failures), indexing
 
     def _build(self, name: str, config: Config) -> Index:
         dataset = self._bench.dataset
-        given: dict[str, Any] = {"extraction": dataset.extractions} if dataset.extractions else {}
+        extraction: dict[str, Any] = {"extraction": dataset.extractions} if dataset.extractions else {}
         return build_index(
             dataset.documents,
             name,
@@ -115,7 +113,7 @@ class MethodIndex:
             budget=self._budget,
             cache=self._calls,
             progress=False,
-            **given,
+            **extraction,
         )
 
     def close(self) -> None:

@@ -113,18 +113,18 @@ def context_of(texts: Iterable[str], budget: int, count_tokens: CountTokens) -> 
     """The texts, best first, up to a token budget, without repeats; the last one is cut."""
     if budget < 1:
         raise ValueError(f"a token budget must be at least 1, not {budget}")
-    kept: list[str] = []
+    parts: list[str] = []
     left = budget
     for text in dict.fromkeys(texts):
         cost = count_tokens(text)
         if cost > left:
-            kept.append(clip(text, left, count_tokens))
+            parts.append(clip(text, left, count_tokens))
             break
-        kept.append(text)
+        parts.append(text)
         left -= cost
         if not left:
             break
-    return "\n\n".join(each for each in kept if each)
+    return "\n\n".join(each for each in parts if each)
 
 
 _PIECE = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])\S)+")
@@ -166,24 +166,24 @@ def token_recall(answer: str, gold: Sequence[str]) -> float:
     0 wherever either has the word "yes" or "no", as in the papers' tables (ERRATA A9); read it beside
     `accuracy`.
     """
-    said = tokens(answer)
-    return max((_recall(said, tokens(each)) for each in gold), default=0.0)
+    words = tokens(answer)
+    return max((_recall(words, tokens(each)) for each in gold), default=0.0)
 
 
-def _recall(said: Sequence[str], gold: Sequence[str]) -> float:
-    if not gold or not _YES_NO.isdisjoint([*said, *gold]):
+def _recall(words: Sequence[str], gold: Sequence[str]) -> float:
+    if not gold or not _YES_NO.isdisjoint([*words, *gold]):
         return 0.0
-    return (Counter(said) & Counter(gold)).total() / len(gold)
+    return (Counter(words) & Counter(gold)).total() / len(gold)
 
 
 def bleu1(answer: str, gold: Sequence[str]) -> float:
     """BLEU of single words, with the brevity penalty, by `nltk` (Papineni et al. 2002)."""
     from nltk.translate.bleu_score import sentence_bleu
 
-    said, references = _spoken(answer), [_spoken(each) for each in gold]
-    if not set(said).intersection(*[{word for words in references for word in words}]):
+    ours, references = _spoken(answer), [_spoken(each) for each in gold]
+    if not set(ours).intersection(word for words in references for word in words):
         return 0.0  # where nltk warns
-    return float(sentence_bleu(references, said, weights=(1.0,)))
+    return float(sentence_bleu(references, ours, weights=(1.0,)))
 
 
 def meteor(answer: str, gold: Sequence[str]) -> float:
@@ -208,8 +208,8 @@ def string_scores(answer: str, parts: Sequence[Sequence[str]]) -> dict[str, floa
 
     `strrec` is the share of the parts, `strem` 1 for all, `strhit` 1 for any.
     """
-    said = [contains_answer(answer, part) for part in parts]
-    return {"strrec": sum(said) / len(said), "strem": float(all(said)), "strhit": float(any(said))}
+    held = [contains_answer(answer, part) for part in parts]
+    return {"strrec": sum(held) / len(held), "strem": float(all(held)), "strhit": float(any(held))}
 
 
 METRICS: Mapping[str, Metric] = {

@@ -72,9 +72,9 @@ class RowName:
         ranker, _, own = path.partition("/")
         if own and own not in EVAL_VIEWS:
             raise ValueError(f"{name!r} asks for the view {own!r}; there are {', '.join(EVAL_VIEWS)}")
-        given = [_option(each, name) for each in query.split("&") if each]
-        options = dict(given)
-        if len(options) < len(given):
+        pairs = [_option(each, name) for each in query.split("&") if each]
+        options = dict(pairs)
+        if len(options) < len(pairs):
             raise ValueError(f"{name!r} has an option twice")
         own_prompt = options.pop(OWN_PROMPT, None)
         if own_prompt is not None and not isinstance(own_prompt, bool):
@@ -105,14 +105,14 @@ def _option(text: str, name: str) -> tuple[str, Any]:
         return key, value
 
 
-def settings_of(wanted: RowName, config: Config) -> Config:
+def settings_of(name: RowName, config: Config) -> Config:
     """The run's settings with those of the row's build; `TypeError` or `ValueError` for a wrong one."""
-    if not wanted.build:
+    if not name.build:
         return config
-    own = config.method(wanted.ranker)
-    values = {each.name: getattr(own, each.name) for each in fields(own)} | dict(wanted.build)
-    made = construct(type(own), values, wanted.ranker)
-    return replace(config, methods={**config.methods, wanted.ranker: made})
+    own = config.method(name.ranker)
+    values = {each.name: getattr(own, each.name) for each in fields(own)} | dict(name.build)
+    changed = construct(type(own), values, name.ranker)
+    return replace(config, methods={**config.methods, name.ranker: changed})
 
 
 def check_rows(rows: Sequence[str], view: str, config: Config) -> None:
@@ -121,35 +121,35 @@ def check_rows(rows: Sequence[str], view: str, config: Config) -> None:
     `view` is for names without one, and a row adds settings of its build to `config`. Raises `ValueError` for
     the first wrong row, with its name and what is allowed.
     """
-    for name in rows:
-        wanted = RowName.of(name, view)
-        if wanted.ranker not in KNOWN:
-            raise ValueError(f"there is no method or baseline {name!r}; choose from {', '.join(KNOWN)}")
+    for row in rows:
+        name = RowName.of(row, view)
+        if name.ranker not in KNOWN:
+            raise ValueError(f"there is no method or baseline {row!r}; choose from {', '.join(KNOWN)}")
         try:
-            if wanted.ranker in WAYS:
-                _check_method(wanted, config)
-            elif wanted.build:
-                raise ValueError(f"{wanted.ranker} is no method of an index, and has no settings {BUILD}...")
+            if name.ranker in WAYS:
+                _check_method(name, config)
+            elif name.build:
+                raise ValueError(f"{name.ranker} is no method of an index, and has no settings {BUILD}...")
             else:
-                checked(wanted.ranker, wanted.options, own_prompt=wanted.own_prompt)
+                checked(name.ranker, name.options, own_prompt=name.own_prompt)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{name!r}: {error}") from error
+            raise ValueError(f"{row!r}: {error}") from error
 
 
-def _check_method(wanted: RowName, config: Config) -> None:
+def _check_method(name: RowName, config: Config) -> None:
     for key, instead in _SAID_ELSEWHERE.items():
-        if key in wanted.options:
+        if key in name.options:
             raise ValueError(f"{key!r} is no option of a row: {instead}")
-    search = dict(wanted.search)
+    search = dict(name.search)
     method, where = search.pop("method"), search.pop("where", None)
     shared = {key: search.pop(key) for key in SHARED_OPTIONS if key in search}
     check_used(method, SearchArguments(**shared))
     check_search_options(method, search)
     if where is not None:
         compile_where(where)
-    if wanted.ranker == WALK and wanted.build:
+    if name.ranker == WALK and name.build:
         raise ValueError(f"nothing is built for the walk, so that it has no settings {BUILD}...")
-    settings_of(wanted, config)
+    settings_of(name, config)
 
 
 ANSWERS = ("nltk", "rouge-score")

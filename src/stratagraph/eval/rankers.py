@@ -122,9 +122,11 @@ class Workbench:
         If that fails, it fails for all: the model is not asked again.
         """
         if not self._graphs:
-            given = self.dataset.extractions
+            extractions = self.dataset.extractions
             try:
-                self._graphs.append(shared_graph(self.chunks, self.vectors, self.gate, self.config, given))
+                self._graphs.append(
+                    shared_graph(self.chunks, self.vectors, self.gate, self.config, extractions)
+                )
             except Exception as error:
                 self._graphs.append(error)
         graph = self._graphs[0]
@@ -135,8 +137,8 @@ class Workbench:
     @property
     def question_entities(self) -> Mapping[str, tuple[str, ...]]:
         """Given entities by the text of the question."""
-        given = self.dataset.question_entities
-        return {each.question: given[each.id] for each in self.dataset.questions if each.id in given}
+        entities = self.dataset.question_entities
+        return {each.question: entities[each.id] for each in self.dataset.questions if each.id in entities}
 
 
 def needs_model(bench: Workbench, what: str) -> None:

@@ -167,17 +167,17 @@ class Evaluation:
         """The lines of `save_csv`."""
         for row in self.rows:
             for type_ in (None, *(self.types if row.scores else ())):
-                asked = [each for each in self.questions if type_ is None or each.type == type_]
+                questions = [each for each in self.questions if type_ is None or each.type == type_]
                 line: dict[str, Any] = {"dataset": self.dataset, "name": row.name, "type": type_ or "all"}
-                line |= {"questions": len(asked), "error": row.error}
+                line |= {"questions": len(questions), "error": row.error}
                 line |= {metric: self.mean(row.name, metric, type_) for metric in row.scores}
                 if type_ is None:
                     line |= {"p50_ms": row.latency(50), "p95_ms": row.latency(95), "cpu_ms": row.cpu}
-                if type_ is None and (made := row.indexing):
-                    line |= {"index_seconds": made.seconds, "index_cpu_seconds": made.cpu_seconds}
-                    line |= {"index_calls": made.usage.calls + made.usage.cached_calls}
-                    line |= {"index_tokens": made.usage.input_tokens + made.usage.output_tokens}
-                    line |= {"index_bytes": made.bytes, "index_peak_memory": made.peak_memory}
+                if type_ is None and (cost := row.indexing):
+                    line |= {"index_seconds": cost.seconds, "index_cpu_seconds": cost.cpu_seconds}
+                    line |= {"index_calls": cost.usage.calls + cost.usage.cached_calls}
+                    line |= {"index_tokens": cost.usage.input_tokens + cost.usage.output_tokens}
+                    line |= {"index_bytes": cost.bytes, "index_peak_memory": cost.peak_memory}
                 yield {key: f"{cell:.6g}" if isinstance(cell, float) else cell for key, cell in line.items()}
 
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Protocol, runtime_checkable
 
 from stratagraph.eval.datasets import Question
+from stratagraph.eval.methods import MethodRanker
 from stratagraph.eval.metrics import (
     all_recall_at,
     contains_answer,
@@ -25,15 +25,6 @@ from stratagraph.types.records import Chunk
 
 PACKED = 20
 """Hits that a method packs into a context, as its answers do."""
-
-
-@runtime_checkable
-class Packing(Protocol):
-    """A ranker that packs its hits into a context by itself."""
-
-    def context(self, question: str, k: int, budget: int) -> str:
-        """The context of `k` hits, within a budget of tokens."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +89,10 @@ def ask_all(
                 ranker.rank(question.question, cutoffs.k[-1])
             remembered = waited.get(question.question, 0.0)
             began, worked = time.perf_counter(), time.process_time()
-            found = ranker.rank(question.question, cutoffs.k[-1])
+            hits = ranker.rank(question.question, cutoffs.k[-1])
             latency.append(1000 * (remembered + time.perf_counter() - began))
             cpu.append(1000 * (time.process_time() - worked))
-            deep = found if depth <= cutoffs.k[-1] else ranker.rank(question.question, depth)
+            deep = hits if depth <= cutoffs.k[-1] else ranker.rank(question.question, depth)
             deep = _filled(ranker, question, deep, max(depth, cutoffs.k[-1]), cutoffs, count_tokens)
         except Exception as error:
             error.add_note(f"at question {question.id!r}, {number + 1} of {len(questions)}")
@@ -110,7 +101,7 @@ def ask_all(
         contexts = {
             budget: _context(ranker, question, deep, budget, count_tokens) for budget in cutoffs.budgets
         }
-        results.append(score(question, found, deep, cutoffs, count_tokens, contexts))
+        results.append(score(question, hits, deep, cutoffs, count_tokens, contexts))
         advance()
     scores = {metric: tuple(result[metric] for result in results) for metric in results[0]}
     return Asked(scores, tuple(latency), tuple(cpu), tuple(texts))
@@ -119,19 +110,19 @@ def ask_all(
 def _filled(
     ranker: Ranker,
     question: Question,
-    found: Sequence[Passage],
-    asked: int,
+    ranking: Sequence[Passage],
+    depth: int,
     cutoffs: Cutoffs,
     count_tokens: CountTokens,
 ) -> Sequence[Passage]:
     """A ranking that fills the largest budget, or is complete."""
     budget = max(cutoffs.budgets, default=0)
-    while budget and len(found) >= asked:
-        if fitting([passage.text for passage in found], budget, count_tokens) < len(found):
+    while budget and len(ranking) >= depth:
+        if fitting([passage.text for passage in ranking], budget, count_tokens) < len(ranking):
             break
-        asked *= 2
-        found = ranker.rank(question.question, asked)
-    return found
+        depth *= 2
+        ranking = ranker.rank(question.question, depth)
+    return ranking
 
 
 def _context(
@@ -141,7 +132,7 @@ def _context(
     texts = [passage.text for passage in deep]
     if not _answerable(question):
         return ""
-    if isinstance(ranker, Packing):
+    if isinstance(ranker, MethodRanker):
         return ranker.context(question.question, max(PACKED, fitting(texts, budget, count_tokens)), budget)
     return context_of(texts, budget, count_tokens)
 
@@ -152,7 +143,7 @@ def _answerable(question: Question) -> bool:
 
 def score(
     question: Question,
-    found: Sequence[Passage],
+    hits: Sequence[Passage],
     deep: Sequence[Passage],
     cutoffs: Cutoffs,
     count_tokens: CountTokens,
@@ -165,7 +156,7 @@ def score(
     question
         Without gold documents it has no retrieval metrics; without answers, or with a yes or no, no
         `answer@`.
-    found
+    hits
         Ranking for the largest k. A passage of several documents takes one place for each, so that a summary
         of a whole corpus does not find everything at once.
     deep
@@ -176,7 +167,7 @@ def score(
         The contexts that `answer@` is of, by budget.
     """
     scores: dict[str, float | None] = {}
-    ranking = [document for passage in found for document in passage.documents]
+    ranking = [document for passage in hits for document in passage.documents]
     documents = list(dict.fromkeys(document for passage in deep for document in passage.documents))
     gold = question.supporting_ids
     for k in cutoffs.k:
@@ -196,5 +187,5 @@ def score(
             alone = [passage.documents[0] for passage in whole if len(passage.documents) == 1]
             scores[f"recall@{budget}t"] = recall_at(alone, gold, len(alone)) if alone else 0.0
     for k in cutoffs.k:
-        scores[f"tokens@{k}"] = float(sum(count_tokens(passage.text) for passage in found[:k]))
+        scores[f"tokens@{k}"] = float(sum(count_tokens(passage.text) for passage in hits[:k]))
     return scores

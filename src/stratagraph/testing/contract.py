@@ -35,14 +35,14 @@ TOPICS = {
 
 def documents(count: int = 60, *, start: int = 0) -> list[sg.Document]:
     """Short documents about four topics. Document i is always the same."""
-    made = []
+    notes = []
     for number in range(start, start + count):
         chance = random.Random(number)
         topic = list(TOPICS)[number % len(TOPICS)]
         words = [chance.choice(TOPICS[topic].split()) for _ in range(24)]
         text = f"Note {number} of the {topic}. " + " ".join(words[:12]) + ". " + " ".join(words[12:]) + "."
-        made.append(sg.Document(f"doc-{number:03}", text, {"topic": topic, "number": number}))
-    return made
+        notes.append(sg.Document(f"doc-{number:03}", text, {"topic": topic, "number": number}))
+    return notes
 
 
 def written_summary(prompt: str) -> str:

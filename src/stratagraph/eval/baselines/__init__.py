@@ -66,8 +66,8 @@ def make(
     `own_prompt` says whether it answers by its own prompts; None uses its default. Raises `ValueError` as
     `checked`, and `ModelError` if it needs a language model and there is none.
     """
-    made, options = checked(name, options, own_prompt=own_prompt)
-    ranker: Ranker = made(bench, **options)
+    kind, options = checked(name, options, own_prompt=own_prompt)
+    ranker: Ranker = kind(bench, **options)
     return ranker
 
 
@@ -79,40 +79,40 @@ def checked(
     Raises `ValueError` if an option is unknown, a value is not valid, or it cannot answer as `own_prompt`
     says.
     """
-    module, _, kind = _WHERE[name].partition(".")
-    made = getattr(import_module(f"{__name__}.{module}"), kind)
+    module, _, class_name = _WHERE[name].partition(".")
+    kind = getattr(import_module(f"{__name__}.{module}"), class_name)
     if own_prompt is not None:
-        options = {**options, **_answering(name, made, own_prompt)}
-    _check(name, made, options)
-    return made, options
+        options = {**options, **_answering(name, kind, own_prompt)}
+    _check(name, kind, options)
+    return kind, options
 
 
-def _answering(name: str, made: Any, own_prompt: bool) -> dict[str, bool]:
+def _answering(name: str, kind: Any, own_prompt: bool) -> dict[str, bool]:
     """The option `own_prompt` of a baseline that answers both ways; others accept only their own way."""
-    if OWN_PROMPT in _names_of(made):
+    if OWN_PROMPT in _names_of(kind):
         return {OWN_PROMPT: own_prompt}
-    if own_prompt and not hasattr(made, "answer"):
+    if own_prompt and not hasattr(kind, "answer"):
         raise ValueError(f"{name} has no prompts of its own to answer by; leave {OWN_PROMPT} out")
-    if not own_prompt and hasattr(made, "answer"):
+    if not own_prompt and hasattr(kind, "answer"):
         raise ValueError(
             f"{name} retrieves nothing that another prompt could answer from; leave {OWN_PROMPT} out"
         )
     return {}
 
 
-def _names_of(made: type[Any]) -> list[str]:
+def _names_of(kind: type[Any]) -> list[str]:
     """Options of a baseline: arguments of its constructor without the bench."""
-    return list(inspect.signature(made).parameters)[1:]
+    return list(inspect.signature(kind).parameters)[1:]
 
 
-def _check(name: str, made: type[Any], options: Mapping[str, Any]) -> None:
+def _check(name: str, kind: type[Any], options: Mapping[str, Any]) -> None:
     """Refuse unknown options and invalid values by a `ValueError` that says what is allowed."""
-    known = _names_of(made)
-    if strange := sorted(set(options) - set(known)):
+    names = _names_of(kind)
+    if strange := sorted(set(options) - set(names)):
         raise ValueError(
-            f"{name} has no option {', '.join(map(repr, strange))}; it has {', '.join(known) or 'none'}"
+            f"{name} has no option {', '.join(map(repr, strange))}; it has {', '.join(names) or 'none'}"
         )
-    hints = get_type_hints(made.__init__, include_extras=True) if options else {}
+    hints = get_type_hints(kind.__init__, include_extras=True) if options else {}
     for key, value in options.items():
         try:
             TypeAdapter(hints[key], config=_STRICT).validate_python(value)

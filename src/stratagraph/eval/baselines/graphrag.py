@@ -68,8 +68,8 @@ class Report(BaseModel):
     @property
     def text(self) -> str:
         """The title, the summary, and each finding with its explanation."""
-        told = [f"## {each.summary}\n\n{each.explanation}".strip() for each in self.findings]
-        return "\n\n".join([f"# {self.title}", self.summary, *told])
+        findings = [f"## {each.summary}\n\n{each.explanation}".strip() for each in self.findings]
+        return "\n\n".join([f"# {self.title}", self.summary, *findings])
 
 
 REPORT = json_task("graphrag_report", Report, REPORT_TOKENS)

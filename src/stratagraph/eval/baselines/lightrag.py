@@ -99,9 +99,9 @@ class LightRAG:
         ]
 
     def _keywords(self, question: str) -> Keywords:
-        found = None if self._asked is None else self._asked(question)
-        if found is not None and (found.high_level or found.low_level):
-            return found
+        keywords = None if self._asked is None else self._asked(question)
+        if keywords is not None and (keywords.high_level or keywords.low_level):
+            return keywords
         names = list(question_entities(question))
         named = {word.casefold() for name in names for word in name.split()}
         others = [word for word in content_words(question, "") if word.casefold() not in named]

@@ -73,8 +73,8 @@ class GmmTree:
     def _groups(self, level: Sequence[int]) -> list[list[int]]:
         """Clusters of a level's nodes, none longer than one summary may be made of."""
         grouped = (halves if self._balanced else clusters)(self._vectors[level])
-        found = [[level[member] for member in group] for group in grouped]
-        parts = [part for group in found for part in self._parted(group)]
+        by_node = [[level[member] for member in group] for group in grouped]
+        parts = [part for group in by_node for part in self._parted(group)]
         return list(map(list, dict.fromkeys(map(tuple, parts))))
 
     def _parted(self, group: list[int]) -> Iterator[list[int]]:
@@ -96,13 +96,13 @@ class GmmTree:
 
     def _add(self, groups: Sequence[Sequence[int]]) -> list[int]:
         below = [np.unique(np.concatenate([self._below[node] for node in group])) for group in groups]
-        asked = [
+        clusters = [
             Group(f"cluster {number}", [self._nodes[node].text for node in group], [])
             for number, group in enumerate(groups, len(self._nodes))
         ]
-        written = _sync.run(summarize(asked, self._bench.gate, prompt=PROMPT, max_tokens=SUMMARY_TOKENS))
+        summaries = _sync.run(summarize(clusters, self._bench.gate, prompt=PROMPT, max_tokens=SUMMARY_TOKENS))
         first = len(self._nodes)
-        for summary, rows in zip(written, below, strict=True):
+        for summary, rows in zip(summaries, below, strict=True):
             documents = dict.fromkeys(self._bench.chunks[row].document_id for row in rows)
             self._nodes.append(Passage(summary.text, tuple(documents)))
         self._below += below
@@ -164,11 +164,11 @@ def clusters(vectors: Vectors) -> list[list[int]]:
     wanted = ceil(len(vectors) / TARGET)
     if wanted <= MOST_COMPONENTS:
         return _mixture(reduced, wanted)
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     for part in _mixture(reduced, ceil(wanted / MOST_COMPONENTS) + 1):
         inner = _mixture(reduced[part], min(MOST_COMPONENTS, ceil(len(part) / TARGET)))
-        found += [[part[member] for member in group] for group in inner]
-    return list(map(list, dict.fromkeys(map(tuple, found))))
+        groups += [[part[member] for member in group] for group in inner]
+    return list(map(list, dict.fromkeys(map(tuple, groups))))
 
 
 def _reduced(vectors: Vectors) -> NDArray[np.float64]:

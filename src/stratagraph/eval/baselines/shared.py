@@ -59,18 +59,18 @@ def shared_out(streams: Sequence[tuple[float, Sequence[Passage]]], bench: Workbe
     queues = [(share, iter(ranking)) for share, ranking in streams]
     spent = [0.0] * len(queues)
     heads = [next(ranking, None) for _, ranking in queues]
-    found: list[Passage] = []
-    while len(found) < k:
+    chosen: list[Passage] = []
+    while len(chosen) < k:
         open_ones = [place for place, head in enumerate(heads) if head is not None]
         if not open_ones:
             break
         place = min(open_ones, key=lambda at: spent[at])
         head = heads[place]
         assert head is not None
-        found.append(head)
+        chosen.append(head)
         spent[place] += bench.count_tokens(head.text) / queues[place][0]
         heads[place] = next(queues[place][1], None)
-    return found
+    return chosen
 
 
 def passage_of(bench: Workbench, text: str, sources: Iterable[int]) -> Passage:

@@ -52,8 +52,8 @@ class Linker:
         """Names without repeats; may be empty."""
         if question in self._given:
             return tuple(dict.fromkeys(self._given[question]))
-        found = None if self._asked is None else self._asked(question)
-        return question_entities(question) if found is None else found.names
+        answer = None if self._asked is None else self._asked(question)
+        return question_entities(question) if answer is None else answer.names
 
     def link(self, question: str) -> tuple[Rows, Scores]:
         """The entity most similar to each name, each once with its best similarity; rows ascending."""
@@ -345,16 +345,16 @@ class FastGraphRAG:
             return np.zeros((0, 2), np.int64)
         related = {frozenset(pair) for pair in self._ends.tolist()}
         pairs, _ = synonyms(self._graph.names, self._vectors, SAME, most=SAMES, shortest=0)
-        kept = [pair for pair in pairs.tolist() if frozenset(pair) not in related]
-        return np.array(kept, np.int64).reshape(-1, 2)
+        apart = [pair for pair in pairs.tolist() if frozenset(pair) not in related]
+        return np.array(apart, np.int64).reshape(-1, 2)
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
         """At most `k` passages or nodes, best first, without passages that state none of the facts."""
         restart = self._restart(question)
         if not restart.any():
             return self._dense.rank(question, k)
-        mass = _kept(spread(self._transition, restart, self._damping), self._threshold, MOST_ENTITIES)
-        facts = _kept(mass[self._ends].sum(axis=1), 0.0, MOST_RELATIONS)
+        mass = _strongest(spread(self._transition, restart, self._damping), self._threshold, MOST_ENTITIES)
+        facts = _strongest(mass[self._ends].sum(axis=1), 0.0, MOST_RELATIONS)
         passages = self._stated.T @ facts
         if self._bench.view == "chunks":
             return best_passages(self._bench, passages, k)
@@ -372,8 +372,8 @@ class FastGraphRAG:
             return restart
         embedder = self._bench.embedder
         names = self._linker.names(question)
-        asked = [(vector, 1, NAMED) for vector in (embedder.documents(names) if names else ())]
-        for vector, most, least in [*asked, (embedder.question(question), NEAREST, ASKED)]:
+        of_names = [(vector, 1, NAMED) for vector in (embedder.documents(names) if names else ())]
+        for vector, most, least in [*of_names, (embedder.question(question), NEAREST, ASKED)]:
             rows, shares = self._alike(vector, most, least)
             restart[rows] = np.maximum(restart[rows], shares)
         return restart
@@ -399,11 +399,11 @@ def _best(scores: Scores) -> list[int]:
     return best
 
 
-def _kept(scores: Scores, threshold: float, most: int) -> Scores:
+def _strongest(scores: Scores, threshold: float, most: int) -> Scores:
     """Scores of at least a threshold, of at most so many rows; 0 for others."""
-    kept = np.where(scores >= threshold, scores, 0.0)
-    kept[np.argsort(-kept, kind="stable")[most:]] = 0
-    return kept
+    best = np.where(scores >= threshold, scores, 0.0)
+    best[np.argsort(-best, kind="stable")[most:]] = 0
+    return best
 
 
 CANDIDATES = 20
