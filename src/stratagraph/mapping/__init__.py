@@ -108,5 +108,5 @@ def as_mapper(given: Any) -> Mapper:
             f"mapper must be one of {', '.join(map(repr, KINDS))}, or what stratagraph.mapper(...) makes, "
             f"not {given!r} (it has no {missing[0]!r})"
         )
-    found: Mapper = given
-    return found
+    own: Mapper = given
+    return own

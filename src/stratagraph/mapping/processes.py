@@ -87,14 +87,14 @@ def _dumped(value: object) -> bytes:
 
 def _culprit(value: object) -> tuple[str, object]:
     """The path to the innermost part of an object that cannot be pickled, and that part."""
-    name, found = _name(value), value
+    name, culprit = _name(value), value
     for _ in range(_DEEP):
-        bad = next(((key, part) for key, part in _parts(found) if not _picklable(part)), None)
+        bad = next(((key, part) for key, part in _parts(culprit) if not _picklable(part)), None)
         if bad is None:
             break
-        key, found = bad
-        name = _name(found) if key.startswith("(") else f"{name}.{key}"
-    return name, found
+        key, culprit = bad
+        name = _name(culprit) if key.startswith("(") else f"{name}.{key}"
+    return name, culprit
 
 
 def _kind(value: object) -> str:

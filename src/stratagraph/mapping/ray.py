@@ -176,7 +176,9 @@ class RayMapper(ApartMapper):
     def _check_version(self, ray: Any) -> None:
         """Refuse workers with another version of stratagraph, or without it."""
         try:
-            found = set(ray.get([each.actor.version.remote() for each in self._workers], timeout=_PATIENCE))
+            versions = set(
+                ray.get([each.actor.version.remote() for each in self._workers], timeout=_PATIENCE)
+            )
         except ray.exceptions.GetTimeoutError as error:
             raise self._given_up(
                 f"not all workers of Ray began within {_PATIENCE:g} s: {self.workers} were asked for, a CPU "
@@ -186,7 +188,7 @@ class RayMapper(ApartMapper):
             raise self._given_up(
                 f"the workers of Ray cannot run stratagraph: {_install()} ({error})"
             ) from error
-        if others := found - {version("stratagraph")}:
+        if others := versions - {version("stratagraph")}:
             have = ", ".join(sorted(others))
             raise self._given_up(
                 f"workers of Ray have stratagraph {have}, and this process another: {_install()}"
@@ -199,9 +201,9 @@ class RayMapper(ApartMapper):
 
 def _knock(address: str) -> None:
     """Refuse an address where no server listens; Ray would try for many minutes."""
-    found = _ADDRESS.fullmatch(address)
-    if found is not None:
-        socket.create_connection((found["host"].strip("[]"), int(found["port"])), timeout=_KNOCKS).close()
+    match = _ADDRESS.fullmatch(address)
+    if match is not None:
+        socket.create_connection((match["host"].strip("[]"), int(match["port"])), timeout=_KNOCKS).close()
 
 
 def _install() -> str:

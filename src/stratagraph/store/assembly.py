@@ -95,9 +95,9 @@ def assemble(scratch: Scratch, before: Corpus | None, removed: Collection[str]) 
         document_slots[documents_kept] = before.document_records.slots[kept[order[documents_kept]]]
         if len(came):
             ids = scratch.piece_ids()
-            found = before.row_of(ids)
+            known_rows = before.row_of(ids)
             at = np.searchsorted(pieces["place"], chunks[came]).tolist()
-            rows_before[came] = [found.get(ids[each], -1) for each in at]
+            rows_before[came] = [known_rows.get(ids[each], -1) for each in at]
     rows_now = np.flatnonzero(rows_before >= 0)
     return Assembled(
         chunk_slots,
@@ -175,8 +175,8 @@ class Scratch:
 
     def arrived(self) -> list[tuple[str, int]]:
         """Sorted ids of documents, with their numbers here."""
-        found = self._database.rows("SELECT id, number FROM arrived")
-        return sorted((identity, number) for identity, number in found)
+        pairs = self._database.rows("SELECT id, number FROM arrived")
+        return sorted((identity, number) for identity, number in pairs)
 
     def pieces(self) -> NDArray[Any]:
         """Place, document and ordinal of each chunk, in the order of arrival."""
@@ -211,8 +211,8 @@ class Scratch:
         key = columns.partition(",")[0]
         for some in batches(wanted.tolist(), _AT_ONCE):
             sql = f"SELECT {columns} FROM {table} WHERE {key} IN ({marks(len(some))})"
-            found = {each[0]: each[1:] for each in self._database.rows(sql, some)}
-            yield from (found[each] for each in some)
+            by_row = {each[0]: each[1:] for each in self._database.rows(sql, some)}
+            yield from (by_row[each] for each in some)
 
     def close(self) -> None:
         """Close the file; harmless when done before."""

@@ -100,10 +100,10 @@ class SqliteCalls:
         database = self._open(create=False)
         if database is None:
             return None
-        found = database.rows(_GET, (key,))
-        if not found:
+        answers = database.rows(_GET, (key,))
+        if not answers:
             return None
-        answer, checksum = found[0]
+        answer, checksum = answers[0]
         if checksum != _checksum(key, answer):
             self._warn_of_damage()
             return None
@@ -235,12 +235,12 @@ class SqliteCalls:
             database = self._open(create=False)
             if database is None:
                 return []
-            found = [each for (each,) in database.rows("PRAGMA integrity_check(5)") if each != "ok"]
-            if not found:
-                found = list(_altered(database))
+            problems = [each for (each,) in database.rows("PRAGMA integrity_check(5)") if each != "ok"]
+            if not problems:
+                problems = list(_altered(database))
         except (StoreError, OSError) as error:
             return [str(error)]
-        return [f"{self.path.name}: {problem}" for problem in found]
+        return [f"{self.path.name}: {problem}" for problem in problems]
 
     def close(self) -> None:
         """Close the file; using it again opens it again."""

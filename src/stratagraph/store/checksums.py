@@ -101,10 +101,10 @@ def problem(descriptor: int, entry: FileEntry, check: Check | None) -> str | Non
     if check is None:
         return None
     if check == "full":
-        found = fingerprint(descriptor)
-        if found.sha256 != entry.sha256:
+        present = fingerprint(descriptor)
+        if present.sha256 != entry.sha256:
             return (
-                f"altered (SHA-256 {found.sha256[:12]}..., {found.bytes} bytes; "
+                f"altered (SHA-256 {present.sha256[:12]}..., {present.bytes} bytes; "
                 f"written were {entry.sha256[:12]}..., {entry.bytes} bytes)"
             )
         return None

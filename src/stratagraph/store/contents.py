@@ -69,7 +69,7 @@ def slots_file(part: str) -> str:
 
 def part_of(file: str) -> str:
     """The part whose arrays a file holds; the file itself if it belongs to none."""
-    return found[1] if (found := _OF_PART.fullmatch(file)) else file
+    return match[1] if (match := _OF_PART.fullmatch(file)) else file
 
 
 NamedArrays = dict[str, NDArray[Any]]
@@ -116,8 +116,8 @@ class Contents:
         """Use an open file of the earlier snapshot, if it is the one in this directory."""
         if file not in self._known:
             return False
-        found = holder.status(file.rpartition("/")[2])
-        if found is None or _identity(found) != self._known[file].identity:
+        status = holder.status(file.rpartition("/")[2])
+        if status is None or _identity(status) != self._known[file].identity:
             return False
         self.opened[file] = self._known[file]
         return True
@@ -224,11 +224,11 @@ def _looked_into(files: Iterable[str]) -> set[str]:
     folders: defaultdict[str, list[str]] = defaultdict(list)
     for file in files:
         folders[file.rpartition("/")[0] if _SEGMENT.fullmatch(file) else ""].append(file)
-    found: set[str] = set()
+    chosen: set[str] = set()
     for folder, within in folders.items():
         several = folder and len(within) > LOOKED_INTO
-        found.update(random.sample(within, LOOKED_INTO) if several else within)
-    return found
+        chosen.update(random.sample(within, LOOKED_INTO) if several else within)
+    return chosen
 
 
 def open_contents(

@@ -87,7 +87,7 @@ class Corpus:
 
     def chunks(self, rows: Sequence[int]) -> list[Chunk]:
         """Whole chunks, with the document's metadata merged under their own."""
-        found = zip(self.ids(rows), self.chunk_records.read(rows), strict=True)
+        pairs = zip(self.ids(rows), self.chunk_records.read(rows), strict=True)
         numbers = self._chunk_documents[np.asarray(rows, np.int64)].tolist()
         distinct = sorted(set(numbers))
         documents = dict(zip(distinct, self.document_records.read(distinct), strict=True))
@@ -102,7 +102,7 @@ class Corpus:
                 identity,
                 each.ref,
             )
-            for number, (identity, each) in zip(numbers, found, strict=True)
+            for number, (identity, each) in zip(numbers, pairs, strict=True)
         ]
 
     def row_of(self, ids: Sequence[str]) -> dict[str, int]:
@@ -117,14 +117,14 @@ class Corpus:
     def refs(self, refs: Sequence[str]) -> dict[str, list[int]]:
         """Rows by the caller's own chunk ids, ascending; unknown ones are left out."""
         keys, rows = self._by_ref
-        found = {}
+        rows_of = {}
         for ref in sorted({ref for ref in refs if ref}):
             key = np.uint64(ref_key(ref))
             near = np.sort(rows[np.searchsorted(keys, key) : np.searchsorted(keys, key, "right")]).tolist()
             read = self.chunk_records.read(near)
             if own := [row for row, each in zip(near, read, strict=True) if each.ref == ref]:
-                found[ref] = own
-        return found
+                rows_of[ref] = own
+        return rows_of
 
     @cached_property
     def _by_ref(self) -> tuple[Keys, Rows]:

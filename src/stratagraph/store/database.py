@@ -147,8 +147,8 @@ def schema_of(script: str) -> Schema:
 
 
 def _schema(connection: sqlite3.Connection) -> Schema:
-    found = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
-    return frozenset(islice(found, 1000))
+    entries = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
+    return frozenset(islice(entries, 1000))
 
 
 def require_schema(
@@ -159,8 +159,8 @@ def require_schema(
     Tables may be missing if their creation may have been interrupted (`begun`). `Damaged` says what differs.
     """
     with named_errors(path):
-        found = _schema(connection)
-    strange = found - expected if begun else found ^ expected
+        schema = _schema(connection)
+    strange = schema - expected if begun else schema ^ expected
     if strange:
         names = sorted({f"{kind} {name}" for kind, name, _, _ in strange})
         raise Damaged(f"{path}: its tables are not as stratagraph makes them ({', '.join(names[:5])})")
@@ -179,10 +179,10 @@ def require_plain(folder: Directory, name: str) -> None:
     """
     folder.require_in_place()
     for each in (name, *(name + suffix for suffix in SIDE_FILES)):
-        found = folder.plain_status(each)  # to open and close it would drop SQLite's own locks on it
-        if found is None:
+        status = folder.plain_status(each)  # to open and close it would drop SQLite's own locks on it
+        if status is None:
             continue
-        if found.st_nlink > 1:
+        if status.st_nlink > 1:
             raise Damaged(
                 f"{folder.path / each}: has a second name elsewhere (a hard link), which would be written to "
                 "as well; copy the index with copy_to, or copy this file and put the copy in its place"
@@ -270,9 +270,9 @@ def require_sound(connection: sqlite3.Connection, path: Path) -> None:
     Pages that point at one another would keep a query busy for ever.
     """
     with named_errors(path):
-        for (found,) in connection.execute("PRAGMA quick_check(1)"):
-            if found != "ok":
-                raise Damaged(f"{path}: not a sound SQLite file ({found})")
+        for (verdict,) in connection.execute("PRAGMA quick_check(1)"):
+            if verdict != "ok":
+                raise Damaged(f"{path}: not a sound SQLite file ({verdict})")
 
 
 def batches(items: Iterable[Any], size: int = PARAMETERS) -> Iterator[list[Any]]:

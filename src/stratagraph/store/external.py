@@ -101,11 +101,11 @@ class ExternalPool(Pool):
         if len(slots) and not 0 <= int(slots.min()) <= int(slots.max()) < len(self):
             raise IndexError(f"there are {len(self)} vectors, and no number {int(slots.max())}")
         needed, places = np.unique(slots, return_inverse=True)
-        found, missing = self._memory.get(needed)
+        vectors, missing = self._memory.get(needed)
         if missing.size:
-            found[missing] = self._read(needed[missing])
-            self._memory.put(needed[missing], found[missing])
-        return found[places]
+            vectors[missing] = self._read(needed[missing])
+            self._memory.put(needed[missing], vectors[missing])
+        return vectors[places]
 
     def take(self, slots: NDArray[np.integer], out: Vectors | None = None) -> Vectors:
         """The vectors at some slots as float32, shape (slots, dimension)."""
@@ -113,21 +113,21 @@ class ExternalPool(Pool):
 
     def pair_products(self, one: NDArray[np.integer], two: NDArray[np.integer]) -> NDArray[np.float32]:
         """Inner products of the vectors at some slots with those at as many others."""
-        found = np.empty(len(one), np.float32)
+        scores = np.empty(len(one), np.float32)
         for start in range(0, len(one), _PAIRS):
             some = slice(start, start + _PAIRS)
-            found[some] = np.einsum("ij,ij->i", self.take(one[some]), self.take(two[some]))
-        return found
+            scores[some] = np.einsum("ij,ij->i", self.take(one[some]), self.take(two[some]))
+        return scores
 
     def _read(self, slots: Rows) -> Halves:
-        found, wrong = self.read(slots)
+        vectors, wrong = self.read(slots)
         if wrong:
             raise VectorStoreStale(
                 f"{self.rows.table.name} lacks {wrong} of {len(slots)} rows of the index, or holds others in "
                 "their places. If another process has changed the index, reload() turns to its newest "
                 "generation; otherwise verify(repair=True) puts back what is missing"
             )
-        return found
+        return vectors
 
     def require(self, slots: Rows) -> None:
         """Read rows from the store, not from memory; `VectorStoreStale` if one is missing or wrong."""
@@ -135,34 +135,34 @@ class ExternalPool(Pool):
 
     def read(self, slots: Rows) -> tuple[Halves, int]:
         """The vectors at some slots from the store, and the number of missing or wrong ones."""
-        found = np.zeros((len(slots), self.dimension), np.float16)
+        vectors = np.zeros((len(slots), self.dimension), np.float16)
         places = np.flatnonzero(self.stored[slots])
         keys = self.keys[slots[places]].tolist()
         read = self.rows.get(keys)
         for place, key in zip(places.tolist(), keys, strict=True):
             if len(vector := read.get(key, ())):
-                found[place] = vector
-        right = hashes_of(found[places]) == self.all_hashes[slots[places]]
-        return found, int(np.count_nonzero(~right))
+                vectors[place] = vector
+        right = hashes_of(vectors[places]) == self.all_hashes[slots[places]]
+        return vectors, int(np.count_nonzero(~right))
 
     def wrong_rows(self) -> int:
         """Number of missing or wrong rows; reads all."""
         starts = range(0, len(self), BATCH)
         return sum(self.read(np.arange(start, min(start + BATCH, len(self))))[1] for start in starts)
 
-    def keep(self, found: Sequence[tuple[int, Halves]]) -> Rows:
+    def keep(self, pairs: Sequence[tuple[int, Halves]]) -> Rows:
         """Keep hits of a search in memory, and return the slots of those that are of this generation.
 
         Wrong vectors are not kept; reading them raises the error.
         """
-        slots = self.slots_of([key for key, _ in found])
+        slots = self.slots_of([key for key, _ in pairs])
         whole = [
             place
-            for place, (slot, (_, vector)) in enumerate(zip(slots.tolist(), found, strict=True))
+            for place, (slot, (_, vector)) in enumerate(zip(slots.tolist(), pairs, strict=True))
             if slot >= 0 and len(vector)
         ]
         if whole:
-            halves = np.stack([found[place][1] for place in whole])
+            halves = np.stack([pairs[place][1] for place in whole])
             right = hashes_of(halves) == self.all_hashes[slots[whole]]
             self._memory.put(slots[whole][right], halves[right])
         return slots[slots >= 0]
@@ -245,8 +245,8 @@ class ExternalVectors(PooledVectors):
         where, share = self._where(admitted)
         asked, ties = min(int(wanted / share) + 1, MOST_ASKED), 0
         while True:
-            found, given = self.pool.rows.search(query, asked, where)
-            near = self._rows_of(self.pool.keep(found))
+            pairs, given = self.pool.rows.search(query, asked, where)
+            near = self._rows_of(self.pool.keep(pairs))
             rows = near[np.isin(near, admitted, assume_unique=True)]
             last = given < asked or asked == MOST_ASKED
             if len(rows) >= k:

@@ -116,8 +116,8 @@ def _unlike(rows: TableRows, keys: Sequence[int], halves: Halves) -> str | None:
         return "does not give back by their ids the rows that are put in it"
     for half in halves:
         vector = half.astype(np.float32)
-        found, _ = rows.search(vector, _TRIED if rows.table.filters else BATCH, {})
-        likeness = np.array([each.astype(np.float32) @ vector for _, each in found if len(each)])
+        nearest, _ = rows.search(vector, _TRIED if rows.table.filters else BATCH, {})
+        likeness = np.array([each.astype(np.float32) @ vector for _, each in nearest if len(each)])
         if not len(likeness) or likeness[0] < vector @ vector - _LEEWAY:
             return (
                 "does not find rows by their own vectors: it embeds what it is given by its own model, or "
@@ -168,8 +168,8 @@ def require_current(manifest: Manifest, rows: TableRows) -> None:
     if rows.marks([generation]):
         return
     around = [each for each in range(generation - _AROUND, generation + _AROUND + 1) if each > 0]
-    found = rows.marks(around)
-    has = f"those of generation {max(found)}" if found else "none of this index"
+    marks = rows.marks(around)
+    has = f"those of generation {max(marks)}" if marks else "none of this index"
     raise VectorStoreStale(
         f"{rows.table.name} has not the rows of generation {generation} that the folder has, but {has}. Give "
         "the collection that it was built with, or open the index with repair=True (or run "

@@ -142,13 +142,13 @@ class Directory:
 
     def holds_file(self, name: str) -> bool:
         """Whether there is a plain file of this name."""
-        found = self.status(name)
-        return found is not None and stat.S_ISREG(found.st_mode)
+        status = self.status(name)
+        return status is not None and stat.S_ISREG(status.st_mode)
 
     def holds_directory(self, name: str) -> bool:
         """Whether there is a real directory of this name."""
-        found = self.status(name)
-        return found is not None and _is_directory(found)
+        status = self.status(name)
+        return status is not None and _is_directory(status)
 
     # Files
 
@@ -174,14 +174,14 @@ class Directory:
 
     def plain_status(self, name: str) -> os.stat_result | None:
         """The status of a plain file; None if there is none, `Damaged` if it is not a plain file."""
-        found = self.status(name)
-        if found is not None:
-            self._require_file(name, found)
-        return found
+        status = self.status(name)
+        if status is not None:
+            self._require_file(name, status)
+        return status
 
-    def _require_file(self, name: str, found: os.stat_result) -> None:
-        if not stat.S_ISREG(found.st_mode):
-            raise Damaged(f"{self.path / name}: {kind_of(found)}, where a file of the index should be")
+    def _require_file(self, name: str, status: os.stat_result) -> None:
+        if not stat.S_ISREG(status.st_mode):
+            raise Damaged(f"{self.path / name}: {kind_of(status)}, where a file of the index should be")
 
     def reader(self, name: str) -> BinaryIO:
         """Open a plain file for reading; errors as of `descriptor`."""
@@ -296,11 +296,11 @@ class Directory:
             If it is not a real directory.
         """
         path = self.path / name
-        found = self.status(name)
-        if found is None:
+        status = self.status(name)
+        if status is None:
             raise FileNotFoundError(errno.ENOENT, "missing", str(path))
-        if not _is_directory(found):
-            raise Damaged(f"{path}: {kind_of(found)}, where a directory of the index should be")
+        if not _is_directory(status):
+            raise Damaged(f"{path}: {kind_of(status)}, where a directory of the index should be")
         if self._descriptor is None:
             return Directory(path, None)
         with naming(path):
@@ -357,14 +357,14 @@ class Directory:
                 os.fsync(self._descriptor)
 
 
-def _is_directory(found: os.stat_result) -> bool:
-    reparse = getattr(found, "st_file_attributes", 0) & getattr(stat, "FILE_ATTRIBUTE_REPARSE_POINT", 0)
-    return stat.S_ISDIR(found.st_mode) and not reparse
+def _is_directory(status: os.stat_result) -> bool:
+    reparse = getattr(status, "st_file_attributes", 0) & getattr(stat, "FILE_ATTRIBUTE_REPARSE_POINT", 0)
+    return stat.S_ISDIR(status.st_mode) and not reparse
 
 
-def kind_of(found: os.stat_result) -> str:
+def kind_of(status: os.stat_result) -> str:
     """What an entry is, in words."""
-    return _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+    return _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
 
 
 def make_folder(path: Path) -> None:

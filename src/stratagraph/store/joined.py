@@ -46,10 +46,10 @@ class JoinedVectors:
         self.shape = rows_of.size, snapshots[0].manifest.dimension
 
     def __getitem__(self, rows: Rows) -> NDArray[np.float32]:
-        found = np.zeros((len(rows), self.shape[1]), np.float32)
+        vectors = np.zeros((len(rows), self.shape[1]), np.float32)
         for part, places, own in self._rows_of.split(rows):
-            found[places] = self._snapshots[part].vectors[own]
-        return found
+            vectors[places] = self._snapshots[part].vectors[own]
+        return vectors
 
 
 class JoinedSnapshot:
@@ -133,19 +133,19 @@ class JoinedSnapshot:
 
     def row_of(self, ids: Sequence[str]) -> dict[str, int]:
         """Rows by chunk id; ids that are not there are left out."""
-        found: dict[str, int] = {}
+        rows: dict[str, int] = {}
         for part, start in zip(self.parts, self.rows_of.starts.tolist(), strict=False):
-            left = [each for each in ids if each not in found]
-            found.update((name, start + row) for name, row in part.row_of(left).items())
-        return found
+            left = [each for each in ids if each not in rows]
+            rows.update((name, start + row) for name, row in part.row_of(left).items())
+        return rows
 
     def refs(self, refs: Sequence[str]) -> dict[str, list[int]]:
         """Rows by the caller's own ids of passages; those not there are left out."""
-        found: dict[str, list[int]] = {}
+        rows_of: dict[str, list[int]] = {}
         for part, start in zip(self.parts, self.rows_of.starts.tolist(), strict=False):
             for name, rows in part.refs(refs).items():
-                found.setdefault(name, []).extend(start + row for row in rows)
-        return found
+                rows_of.setdefault(name, []).extend(start + row for row in rows)
+        return rows_of
 
     def document_ids(self, numbers: Sequence[int]) -> list[str]:
         """Document ids by their numbers, as `chunk_documents` has them."""
@@ -157,10 +157,10 @@ class JoinedSnapshot:
 
     def document_metadata(self, ids: Sequence[str] | None = None) -> dict[str, Metadata]:
         """Metadata by document id; of all documents if `ids` is None."""
-        found: dict[str, Metadata] = {}
+        metadata: dict[str, Metadata] = {}
         for part in self.parts:
-            found |= part.document_metadata(ids)
-        return found
+            metadata |= part.document_metadata(ids)
+        return metadata
 
     def chunk_metadata(self) -> list[Metadata]:
         """Each chunk's metadata, in row order."""
@@ -197,15 +197,15 @@ def require_alike(names: Sequence[str], parts: Sequence[Snapshot], *, adding: bo
     manifests = [part.manifest for part in parts]
     methods = _common(manifests) if adding else tuple(manifests[0].methods)
     compared = [_with(each, methods) for each in manifests] if adding and methods else manifests
-    found = next(differences(list(zip(names, compared, strict=True))), None)
-    if found is not None:
+    difference = next(differences(list(zip(names, compared, strict=True))), None)
+    if difference is not None:
         advice = (
             "A new method, or new settings of one, reached only some: give it to each of the others alone, "
             "as in open_index(SHARD).add_method(...)"
             if adding
             else "Build that shard again with the settings of the others"
         )
-        raise ShardMismatch(f"{found}. {advice}")
+        raise ShardMismatch(f"{difference}. {advice}")
     return methods
 
 
@@ -220,8 +220,8 @@ def _common(manifests: Sequence[Manifest]) -> tuple[str, ...]:
 
 
 def _own(manifest: Manifest) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = manifest.config.get("methods", {})
-    return found
+    methods: Mapping[str, Any] = manifest.config.get("methods", {})
+    return methods
 
 
 def _with(manifest: Manifest, methods: Sequence[str]) -> Manifest:

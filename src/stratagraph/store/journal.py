@@ -95,20 +95,20 @@ class Journal:
 
     def operation(self) -> Operation | None:
         """The unfinished operation, if there is one."""
-        found = self._read("SELECT name, started, generation FROM operation")
-        if found and type(found[0][2]) is not int:
-            raise Damaged(f"{self.path}: holds no number of a generation but {found[0][2]!r}")
-        return Operation(*found[0]) if found else None
+        entries = self._read("SELECT name, started, generation FROM operation")
+        if entries and type(entries[0][2]) is not int:
+            raise Damaged(f"{self.path}: holds no number of a generation but {entries[0][2]!r}")
+        return Operation(*entries[0]) if entries else None
 
     def get(self, keys: Sequence[str]) -> dict[str, Vectors]:
         """The vectors that are there, each of shape (dimension,)."""
-        found: dict[str, Vectors] = {}
+        vectors: dict[str, Vectors] = {}
         for batch in batches(keys):
             sql = f"SELECT key, vector FROM vectors WHERE key IN ({marks(len(batch))})"
             for key, stored in self._read(sql, batch):
                 if (vector := _vector(stored)) is not None:  # else it is damaged, and made again
-                    found[key] = vector
-        return found
+                    vectors[key] = vector
+        return vectors
 
     def put(self, keys: Sequence[str], vectors: Vectors) -> None:
         """Store one row of `vectors` per key, safe when it returns.
@@ -213,12 +213,12 @@ class Journal:
 
     def touched(self) -> dict[str, NDArray[np.uint64]]:
         """Recorded rows of a vector store, by identity."""
-        found: dict[str, list[int]] = {}
+        keys_of: dict[str, list[int]] = {}
         for identity, key in self._read("SELECT identity, key FROM touched"):
             if not isinstance(identity, str) or type(key) is not int:
                 raise Damaged(f"{self.path}: {identity!r}, {key!r} is no row of a vector store")
-            found.setdefault(identity, []).append(key)
-        return {identity: np.array(keys, np.int64).view(np.uint64) for identity, keys in found.items()}
+            keys_of.setdefault(identity, []).append(key)
+        return {identity: np.array(keys, np.int64).view(np.uint64) for identity, keys in keys_of.items()}
 
     def settle(self, *, purged: bool, finished: bool, rows: bool) -> None:
         """Forget what is done, and remove the file if nothing is left."""

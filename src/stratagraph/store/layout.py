@@ -189,12 +189,12 @@ class Layout:
         """Mark the folder as an index unless it is one; see `IndexFolder.create`."""
         if self.is_ours():
             return
-        found = [name for name in self.root.names() if not self._begun_marker(name)]
-        if found and not self.is_ours():  # nor claimed by another process in between
-            some = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+        others = [name for name in self.root.names() if not self._begun_marker(name)]
+        if others and not self.is_ours():  # nor claimed by another process in between
+            some = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
             raise NotAnIndex(
                 f"{self.path} is not empty and not an index (it holds {some}); nothing was written: "
-                f"{of_shards(found) or 'give an empty or a new folder'}"
+                f"{of_shards(others) or 'give an empty or a new folder'}"
             )
         self.root.write_once(MARKER, MARKER_TEXT.encode("ascii"))
         self.root.sync()

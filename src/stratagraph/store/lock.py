@@ -90,9 +90,9 @@ class WriterLock:
     def _take(self) -> bool:
         descriptor = self._folder.descriptor(LOCK, os.O_RDWR | os.O_CREAT)
         try:
-            found = self._folder.status(LOCK) if _locked(descriptor) else None
+            status = self._folder.status(LOCK) if _locked(descriptor) else None
             # Someone who undid a failed first build may have removed the file while we waited for it.
-            if found is not None and os.path.samestat(found, os.fstat(descriptor)):
+            if status is not None and os.path.samestat(status, os.fstat(descriptor)):
                 self._descriptor = descriptor
                 _held.add(self)
                 return True

@@ -179,9 +179,9 @@ def json_object(
         raise Damaged(f"{path}: not a JSON object")
     number = content.get(FORMAT_KEY)
     if type(number) is not int or number != FORMAT:
-        found = f"no key {FORMAT_KEY!r}" if number is None else f"format {str(number)[:40]}, not {FORMAT}"
+        said = f"no key {FORMAT_KEY!r}" if number is None else f"format {str(number)[:40]}, not {FORMAT}"
         raise FormatMismatch(
-            f"{path}: made by an unreleased version of stratagraph ({found}); build it again. Remove the "
+            f"{path}: made by an unreleased version of stratagraph ({said}); build it again. Remove the "
             f"folder, then run `stratagraph {command} DOCUMENTS -o {folder}`, or in Python "
             f"{function}(documents, path={folder!r})"
         )

@@ -54,14 +54,14 @@ def _check_value(key: str, value: object, owner: str) -> None:
         ) from error
 
 
-def valid_mapping(found: Any, *, escaped: bool) -> dict[str, Any]:
+def valid_mapping(value: Any, *, escaped: bool) -> dict[str, Any]:
     """Metadata that was read from JSON; `ValueError` unless it is an object.
 
     `escaped`: the JSON has escapes of surrogates; their halves become U+FFFD.
     """
-    if not isinstance(found, dict):
-        raise ValueError(f"metadata that is no object but {str(found)[:40]}")
-    return dict(_valid(found)) if escaped else found
+    if not isinstance(value, dict):
+        raise ValueError(f"metadata that is no object but {str(value)[:40]}")
+    return dict(_valid(value)) if escaped else value
 
 
 def _valid(value: Any) -> Any:

@@ -63,11 +63,11 @@ class StoredPart:
         """The nodes at these rows for a search, with sources as views."""
         indptr, indices = self.arrays[INDPTR], self.arrays[INDICES]
         wanted = np.asarray(rows, np.int64)
-        found = self.records.read(wanted)
+        read = self.records.read(wanted)
         borders = zip(indptr[wanted].tolist(), indptr[wanted + 1].tolist(), strict=True)
         return [
             Item(identity, kind, level, text, indices[begin:end], Extra(self.name, identity, extra))
-            for (identity, kind, level, text, extra), (begin, end) in zip(found, borders, strict=True)
+            for (identity, kind, level, text, extra), (begin, end) in zip(read, borders, strict=True)
         ]
 
     def texts(self, rows: Sequence[int]) -> list[str]:
@@ -93,8 +93,8 @@ class StoredPart:
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """The rows of those nodes that exist."""
         wanted = list(dict.fromkeys(ids))
-        found = self.find(content_keys(wanted)).tolist()
-        return {identity: row for identity, row in zip(wanted, found, strict=True) if row >= 0}
+        places = self.find(content_keys(wanted)).tolist()
+        return {identity: row for identity, row in zip(wanted, places, strict=True) if row >= 0}
 
     def find(self, keys: Keys) -> Rows:
         """The row of the node whose id has each of these keys (`keys`), or -1."""
@@ -193,14 +193,14 @@ def compressed_sources(nodes: Sequence[Node] | Carried, size: int) -> tuple[NDAr
     if wrong.any():
         row = int(np.searchsorted(indptr, np.flatnonzero(wrong)[0], side="right")) - 1
         node = f"node {row}" if isinstance(nodes, Carried) else f"node {nodes[row].id!r}"
-        found = indices[indptr[row] : indptr[row + 1]].tolist()[:10]
-        raise ValueError(f"{node}: sources must be ascending rows below {size}, not {found}")
+        shown = indices[indptr[row] : indptr[row + 1]].tolist()[:10]
+        raise ValueError(f"{node}: sources must be ascending rows below {size}, not {shown}")
     return indptr, indices.astype(np.int32 if size < 2**31 else np.int64)
 
 
 def first_sources(indptr: NDArray[np.int64], indices: NDArray[Any]) -> Rows:
     """The first source of each node; nodes without any sort last."""
-    found = np.full(len(indptr) - 1, np.iinfo(np.int64).max, np.int64)
+    first = np.full(len(indptr) - 1, np.iinfo(np.int64).max, np.int64)
     some = np.diff(indptr) > 0
-    found[some] = indices[indptr[:-1][some]]
-    return found
+    first[some] = indices[indptr[:-1][some]]
+    return first

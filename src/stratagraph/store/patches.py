@@ -124,18 +124,18 @@ def patch(before: Arrays, now: Arrays, *, numbers: bool) -> dict[str, NDArray[An
     if whole < LEAST:
         return None
     described: list[tuple[str, How, str, tuple[int, ...]]] = []
-    found: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     for at, (name, array) in enumerate(now.items()):
         how, splice = _described(before.get(name), array, numbers)
         described.append((name, how, array.dtype.str, array.shape))
         if splice is not None:
-            found |= {f"{at}.spans": splice.spans, f"{at}.items": splice.items, f"{at}.moves": splice.moves}
+            arrays |= {f"{at}.spans": splice.spans, f"{at}.items": splice.items, f"{at}.moves": splice.moves}
         elif how == "whole":
-            found[f"{at}"] = array
-        if sum(each.nbytes for each in found.values()) * SHARE > whole:
+            arrays[f"{at}"] = array
+        if sum(each.nbytes for each in arrays.values()) * SHARE > whole:
             return None
     text = json.dumps(described, separators=(",", ":")).encode("ascii")
-    return {LIST: np.frombuffer(text, np.uint8), **found}
+    return {LIST: np.frombuffer(text, np.uint8), **arrays}
 
 
 def _described(before: NDArray[Any] | None, now: NDArray[Any], numbers: bool) -> tuple[How, Splice | None]:
@@ -217,8 +217,8 @@ def _spliced(before: NDArray[Any], now: NDArray[Any], numbers: bool, row: int = 
         source = moved(before, moves)
         spans = aligned(source, now, most=most)
         if spans is not None:
-            found = Splice.of(source, now, spans, moves)
-            best = found if best is None or found.bytes < best.bytes else best
+            splice = Splice.of(source, now, spans, moves)
+            best = splice if best is None or splice.bytes < best.bytes else best
     return best
 
 

@@ -71,17 +71,17 @@ class Pool:
 
     def halves(self, slots: NDArray[np.integer]) -> Halves:
         """The vectors at some slots as stored, shape (slots, dimension); `IndexError` for an unknown slot."""
-        found = np.empty((len(slots), self.dimension), np.float16)
+        vectors = np.empty((len(slots), self.dimension), np.float16)
         if not len(slots):
-            return found
+            return vectors
         if int(slots.min()) < 0 or int(slots.max()) >= len(self):
             raise IndexError(f"there are {len(self)} vectors, and no number {int(slots.max())}")
         segments = np.searchsorted(self.starts, slots, "right") - 1
         order = np.argsort(segments, kind="stable")
         for places in np.split(order, np.flatnonzero(np.diff(segments[order])) + 1):
             number = int(segments[places[0]])
-            found[places] = self.segments[number][slots[places] - self.starts[number]]
-        return found
+            vectors[places] = self.segments[number][slots[places] - self.starts[number]]
+        return vectors
 
     @cached_property
     def vectors(self) -> HalfVectors:
@@ -126,11 +126,11 @@ class PooledVectors:
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if self._held is None:
-            found = self.pool.take(self.slots)
-            if len(found) > HELD:
-                return found if dtype is None else found.astype(dtype, copy=False)
-            found.flags.writeable = False
-            self._held = found
+            vectors = self.pool.take(self.slots)
+            if len(vectors) > HELD:
+                return vectors if dtype is None else vectors.astype(dtype, copy=False)
+            vectors.flags.writeable = False
+            self._held = vectors
         held = self._held if dtype is None else self._held.astype(dtype, copy=False)
         return held.copy() if copy else held
 
@@ -265,10 +265,10 @@ class PoolWriter:
 
     def slots(self, plan: Plan) -> dict[str, dict[str, NDArray[np.uint32]]]:
         """The slots of each array, by part and name."""
-        found: dict[str, dict[str, NDArray[np.uint32]]] = {}
+        slots_of: dict[str, dict[str, NDArray[np.uint32]]] = {}
         for (part, name), slots in self._slots.items():
-            found.setdefault(part, {})[name] = plan.slots[slots].astype(np.uint32)
-        return found
+            slots_of.setdefault(part, {})[name] = plan.slots[slots].astype(np.uint32)
+        return slots_of
 
 
 def _places(plan: Plan) -> Rows:

@@ -111,10 +111,10 @@ class Kind(Generic[T]):
         """The record in some bytes; `Damaged` if there is none."""
         try:
             text = raw.decode("utf-8", "surrogatepass")
-            found, end = _decode(text)
-            if end != len(text) or not isinstance(found, list):
+            fields, end = _decode(text)
+            if end != len(text) or not isinstance(fields, list):
                 raise ValueError(f"{raw[-60:]!r} is no list of fields")
-            *plain, mapping = found
+            *plain, mapping = fields
             if tuple(map(type, plain)) != self.types:
                 raise TypeError(f"fields of the wrong types in {raw[:60]!r}")
             return self.make(*plain, valid_mapping(mapping, escaped=b"\\ud" in raw))
@@ -236,10 +236,10 @@ class Records(Generic[T]):
         if 8 * len(slots) > self._parts.size:
             every = np.concatenate([np.zeros(0, kind), *(each[name] for each in self._segments)])
             return np.asarray(every[slots])
-        found = np.empty(len(slots), kind)
+        column = np.empty(len(slots), kind)
         for number, places, own in self._parts.split(slots.astype(np.int64)):
-            found[places] = self._segments[number][name][own]
-        return found
+            column[places] = self._segments[number][name][own]
+        return column
 
     def find(self, keys: Keys) -> Rows:
         """The first row with each of these `ids`, or -1."""
@@ -274,13 +274,13 @@ class Records(Generic[T]):
         starts, ends = begins[ordered] - first, begins[ordered + 1] - first
         sizes = begins[firsts[blocks + 1]] - first
         fields = zip(*(each.tolist() for each in (order, blocks, starts, ends, sizes)), strict=True)
-        found: list[bytes] = [b""] * len(slots)
+        contents: list[bytes] = [b""] * len(slots)
         last, content = -1, b""
         for place, block, start, end, size in fields:
             if block != last:
                 last, content = block, self._opened(block, size)
-            found[place] = content[start:end]
-        return found
+            contents[place] = content[start:end]
+        return contents
 
     @cached_property
     def _laid_out(self) -> tuple[Rows, Rows]:
@@ -384,11 +384,11 @@ def _segment(
             values.append(value)
             yield raw
 
-    found = packed(content(), kind.block)
+    segment = packed(content(), kind.block)
     for at, (name, dtype) in enumerate(kind.columns.items()):
         column = np.array([value[at] for value in values], dtype)
-        found[name] = column if base is None else np.concatenate([base.values(name, old), column])
-    return found
+        segment[name] = column if base is None else np.concatenate([base.values(name, old), column])
+    return segment
 
 
 def packed(records: Iterable[bytes], size: int) -> dict[str, NDArray[Any]]:

@@ -95,8 +95,8 @@ class Remote:
             if text.endswith("\n"):
                 break
             time.sleep(0.05 * attempt)
-        found = GENERATION.fullmatch(text.strip())
-        if found is None or found[2]:
+        match = GENERATION.fullmatch(text.strip())
+        if match is None or match[2]:
             raise Damaged(f"{self.url}/{CURRENT}: holds {text[:40]!r}, not the number of a generation")
         return int(text)
 
@@ -192,8 +192,8 @@ class Remote:
             self._system.pipe_file(path, text.encode("utf-8"))
 
     def _numbers(self) -> list[int]:
-        found = map(GENERATION.fullmatch, self._names(GENERATIONS))
-        return [int(match[1]) for match in found if match]
+        matches = map(GENERATION.fullmatch, self._names(GENERATIONS))
+        return [int(match[1]) for match in matches if match]
 
     def _names(self, folder: str) -> set[str]:
         path = self._path(folder).rstrip("/")

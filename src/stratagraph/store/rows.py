@@ -80,10 +80,10 @@ class Fields:
         names = sorted(arrays)
         for number, name in enumerate(names):
             bits[arrays[name]] |= np.uint64(1 << number)
-        found, kind = np.unique(bits, return_inverse=True)
-        kinds = ["+".join(name for at, name in enumerate(names) if int(each) >> at & 1) for each in found]
+        distinct, kind = np.unique(bits, return_inverse=True)
+        kinds = ["+".join(name for at, name in enumerate(names) if int(each) >> at & 1) for each in distinct]
         members = {
-            name: np.flatnonzero((found >> np.uint64(number)) & np.uint64(1))
+            name: np.flatnonzero((distinct >> np.uint64(number)) & np.uint64(1))
             for number, name in enumerate(names)
         }
         lowest, highest = np.full(count, len(ids) + 1, np.int64), np.full(count, -1, np.int64)
@@ -97,10 +97,10 @@ class Fields:
     def keys(self, hashes: Keys) -> Keys:
         """64-bit key of each row, from its vector, kind and document, shape (slots,)."""
         both = self.kind * len(self.documents) + self.document
-        found, places = np.unique(both, return_inverse=True)
+        distinct, places = np.unique(both, return_inverse=True)
         texts = [
             f"{self.kinds[each // len(self.documents)]} {self.documents[each % len(self.documents)]}"
-            for each in found.tolist()
+            for each in distinct.tolist()
         ]
         mixed = content_keys(texts)
         return hashes ^ (mixed[places] * _MIX)
@@ -154,18 +154,18 @@ class TableRows:
 
     def get(self, keys: Sequence[int]) -> dict[int, Halves]:
         """The vectors of rows that are there, by key."""
-        found: dict[int, Halves] = {}
+        vectors: dict[int, Halves] = {}
         for start in range(0, len(keys), BATCH):
             ids = [self._id(key) for key in keys[start : start + BATCH]]
-            found.update(self._read(self.table.get(ids).items()))
-        return found
+            vectors.update(self._read(self.table.get(ids).items()))
+        return vectors
 
     def search(
         self, vector: Vectors, k: int, where: Mapping[str, Sequence[str]]
     ) -> tuple[list[tuple[int, Halves]], int]:
         """Keys and vectors of the rows nearest to a vector, and the number of hits of the store."""
-        found = self.table.search(vector.tolist(), k, {INDEX_FIELD: [self.identity], **where})
-        return list(self._read(found)), len(found)
+        nearest = self.table.search(vector.tolist(), k, {INDEX_FIELD: [self.identity], **where})
+        return list(self._read(nearest)), len(nearest)
 
     def remove(self, keys: Sequence[int]) -> None:
         """Remove rows. They are looked up first: some stores refuse to remove what is not there."""
@@ -190,8 +190,8 @@ class TableRows:
     def _id(self, key: int) -> str:
         return str(uuid.UUID(int=self._first | key))
 
-    def _read(self, found: Any) -> Iterator[tuple[int, Halves]]:
-        for identity, given in found:
+    def _read(self, items: Any) -> Iterator[tuple[int, Halves]]:
+        for identity, given in items:
             try:
                 number = uuid.UUID(str(identity)).int
             except ValueError:

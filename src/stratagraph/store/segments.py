@@ -38,9 +38,9 @@ def segment_file(generation: int, number: int) -> str:
 
 def segment_order(file: str) -> tuple[int, int]:
     """The sort key of a segment's file name; `ValueError` if it is not such a name."""
-    if not (found := _FILE.fullmatch(file)):
+    if not (match := _FILE.fullmatch(file)):
         raise ValueError(f"{file!r} is not the name of a segment")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 class KeyIndex:

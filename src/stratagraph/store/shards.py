@@ -168,10 +168,10 @@ class ShardedFolder:
         with self._lock:
             if shard.folder not in self._folders and not shard.built:
                 self._folders[shard.folder] = IndexFolder.create(self.path / shard.folder)
-        found = self._found(shard)
-        if found is None:
+        folder = self._found(shard)
+        if folder is None:
             raise self._missing(shard)
-        return found
+        return folder
 
     def _found(self, shard: Shard) -> IndexFolder | None:
         """The opened folder of a shard; None if it is missing or unfinished."""
@@ -185,8 +185,8 @@ class ShardedFolder:
             return self._folders.get(shard.folder)
 
     def _present(self) -> list[tuple[Shard, IndexFolder]]:
-        found = [(shard, self._found(shard)) for shard in self._spread.shards if self._is_there(shard)]
-        return [(shard, folder) for shard, folder in found if folder is not None]
+        folders = [(shard, self._found(shard)) for shard in self._spread.shards if self._is_there(shard)]
+        return [(shard, folder) for shard, folder in folders if folder is not None]
 
     def snapshot(self) -> JoinedSnapshot:
         """The current generations; the same object until one of them changes.
@@ -269,8 +269,8 @@ class ShardedFolder:
 
     def interrupted(self) -> str | None:
         """Operations that were begun in shards and never finished; None if there are none."""
-        found = [(shard, folder.interrupted()) for shard, folder in self._present()]
-        told = [f"{shard}: {each}" for shard, each in found if each]
+        operations = [(shard, folder.interrupted()) for shard, folder in self._present()]
+        told = [f"{shard}: {each}" for shard, each in operations if each]
         return "; ".join([begun(self._spread)] * (self._spread.unfinished is not None) + told) or None
 
     def verify(self, inspect: Inspect | None = None) -> list[str]:

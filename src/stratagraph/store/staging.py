@@ -485,6 +485,6 @@ def _are_vectors(name: str, array: NDArray[Any]) -> bool:
 
 def _order(count: int, first: Rows) -> Rows:
     """Sort keys of new vectors: the first chunk of their nodes; vectors beyond the nodes sort last."""
-    found = np.full(count, np.iinfo(np.int64).max, np.int64)
-    found[: len(first)] = first[:count]
-    return found
+    places = np.full(count, np.iinfo(np.int64).max, np.int64)
+    places[: len(first)] = first[:count]
+    return places

@@ -45,13 +45,13 @@ def verify(
 
     If every file is as it was written, `inspect` checks the generation too.
     """
-    found = [
+    problems = [
         *_told(_kinds(layout.root)),
         *_told(_generation(layout, inspect, table)),
         *_told(iter(calls.check())),
         *_told(_journal(layout)),
     ]
-    return list(dict.fromkeys(found))  # a file may be met in several ways
+    return list(dict.fromkeys(problems))  # a file may be met in several ways
 
 
 def verify_folder(path: Path, inspect: Inspect | None = None) -> list[str]:
@@ -170,8 +170,8 @@ def _rows(snapshot: Snapshot, journal: Journal) -> Iterator[str]:
 def _file(directory: Directory, file: str, manifest: Manifest, contents: Contents) -> Iterator[str]:
     try:
         with opened(directory, file) as descriptor:
-            if found := problem(descriptor, manifest.files[file], "full"):
-                yield f"{file}: {found}"
+            if wrong := problem(descriptor, manifest.files[file], "full"):
+                yield f"{file}: {wrong}"
             else:
                 contents.take(directory, file, descriptor)
     except FileNotFoundError:
@@ -200,8 +200,8 @@ def _corpus(corpus: Corpus) -> Iterator[str]:
     for start in range(0, corpus.size, _READ):
         rows = np.arange(start, min(start + _READ, corpus.size))
         beside = zip(chunks.column("refs", rows), chunks.column("noted", rows), strict=True)
-        found = ((ref_key(each.ref), bool(each.metadata)) for each in chunks.read(rows))
-        if any(one != other for one, other in zip(found, beside, strict=True)):
+        stored = ((ref_key(each.ref), bool(each.metadata)) for each in chunks.read(rows))
+        if any(one != other for one, other in zip(stored, beside, strict=True)):
             yield f"{CHUNKS_FOLDER}: holds chunks that are not found by their refs, or their metadata"
             break
     if len(set(corpus.ids(range(corpus.size)))) < corpus.size:
