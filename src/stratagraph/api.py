@@ -129,21 +129,15 @@ async def abuild_index(
     folder = await in_thread(IndexFolder.create, None if path is None else _local(path), table)
     rebuild = rebuild and folder.generation > 0
     change = Change(REBUILD if rebuild else "build", documents, extraction=extraction, prune=prune)
-    return await _built(
-        folder,
-        change,
-        methods,
-        config,
-        path=path,
-        vectors=vectors,
-        llm=llm,
-        embedder=embedder,
-        budget=budget,
-        cache=cache,
-        progress=progress,
-        resolve_rule=resolve_rule,
-        mapper=mapper,
-    )
+    models = {
+        "llm": llm,
+        "budget": budget,
+        "cache": cache,
+        "progress": progress,
+        "resolve_rule": resolve_rule,
+        "mapper": mapper,
+    }
+    return await _built(folder, change, methods, config, embedder, models, path, vectors)
 
 
 build_index = blocking(abuild_index)
@@ -207,23 +201,24 @@ async def abuild_shards(
         )
     check_documents(documents)
     methods, _ = None if method is None else method_names(method), as_config(config)
-    folder = await in_thread(ShardedFolder.create, _local(path), _spread(shards, by))
+    if (shards is None) == (by is None):
+        raise ValueError('give shards=16 or by="tenant", one of the two')
+    if by is not None and (not isinstance(by, str) or not by):
+        raise TypeError(f"by must be the name of a metadata key, not {by!r}")
+    if shards is not None and positive("shards", shards) > MOST:
+        raise ValueError(f"shards must be at most {MOST:,}, not {shards:,}")
+    spread = Spread((), by) if shards is None else Spread.over(shards)
+    folder = await in_thread(ShardedFolder.create, _local(path), spread)
     change = Change("build", documents, extraction=extraction, prune=prune)
-    return await _built(
-        folder,
-        change,
-        methods,
-        config,
-        path=path,
-        vectors=vectors,
-        llm=llm,
-        embedder=embedder,
-        budget=budget,
-        cache=cache,
-        progress=progress,
-        resolve_rule=resolve_rule,
-        mapper=mapper,
-    )
+    models = {
+        "llm": llm,
+        "budget": budget,
+        "cache": cache,
+        "progress": progress,
+        "resolve_rule": resolve_rule,
+        "mapper": mapper,
+    }
+    return await _built(folder, change, methods, config, embedder, models, path)
 
 
 build_shards = blocking(abuild_shards)
@@ -234,11 +229,10 @@ async def _built(
     change: Change,
     methods: tuple[str, ...] | None,
     config: Any,
-    *,
-    path: StrPath | None,
-    vectors: Any,
     embedder: Any,
-    **models: Any,
+    models: dict[str, Any],
+    path: StrPath | None,
+    vectors: Any = None,
 ) -> Index:
     """Build or open the index in a folder; a new folder that fails is given up."""
     try:
@@ -276,18 +270,6 @@ def _local(path: StrPath) -> Path:
     if is_url(path):
         raise ValueError(f"{shown(os.fspath(path))}: build in a local folder, and then index.copy_to(URL)")
     return Path(path)
-
-
-def _spread(shards: int | None, by: str | None) -> Spread:
-    if (shards is None) == (by is None):
-        raise ValueError('give shards=16 or by="tenant", one of the two')
-    if by is not None:
-        if not isinstance(by, str) or not by:
-            raise TypeError(f"by must be the name of a metadata key, not {by!r}")
-        return Spread((), by)
-    if positive("shards", shards or 0) > MOST:
-        raise ValueError(f"shards must be at most {MOST:,}, not {shards:,}")
-    return Spread.over(shards or 0)
 
 
 async def aopen_index(
@@ -357,6 +339,8 @@ async def aopen_index(
     try:
         manifest = folder.snapshot().manifest
         given: dict[str, Any] = {
+            "llm": llm,
+            "embedder": embedder,
             "budget": budget,
             "cache": cache,
             "progress": progress,
@@ -364,20 +348,16 @@ async def aopen_index(
             "spacy": spacy,
             "mapper": mapper,
         }
-        models = Models(llm, embedder, recorded=manifest, **given)
+        models = Models(recorded=manifest, **given)
         models.check_embedder(manifest, folder.url or folder.path)
-        reopen = functools.partial(
-            open_index,
-            path if folder.url else folder.path,
-            llm=llm,
-            embedder=embedder,
-            limits=limits,
-            check=check,
-            partial=partial,
-            cache_dir=cache_dir,
-            vectors=vectors,
-            **given,
-        )
+        opening: dict[str, Any] = {
+            "limits": limits,
+            "check": check,
+            "partial": partial,
+            "cache_dir": cache_dir,
+        }
+        place = path if folder.url else folder.path
+        reopen = functools.partial(open_index, place, vectors=vectors, **opening, **given)
         index = Index(folder, models, settings_of(manifest, Config(limits=running)), reopen)
         if repair and (left := await index.averify(repair=True)):
             raise Damaged("; ".join(left))

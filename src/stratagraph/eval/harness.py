@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import platform
 import tempfile
@@ -50,7 +51,7 @@ from stratagraph.methods import WAYS
 from stratagraph.models.budget import Budget
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.named import as_chat_model, as_embedder
-from stratagraph.operations.progress import LineProgress, NoProgress
+from stratagraph.operations.progress import LineProgress
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.text.tokens import choose
 from stratagraph.types.protocols import Progress
@@ -160,7 +161,7 @@ def evaluate(
     answering = (answers or AnswerConfig()).of(data) if llm is not None else None
     if answering is not None and (unscored := lacking(ANSWERS)):
         raise unscored
-    shown = LineProgress() if progress is True else progress or NoProgress()
+    shown = LineProgress() if progress is True else progress or LineProgress(io.StringIO())
     llm, judges = as_chat_model(llm), () if answering is None else tuple(map(as_chat_model, answering.judges))
     count_tokens = lru_cache(maxsize=2**17)(choose(settled.tokenizer))
     with (

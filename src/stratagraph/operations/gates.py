@@ -27,7 +27,6 @@ from stratagraph.models.task import models_by_stage
 from stratagraph.operations.progress import LineProgress, NamedProgress
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.folder import IndexFolder
-from stratagraph.store.journal import Journal
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.shards import ShardedFolder
 from stratagraph.system.locks import Lock
@@ -79,21 +78,18 @@ class CallsOfOperation:
 
     def put(self, key: str, answer: str, *, task: str, model: str, sources: Sequence[str]) -> None:
         """Store an answer, unless a chunk it quotes was deleted or the folder was closed."""
-        self._folder.calls.put(
-            key, answer, task=task, model=model, sources=sources, deleted=lambda: self._deleted(sources)
-        )
 
-    def _deleted(self, sources: Sequence[str]) -> bool:
-        if not sources:
-            return False
-        if self._folder.closed:
-            return True
-        try:
-            if self._folder.generation == self._generation:
-                return False
-            return len(self._folder.snapshot().row_of(sources)) < len(set(sources))
-        except (StratagraphError, OSError):  # nobody can tell: the answer is used, and not kept
-            return True
+        def deleted() -> bool:
+            if not sources or self._folder.closed:
+                return bool(sources)
+            try:
+                if self._folder.generation == self._generation:
+                    return False
+                return len(self._folder.snapshot().row_of(sources)) < len(set(sources))
+            except (StratagraphError, OSError):  # nobody can tell: the answer is used, and not kept
+                return True
+
+        self._folder.calls.put(key, answer, task=task, model=model, sources=sources, deleted=deleted)
 
 
 class AnyEmbedder:
@@ -128,25 +124,34 @@ class Models:
         self.spacy = spacy
         self.mapper = as_mapper(mapper)
         self._own_mapper = self.mapper is not mapper
-        self.embedder = _embedder(embedder, recorded)
+        self._tokenizer = None if recorded is None else recorded.tokenizer
+        self._recorded_embedder = None if recorded is None else recorded.embedder
+        if embedder is None:
+            if recorded is not None:
+                _check_hashing(recorded)
+            self.embedder = default_embedder(self._recorded_embedder)
+        else:
+            any_embedder = isinstance(embedder, AnyEmbedder)
+            self.embedder = embedder if any_embedder else as_embedder(embedder, self._recorded_embedder)
         self.recent_vectors = RecentVectors()
         self._budget = budget
         self._shared: CallCache | None = None if cache is None else SqliteCalls(Path(cache))
-        self.progress = _progress(progress)
+        self.progress: Progress | None = None
+        if not isinstance(progress, bool):
+            if progress is not None and not hasattr(progress, "start"):
+                raise TypeError(f"progress must be True, False or a Progress of your own, not {progress!r}")
+            self.progress = progress
+        elif progress:
+            self.progress = LineProgress()
         self._counter: TokenCounter | None = None
         self._services: Services | None = None
         self._lock = Lock()
-        self._tokenizer = None if recorded is None else recorded.tokenizer
-        self._recorded_embedder = None if recorded is None else recorded.embedder
 
     def with_embedder(self, embedder: Any) -> Models:
         """The same models with another embedder."""
         other = copy(self)
-        other._chosen, other.embedder, other.recent_vectors = (
-            True,
-            as_embedder(embedder, None),
-            RecentVectors(),
-        )
+        other._chosen, other.recent_vectors = True, RecentVectors()
+        other.embedder = as_embedder(embedder, None)
         return other
 
     def prefer_tokenizer(self, name: str | None) -> None:
@@ -194,36 +199,29 @@ class Models:
         folder: Folder,
         config: Config,
         *,
-        journal: Journal | None = None,
+        reads: Manifest | None = None,
         llm: Any = None,
         account: Account | None = None,
         name: str | None = None,
-        reads: Manifest | None = None,
         anew: bool = False,
     ) -> ModelGate:
         """A gate for one operation, with its own account, ledger and list of failures.
 
-        `journal` keeps the vectors of an operation that changes the folder. `llm` replaces the index's chat
-        model; False means none. Gates of one operation may share an `account`; `name` labels their progress.
-        A question gives the manifest of the generation that it `reads`. `anew` allows vectors of another
-        dimension than the folder's.
+        A question gives the manifest of the generation that it `reads`; any other operation changes the
+        folder. `llm` replaces the index's chat model; False means none. Gates of one operation may share an
+        `account`; `name` labels their progress. `anew` allows vectors of another dimension than the folder's.
         """
-        if journal is not None:
+        if reads is None:
             for model in models_by_stage(self.llm).values():
                 if hasattr(model, "require_key"):
                     model.require_key()
-        keywords = self._keywords(folder, config, journal, reads)
+        keywords = self._keywords(folder, config, reads)
         if anew:
             keywords["dimension"] = None
         if name is not None and keywords["progress"] is not None:
             keywords["progress"] = NamedProgress(keywords["progress"], name)
         chat = self.llm if llm is None else None if llm is False else as_chat_model(llm)
-        return ModelGate(
-            chat,
-            self.embedder,
-            budget=account or self._budget,
-            **keywords,
-        )
+        return ModelGate(chat, self.embedder, budget=account or self._budget, **keywords)
 
     @property
     def free(self) -> bool:
@@ -265,28 +263,28 @@ class Models:
         self, folder: IndexFolder, config: Config, results: Results, earlier: Results
     ) -> BatchGate:
         """A gate whose calls are answered in batch files."""
-        keywords = self._keywords(folder, config, folder.journal)
+        keywords = self._keywords(folder, config, None)
         return BatchGate(self.llm, self.embedder, results=results, earlier=earlier, **keywords)
 
-    def _keywords(
-        self, folder: Folder, config: Config, journal: Journal | None, reads: Manifest | None = None
-    ) -> dict[str, Any]:
+    def _keywords(self, folder: Folder, config: Config, reads: Manifest | None) -> dict[str, Any]:
         hashed = isinstance(self.embedder, HashingEmbedder)  # done again for less than it costs to keep it
         with self._lock:  # one for all gates of the index, so that concurrent operations share the limits
             services = self._services = self._services or Services(config.limits)
-        return {
+        keywords: dict[str, Any] = {
             "cache": self._shared or CallsOfOperation(folder, None if reads is None else reads.generation),
-            "vectors": None if hashed else journal,
-            "spending": journal,
             "limits": config.limits,
-            "progress": None if journal is None else self.progress,
+            "progress": None,
             "count_tokens": self.count_tokens,
             "max_failures": config.max_failures,
             "dimension": folder.dimension if reads is None else reads.dimension,
             "prompts": config.prompts,
             "services": services,
-            "mapper": None if journal is None else self.mapper,
         }
+        if reads is None:
+            assert isinstance(folder, IndexFolder)
+            keywords["vectors"] = None if hashed else folder.journal
+            keywords |= {"spending": folder.journal, "progress": self.progress, "mapper": self.mapper}
+        return keywords
 
     def counting_gate(self, folder: Folder, config: Config) -> CountingGate:
         """A gate that calls nothing and counts what it would call."""
@@ -301,17 +299,6 @@ class Models:
         )
 
 
-def _embedder(given: Any, recorded: Manifest | None) -> Any:
-    """The embedder that a caller gives, or the local default."""
-    if isinstance(given, AnyEmbedder):
-        return given
-    if given is None:
-        if recorded is not None:
-            _check_hashing(recorded)
-        return default_embedder(None if recorded is None else recorded.embedder)
-    return as_embedder(given, None if recorded is None else recorded.embedder)
-
-
 def _check_hashing(recorded: Manifest) -> None:
     """Refuse a dimension that contradicts the vectors: it would be allocated."""
     if recorded.embedder.startswith("hashing-") and recorded.embedder != f"hashing-{recorded.dimension}":
@@ -319,11 +306,3 @@ def _check_hashing(recorded: Manifest) -> None:
             f"manifest.json of generation {recorded.generation}: the embedder is {recorded.embedder[:60]!r}, "
             f"but vectors have {recorded.dimension} dimensions; name the embedder with embedder=..."
         )
-
-
-def _progress(progress: bool | Progress) -> Progress | None:
-    if isinstance(progress, bool):
-        return LineProgress() if progress else None
-    if progress is not None and not hasattr(progress, "start"):
-        raise TypeError(f"progress must be True, False or a Progress of your own, not {progress!r}")
-    return progress

@@ -17,19 +17,6 @@ SELDOM = 10.0
 """Seconds between two lines about one stage, where nobody looks at a terminal."""
 
 
-class NoProgress:
-    """Shows nothing."""
-
-    def start(self, stage: str, total: int | None) -> None:
-        """Do nothing."""
-
-    def advance(self, stage: str, count: int = 1) -> None:
-        """Do nothing."""
-
-    def finish(self, stage: str) -> None:
-        """Do nothing."""
-
-
 @dataclass(frozen=True, slots=True)
 class NamedProgress:
     """Reports stages under a name, for operations that run side by side."""

@@ -6,9 +6,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, NamedTuple
 
 from stratagraph._sync import in_thread, stoppable
 from stratagraph.errors import MapperError, NotAnIndex
@@ -45,7 +46,7 @@ async def carried_out(folder: IndexFolder | ShardedFolder, models: Models, chang
     if isinstance(folder, ShardedFolder):
         return await _Shards(folder, models).changed(change)
     anew = change.operation in (REBUILD, REEMBED)
-    gate = models.gate(folder, change.config, journal=folder.journal, anew=anew)
+    gate = models.gate(folder, change.config, anew=anew)
     return await update(Target(folder, gate, models), change)
 
 
@@ -215,48 +216,56 @@ class _Shards:
             async with slots:
                 if failed.is_set():
                     return None
+                name = str(self._folder.spread.shards[step.shard])
                 try:
-                    return await self._one(step, account)
-                except BaseException:
+                    folder = await in_thread(self._shard, self._folder.spread, step)
+                    gate = self._models.gate(folder, step.change.config, account=account, name=name)
+                    return await update(Target(folder, gate, self._models), step.change)
+                except BaseException as error:
                     failed.set()
+                    error.add_note(f"in {name} of {self._folder.path}")
                     raise
 
-        done = await asyncio.gather(*map(one, steps), return_exceptions=True)
-        for each in done:
+        results = await asyncio.gather(*map(one, steps), return_exceptions=True)
+        for each in results:
             if isinstance(each, BaseException):
                 raise each
-        return [each for each in done if isinstance(each, BuildReport)]
+        return [each for each in results if isinstance(each, BuildReport)]
 
     async def _apart(self, steps: Iterable[_Step]) -> list[BuildReport]:
-        """Do all steps in workers, one shard each."""
-        spread = self._folder.spread
-        models = self._models
+        """Do all steps in workers, one shard each; after an error none is started."""
+        spread, models = self._folder.spread, self._models
         jobs = [
-            _Job(
-                str(spread.shards[step.shard]),
-                self._shard(spread, step).path.absolute(),
-                step.change,
-                models.embedder,
-                models.count_tokens.name,
-                models.resolve_rule,
-                models.spacy,
-            )
+            _Job(str(spread.shards[step.shard]), self._shard(spread, step).path.absolute(), step.change)
             for step in steps
         ]
-        with stoppable() as stop:
-            return await in_thread(_done_apart, jobs, models, stop)
-
-    async def _one(self, step: _Step, account: Account) -> BuildReport:
-        folder = await in_thread(self._shard, self._folder.spread, step)
-        name = str(self._folder.spread.shards[step.shard])
-        gate = self._models.gate(
-            folder, step.change.config, journal=folder.journal, account=account, name=name
+        work = partial(
+            _changed_by_worker,
+            embedder=models.embedder,
+            tokenizer=models.count_tokens.name,
+            resolve_rule=models.resolve_rule,
+            spacy=models.spacy,
         )
-        try:
-            return await update(Target(folder, gate, self._models), step.change)
-        except Exception as error:
-            error.add_note(f"in {name} of {self._folder.path}")
-            raise
+
+        def run(stop: Event) -> list[BuildReport]:
+            mapper, progress, reports = models.mapper, models.progress, []
+            if progress is not None:
+                progress.start(_STAGE, len(jobs))
+            try:
+                for report in in_order(mapper, work, jobs, stop, ahead=_AHEAD, settle=True):
+                    reports.append(report)
+                    if progress is not None:
+                        progress.advance(_STAGE)
+            except InterruptedError:  # the workers hold locks, and would go on for long
+                mapper.close()
+                raise
+            finally:
+                if progress is not None:
+                    progress.finish(_STAGE)
+            return reports
+
+        with stoppable() as stop:
+            return await in_thread(run, stop)
 
     def _shard(self, spread: Spread, step: _Step) -> IndexFolder:
         return self._folder.folder(spread.shards[step.shard])
@@ -315,50 +324,28 @@ def _usage(parts: Iterable[Mapping[str, Usage]]) -> dict[str, Usage]:
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(NamedTuple):
     """A change of one shard, in the form sent to a worker."""
 
     name: str
     path: Path
     change: Change
-    embedder: Any
-    tokenizer: str
-    resolve_rule: Rule
-    spacy: str | None
 
 
-def _done_apart(jobs: Sequence[_Job], models: Models, stop: Event) -> list[BuildReport]:
-    """Have workers change shards; after an error none is started, and running ones are awaited."""
-    mapper, progress, reports = models.mapper, models.progress, []
-    if progress is not None:
-        progress.start(_STAGE, len(jobs))
-    try:
-        for report in in_order(mapper, _done, jobs, stop, ahead=_AHEAD, settle=True):
-            reports.append(report)
-            if progress is not None:
-                progress.advance(_STAGE)
-    except InterruptedError:  # the workers hold locks, and would go on for long
-        mapper.close()
-        raise
-    finally:
-        if progress is not None:
-            progress.finish(_STAGE)
-    return reports
-
-
-def _done(job: _Job) -> BuildReport:
+def _changed_by_worker(
+    job: _Job, *, embedder: Any, tokenizer: str, resolve_rule: Rule, spacy: str | None
+) -> BuildReport:
     """Change a shard; runs in a worker."""
     if not job.path.is_dir():
         raise MapperError(
             f"a worker does not see the folder {str(job.path)!r}: build on a file system that all machines "
             'share, or with mapper("ray", shared_files=False), which builds shards here and maps their stages'
         )
-    models = Models(None, job.embedder, resolve_rule=job.resolve_rule, spacy=job.spacy)
-    models.prefer_tokenizer(job.tokenizer)
+    models = Models(None, embedder, resolve_rule=resolve_rule, spacy=spacy)
+    models.prefer_tokenizer(tokenizer)
     folder = IndexFolder.create(job.path)
     try:
-        gate = models.gate(folder, job.change.config, journal=folder.journal)
+        gate = models.gate(folder, job.change.config)
         return asyncio.run(update(Target(folder, gate, models), job.change))
     except Exception as error:
         error.add_note(f"in {job.name} of {job.path.parent}")
