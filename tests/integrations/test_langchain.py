@@ -18,17 +18,14 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import FakeListChatModel, FakeListLLM, GenericFakeChatModel
 from langchain_core.messages import AIMessage
-from langchain_core.output_parsers import StrOutputParser
-from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import ConfigurableField, RunnableLambda, RunnablePassthrough
+from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from pydantic import BaseModel, ValidationError
 
-import langchain_stratagraph
 import stratagraph
 from langchain_stratagraph import TreeRetriever
 from langchain_stratagraph._convert import to_chunks
-from langchain_stratagraph._models import LangChainChatModel, model_name, to_chat_model
+from langchain_stratagraph._models import LangChainChatModel, to_chat_model
 from stratagraph import HashingEmbedder
 from stratagraph.errors import MethodMissing
 from stratagraph.models.gate import ModelGate, Prompt, Task
@@ -157,11 +154,6 @@ async def test_fields_are_the_defaults_of_calls(shared: Any, ask: Any) -> None:
     assert len({d.metadata["topic"] for d in await ask(retriever, k=24, where={})}) == 4
 
 
-async def test_sync_and_async_agree(retriever: TreeRetriever) -> None:
-    assert retriever.invoke(QUESTION, k=9) == await retriever.ainvoke(QUESTION, k=9)
-    assert retriever.batch([QUESTION, "bees"]) == await retriever.abatch([QUESTION, "bees"])
-
-
 async def test_misspelt_arguments_are_refused(retriever: TreeRetriever, shared: Any, ask: Any) -> None:
     with pytest.raises(TypeError, match="no option 'top_k'"):
         await ask(retriever, top_k=3)
@@ -254,14 +246,6 @@ async def test_adding_and_deleting(tmp_path: Any) -> None:
     assert retriever.index.verify() == []
 
 
-def test_pieces_of_a_source_are_deleted_together() -> None:
-    pieces = [Document(f"piece {n} of the tale", metadata={"source": "tale.txt"}) for n in range(3)]
-    retriever = build([*pieces, Document("something else", metadata={"source": "else.txt"})])
-    retriever.delete("tale.txt")
-    assert [document.page_content for document in retriever.invoke("piece", k=9)] == ["something else"]
-    retriever.index.close()
-
-
 @pytest.mark.parametrize("documents", [[], [Document("  ")]])
 def test_nothing_to_index(documents: list[Document], tmp_path: Any) -> None:
     with pytest.raises(ValueError, match=r"no documents|blank"):
@@ -283,20 +267,6 @@ async def test_from_texts() -> None:
 # Folders
 
 
-async def test_loading(tmp_path: Any) -> None:
-    built = build(path=tmp_path / "idx", k=5)
-    expected = built.invoke(QUESTION)
-    built.index.close()
-    loaded = TreeRetriever.load(tmp_path / "idx", embedding=HashingEmbedder(), k=5)
-    assert loaded.invoke(QUESTION) == expected
-    again = await TreeRetriever.aload(tmp_path / "idx", embedding=HashingEmbedder(), k=5)
-    assert await again.ainvoke(QUESTION) == expected
-    with stratagraph.open_index(tmp_path / "idx", embedder=HashingEmbedder()) as index:
-        hits = index.retrieve(QUESTION, k=5).hits
-    assert [document.metadata["stratagraph"]["id"] for document in expected] == [hit.id for hit in hits]
-    assert [document.metadata["stratagraph"]["score"] for document in expected] == [hit.score for hit in hits]
-
-
 def test_a_method_that_the_folder_lacks(tmp_path: Any) -> None:
     class OtherRetriever(TreeRetriever):
         method = "hirag"
@@ -307,19 +277,6 @@ def test_a_method_that_the_folder_lacks(tmp_path: Any) -> None:
 
 
 # Models and callbacks
-
-
-@pytest.mark.parametrize("twin", [False, True])
-async def test_embeddings_of_langchain_fit(twin: bool) -> None:
-    embeddings = WordEmbeddings()
-    if twin:
-        retriever = await TreeRetriever.afrom_documents(make_documents(), embedding=embeddings)
-        found = await retriever.ainvoke(QUESTION)
-    else:
-        retriever = TreeRetriever.from_documents(make_documents(), embedding=embeddings)
-        found = retriever.invoke(QUESTION)
-    assert found[0].id == "observatory-1"
-    assert set(embeddings.calls) == {"embed_documents", "embed_query"}
 
 
 @pytest.mark.parametrize("twin", [False, True])
@@ -341,16 +298,6 @@ async def test_chat_models_write_summaries_and_callbacks_hear_of_it(twin: bool) 
     assert log.events.count("chat") - calls == report.usage.calls > 0
 
 
-async def test_added_texts_are_deleted_by_the_ids_returned() -> None:
-    retriever = build()
-    given = [{"source": "logbook"}, {"source": "logbook"}, {}]
-    ids = retriever.add_texts(["A lone whale.", "A second whale.", "A third whale."], given)
-    assert ids[:2] == ["logbook", "logbook"]
-    assert await retriever.aadd_texts(["A fourth whale."], ids=["whale-4"]) == ["whale-4"]
-    retriever.delete([*ids, "whale-4"])
-    assert "whale" not in str(retriever.invoke("whale", k=100))
-
-
 async def test_retrieval_callbacks(retriever: TreeRetriever, ask: Any) -> None:
     log = Log()
     await ask(retriever, config={"callbacks": [log]}, k=2)
@@ -359,26 +306,6 @@ async def test_retrieval_callbacks(retriever: TreeRetriever, ask: Any) -> None:
 
 async def test_a_synchronous_call_inside_a_running_loop(retriever: TreeRetriever) -> None:
     assert retriever.invoke(QUESTION)[0].id == "observatory-1"
-
-
-def test_a_chain(retriever: TreeRetriever) -> None:
-    seen = []
-
-    def show(value: Any) -> Any:
-        seen.append(value.to_string())
-        return value
-
-    prompt = ChatPromptTemplate.from_template("Context: {context}\nQuestion: {question}")
-    texts = RunnableLambda(lambda documents: "\n".join(d.page_content for d in documents))
-    chain = (
-        {"context": retriever | texts, "question": RunnablePassthrough()}
-        | prompt
-        | RunnableLambda(show)
-        | FakeListChatModel(responses=["the observatory"])
-        | StrOutputParser()
-    )
-    assert chain.invoke(QUESTION) == "the observatory"
-    assert "kept its comet" in seen[0]
 
 
 def test_k_can_be_configured(retriever: TreeRetriever) -> None:
@@ -461,18 +388,6 @@ async def test_a_server_that_rejects_tools_is_asked_for_them_once() -> None:
     assert model.__dict__["rejected"] == 1
 
 
-async def test_other_errors_are_not_swallowed(complete: Any) -> None:
-    class Broken(RefusingModel):
-        def with_structured_output(self, schema: Any, **kwargs: Any) -> Any:
-            def fail(_: Any) -> Any:
-                raise TimeoutError("no answer")
-
-            return RunnableLambda(fail)
-
-    with pytest.raises(TimeoutError):
-        await complete(to_chat_model(Broken(responses=["plain"])), schema=Fact)
-
-
 async def test_streams() -> None:
     wrapped = to_chat_model(FakeListChatModel(responses=["abc", "abc"]))
     assert list(wrapped.stream("x")) == ["a", "b", "c"]
@@ -482,15 +397,6 @@ async def test_streams() -> None:
 def test_content_blocks_are_read_as_text() -> None:
     blocks = AIMessage([{"type": "text", "text": "two "}, {"type": "text", "text": "parts"}])
     assert to_chat_model(GenericFakeChatModel(messages=iter([blocks]))).complete("x") == "two parts"
-
-
-def test_names_identify_models_in_the_cache() -> None:
-    class Hosted(FakeListChatModel):
-        model: str = "small-model"
-
-    assert model_name(Hosted(responses=["x"])) == "small-model"
-    assert model_name(Hosted(responses=["x"]).bind(stop=["."]).with_retry()) == "small-model"
-    assert model_name(FakeListChatModel(responses=["x"])) == "FakeListChatModel"
 
 
 def test_other_chat_models() -> None:
@@ -510,8 +416,3 @@ def test_many_threads_share_a_retriever(retriever: TreeRetriever) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda k: retriever.invoke(QUESTION, k=k), counts))
     assert [len(documents) for documents in found] == counts
-
-
-def test_exports_are_sorted() -> None:
-    assert langchain_stratagraph.__all__ == sorted(langchain_stratagraph.__all__)
-    assert all(hasattr(langchain_stratagraph, name) for name in langchain_stratagraph.__all__)

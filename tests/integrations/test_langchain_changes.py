@@ -129,6 +129,9 @@ async def test_adding_texts(call: Callable[..., Any]) -> None:
     )  # fmt: skip
     with pytest.raises(ValueError, match="1 texts and 2 ids"):
         await call(retriever, "add_texts", ["x"], ids=["a", "b"])
+    ids += await call(retriever, "add_texts", ["A third whale."])
+    await call(retriever, "delete", ids)
+    assert "whale" not in str(await call(retriever, "invoke", "whale", k=100))
     retriever.index.close()
 
 

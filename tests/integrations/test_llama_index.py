@@ -43,10 +43,10 @@ from pydantic import BaseModel
 
 import llama_index_stratagraph
 import stratagraph
-from llama_index_stratagraph import LSHTreeIndex, StrataRetriever
+from llama_index_stratagraph import LSHTreeIndex
 from llama_index_stratagraph._models import to_chat_model, to_embedder
 from stratagraph import HashingEmbedder
-from stratagraph.errors import EmbedderError, MethodMissing, ParseFailed, SettingsConflict
+from stratagraph.errors import MethodMissing, ParseFailed, SettingsConflict
 from stratagraph.testing import ScriptedChatModel
 from stratagraph.types.results import NOTHING_FOUND
 from tests.integrations.corpus import QUESTION, passages
@@ -430,13 +430,6 @@ def test_a_method_that_the_folder_lacks(tmp_path: Any) -> None:
         OtherIndex.load(tmp_path / "idx", embed_model=HashingEmbedder())
 
 
-def test_errors_of_embeddings_are_named() -> None:
-    embedding = WordEmbedding()
-    embedding._broken = True
-    with pytest.raises(EmbedderError, match="NaN"):
-        build(embed_model=embedding)
-
-
 # The wrapped models
 
 
@@ -518,11 +511,6 @@ def test_custom_llms_are_left_to_the_threads_of_the_core() -> None:
     assert list(to_chat_model(WritingLLM("in two")).stream("x")) == ["in", "two"]
 
 
-async def test_async_stream() -> None:
-    model = to_chat_model(MockFunctionCallingLLM())
-    assert [piece async for piece in model.astream("whole")] == ["whole"]
-
-
 def test_names() -> None:
     assert to_chat_model(WritingLLM()).name == "writer"
     assert to_chat_model(MockLLM(max_tokens=3)).name == "MockLLM"
@@ -540,16 +528,6 @@ async def test_embeddings() -> None:
     assert len(blocking.embed_documents(["a", "b"])) == 2
     assert await native.aembed_documents(["a"]) == [[0.5] * 4]
     assert await native.aembed_query("a") == native.embed_query("a") == [0.5] * 4
-
-
-def test_the_retriever_is_public(index: LSHTreeIndex) -> None:
-    retriever = StrataRetriever(index, similarity_top_k=3, options={"levels": (1,)})
-    assert len(retriever.retrieve(QUESTION)) == 3
-
-
-def test_exports_are_sorted() -> None:
-    assert llama_index_stratagraph.__all__ == sorted(llama_index_stratagraph.__all__)
-    assert all(hasattr(llama_index_stratagraph, name) for name in llama_index_stratagraph.__all__)
 
 
 def test_without_a_model_is_what_false_asks_for() -> None:

@@ -36,10 +36,6 @@ def make_documents() -> list[Document]:
     return [Document(id_=name, text=text, metadata=data) for name, text, data in passages()]
 
 
-def test_there_is_one_per_way_of_searching() -> None:
-    assert sorted(kind.method for kind in INDEXES) == ["archrag", "hirag", "lshtree", "noderag", "walk"]
-
-
 def test_options_are_those_of_the_method(kind: type[StrataIndex]) -> None:
     assert set(kind.options) == {item.name for item in fields(get_way(kind.method).options_type)}
 
@@ -56,16 +52,6 @@ async def test_built_persisted_and_loaded(kind: type[StrataIndex], tmp_path: Any
     again = await loaded.as_retriever(similarity_top_k=6).aretrieve(QUESTION)
     assert [(node.node_id, node.score) for node in again] == [(node.node_id, node.score) for node in found]
     loaded.close()
-
-
-def test_inserted_and_deleted(kind: type[StrataIndex]) -> None:
-    index = kind.from_documents(make_documents(), llm=False, embed_model=HashingEmbedder())
-    index.insert(Document(id_="whale", text="The lone Whale of Nantucket sang to the pilot."))
-    retriever = index.as_retriever(similarity_top_k=3, view="chunks")
-    assert "whale" in {node.node.ref_doc_id for node in retriever.retrieve("the Whale of Nantucket")}
-    index.delete_ref_doc("whale", delete_from_docstore=True)
-    assert "whale" not in {node.node.ref_doc_id for node in retriever.retrieve("the Whale of Nantucket")}
-    index.close()
 
 
 def test_answers_are_the_methods_own(kind: type[StrataIndex]) -> None:

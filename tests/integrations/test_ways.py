@@ -73,23 +73,6 @@ def test_all_return_the_same_list(index: sg.Index, method: str, options: dict[st
             assert of_nodes(searching.retrieve(question)) == expected
 
 
-@pytest.mark.parametrize("method", [name for name in WAYS if name != "walk"])
-def test_of_four_documents_one_is_the_methods_own_and_one_a_passage(index: sg.Index, method: str) -> None:
-    retriever, kind = WAYS[method]
-    for question in QUESTIONS:
-        for kinds in (
-            [kind for kind, _ in found(retriever(index=index).invoke(question))],
-            [
-                kind
-                for kind, _ in of_nodes(
-                    kind(core=index, llm=False).as_retriever(similarity_top_k=4).retrieve(question)
-                )
-            ],
-        ):
-            assert len(kinds) == 4
-            assert 1 <= kinds.count("chunk") <= 3
-
-
 @pytest.mark.parametrize("method", WAYS)
 def test_an_answer_rests_on_the_cores_hits(index: sg.Index, method: str) -> None:
     retriever, kind = WAYS[method]
