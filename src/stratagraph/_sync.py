@@ -257,13 +257,13 @@ def _twin(
             raise TypeError(str(error).replace(f"{theirs}(", f"{name}(")) from None
         return finished(started, *args, **kwargs)
 
-    made = FunctionType(call.__code__, twin.__globals__, name, None, call.__closure__)
-    functools.update_wrapper(made, twin)
-    del made.__wrapped__  # type: ignore[attr-defined]
-    made.__name__ = name
-    made.__qualname__ = twin.__qualname__.removesuffix(theirs) + name
-    made.__signature__ = inspect.signature(twin)  # type: ignore[attr-defined]
-    return made
+    function = FunctionType(call.__code__, twin.__globals__, name, None, call.__closure__)
+    functools.update_wrapper(function, twin)
+    del function.__wrapped__  # type: ignore[attr-defined]
+    function.__name__ = name
+    function.__qualname__ = twin.__qualname__.removesuffix(theirs) + name
+    function.__signature__ = inspect.signature(twin)  # type: ignore[attr-defined]
+    return function
 
 
 class PerLoop(Generic[C]):

@@ -299,12 +299,12 @@ async def _advance(
     for each in gate.requests.values():
         used = Usage(1, 0, each.input_tokens, each.output_tokens)
         stages[each.stage] = stages.get(each.stage, Usage()) + used
-    asked = set(begun.asked)
+    requested = set(begun.asked)
     missing = [each for each in begun.asked if each not in results.replies and each in gate.requests]
     unasked = [
         f"{each}: {'taken before' if gate.knows(each) else 'nobody asked for it'}"
         for each in results.replies
-        if each not in asked
+        if each not in requested
     ]
     if report is None:
         now = replace(begun, identity=gate.identity, without=gate.refused, asked=tuple(gate.requests))
@@ -326,9 +326,9 @@ def _check_models(gate: BatchGate, models: Models, begun: Begun, folder: IndexFo
             f"the batch in {str(folder.path)!r} asks {begun.identity}, and llm is {gate.identity}: answers "
             "would not be found; give the model that was given to batch.write"
         )
-    given = embedder_name(models.embedder, None)
-    if given != begun.embedder:
+    name = embedder_name(models.embedder, None)
+    if name != begun.embedder:
         raise EmbedderMismatch(
             f"the batch in {str(folder.path)!r} was begun with embedder {begun.embedder!r}, and this one is "
-            f"{given!r}: give the first (embedder=...)"
+            f"{name!r}: give the first (embedder=...)"
         )

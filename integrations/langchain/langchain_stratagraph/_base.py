@@ -129,12 +129,12 @@ class IndexRetriever(BaseRetriever):
     @field_validator("index")
     @classmethod
     def _holds_the_method(cls, index: Index) -> Index:
-        held = index.methods
-        if cls.method in (*held, WALK):
+        methods = index.methods
+        if cls.method in (*methods, WALK):
             return index
         raise MethodMissing(
             f"{cls.__name__} needs the method {cls.method}, and index {str(index.path)!r} "
-            f"holds {', '.join(held) or 'no method'}; add it with index.add_method({cls.method!r})"
+            f"holds {', '.join(methods) or 'no method'}; add it with index.add_method({cls.method!r})"
         )
 
     # Searching
@@ -170,8 +170,8 @@ class IndexRetriever(BaseRetriever):
         if self.guided_steps is not None and shared.get("guided") is not False:
             shared.setdefault("guided_steps", self.guided_steps)
         if unknown := sorted(set(options) - set(self.options)):
-            known = ", ".join(["k", "view", "where", "filter", *SHARED_OPTIONS, *self.options])
-            raise TypeError(f"{type(self).__name__} has no option {unknown[0]!r}; it has {known}")
+            names = ", ".join(["k", "view", "where", "filter", *SHARED_OPTIONS, *self.options])
+            raise TypeError(f"{type(self).__name__} has no option {unknown[0]!r}; it has {names}")
         own = {name: options.get(name, getattr(self, name)) for name in self.options}
         defaults = type(self).model_fields
         return {

@@ -50,9 +50,9 @@ def of_texts(
 ) -> list[Document]:
     """Texts as documents; `ValueError` if the numbers of metadatas or ids differ."""
     texts = list(texts)
-    for name, given in (("metadatas", metadatas), ("ids", ids)):
-        if given is not None and len(given) != len(texts):
-            raise ValueError(f"there are {len(texts)} texts and {len(given)} {name}")
+    for name, values in (("metadatas", metadatas), ("ids", ids)):
+        if values is not None and len(values) != len(texts):
+            raise ValueError(f"there are {len(texts)} texts and {len(values)} {name}")
     return [
         Document(
             id=ids[place] if ids else None,
@@ -69,10 +69,10 @@ def document_id(document: Document, id_key: IdKey | None) -> tuple[str, bool]:
     Raises `ValueError` if `id_key` finds none.
     """
     if id_key is not None:
-        found = id_key(document) if callable(id_key) else document.metadata.get(id_key)
-        if found is None or found == "":
+        identity = id_key(document) if callable(id_key) else document.metadata.get(id_key)
+        if identity is None or identity == "":
             raise ValueError(f"a document has no {id_key!r} in its metadata: {sorted(document.metadata)}")
-        return str(found), False
+        return str(identity), False
     if document.id:
         return document.id, False
     if source := document.metadata.get(SOURCE):
@@ -83,8 +83,8 @@ def document_id(document: Document, id_key: IdKey | None) -> tuple[str, bool]:
 
 def _chunk(document: Document, identity: str, ordinal: int) -> Chunk:
     text = document.page_content
-    given = document.metadata.get("start_index")
-    start = given if isinstance(given, int) and not isinstance(given, bool) else -1
+    index = document.metadata.get("start_index")
+    start = index if isinstance(index, int) and not isinstance(index, bool) else -1
     return Chunk(
         text=text,
         document_id=identity,
@@ -144,22 +144,18 @@ def to_documents(retrieval: Retrieval) -> list[Document]:
 
 def to_retrieval(question: str, method: str, documents: Sequence[Document]) -> Retrieval:
     """Documents, of a retriever or others, as a retrieval with their present texts."""
-    hits, traces = [], []
+    restored = []
     for place, document in enumerate(documents, 1):
-        ours = document.metadata.get(OURS)
-        known = ours if isinstance(ours, Mapping) else {}
-        own = {key: value for key, value in document.metadata.items() if key != OURS}
         identity = document.id or f"document-{place}"
-        hits.append(
+        restored.append(
             Hit.restored(
                 document.page_content,
-                ours,
+                document.metadata,
                 id=identity,
                 document=str(document.metadata.get(SOURCE, identity)),
                 score=None,
-                metadata=known.get("metadata", own),
                 ref=document.id or "",
             )
         )
-        traces.append(known.get("trace", {}))
+    hits, traces = (hit for hit, _ in restored), (trace for _, trace in restored)
     return Retrieval(question, method, tuple(hits), tuple(traces))

@@ -297,12 +297,12 @@ def _unbound(model: Any) -> tuple[Any, dict[str, Any]]:
 def _settings(model: Any) -> dict[str, Any]:
     """The settings on which the answers of a model depend; of a chain or of fallbacks, those of all steps."""
     inner, bound = _unbound(model)
-    found = sampling_settings(inner, getattr(inner, "_default_config", {}), bound)
+    settings = sampling_settings(inner, getattr(inner, "_default_config", {}), bound)
     steps = getattr(inner, "steps", None) or [
         *filter(None, [getattr(inner, "runnable", None)]),
         *getattr(inner, "fallbacks", ()),
     ]
-    return {**found, "steps": [_step(each) for each in steps]} if steps else found
+    return {**settings, "steps": [_step(each) for each in steps]} if steps else settings
 
 
 def _step(step: Any) -> Any:
@@ -314,8 +314,8 @@ def _step(step: Any) -> Any:
 
 
 def _first(model: Any, names: tuple[str, ...]) -> str:
-    found = (getattr(model, name, None) for name in names)
-    return next((value for value in found if isinstance(value, str) and value), "")
+    values = (getattr(model, name, None) for name in names)
+    return next((value for value in values if isinstance(value, str) and value), "")
 
 
 def model_name(model: Any) -> str:

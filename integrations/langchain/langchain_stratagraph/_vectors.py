@@ -66,29 +66,29 @@ class LangChainTable:
         """Add rows through a copy of the store whose embeddings are the rows' vectors."""
         documents = [Document(id=row.id, page_content=row.id, metadata=dict(row.fields)) for row in rows]
         store, prepared = _prepared(self._store)
-        given = {row.id: row.vector for row in rows}
-        prepared.vectors.update(given)
+        vectors = {row.id: row.vector for row in rows}
+        prepared.vectors.update(vectors)
         try:
             store.add_documents(documents, ids=[row.id for row in rows])
         finally:
-            for text in given:
+            for text in vectors:
                 prepared.vectors.pop(text, None)
 
     def get(self, ids: Sequence[str]) -> dict[str, Any]:
         """Vectors of rows by id."""
         try:
-            found = self._store.get_by_ids(list(ids))
+            rows = self._store.get_by_ids(list(ids))
         except NotImplementedError as error:
             raise VectorStoreError(
                 f"{self.name} cannot give rows by their ids (get_by_ids), which an index needs"
             ) from error
-        return dict(map(_read, found))
+        return dict(map(_read, rows))
 
     def search(self, vector: Sequence[float], k: int, where: Where) -> list[tuple[str, Any]]:
         """The `k` rows most similar to a vector."""
         filtered = {} if self._filter is None else {"filter": self._filter(where)}
-        found = self._store.similarity_search_by_vector(list(vector), k=k, **filtered)
-        return [_read(each) for each in found]
+        rows = self._store.similarity_search_by_vector(list(vector), k=k, **filtered)
+        return [_read(each) for each in rows]
 
     def delete(self, ids: Sequence[str]) -> None:
         """Delete rows."""

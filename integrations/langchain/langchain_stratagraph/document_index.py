@@ -113,11 +113,11 @@ class StrataDocumentIndex(DocumentIndex):
         _refuse(kwargs)
         if ids is None:
             raise ValueError("give the ids of the documents to delete")
-        found = self._held(ids)
-        if found:
+        present = self._held(ids)
+        if present:
             with use_callbacks(callbacks):
-                self._index.insert(joined(self._index, (), found))
-        return DeleteResponse(num_deleted=len(found), num_failed=0, succeeded=found, failed=[])
+                self._index.insert(joined(self._index, (), present))
+        return DeleteResponse(num_deleted=len(present), num_failed=0, succeeded=present, failed=[])
 
     def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
         """Return the documents with these ids, as they were given, without unknown ones."""

@@ -62,13 +62,13 @@ class RetrievalMiddleware(AgentMiddleware[RetrievalState, Any, Any]):
 
     def before_agent(self, state: RetrievalState, runtime: Any) -> dict[str, Any]:
         """Retrieve for the last message of the user."""
-        asked = self._asked(state)
-        return self._found(asked and self._index.retrieve(*asked[0], **asked[1]))
+        request = self._asked(state)
+        return self._found(request and self._index.retrieve(*request[0], **request[1]))
 
     async def abefore_agent(self, state: RetrievalState, runtime: Any) -> dict[str, Any]:
         """The same, asynchronously."""
-        asked = self._asked(state)
-        return self._found(asked and await self._index.aretrieve(*asked[0], **asked[1]))
+        request = self._asked(state)
+        return self._found(request and await self._index.aretrieve(*request[0], **request[1]))
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -109,6 +109,8 @@ def _with_passages(request: ModelRequest[Any]) -> ModelRequest[Any]:
         return request
     messages, block = list(request.messages), _BLOCK.format(passages=text.replace("</passages", "<passages"))
     content = messages[place].content
-    told = f"{content}{block}" if isinstance(content, str) else [*content, {"type": "text", "text": block}]
-    messages[place] = messages[place].model_copy(update={"content": told})
+    extended = (
+        f"{content}{block}" if isinstance(content, str) else [*content, {"type": "text", "text": block}]
+    )
+    messages[place] = messages[place].model_copy(update={"content": extended})
     return request.override(messages=messages)

@@ -207,8 +207,8 @@ class MethodRetriever(IndexRetriever):
             `stratagraph.open_index`.
         """
         cls._check(settings)
-        given = {"spacy": spacy, "vectors": vectors, "partial": partial}
-        return cls._over(await aopen_index(path, to_chat_model(llm), embedding, **given), settings)
+        arguments = {"spacy": spacy, "vectors": vectors, "partial": partial}
+        return cls._over(await aopen_index(path, to_chat_model(llm), embedding, **arguments), settings)
 
     load = blocking_constructor(aload)  # type: ignore[arg-type]
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
-from pydantic import BaseModel, Field, create_model
+from pydantic import Field, create_model
 
 from langchain_stratagraph._convert import SOURCE, to_documents
+from stratagraph._sync import either, run_here
 from stratagraph.errors import StratagraphError
 from stratagraph.index import Index
 from stratagraph.types.results import Retrieval
@@ -62,51 +62,35 @@ def create_search_tool(
     wrong = next((each for each in fields if not each.isidentifier() or each in ("query", "k")), None)
     if wrong is not None:
         raise ValueError(f"filters: {wrong!r} cannot be an argument of a tool; it needs another name")
-    schema = _schema(name, fields, k)
-
-    def asked(arguments: Mapping[str, Any]) -> tuple[str, int, dict[str, Any]]:
-        where = {field: arguments[field] for field in fields if arguments.get(field) is not None}
-        own = {**options, **({"where": where} if where else {})}
-        return arguments["query"], arguments.get("k", k), own
-
-    def search(**arguments: Any) -> tuple[str, list[Document]]:
-        query, most, own = asked(arguments)
-        with _told():
-            return shown(index.retrieve(query, most, **own), max_tokens) if query.strip() else (NOTHING, [])
+    arguments: dict[str, Any] = {
+        "query": (str, Field(description="A question or words, in plain language.")),
+        "k": (int, Field(k, ge=1, le=_MOST, description="How many passages to find.")),
+    }
+    arguments |= {field: (_Scalar, Field(None, description=text)) for field, text in fields.items()}
 
     async def asearch(**arguments: Any) -> tuple[str, list[Document]]:
-        query, most, own = asked(arguments)
-        with _told():
-            found = await index.aretrieve(query, most, **own) if query.strip() else None
-            return (NOTHING, []) if found is None else shown(found, max_tokens)
+        query, most = arguments["query"], arguments.get("k", k)
+        where = {field: arguments[field] for field in fields if arguments.get(field) is not None}
+        request = {**options, **({"where": where} if where else {})}
+        if not query.strip():
+            return NOTHING, []
+        try:
+            return shown(await either(index.retrieve, index.aretrieve, query, most, **request), max_tokens)
+        except (StratagraphError, OSError, TypeError, ValueError) as error:  # the agent can go on
+            raise ToolException(f"{type(error).__name__}: {error}") from error
+
+    def search(**arguments: Any) -> tuple[str, list[Document]]:
+        return run_here(asearch(**arguments))
 
     return StructuredTool(
         name=name,
         description=_DESCRIPTION.format(index.about()) if description is None else description,
-        args_schema=schema,
+        args_schema=create_model(f"{name}_arguments", **arguments),
         func=search,
         coroutine=asearch,
         response_format="content_and_artifact",
         handle_tool_error=True,
     )
-
-
-def _schema(name: str, fields: Mapping[str, str], k: int) -> type[BaseModel]:
-    own: dict[str, Any] = {
-        "query": (str, Field(description="A question or words, in plain language.")),
-        "k": (int, Field(k, ge=1, le=_MOST, description="How many passages to find.")),
-    }
-    own |= {field: (_Scalar, Field(None, description=told)) for field, told in fields.items()}
-    return create_model(f"{name}_arguments", **own)
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Errors of the index as a tool's message, so that the agent can go on."""
-    try:
-        yield
-    except (StratagraphError, OSError, TypeError, ValueError) as error:
-        raise ToolException(f"{type(error).__name__}: {error}") from error
 
 
 def shown(retrieval: Retrieval, max_tokens: int) -> tuple[str, list[Document]]:

@@ -77,17 +77,17 @@ class Setup:
             return self.prune
         try:
             with self.open() as core:
-                held = core.chunks()
+                present = core.chunks()
         except NotAnIndex:
             return False
         arriving: dict[str, list[str]] = {}
         for chunk in chunks:
             arriving.setdefault(chunk.document_id, []).append(chunk.text)
-        given = set(map(tuple, arriving.values()))
+        new_texts = set(map(tuple, arriving.values()))
         again = {
             name
-            for name, group in held.items()
-            if _is_random(name) and tuple(chunk.text for chunk in group) in given
+            for name, group in present.items()
+            if _is_random(name) and tuple(chunk.text for chunk in group) in new_texts
         }
         return again.__contains__
 
@@ -101,8 +101,8 @@ class Setup:
 
     def estimate(self, chunks: Sequence[Chunk], prices: Prices | None) -> Estimate:
         """What `build` would cost."""
-        given = self._models()
-        models = {name: given[name] for name in ("llm", "embedder", "cache")}
+        arguments = self._models()
+        models = {name: arguments[name] for name in ("llm", "embedder", "cache")}
         return estimate(chunks, self.method, config=self.config, prices=prices, **models)
 
     def _models(self) -> dict[str, Any]:
@@ -127,9 +127,9 @@ def _is_random(name: str) -> bool:
 
 def check_constructor(kind: type, arguments: Mapping[str, Any]) -> None:
     """Refuse arguments that a constructor does not take, before a model is called."""
-    known = list(inspect.signature(kind).parameters)
-    if unknown := sorted(set(arguments) - set(known)):
-        raise TypeError(f"{kind.__name__} has no argument {unknown[0]!r}; it has {', '.join(known)}")
+    parameters = list(inspect.signature(kind).parameters)
+    if unknown := sorted(set(arguments) - set(parameters)):
+        raise TypeError(f"{kind.__name__} has no argument {unknown[0]!r}; it has {', '.join(parameters)}")
 
 
 def chosen(what: str, arguments: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:

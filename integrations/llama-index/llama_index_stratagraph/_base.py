@@ -258,12 +258,12 @@ class StrataIndex(UpdatingIndex):
 
     def as_retriever(self, **kwargs: Any) -> StrataRetriever:
         """Return a `StrataRetriever`, with its arguments or the method's search options."""
-        known = [*_RETRIEVER, *SHARED_OPTIONS, *self.options]
-        given = chosen(f"{type(self).__name__}.as_retriever", kwargs, known)
-        options = {name: given.pop(name) for name in self.options if name in given}
-        given["search"] = {name: given.pop(name) for name in SHARED_OPTIONS if name in given}
+        names = [*_RETRIEVER, *SHARED_OPTIONS, *self.options]
+        arguments = chosen(f"{type(self).__name__}.as_retriever", kwargs, names)
+        options = {name: arguments.pop(name) for name in self.options if name in arguments}
+        arguments["search"] = {name: arguments.pop(name) for name in SHARED_OPTIONS if name in arguments}
         defaults = {"object_map": self._object_map, "callback_manager": self._callback_manager}
-        return StrataRetriever(self, options=options, **{**defaults, **given})
+        return StrataRetriever(self, options=options, **{**defaults, **arguments})
 
     def as_query_engine(
         self,
@@ -333,15 +333,15 @@ class StrataIndex(UpdatingIndex):
         **kwargs
             Arguments of `as_query_engine`.
         """
-        told = description or f"Answers a question from {self.core.about()}. Ask in plain language."
-        return QueryEngineTool.from_defaults(self.as_query_engine(**kwargs), name=name, description=told)
+        text = description or f"Answers a question from {self.core.about()}. Ask in plain language."
+        return QueryEngineTool.from_defaults(self.as_query_engine(**kwargs), name=name, description=text)
 
     def as_retriever_tool(
         self, name: str = "search", description: str | None = None, **kwargs: Any
     ) -> RetrieverTool:
         """Return a tool of an agent that finds passages; see `as_query_engine_tool` and `as_retriever`."""
-        told = description or f"Finds passages in {self.core.about()}. Ask in plain language."
-        return RetrieverTool.from_defaults(self.as_retriever(**kwargs), name=name, description=told)
+        text = description or f"Finds passages in {self.core.about()}. Ask in plain language."
+        return RetrieverTool.from_defaults(self.as_retriever(**kwargs), name=name, description=text)
 
     def as_chat_engine(
         self, chat_mode: ChatMode = ChatMode.BEST, llm: LLMType | None = None, **kwargs: Any
@@ -376,5 +376,5 @@ def _flat(nodes: Sequence[BaseNode]) -> list[Chunk]:
 def _setup(kind: type[StrataIndex], arguments: dict[str, Any]) -> Setup:
     """The constructor's arguments that concern the folder."""
     names = {field.name for field in fields(Setup)}
-    given = {name: value for name, value in arguments.items() if name in names}
-    return Setup(kind.method, **given, progress=arguments.get("show_progress", False))
+    own = {name: value for name, value in arguments.items() if name in names}
+    return Setup(kind.method, **own, progress=arguments.get("show_progress", False))

@@ -113,24 +113,18 @@ def to_node(hit: Hit, trace: Metadata, held: BaseNode | None) -> NodeWithScore:
 
 def to_retrieval(question: str, method: str, nodes: Sequence[NodeWithScore]) -> Retrieval:
     """Scored nodes, of a retriever or others, as a retrieval with their present texts."""
-    hits, traces = [], []
-    for scored in nodes:
-        node = scored.node
-        ours = node.metadata.get(OURS)
-        known = ours if isinstance(ours, Mapping) else {}
-        own = {key: value for key, value in node.metadata.items() if key != OURS}
-        hits.append(
-            Hit.restored(
-                node.get_content(metadata_mode=MetadataMode.NONE),
-                ours,
-                id=node.node_id,
-                document=document_id(node),
-                score=scored.score,
-                metadata=known.get("metadata", own),
-                ref=node.node_id,
-            )
+    restored = [
+        Hit.restored(
+            scored.node.get_content(metadata_mode=MetadataMode.NONE),
+            scored.node.metadata,
+            id=scored.node.node_id,
+            document=document_id(scored.node),
+            score=scored.score,
+            ref=scored.node.node_id,
         )
-        traces.append(known.get("trace", {}))
+        for scored in nodes
+    ]
+    hits, traces = (hit for hit, _ in restored), (trace for _, trace in restored)
     return Retrieval(question, method, tuple(hits), tuple(traces))
 
 

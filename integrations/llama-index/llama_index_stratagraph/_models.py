@@ -37,16 +37,16 @@ def settings_llm() -> LLM | None:
     The public property would make an OpenAI client and ask for its key. `Settings.llm = None` leaves a
     `MockLLM`, which counts as none.
     """
-    held = Settings._llm
-    if held is None or (type(held) is MockLLM and held.max_tokens is None):
+    llm = Settings._llm
+    if llm is None or (type(llm) is MockLLM and llm.max_tokens is None):
         return None
     return Settings.llm
 
 
 def settings_embed_model() -> BaseEmbedding | None:
     """The embedding model of `Settings`, or None if none was set there; see `settings_llm`."""
-    held = Settings._embed_model
-    if held is None or (type(held) is MockEmbedding and held.embed_dim == 1):
+    embed_model = Settings._embed_model
+    if embed_model is None or (type(embed_model) is MockEmbedding and embed_model.embed_dim == 1):
         return None
     return Settings.embed_model
 
@@ -90,8 +90,8 @@ class BlockingChatModel:
     def __init__(self, llm: LLM) -> None:
         self._given = llm
         self._prepare(cold=True)
-        given = getattr(llm, "model", None) or llm.metadata.model_name
-        self.name = llm.class_name() if given in _UNNAMED else given
+        model = getattr(llm, "model", None) or llm.metadata.model_name
+        self.name = llm.class_name() if model in _UNNAMED else model
         self.address = server_address(llm)
         self.settings = _settings(self._llm)
 
@@ -234,9 +234,9 @@ def _is_a(llm: LLM, module: str, name: str) -> bool:
 def _completion(response: ChatResponse | CompletionResponse, text: str) -> Completion:
     """The LLM's text, usage and finish reason."""
     raw = response.raw
-    found = from_openai(raw)
-    if found is not None and found.finish_reason:
-        return Completion.of(text or found, getattr(raw, "usage", None), found.finish_reason)
+    completion = from_openai(raw)
+    if completion is not None and completion.finish_reason:
+        return Completion.of(text or completion, getattr(raw, "usage", None), completion.finish_reason)
     about = raw if isinstance(raw, Mapping) else {}
     usage = about if "eval_count" in about else response.additional_kwargs
     return Completion.of(text, usage, about.get("done_reason") or about.get("stop_reason"))
@@ -253,9 +253,9 @@ def _asked(prompt: str, *, chat: bool) -> tuple[BasePromptTemplate, dict[str, st
     """A new template of messages or of text, since LlamaIndex sets an output parser on it, and its values."""
     if not chat:
         return PromptTemplate("{text}"), {"text": str(prompt)}
-    said = dict(Messages.of(prompt).by_role)
-    messages = [ChatMessage(role=MessageRole(role), content=f"{{{role}}}") for role in said]
-    return ChatPromptTemplate(messages), said
+    texts = dict(Messages.of(prompt).by_role)
+    messages = [ChatMessage(role=MessageRole(role), content=f"{{{role}}}") for role in texts]
+    return ChatPromptTemplate(messages), texts
 
 
 def _tool_request(schema: type[BaseModel], prompt: str) -> dict[str, Any]:

@@ -104,11 +104,11 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
     async def arefresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
         """Insert the new and changed documents, in one change; return which of them these were."""
         with self._callback_manager.as_trace("refresh_ref_docs"):
-            store, held = self.docstore, self.core.documents()
+            store, present = self.docstore, self.core.documents()
             stale = []
             for document in documents:
                 recorded = await either(store.get_document_hash, store.aget_document_hash, document.id_)
-                lacking = document.id_ not in held and bool(document.get_content().strip())
+                lacking = document.id_ not in present and bool(document.get_content().strip())
                 stale.append(lacking or recorded != document.hash)
             # Of several with one id, the last.
             changed = {doc.id_: doc for doc, is_stale in zip(documents, stale, strict=True) if is_stale}
@@ -139,10 +139,10 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
             return
         nodes = await split(documents, self._transformations, self._show_progress, **transform_kwargs)
         chunks = [chunk for chunk in to_chunks(nodes) if chunk.text.strip()]
-        full, held = {chunk.document_id for chunk in chunks}, self.core.documents()
+        full, present = {chunk.document_id for chunk in chunks}, self.core.documents()
         if chunks:
             await either(self.core.insert, self.core.ainsert, chunks)
-        if blank := [each.id_ for each in documents if each.id_ in held and each.id_ not in full]:
+        if blank := [each.id_ for each in documents if each.id_ in present and each.id_ not in full]:
             await either(self.core.delete, self.core.adelete, blank)
         store = self.docstore
         for document in documents:

@@ -64,14 +64,14 @@ class LlamaIndexTable:
     def get(self, ids: Sequence[str]) -> dict[str, Any]:
         """Vectors of rows by id: as their field has them, or as the store gives them if it has no texts."""
         try:
-            found = self._nodes(ids)
+            nodes = self._nodes(ids)
         except NotImplementedError as error:
             return self._embeddings(ids, error)
         except Exception as error:
             if _NO_COLLECTION.search(str(error)):
                 return {}  # some make it with the first rows
             raise
-        return {node.node_id: node.metadata.get(VECTOR_FIELD) for node in found}
+        return {node.node_id: node.metadata.get(VECTOR_FIELD) for node in nodes}
 
     def _nodes(self, ids: Sequence[str]) -> Sequence[BaseNode]:
         return self._store.get_nodes(node_ids=list(ids))
@@ -83,13 +83,13 @@ class LlamaIndexTable:
             raise VectorStoreError(
                 f"{self.name} cannot give rows by their ids (get_nodes), which an index needs"
             ) from error
-        found = {}
+        vectors = {}
         for identity in ids:
             try:
-                found[identity] = one(identity)
+                vectors[identity] = one(identity)
             except KeyError:
                 continue
-        return found
+        return vectors
 
     def search(self, vector: Sequence[float], k: int, where: Where) -> list[tuple[str, Any]]:
         """The `k` rows most similar to a vector."""
@@ -99,8 +99,8 @@ class LlamaIndexTable:
                 for name, values in where.items()
             ]
         )
-        asked = VectorStoreQuery(query_embedding=list(vector), similarity_top_k=k, filters=filters)
-        result = self._store.query(asked)
+        query = VectorStoreQuery(query_embedding=list(vector), similarity_top_k=k, filters=filters)
+        result = self._store.query(query)
         if result.nodes is not None:
             return [(node.node_id, node.metadata.get(VECTOR_FIELD)) for node in result.nodes]
         ids = [str(each) for each in result.ids or []]

@@ -138,10 +138,10 @@ class CoreSynthesizer(BaseSynthesizer):
         return Retrieval(question, self._retriever.method, tuple(hits))
 
     def _get_metadata_for_response(self, nodes: list[BaseNode]) -> dict[str, Any]:
-        known = super()._get_metadata_for_response(nodes) or {}
+        metadata = super()._get_metadata_for_response(nodes) or {}
         llm = self._arguments["llm"]
         extractive = llm is False or (llm is None and not self._retriever.core.has_llm)
-        return {**known, "stratagraph": {"extractive": extractive}}
+        return {**metadata, "stratagraph": {"extractive": extractive}}
 
 
 def _generator(pieces: Iterator[str]) -> Generator[str, None, None]:

@@ -74,8 +74,8 @@ def _message(body: Any) -> str:
     while isinstance(body, dict) and isinstance(body.get("error"), dict | str):
         body = body["error"]
     if isinstance(body, dict):
-        said = [str(body[key]) for key in ("code", "message") if body.get(key)]
-        return ": ".join(said) or json.dumps(body)
+        details = [str(body[key]) for key in ("code", "message") if body.get(key)]
+        return ": ".join(details) or json.dumps(body)
     return str(body)
 
 

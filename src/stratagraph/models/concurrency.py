@@ -163,15 +163,15 @@ class Limiter:
 
         Raises `CallFailed` if the service asked for a longer pause than `Limits.longest_wait`.
         """
-        asked = self._resumes - self._clock()
-        if asked > self._longest_wait:
+        pause = self._resumes - self._clock()
+        if pause > self._longest_wait:
             raise CallFailed(
-                f"nothing was sent: the service asks to wait for {asked:.0f} s, which is more than "
+                f"nothing was sent: the service asks to wait for {pause:.0f} s, which is more than "
                 f"longest_wait={self._longest_wait:g}; try again then"
             )
         takes = [(self._requests, 1), (self._tokens, tokens)]
         delay = max((bucket.take(amount) for bucket, amount in takes if bucket is not None), default=0.0)
-        delay = max(delay, asked)
+        delay = max(delay, pause)
         if delay <= 0:
             return
         try:

@@ -92,9 +92,9 @@ class HashingEmbedder:
 
     def row(self, text: str) -> tuple[Rows, Vectors]:
         """The ascending places and the values of the non-zero entries of a text's unit vector."""
-        found = features(text)
-        hashes = np.fromiter(map(_hash, found), np.int64, len(found))
-        weights = np.fromiter(found.values(), np.float64, len(found))
+        weighted = features(text)
+        hashes = np.fromiter(map(_hash, weighted), np.int64, len(weighted))
+        weights = np.fromiter(weighted.values(), np.float64, len(weighted))
         places, which = np.unique((hashes >> 1) % self.dimension, return_inverse=True)
         values = np.bincount(which, np.where(hashes & 1, weights, -weights), len(places))
         length = math.sqrt(np.cumsum(values * values)[-1]) if len(values) else 0.0  # in order, as the kernel

@@ -92,8 +92,10 @@ def normalised_address(url: str) -> str:
     with suppress(ValueError):  # the port is no number
         if parts.port not in (None, _PORTS.get(parts.scheme)):
             host = f"[{host}]:{parts.port}" if ":" in host else f"{host}:{parts.port}"
-    asked = sorted((name, value) for name, value in parse_qsl(parts.query) if not _NO_SETTING.fullmatch(name))
-    query = f"?{urlencode(asked)}" if asked else ""
+    parameters = sorted(
+        (name, value) for name, value in parse_qsl(parts.query) if not _NO_SETTING.fullmatch(name)
+    )
+    query = f"?{urlencode(parameters)}" if parameters else ""
     return f"{parts.scheme}://{host}{parts.path.rstrip('/')}{query}"
 
 
@@ -129,12 +131,12 @@ def sampling_settings(*holders: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for holder in holders:
         if isinstance(holder, Mapping):
-            given = {str(name): _plain(value) for name, value in holder.items() if value is not None}
+            settings = {str(name): _plain(value) for name, value in holder.items() if value is not None}
         else:
-            given = {
+            settings = {
                 name: _attribute(getattr(holder, name, None)) for name in (*_SETTINGS.split(), *_SAME_SETTING)
             }
-        for name, value in given.items():
+        for name, value in settings.items():
             if value not in (None, "", [], {}) and not _NO_SETTING.fullmatch(name):
                 found[_SAME_SETTING.get(name, name)] = value
     return found
@@ -142,9 +144,9 @@ def sampling_settings(*holders: Any) -> dict[str, Any]:
 
 def _attribute(value: Any) -> Any:
     """A model's attribute as a plain value; None for methods and other objects."""
-    known = isinstance(value, str | int | float | list | tuple | set | frozenset | Mapping | BaseModel)
+    is_value = isinstance(value, str | int | float | list | tuple | set | frozenset | Mapping | BaseModel)
     is_schema = isinstance(value, type) and issubclass(value, BaseModel)
-    return _plain(value) if known or is_schema else None
+    return _plain(value) if is_value or is_schema else None
 
 
 def _plain(value: Any) -> Any:
@@ -173,8 +175,8 @@ def is_named(embedder: object) -> bool:
 
 def declared_dimension(embedder: object) -> int | None:
     """The dimension of an embedder's vectors, where it says so before it has made any."""
-    found = [getattr(embedder, name, None) for name in ("dimension", "dimensions")]
-    return next((each for each in found if isinstance(each, int) and each > 0), None)
+    sizes = [getattr(embedder, name, None) for name in ("dimension", "dimensions")]
+    return next((each for each in sizes if isinstance(each, int) and each > 0), None)
 
 
 def embedder_name(embedder: object, dimension: int | None) -> str:
@@ -187,11 +189,11 @@ def embedder_name(embedder: object, dimension: int | None) -> str:
     name = getattr(embedder, "name", None)
     if isinstance(name, str) and name:
         return name
-    given = _given_name(embedder)
-    if given is None:
+    model = _given_name(embedder)
+    if model is None:
         return f"{type(embedder).__qualname__}-{dimension}"
     deployment = getattr(embedder, "deployment", None)
     if isinstance(deployment, str) and "model" not in getattr(embedder, "model_fields_set", ("model",)):
-        given = deployment
+        model = deployment
     wanted = getattr(embedder, "dimensions", None)
-    return f"{given}-{wanted}" if isinstance(wanted, int) and not isinstance(wanted, bool) else given
+    return f"{model}-{wanted}" if isinstance(wanted, int) and not isinstance(wanted, bool) else model

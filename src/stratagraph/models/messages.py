@@ -115,8 +115,8 @@ def from_openai(completion: Any) -> Completion | None:
     message = getattr(choices[0], "message", None)
     calls = getattr(message, "tool_calls", None) or ()
     arguments = [getattr(getattr(call, "function", None), "arguments", None) for call in calls]
-    found = (getattr(message, "content", None), *arguments, getattr(message, "refusal", None))
-    text = next((each for each in found if isinstance(each, str) and each), "")
+    texts = (getattr(message, "content", None), *arguments, getattr(message, "refusal", None))
+    text = next((each for each in texts if isinstance(each, str) and each), "")
     return Completion.of(text, getattr(completion, "usage", None), getattr(choices[0], "finish_reason", None))
 
 

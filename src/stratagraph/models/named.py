@@ -56,15 +56,15 @@ def langchain_model(what: str, name: str, base_url: str | None) -> Any:
     except ImportError as error:
         raise MissingExtra("langchain") from error
     try:
-        made = make(name, **({} if base_url is None else {"base_url": base_url}))
+        model = make(name, **({} if base_url is None else {"base_url": base_url}))
     except ValueError as error:
         raise ValueError(f"{what}='langchain:{name}': {error}") from error
-    adapter = adapter_of(made)
+    adapter = adapter_of(model)
     if adapter is None:
         raise TypeError(
-            f"{what}='langchain:{name}' is a {type(made).__name__}, which is no model of LangChain"
+            f"{what}='langchain:{name}' is a {type(model).__name__}, which is no model of LangChain"
         )
-    return adapter.to_chat_model(made) if what == "llm" else adapter.to_embedder(made)
+    return adapter.to_chat_model(model) if what == "llm" else adapter.to_embedder(model)
 
 
 PROVIDERS = ("openai", "ollama", "langchain")

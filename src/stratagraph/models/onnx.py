@@ -195,10 +195,10 @@ class Encoder:
             for batch in batches:
                 waiting.append((batch, pool.submit(self._run, loaded, [window.ids for window in batch])))
                 if len(waiting) > 2 * _CORES:
-                    first, found = waiting.popleft()
-                    yield first, found.result()
-            for first, found in waiting:
-                yield first, found.result()
+                    first, output = waiting.popleft()
+                    yield first, output.result()
+            for first, output in waiting:
+                yield first, output.result()
 
     def _run(self, loaded: _Loaded, batch: Sequence[Sequence[int]]) -> tuple[Vectors, Vectors]:
         """The model's output for a batch of windows, and their unit vectors."""
@@ -209,8 +209,8 @@ class Encoder:
             mask[row, : len(tokens)] = 1
         feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         wanted = {entry.name for entry in loaded.session.get_inputs()}
-        found = loaded.session.run(None, {name: feed[name] for name in feed if name in wanted})[0]
-        output = np.asarray(found, dtype=np.float32)
+        returned = loaded.session.run(None, {name: feed[name] for name in feed if name in wanted})[0]
+        output = np.asarray(returned, dtype=np.float32)
         return output, _unit(_pooled(output, mask, self._files.pooling))
 
     def _load(self) -> _Loaded:

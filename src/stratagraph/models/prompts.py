@@ -43,10 +43,10 @@ def check_template(name: str, template: object) -> None:
         raise TypeError(f"prompt {name!r} must be a text, not {template!r}")
     folder, _, file = name.partition("/")
     package = next(each for each in PACKAGES if each.rsplit(".", 1)[-1] == folder)
-    known = load_prompt(package, file).names
-    if strange := sorted(Prompt(name, template).names - known):
+    names = load_prompt(package, file).names
+    if strange := sorted(Prompt(name, template).names - names):
         raise ValueError(
-            f"prompt {name!r} asks for {', '.join(strange)}; it may ask for {', '.join(sorted(known))}"
+            f"prompt {name!r} asks for {', '.join(strange)}; it may ask for {', '.join(sorted(names))}"
         )
 
 

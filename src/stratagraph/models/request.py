@@ -174,8 +174,11 @@ class Requests:
 
     def _span(self, task: str, *, nested: bool = True) -> AbstractContextManager[Recorded]:
         """The span of one request."""
-        said = {**request_attributes("chat", self.chat.name, self.chat.address), "stratagraph.task": task}
-        return span(f"chat {self.chat.name}", said, client=True, nested=nested)
+        attributes = {
+            **request_attributes("chat", self.chat.name, self.chat.address),
+            "stratagraph.task": task,
+        }
+        return span(f"chat {self.chat.name}", attributes, client=True, nested=nested)
 
     async def stream(self, prompt: str, task: Task[Any], *, scope: Scope) -> AsyncGenerator[str, None]:
         """The answer in pieces. Errors are retried until the first piece has arrived, and not after."""

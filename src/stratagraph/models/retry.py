@@ -132,8 +132,8 @@ def _too_long(error: BaseException) -> bool:
     status, text = status_of(error), str(error)
     if status == 429:
         return _TOO_LARGE_WORDS.search(text) is not None
-    said = status in (400, 413, 422, 500) and _TOO_LONG_WORDS.search(text) is not None
-    return said or bool(_codes(error) & _TOO_LONG_CODES)
+    by_words = status in (400, 413, 422, 500) and _TOO_LONG_WORDS.search(text) is not None
+    return by_words or bool(_codes(error) & _TOO_LONG_CODES)
 
 
 def _no_answer(error: BaseException) -> bool:
@@ -218,10 +218,10 @@ def _codes(error: BaseException) -> set[str]:
     body = getattr(error, "body", None)
     body = body if isinstance(body, dict) else {}
     inner = body.get("error")
-    found = [getattr(error, "code", None), getattr(error, "type", None)]
+    codes = [getattr(error, "code", None), getattr(error, "type", None)]
     for each in (body, inner if isinstance(inner, dict) else {}):
-        found += [each.get("code"), each.get("type")]
-    return {code for code in found if isinstance(code, str)}
+        codes += [each.get("code"), each.get("type")]
+    return {code for code in codes if isinstance(code, str)}
 
 
 def status_of(error: BaseException) -> int | None:
@@ -243,12 +243,12 @@ def retry_after(error: BaseException, now: Callable[[], float] = time.time) -> f
     """Seconds that the service asks to wait, by a `retry_after` attribute or a Retry-After header; else 0."""
     for each in _chain(error):
         headers = getattr(getattr(each, "response", None), "headers", None)
-        found = [
+        values = [
             getattr(each, "retry_after", None),
             _header(headers),
             _header(getattr(each, "headers", None)),
         ]
-        for value in found:
+        for value in values:
             seconds = _seconds(value, now)
             if seconds is not None:
                 return max(0.0, seconds)
@@ -310,13 +310,13 @@ async def with_retries(
             return await attempt()
         except Exception as error:
             timeouts += timed_out(error)
-            asked = retry_after(error)
-            before_pause(error, asked)
-            passing = judge(error) is Verdict.AGAIN and timeouts <= 1 and asked <= limits.longest_wait
+            requested = retry_after(error)
+            before_pause(error, requested)
+            passing = judge(error) is Verdict.AGAIN and timeouts <= 1 and requested <= limits.longest_wait
             if not worthwhile(error) or retry >= limits.retries or not passing:
                 raise
             growing = random.uniform(0, min(limits.longest_wait, 0.5 * 2.0**retry))
-        await sleep(max(asked, growing))
+        await sleep(max(requested, growing))
     raise AssertionError("unreachable")
 
 
@@ -351,8 +351,8 @@ def translate(error: Exception, *, who: str, attempts: int, reached: bool = True
             "(config={'chunking': {'size': ...}}), fewer hits (k) or a smaller max_tokens of the answer when "
             "a question is answered"
         )
-    asked = retry_after(error)
-    note = f" (it asks to wait for {asked:.0f} s)" if asked else ""
+    requested = retry_after(error)
+    note = f" (it asks to wait for {requested:.0f} s)" if requested else ""
     return CallFailed(f"{who} failed after {tried}: {describe(error)}{note}")
 
 

@@ -143,15 +143,15 @@ def read_json(answer: str, read: Callable[[Any, bool], T | None]) -> T:
     failed, unknown = None, None
     for value, repaired in _candidates(text):
         try:
-            found = read(_storable(value) if "\\u" in text else value, repaired)
+            result = read(_storable(value) if "\\u" in text else value, repaired)
         except ParseFailed as error:
             failed = failed or error
             continue
         except (ValueError, ArithmeticError, RecursionError) as error:  # numbers of thousands of digits
             failed = failed or ParseFailed(f"the JSON cannot be read: {str(error)[:200]}")
             continue
-        if found is not None:
-            return found
+        if result is not None:
+            return result
         unknown = unknown or value
     if failed is not None:
         raise failed
@@ -214,10 +214,10 @@ def readable(given: Any, read: Callable[[Any], T], *, least: int = 1) -> T:
         return read(given)
     except ValidationError as error:
         wrong = {detail["loc"][0] for detail in error.errors() if detail["loc"]}
-        kept = [each for place, each in enumerate(given) if place not in wrong] if wrong else []
-        if len(kept) < least:
+        good = [each for place, each in enumerate(given) if place not in wrong] if wrong else []
+        if len(good) < least:
             raise
-        return read(kept)
+        return read(good)
 
 
 def _candidates(text: str) -> Iterator[tuple[Any, bool]]:
@@ -385,10 +385,10 @@ def _item_type(annotation: Any) -> Any | None:
 
 def _number(text: str, field: FieldInfo) -> Any:
     """The number that a text begins with; of `8/10` and `80%`, that share of the field's scale."""
-    found = _NUMBER.match(text)
-    if found is None:
+    match = _NUMBER.match(text)
+    if match is None:
         return text
-    number, whole = float(found[1]), found[2] or ("100" if found[3] is not None else None)
+    number, whole = float(match[1]), match[2] or ("100" if match[3] is not None else None)
     scale = _scale(field)
     if whole is None or scale is None or not float(whole):
         return number

@@ -56,10 +56,10 @@ def _folded(value: str) -> str:
 def _nonce(values: Mapping[str, str]) -> str:
     """Eight characters that depend on the values and occur in none of them."""
     parts = [values[name] for name in sorted(values)]
-    found = content_id(*parts)[:8]
-    while any(found in part for part in parts):
-        found = content_id(found, *parts)[:8]
-    return found
+    nonce = content_id(*parts)[:8]
+    while any(nonce in part for part in parts):
+        nonce = content_id(nonce, *parts)[:8]
+    return nonce
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
@@ -281,7 +281,7 @@ def repair_request(prompt: str, answer: str, reason: str) -> Messages:
     shown = answer.strip() or "(the answer was empty)"
     if len(shown) > _LONGEST_SHOWN:
         shown = shown[:_LONGEST_SHOWN] + "\n[... cut here]"
-    asked = Messages.of(prompt)
+    messages = Messages.of(prompt)
     mark = content_id(prompt, answer)[:8]
-    values = {"mark": mark, "request": asked.user, "answer": shown, "reason": reason}
-    return Messages(asked.system, REPAIR.render(values).user)
+    values = {"mark": mark, "request": messages.user, "answer": shown, "reason": reason}
+    return Messages(messages.system, REPAIR.render(values).user)

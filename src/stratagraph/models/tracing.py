@@ -39,8 +39,8 @@ class Recorded:
     def set(self, attributes: Attributes) -> None:
         """Add attributes; those that are None or empty are left out."""
         if self._span is not None:
-            known = {name: value for name, value in attributes.items() if value is not None and value != ""}
-            self._span.set_attributes(known)
+            present = {name: value for name, value in attributes.items() if value is not None and value != ""}
+            self._span.set_attributes(present)
 
 
 @contextmanager

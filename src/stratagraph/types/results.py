@@ -71,42 +71,36 @@ class Hit:
 
     @classmethod
     def restored(
-        cls,
-        text: str,
-        provenance: object,
-        *,
-        id: str,
-        document: str,
-        score: float | None,
-        metadata: Metadata,
-        ref: str = "",
-    ) -> Hit:
-        """Make a hit of a framework's document or node.
+        cls, text: str, metadata: Metadata, *, id: str, document: str, score: float | None, ref: str
+    ) -> tuple[Hit, Metadata]:
+        """Make a hit, and its trace, of a framework's document or node.
 
         Parameters
         ----------
         text
             The current text.
-        provenance
-            The result of `provenance`, or anything else if it is unknown.
+        metadata
+            The framework's. Under `stratagraph` is the result of `provenance`, if it came from a hit.
         id, document, score
-            Used where `provenance` lacks them; a missing score is 1.
-        metadata, ref
-            The caller's metadata and id.
+            Used where that lacks them; a missing score is 1.
+        ref
+            The caller's id.
         """
-        known = provenance if isinstance(provenance, Mapping) else {}
-        given = known.get("score", 1.0) if score is None else score
-        return cls(
+        ours = metadata.get("stratagraph")
+        known: Mapping[str, Any] = ours if isinstance(ours, Mapping) else {}
+        own = {key: value for key, value in metadata.items() if key != "stratagraph"}
+        hit = cls(
             str(known.get("id", id)),
             str(known.get("kind", "chunk")),
             int(known.get("level", 0)),
             text,
-            float(given),
+            float(known.get("score", 1.0) if score is None else score),
             tuple(known.get("sources", (id,))),
             tuple(known.get("documents", (document,))),
-            metadata,
+            known.get("metadata", own),
             ref,
         )
+        return hit, known.get("trace", {})
 
 
 @dataclass(frozen=True, slots=True)
