@@ -207,19 +207,14 @@ def test_query_reranks_by_a_named_model(index: str, here: Path) -> None:
         assert message in result.stderr
 
 
-def test_query_splits_the_question_where_a_model_is_given(index: str, here: Path) -> None:
-    (here / "splitter.py").write_text(
+def test_query_takes_names_from_the_model(index: str, here: Path) -> None:
+    (here / "namer.py").write_text(
         "class Model:\n    def complete(self, prompt, *, schema=None):\n"
-        '        return \'{"questions": ["When sails ferry number 7?"]}\'\n'
+        '        return \'{"entities": ["ferry number 7"]}\'\n'
     )
-    asked = ("query", index, "Which is first?", "--decompose", "questions", "--no-answer", *HASHING)
-    found = as_json(*asked, "--llm", "splitter:Model")
-    assert any("When sails ferry number 7?" in each["questions"] for each in found["trace"])
-    assert found["usage"]["calls"] == 1
-    cost = as_json("query", index, "Who is it?", *asked[3:], "--llm", "splitter:Model", "--estimate")
-    assert (cost["calls"], cost["cached_calls"]) == (1, 0)
-    assert "open it with --llm NAME" in run(*asked).stderr
-    assert run("query", index, "q", "--decompose", "steps", *HASHING).exit_code == 2
+    asked = ("query", index, "Which is first?", "--decompose", "names", "--no-answer", *HASHING)
+    assert as_json(*asked, "--llm", "namer:Model")["usage"]["calls"] == 1
+    assert run("query", index, "q", "--decompose", "questions", *HASHING).exit_code == 2
 
 
 def test_query_is_guided_as_asked(index: str, here: Path) -> None:

@@ -178,7 +178,7 @@ def test_the_modules_that_a_package_lists_are_there(folder: str) -> None:
     package = importlib.import_module(f"stratagraph.{folder}")
     listed = re.findall(r"^    ([a-z_]+(?:, [a-z_]+)*)  +\S", package.__doc__ or "", re.MULTILINE)
     names = [name for line in listed for name in line.split(", ")]
-    assert len(names) > 10
+    assert len(names) > 6
     here = {path.stem for path in (PACKAGES["stratagraph"] / folder).iterdir()}
     assert set(names) <= here
 

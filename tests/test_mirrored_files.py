@@ -209,7 +209,6 @@ def test_output_that_nobody_reads_ends_quietly(index: sg.Index) -> None:
     ("arguments", "said"),
     [
         (["query", "idx", "ferry", "--method", "hirag"], "stratagraph build INPUTS -o INDEX --method hirag"),
-        (["query", "idx", "ferry", "--decompose", "questions"], "--llm NAME"),
         (["query", "idx", "ferry", "--guided"], "open the index with --llm NAME, or give --no-guided"),
         (["query", "idx", "ferry", "--no-guided", "--guided-steps", "2"], "--guided-steps is for --guided,"),
         (["query", "idx", "ferry", "--option", "x=1"], "there is no --option 'x'"),

@@ -14,7 +14,7 @@ from stratagraph import _sync
 from stratagraph.eval import load_dataset
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.named import as_chat_model
-from stratagraph.search.decompose import decompose
+from stratagraph.search.questions import decompose
 
 
 def is_poor(name: str) -> bool:

@@ -427,9 +427,7 @@ class Index:
             Metadata filter; see `search.filters.compile_where`. A summary passes only if all of its
             passages do.
         decompose
-            True or `"names"`: ask the model for the names in the question (one call). `"questions"`: ask it
-            for up to four simpler questions (one call), search for each, and fuse the results by reciprocal
-            rank.
+            True or `"names"`: ask the model for the names in the question (one call).
         fill
             False returns what the method's paper does: its own ranking, without passages of the walk. So do
             options that select levels or types.
@@ -596,8 +594,7 @@ class Index:
     ) -> Estimate:
         """Estimate the cost of `answer`, or of `retrieve`, without calling a model or the embedder.
 
-        Hits are found by their words alone, so the prompt's tokens are approximate. `decompose="questions"`
-        counts the maximum number of questions.
+        Hits are found by their words alone, so the prompt's tokens are approximate.
 
         Parameters
         ----------

@@ -23,7 +23,7 @@ from stratagraph.methods.hirag.naming import parse_summary as hirag_summary
 from stratagraph.methods.noderag.elements import ElementsSchema
 from stratagraph.methods.reports import ReportSchema
 from stratagraph.models.structured import json_as, plain_text
-from stratagraph.search.decompose import DECOMPOSE
+from stratagraph.search.questions import DECOMPOSE
 
 PARSERS: dict[str, Callable[[str], object]] = {
     "extract": EXTRACT.parse,

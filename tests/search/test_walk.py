@@ -12,8 +12,8 @@ import pytest
 import stratagraph as sg
 from stratagraph.models.local import HashingEmbedder
 from stratagraph.search import walk
-from stratagraph.search.fusion import Gate, reciprocal_ranks, repeats_damped
-from stratagraph.search.walk import PassageWalk, Provenance
+from stratagraph.search.ranking import reciprocal_ranks
+from stratagraph.search.walk import Gate, PassageWalk, Provenance, repeats_damped
 from stratagraph.testing.opened import opened, snapshot_of
 from stratagraph.types.question import RANKS
 

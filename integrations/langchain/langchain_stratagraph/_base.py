@@ -66,8 +66,7 @@ class IndexRetriever(BaseRetriever):
     guided_steps
         Searches of a guided question at most; None means two.
     decompose
-        True lets the chat model name what the question is about, as NodeRAG does; `"questions"` lets it split
-        the question into steps that are searched one by one.
+        True lets the chat model name what the question is about, as NodeRAG does.
     fill
         False returns the method's own ranking, without passages of the walk.
     rank

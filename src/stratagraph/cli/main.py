@@ -228,9 +228,8 @@ def _cost_of_rebuild(documents: Any, path: str, models: dict[str, Any], method: 
 @click.option("--where", metavar="JSON", help='Metadata filter, such as \'{"year": {"$gte": 1990}}\'.')
 @click.option(
     "--decompose",
-    type=click.Choice(["names", "questions"]),
-    help="Ask the model (one call) for the names in the question, or for up to four simpler questions to "
-    "search for as well.",
+    type=click.Choice(["names"]),
+    help="Ask the model (one call) for the names in the question.",
 )
 @click.option(
     "--rank",

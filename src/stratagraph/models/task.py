@@ -206,7 +206,6 @@ _STAGE_OF_TASK = {
     "decompose": "answer",
     "guide": "answer",
     "standalone": "answer",
-    "subquestions": "answer",
     "archrag/filter": "answer",
     "archrag/judge": "answer",
 }

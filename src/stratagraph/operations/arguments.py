@@ -17,7 +17,7 @@ from typing import Any, SupportsFloat, get_type_hints
 
 from stratagraph.methods import get_way
 from stratagraph.models.rerankers import EXAMPLES, package_and_model
-from stratagraph.search.conversation import checked_history
+from stratagraph.search.questions import checked_history
 from stratagraph.search.rerank import Reranker, SetReranker
 from stratagraph.types.question import (
     DECOMPOSITIONS,
@@ -71,7 +71,7 @@ class SearchArguments:
         if self.view is not None and self.view not in VIEWS:
             raise ValueError(f'view must be "chunks" or None, not {self.view!r}')
         if self.decompose not in DECOMPOSITIONS:
-            raise ValueError(f'decompose must be False, True, "names" or "questions", not {self.decompose!r}')
+            raise ValueError(f'decompose must be False, True or "names", not {self.decompose!r}')
         if not isinstance(self.fill, bool):
             raise TypeError(f"fill must be True or False, not {self.fill!r}")
         if self.rank not in RANKS:

@@ -30,14 +30,11 @@ from stratagraph.operations.arguments import (
 from stratagraph.operations.gates import RecentVectors
 from stratagraph.operations.reader import Answering
 from stratagraph.operations.subgraph import SubgraphPainter
-from stratagraph.search.answer import Draft, cited, generate
+from stratagraph.search.answer import Draft, cited, extract_answer, generate
 from stratagraph.search.answer import stream as stream_answer
-from stratagraph.search.conversation import standalone
-from stratagraph.search.decompose import TracedHits, fused, subquestions
-from stratagraph.search.decompose import decompose as name_entities
 from stratagraph.search.evidence import GENERAL
-from stratagraph.search.extractive import extract_answer
 from stratagraph.search.guided import ANSWERED, SHOWN, STEPS, Found, guided
+from stratagraph.search.questions import decompose, standalone
 from stratagraph.search.rerank import Reranker, SetReranker, chosen, scored
 from stratagraph.text import CountTokens
 from stratagraph.types.protocols import Vectors
@@ -49,6 +46,7 @@ from stratagraph.types.question import (
 from stratagraph.types.records import Metadata
 from stratagraph.types.results import Answer, Citation, Guidance, Hit, Retrieval, Standalone
 
+TracedHits = tuple[tuple[Hit, ...], tuple[Metadata, ...]]
 CANDIDATES = 4
 """Hits for each one that is wanted which a reranker is shown."""
 
@@ -72,32 +70,24 @@ class Asking:
             with self.gate.stage("retrieve"):
                 alone = await standalone(text, arguments.history or (), self.gate, self.reader.knows)
                 text = alone.question if alone else text
-                entities: tuple[str, ...] | None = None
-                texts: tuple[str, ...] = (text,)
-                if arguments.decompose == "questions":
-                    texts = await subquestions(text, self.gate)
-                elif arguments.decompose:
-                    entities = await name_entities(text, self.gate)
-                vectors = await self._vectors(texts)
-            question, *steps = (
-                Question(
-                    each[:LONGEST],
-                    vector,
-                    arguments.k or DEFAULT_K,
-                    method,
-                    options,
-                    arguments.where,
-                    entities,
-                    arguments.fill,
-                    arguments.rank,
-                )
-                for each, vector in zip((text, *texts[1:]), vectors, strict=True)
+                entities = await decompose(text, self.gate) if arguments.decompose else None
+                vector = await self._vector(text)
+            question = Question(
+                text[:LONGEST],
+                vector,
+                arguments.k or DEFAULT_K,
+                method,
+                options,
+                arguments.where,
+                entities,
+                arguments.fill,
+                arguments.rank,
             )
             guidance = None
             if arguments.guided:
-                hits, trace, guidance = await self._guided(question, steps, arguments)
+                hits, trace, guidance = await self._guided(question, arguments)
             else:
-                hits, trace = await self._searched(question, steps, arguments.rerank)
+                hits, trace = await self._searched(question, arguments.rerank)
             if arguments.min_score is not None:
                 hits, trace = await self._similar(question.vector, arguments.min_score, hits, trace)
                 guidance = None if guidance is None else guidance.among(hits)
@@ -143,7 +133,7 @@ class Asking:
         return tuple(hits[place] for place in similar), traces
 
     async def _guided(
-        self, question: Question, steps: Sequence[Question], arguments: SearchArguments
+        self, question: Question, arguments: SearchArguments
     ) -> tuple[tuple[Hit, ...], tuple[Metadata, ...], Guidance]:
         """The `k` best hits of a guided search, their traces, and what the model decided."""
         assert arguments.guided
@@ -154,19 +144,19 @@ class Asking:
             )
         wide = replace(question, k=max(question.k, SHOWN))
 
-        async def searched(question: Question, steps: Sequence[Question] = ()) -> Found:
-            hits, traces = await self._searched(question, steps, arguments.rerank)
+        async def searched(question: Question) -> Found:
+            hits, traces = await self._searched(question, arguments.rerank)
             return list(zip(hits, traces, strict=True))
 
         async def search(queries: Sequence[str]) -> Sequence[Found]:
-            vectors = await self._vectors(queries)
+            vectors = await asyncio.gather(*map(self._vector, queries))
             questions = [
                 replace(wide, text=query[:LONGEST], vector=vector, k=SHOWN)
                 for query, vector in zip(queries, vectors, strict=True)
             ]
             return await asyncio.gather(*map(searched, questions))
 
-        first = await searched(wide, [replace(step, k=wide.k) for step in steps])
+        first = await searched(wide)
         most = arguments.guided_steps or STEPS
         with self.gate.stage("guide"):
             best, guidance = await guided(question.text, first, search, self.gate, arguments.guided, most)
@@ -174,27 +164,12 @@ class Asking:
         return hits, tuple(trace for _, trace in best[: question.k]), guidance.among(hits)
 
     async def _searched(
-        self,
-        question: Question,
-        steps: Sequence[Question],
-        reranker: Reranker | SetReranker | str | None,
+        self, question: Question, reranker: Reranker | SetReranker | str | None
     ) -> TracedHits:
-        """Hits and traces of a question, fused with those of its subquestions.
-
-        A reranker reorders more candidates than are wanted, or chooses among them.
-        """
-        questions = [question, *steps]
-        if reranker is not None:
-            questions = [replace(each, k=CANDIDATES * question.k) for each in questions]
-
-        def search() -> TracedHits:
-            results = [self.reader.search(each) for each in questions]
-            texts = [each.text for each in questions]
-            return fused(results, texts, questions[0].k) if steps else results[0]
-
-        hits, traces = await aside(search)
+        """Hits and traces of a question; a reranker reorders more candidates than are wanted, or chooses."""
         if reranker is None:
-            return hits, traces
+            return await aside(self.reader.search, question)
+        hits, traces = await aside(self.reader.search, replace(question, k=CANDIDATES * question.k))
         texts = [hit.text for hit in hits]
         if isinstance(reranker, SetReranker):
             first = await chosen(reranker, question.text, texts, question.k)
@@ -210,11 +185,6 @@ class Asking:
             order = np.argsort(-scores, kind="stable").tolist()
         best = order[: question.k]
         return tuple(hits[at] for at in best), tuple({**traces[at], "reranked_from": at + 1} for at in best)
-
-    async def _vectors(self, texts: Sequence[str]) -> Sequence[Vectors]:
-        if len(texts) == 1:  # without a task of its own
-            return [await self._vector(texts[0])]
-        return await asyncio.gather(*map(self._vector, texts))
 
     async def _vector(self, text: str) -> Vectors:
         """The vector of a question's beginning; a model would take minutes for a megabyte."""

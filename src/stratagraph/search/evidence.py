@@ -78,7 +78,7 @@ class Background(NamedTuple):
     def is_alike(self, similarity: float, names: float) -> bool:
         """Whether a question is more similar to its best hit than unrelated questions are.
 
-        `names` is the restart mass of its names (`search.fusion.Gate`).
+        `names` is the restart mass of its names (`search.walk.Gate`).
         """
         above = (similarity - self.best) / max(self.spread, 1e-6)
         return above + ALIKE_NAMED * min(1.0, names) >= LEAST_ALIKE

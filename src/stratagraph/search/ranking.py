@@ -1,4 +1,4 @@
-"""Rankings: rows with scores, and the table of each row."""
+"""Rankings: rows with scores, the table of each row, and how several are merged or fused."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from stratagraph.types.protocols import Rows
 from stratagraph.types.records import Metadata
+
+_RRF_CONSTANT = 60
 
 
 class Origin(IntEnum):
@@ -106,3 +108,21 @@ def labelled(ranking: Ranking, view: str) -> Ranking:
     """The same results; the trace names the ranking that they come from."""
     trace = [{"view": view, **entry} for entry in ranking.trace]
     return Ranking(ranking.rows, ranking.scores, ranking.origin, trace)
+
+
+def reciprocal_ranks(rankings: Sequence[Rows]) -> tuple[Rows, NDArray[np.float64]]:
+    """Reciprocal rank fusion: a row's score is the sum of 1 / (60 + place) over rankings that have it.
+
+    The constant is that of its authors (Cormack, Clarke and Büttcher 2009).
+
+    Returns
+    -------
+    Rows and scores, best first; of equals, the row that stands earlier in an earlier ranking.
+    """
+    everywhere = np.concatenate([np.zeros(0, np.int64), *rankings])
+    parts = [1 / (_RRF_CONSTANT + np.arange(1, len(ranking) + 1)) for ranking in rankings]
+    rows, first, place = np.unique(everywhere, return_index=True, return_inverse=True)
+    sums = np.bincount(place, np.concatenate([np.zeros(0), *parts]), minlength=len(rows))
+    scores = np.asarray(sums, np.float64)
+    order = np.lexsort((first, -scores))
+    return rows[order], scores[order]

@@ -3,7 +3,7 @@
 Vector similarity alone does not find a second hop; names and walks do. So passages are ranked by a
 personalised PageRank over the provenance graph (passages, the entities they name, relations). It restarts at
 the entities that the question names, at the passages most similar to it, and at those with its words. The
-less the names lead, the more the others count (`search.fusion.Gate`).
+less the names lead, the more the others count (`Gate`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from stratagraph.ingest.names.index import NameIndex
 from stratagraph.ingest.names.linking import Linked, link, linked_once
 from stratagraph.kernels.ppr import shallow_pagerank
 from stratagraph.kernels.topk import kth_largest
-from stratagraph.search.fusion import Gate, reciprocal_ranks, repeats_damped
-from stratagraph.search.ranking import Origin, Ranking
+from stratagraph.search.ranking import Origin, Ranking, reciprocal_ranks
 from stratagraph.types.protocols import Corpus, Rows, Vectors
 from stratagraph.types.question import LONGEST, RANKS, Question
 
@@ -50,6 +49,17 @@ LEXICAL_POWER = 4
 """Power of a passage's BM25 relative to the best one, among seeds."""
 BOOST_POWER = 2
 """The same where the walk's mass gains by it."""
+LEXICAL_SHARE = 0.1
+"""Restart mass of the passage with the best words, without names; a name of one passage has 1."""
+SHARE_NAMES = 0.03
+"""Mass of names, in a question of `USUAL_WORDS`, at which that share is halved."""
+LEXICAL_BOOST = 6.0
+"""Factor that the mass of that passage gains at the end, in a question without names."""
+BOOST_NAMES = 0.3
+"""Mass of names, in a question of `USUAL_WORDS`, at which that gain is halved."""
+USUAL_WORDS = 8
+LENGTH_POWER = 3
+"""Power of a question's length by which names count less in it."""
 HEAVIEST = 512
 """Passages of largest mass that are ordered at first, besides as many as are wanted."""
 NEAR_SHARE = 0.25
@@ -61,6 +71,45 @@ leads it nowhere: what is only alike does not outweigh what is named.
 
 _MEASURES = {"walk": "mass", "bm25": "score", "dense": "score", "hybrid": "reciprocal_ranks"}
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """How much a question's words count, by the rarity of its names and its number of words.
+
+    Rare names lead a walk to the subject and to the next hop; names that are everywhere (the two people of a
+    chat) do not, and then the words must. The same holds for a long question, which says more by its words.
+
+    Parameters
+    ----------
+    names
+        Restart mass of the names in the question: the sum of 1 / (passages that have it).
+    words
+        Number of its different words without those of grammar.
+    """
+
+    names: float
+    words: int
+
+    @property
+    def share(self) -> float:
+        """Restart mass of the passage with the best words."""
+        return LEXICAL_SHARE / (1 + self._led / SHARE_NAMES)
+
+    @property
+    def boost(self) -> float:
+        """Factor that the mass of the passage with the best words gains at the end."""
+        return LEXICAL_BOOST / (1 + self._led / BOOST_NAMES)
+
+    @property
+    def told(self) -> dict[str, float]:
+        """What it decided, for a trace."""
+        values = {"names": self.names, "words": self.words, "share": self.share, "boost": self.boost}
+        return {name: round(value, 4) for name, value in values.items()}
+
+    @property
+    def _led(self) -> float:
+        return self.names * (USUAL_WORDS / max(self.words, 1)) ** LENGTH_POWER
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,3 +370,19 @@ def _relative(scores: NDArray[np.float32]) -> NDArray[np.float64]:
     """Scores, best first, relative to the best one; negative ones count as 0."""
     positive = np.maximum(scores.astype(np.float64), 0.0)
     return positive / positive[0] if len(positive) and positive[0] else positive
+
+
+def repeats_damped(
+    documents: NDArray[np.integer], rows: Rows, scores: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Scores of passages: that of the n-th best one of a document is divided by n.
+
+    So one long document does not take all places. Within a document the order stays; of equal scores the
+    lower row comes first. `documents` holds the document of each passage; all arrays have shape (n,).
+    """
+    order = np.lexsort((rows, -scores, documents))
+    ordered = documents[order]
+    first = np.searchsorted(ordered, ordered)
+    damped = scores.copy()
+    damped[order] /= (np.arange(len(order)) - first + 1).astype(np.float32)
+    return damped

@@ -18,7 +18,7 @@ from stratagraph.kernels.topk import top_k
 from stratagraph.models.gate import Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as, plain_text
-from stratagraph.search.fusion import reciprocal_ranks
+from stratagraph.search.ranking import reciprocal_ranks
 from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.question import Length
 from stratagraph.types.records import Usage

@@ -21,7 +21,7 @@ from stratagraph.ingest.extraction.by_rules import question_entities
 from stratagraph.ingest.names.index import canonical
 from stratagraph.kernels.ppr import shallow_pagerank, transition_matrix
 from stratagraph.kernels.topk import top_k
-from stratagraph.search.decompose import DECOMPOSE
+from stratagraph.search.questions import DECOMPOSE
 from stratagraph.types.protocols import Rows, Vectors
 
 Scores = NDArray[np.float64]

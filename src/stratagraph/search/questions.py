@@ -1,20 +1,22 @@
-"""A question of a conversation, made into one that stands alone.
+"""A question before it is searched for: made to stand alone, and its names found by the model.
 
-With a model, one call rewrites it. Without one, or if the call fails, names of the question before and of its
-answer follow it in brackets, where it has a pronoun or no name.
+With a model, one call rewrites a question of a conversation. Without one, or if the call fails, names of the
+question before and of its answer follow it in brackets, where it has a pronoun or no name.
 """
 
 from __future__ import annotations
 
 import asyncio
 import reprlib
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from stratagraph.errors import BudgetExceeded, CallFailed
-from stratagraph.ingest.extraction.by_rules import proper_names
-from stratagraph.ingest.names.spelling import words
+from stratagraph.ingest.extraction.by_rules import proper_names, question_entities
+from stratagraph.ingest.extraction.parsing import flat, read_name
+from stratagraph.ingest.names.spelling import canonical, words
 from stratagraph.models.gate import Gate, Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
@@ -144,3 +146,52 @@ def _last(history: Sequence[Turn], gate: Gate) -> tuple[Turn, ...]:
             break
         kept.append((role, line))
     return tuple(reversed(kept))
+
+
+class Decomposition(BaseModel):
+    """What a question is about (paper 001, 2.5): names, key nouns and closely related terms."""
+
+    entities: list[str] = Field(description="Names, key nouns and closely related terms")
+
+    @field_validator("entities", mode="before")
+    @classmethod
+    def _plain(cls, value: object) -> object:
+        """The names in a value as strings, nested lists included; other values are left out."""
+        if not isinstance(value, list):
+            return value
+        return [name for item in flat(value) if (name := read_name(item))]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The entities, each once, without those that hold neither letter nor digit."""
+        return tuple(dict.fromkeys(name.strip() for name in self.entities if canonical(name)))
+
+
+DECOMPOSE = Task(
+    name="decompose",
+    prompt=load_prompt("stratagraph.search", "decompose"),
+    parse=json_as(Decomposition),
+    schema=Decomposition,
+    expected_output_tokens=40,
+    placeholder=lambda values: Decomposition(entities=[]),
+)
+
+
+async def decompose(question: str, gate: Gate) -> tuple[str, ...]:
+    """The names in a question, by one model call; without a model, by the extractor.
+
+    If the model failed for this question, the extractor is used too, with a `RuntimeWarning`.
+    """
+    if not gate.has_llm:
+        return question_entities(question)
+    try:
+        answer = await gate.call(DECOMPOSE, {"question": question}, item=question)
+    except CallFailed as error:
+        warnings.warn(
+            f"the model could not name the entities of the question ({error}); "
+            "the extractor of chunks named them instead",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return question_entities(question)
+    return answer.names

@@ -7,7 +7,7 @@ import pytest
 
 from stratagraph.errors import CallFailed, ModelError
 from stratagraph.ingest.extraction.by_rules import question_entities
-from stratagraph.search.decompose import decompose
+from stratagraph.search.questions import decompose
 
 QUESTION = "Did Ada Lovelace know Charles Babbage?"
 
