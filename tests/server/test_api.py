@@ -245,7 +245,7 @@ def test_a_reader_may_not_change_anything(client: Client) -> None:
 def test_another_writer_is_named_and_followed(
     client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stratagraph.server.library.OFTEN", 0.0)
+    monkeypatch.setattr("stratagraph.server.state.OFTEN", 0.0)
     server = client()
     inside, go_on = threading.Event(), threading.Event()
 
@@ -269,7 +269,7 @@ def test_another_writer_is_named_and_followed(
 def test_a_folder_that_is_removed_or_replaced(
     client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stratagraph.server.library.OFTEN", 0.0)
+    monkeypatch.setattr("stratagraph.server.state.OFTEN", 0.0)
     server = client()
     assert server.get("/api/index").json()["problem"] is None
     shutil.rmtree(folder)
@@ -322,7 +322,7 @@ def test_what_is_paid_is_told_in_money_or_as_unknown(folder: Path, client: Clien
 def test_of_two_servers_on_a_folder_both_write_and_each_sees_all(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stratagraph.server.library.OFTEN", 0.0)
+    monkeypatch.setattr("stratagraph.server.state.OFTEN", 0.0)
     one, other = client(), client()
     for number, server in enumerate((one, other, one)):
         text = f"Ida Fenn painted lighthouse number {number}."

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import stratagraph as sg
 from stratagraph import viz
 from stratagraph.types.records import MethodNode
+from stratagraph.viz.hierarchy import largest_part, tree_of
 from stratagraph.viz.page import embedded, shortened
-from stratagraph.viz.tree import largest_part, tree_of
 from tests.viz.forest import Forest
 
 

@@ -206,5 +206,5 @@ def _fail(error: BaseException, as_json: bool) -> None:
     kind = type(error).__name__
     if as_json:
         _echo(json.dumps({"error": kind, "message": message}, ensure_ascii=False))
-    _echo(f"{kind}: {message}", err=True)
+    _echo(f"{kind if isinstance(error, StratagraphError) else 'error'}: {message}", err=True)
     sys.exit(2 if isinstance(error, WrongOption) else 1)

@@ -50,8 +50,8 @@ try:
     )
     from stratagraph.server.browsing import reading, reading_around
     from stratagraph.server.guard import Guard, Rate
-    from stratagraph.server.library import Library
     from stratagraph.server.settings import Settings
+    from stratagraph.server.state import Library
     from stratagraph.server.views import STEPS, History, Reading, Where, pairs
 except ImportError as error:
     raise MissingExtra("the SDK of the Model Context Protocol", "mcp") from error

@@ -3,10 +3,8 @@
 settings    who may ask, and how much
 guard       the middleware: host, origin, token, rate, size; security headers
 connection  time limits of a connection
-library     the open index, reloaded when others write to it
-jobs        changes, one at a time, with progress
-costs       usage since the server started
-state       what request handlers share
+jobs        changes, one at a time, with progress; usage since the server started
+state       what request handlers share: the open index, reloaded when others write to it
 views       schemas of requests and answers
 asking, browsing, changing      routes: questions, contents, documents
 reading                         uploaded files, read in a process that can be ended
@@ -36,13 +34,11 @@ except ImportError as error:
 
 import stratagraph as sg
 from stratagraph.server import asking, browsing, changing
-from stratagraph.server.costs import Costs
 from stratagraph.server.guard import Guard
-from stratagraph.server.jobs import JobProgress, Jobs, TooMany
-from stratagraph.server.library import Library
+from stratagraph.server.jobs import Costs, JobProgress, Jobs, TooMany
 from stratagraph.server.reading import Uploads
 from stratagraph.server.settings import Settings, checked_token, is_loopback
-from stratagraph.server.state import State
+from stratagraph.server.state import Library, State
 from stratagraph.types.protocols import Progress
 
 __all__ = ["Settings", "checked_token", "create_app", "is_loopback", "run"]

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel
 
 import stratagraph as sg
-from stratagraph.server.costs import Cost
+from stratagraph.server.jobs import Cost
 from stratagraph.server.state import State, state_of
 from stratagraph.server.views import Passage, Reading
 
