@@ -5,7 +5,6 @@ These questions have no gold answer; `judging.head_to_head` compares answers to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +19,6 @@ from stratagraph.models.named import as_chat_model
 from stratagraph.text.sentences import clip
 from stratagraph.text.tokens import choose
 from stratagraph.types.protocols import CallCache
-from stratagraph.types.records import Chunk, Document
 
 TYPE = "abstract"
 _EXCERPTS = 40  # documents that the model is shown
@@ -92,13 +90,17 @@ def with_abstract_questions(
             f"cannot think up {users} users, {tasks} tasks and {questions} questions: at least 1 each"
         )
     gate = ModelGate(as_chat_model(llm), None, cache=cache, budget=budget, count_tokens=choose())
-    about = description or _excerpts(dataset.documents)
+    about = description
+    if not about:
+        shown = dataset.documents[:: max(1, len(dataset.documents) // _EXCERPTS)][:_EXCERPTS]
+        about = "\n\n".join(clip(item.text, _EXCERPT_TOKENS, gate.count_tokens) for item in shown)
     values = {"description": about, "users": str(users), "tasks": str(tasks)}
     written = _sync.run(gate.call(USERS, values, item=dataset.name)).users[:users]
     pairs = [(user.user, task) for user in written for task in user.tasks[:tasks]]
     items = [
         CallItem(
-            {"description": about, "user": user, "task": task, "questions": str(questions)}, f"{user}: {task}"
+            {"description": about, "user": user, "task": task, "questions": str(questions)},
+            f"{user}: {task}",
         )
         for user, task in pairs
     ]
@@ -109,10 +111,3 @@ def with_abstract_questions(
         Question(f"abstract-{number:03}", text, type=TYPE) for number, text in enumerate(distinct, 1)
     )
     return replace(dataset, questions=distinct_questions, question_entities={}, notes={})
-
-
-def _excerpts(documents: Sequence[Document | Chunk]) -> str:
-    count_tokens = choose()
-    step = max(1, len(documents) // _EXCERPTS)
-    shown = documents[::step][:_EXCERPTS]
-    return "\n\n".join(clip(item.text, _EXCERPT_TOKENS, count_tokens) for item in shown)

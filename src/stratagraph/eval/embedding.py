@@ -53,7 +53,12 @@ class SharedEmbedder:
         self._documents: dict[str, Vectors] = {}
         self._questions: dict[str, Vectors] = {}
         if self._gate.offers_spans:  # asked for by that name, where it is offered
-            self.aembed_spans = self._spans
+
+            async def aembed_spans(texts: list[str], spans: list[Spans]) -> tuple[Vectors, Vectors]:
+                vectors, parts = await self._gate.embed_spans(_STAGE, texts, spans)
+                return vectors, np.concatenate(parts)
+
+            self.aembed_spans = aembed_spans
 
     @property
     def name(self) -> str:
@@ -67,11 +72,6 @@ class SharedEmbedder:
             vectors = await self._gate.embed(_STAGE, new)
             self._documents.update(zip(new, vectors, strict=True))
         return np.stack([self._documents[text] for text in texts])
-
-    async def _spans(self, texts: list[str], spans: list[Spans]) -> tuple[Vectors, Vectors]:
-        """Unit vectors of passages and of their parts; kept from run to run, not remembered here."""
-        vectors, parts = await self._gate.embed_spans(_STAGE, texts, spans)
-        return vectors, np.concatenate(parts)
 
     async def aembed_query(self, text: str) -> Vectors:
         """The unit vector of a question."""

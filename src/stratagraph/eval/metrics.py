@@ -88,13 +88,11 @@ def contains_answer(text: str, answers: Iterable[str]) -> bool:
     In writing without spaces, any substring counts.
     """
     searched = normalized(text)
-    return any(_contains(searched, normalized(answer)) for answer in answers)
-
-
-def _contains(text: str, answer: str) -> bool:
-    if not answer:
-        return False
-    return answer in text if _UNSPACED.search(answer) else f" {answer} " in f" {text} "
+    return any(
+        answer in searched if _UNSPACED.search(answer) else f" {answer} " in f" {searched} "
+        for answer in map(normalized, answers)
+        if answer
+    )
 
 
 def fitting(texts: Sequence[str], budget: int, count_tokens: CountTokens) -> int:
@@ -150,14 +148,14 @@ def exact_match(answer: str, gold: Sequence[str]) -> float:
 
 def token_f1(answer: str, gold: Sequence[str]) -> float:
     """Harmonic mean of precision and recall of the words (SQuAD)."""
-    return max((_f1(tokens(answer), tokens(each)) for each in gold), default=0.0)
+    ours = tokens(answer)
 
+    def f1(words: Sequence[str]) -> float:
+        if not ours or not words:
+            return float(ours == words)
+        return 2 * (Counter(ours) & Counter(words)).total() / (len(ours) + len(words))
 
-def _f1(ours: Sequence[str], gold: Sequence[str]) -> float:
-    if not ours or not gold:
-        return float(ours == gold)
-    common = (Counter(ours) & Counter(gold)).total()
-    return 2 * common / (len(ours) + len(gold))
+    return max((f1(tokens(each)) for each in gold), default=0.0)
 
 
 def token_recall(answer: str, gold: Sequence[str]) -> float:
@@ -166,14 +164,14 @@ def token_recall(answer: str, gold: Sequence[str]) -> float:
     0 wherever either has the word "yes" or "no", as in the papers' tables (ERRATA A9); read it beside
     `accuracy`.
     """
-    words = tokens(answer)
-    return max((_recall(words, tokens(each)) for each in gold), default=0.0)
+    ours = tokens(answer)
 
+    def recall(words: Sequence[str]) -> float:
+        if not words or not _YES_NO.isdisjoint([*ours, *words]):
+            return 0.0
+        return (Counter(ours) & Counter(words)).total() / len(words)
 
-def _recall(words: Sequence[str], gold: Sequence[str]) -> float:
-    if not gold or not _YES_NO.isdisjoint([*words, *gold]):
-        return 0.0
-    return (Counter(words) & Counter(gold)).total() / len(gold)
+    return max((recall(tokens(each)) for each in gold), default=0.0)
 
 
 def bleu1(answer: str, gold: Sequence[str]) -> float:

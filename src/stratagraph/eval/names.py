@@ -72,10 +72,17 @@ class RowName:
         ranker, _, own = path.partition("/")
         if own and own not in EVAL_VIEWS:
             raise ValueError(f"{name!r} asks for the view {own!r}; there are {', '.join(EVAL_VIEWS)}")
-        pairs = [_option(each, name) for each in query.split("&") if each]
-        options = dict(pairs)
-        if len(options) < len(pairs):
-            raise ValueError(f"{name!r} has an option twice")
+        options: dict[str, Any] = {}
+        for text in filter(None, query.split("&")):
+            key, _, value = text.partition("=")
+            if not (key and value):
+                raise ValueError(f"{name!r} has an option {text!r}; write name=value")
+            if key in options:
+                raise ValueError(f"{name!r} has an option twice")
+            try:
+                options[key] = json.loads(value)
+            except json.JSONDecodeError:
+                options[key] = value
         own_prompt = options.pop(OWN_PROMPT, None)
         if own_prompt is not None and not isinstance(own_prompt, bool):
             raise ValueError(f"{OWN_PROMPT} must be true or false, not {own_prompt!r}, in {name!r}")
@@ -93,16 +100,6 @@ class RowName:
 def split_names(text: str) -> tuple[str, ...]:
     """Names from a list with commas; commas within brackets belong to an option."""
     return tuple(name.strip() for name in _COMMA.split(text) if name.strip())
-
-
-def _option(text: str, name: str) -> tuple[str, Any]:
-    key, equals, value = text.partition("=")
-    if not (key and equals and value):
-        raise ValueError(f"{name!r} has an option {text!r}; write name=value")
-    try:
-        return key, json.loads(value)
-    except json.JSONDecodeError:
-        return key, value
 
 
 def settings_of(name: RowName, config: Config) -> Config:

@@ -93,17 +93,17 @@ class Workbench:
         other.view = view
         other.waited = {}
         other.gate = self.gate.apart()
-        other.gate.documents_of = self._documents_of
+        other.gate.documents_of = lambda chunks: tuple(
+            dict.fromkeys(self._documents[chunk] for chunk in chunks if chunk in self._documents)
+        )
         return other
 
-    def _documents_of(self, chunks: Sequence[str]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self._places[chunk] for chunk in chunks if chunk in self._places))
-
     @cached_property
-    def _places(self) -> dict[str, str]:
+    def _documents(self) -> dict[str, str]:
+        """The document of a passage by its id, and by its row, which baselines name it by."""
         owners = [chunk.document_id for chunk in self.chunks]
-        named = dict(zip(ids_of(self.chunks), owners, strict=True))
-        return named | {str(row): owner for row, owner in enumerate(owners)}
+        by_id = dict(zip(ids_of(self.chunks), owners, strict=True))
+        return by_id | {str(row): owner for row, owner in enumerate(owners)}
 
     @cached_property
     def passages(self) -> tuple[Passage, ...]:

@@ -18,7 +18,6 @@ from stratagraph.ingest.extraction.by_rules import question_entities
 from stratagraph.ingest.lexical import content_words
 from stratagraph.kernels.topk import top_k
 from stratagraph.types.protocols import Vectors
-from stratagraph.types.records import Node
 
 Mode = Literal["local", "global", "hybrid", "mix", "naive"]
 TOP_K = 60
@@ -37,7 +36,7 @@ class Keywords(BaseModel):
 KEYWORDS = json_task("lightrag_keywords", Keywords, 60)
 
 
-class _Found(NamedTuple):
+class _Level(NamedTuple):
     """Rows that one level of keywords found, best first."""
 
     entities: list[int]
@@ -70,14 +69,21 @@ class LightRAG:
         self._mode = mode
         self._dense = Dense(bench)
         self._asked = OncePerQuestion(bench, "keywords", KEYWORDS) if bench.gate.has_llm else None
-        self._entities = _embedded(bench, graph.entities)
-        self._relations = _embedded(bench, graph.relations)
+        self._entities, self._relations = (
+            bench.embedder.documents([node.text for node in nodes]) if nodes else None
+            for nodes in (graph.entities, graph.relations)
+        )
 
     def rank(self, question: str, k: int) -> Sequence[Passage]:
         """At most `k` passages or nodes, best first."""
         if self._mode == "naive":
             return self._dense.rank(question, k)
-        levels = self._levels(self._keywords(question))
+        keywords = self._keywords(question)
+        levels = []
+        if self._mode != "global" and keywords.low_level:
+            levels.append(self._local(", ".join(keywords.low_level)))
+        if self._mode != "local" and keywords.high_level:
+            levels.append(self._global(", ".join(keywords.high_level)))
         plain = self._dense.rows(question, k).tolist() if self._mode == "mix" else []
         chunks = [self._bench.passages[row] for row in in_turn([plain, *(each.chunks for each in levels)])]
         if self._bench.view == "chunks":
@@ -90,15 +96,8 @@ class LightRAG:
         ]
         return shared_out([(1 / 3, each) for each in (*shown, chunks)], self._bench, k)
 
-    def _levels(self, keywords: Keywords) -> list[_Found]:
-        low = self._mode != "global" and bool(keywords.low_level)
-        high = self._mode != "local" and bool(keywords.high_level)
-        return [
-            *([self._local(", ".join(keywords.low_level))] if low else []),
-            *([self._global(", ".join(keywords.high_level))] if high else []),
-        ]
-
     def _keywords(self, question: str) -> Keywords:
+        """The model's keywords; else the names in the question and its other words."""
         keywords = None if self._asked is None else self._asked(question)
         if keywords is not None and (keywords.high_level or keywords.low_level):
             return keywords
@@ -113,7 +112,8 @@ class LightRAG:
         rows, scores = top_k(vectors, self._bench.embedder.documents([keywords])[0], TOP_K)
         return [row for row, score in zip(rows.tolist(), scores.tolist(), strict=True) if score >= LEAST]
 
-    def _local(self, keywords: str) -> _Found:
+    def _local(self, keywords: str) -> _Level:
+        """Entities like the keywords, their relations, and the passages that their neighbours share."""
         graph = self._graph
         entities = self._similar(self._entities, keywords)
         beside = np.flatnonzero(np.isin(graph.ends, entities).any(axis=1))
@@ -124,18 +124,15 @@ class LightRAG:
             own = graph.ends[(graph.ends == entity).any(axis=1)].ravel()
             return graph.mentions[np.unique(own[own != entity])]
 
-        return _Found(entities, beside.tolist(), by_support(graph, entities, neighbours))
+        return _Level(entities, beside.tolist(), by_support(graph, entities, neighbours))
 
-    def _global(self, keywords: str) -> _Found:
+    def _global(self, keywords: str) -> _Level:
+        """Relations like the keywords, their ends, and the passages that state them."""
         graph = self._graph
         relations = self._similar(self._relations, keywords)
         entities = dict.fromkeys(graph.ends[relations].ravel().tolist())
         chunks = dict.fromkeys(at for row in relations for at in sorted(graph.relations[row].sources))
-        return _Found(list(entities), relations, list(chunks))
-
-
-def _embedded(bench: Workbench, nodes: Sequence[Node]) -> Vectors | None:
-    return bench.embedder.documents([node.text for node in nodes]) if nodes else None
+        return _Level(list(entities), relations, list(chunks))
 
 
 def in_turn(rankings: Sequence[Sequence[int]]) -> list[int]:

@@ -148,10 +148,6 @@ class Reasoned(BaseModel):
     answer: str
 
 
-def _answer_of(text: str) -> str:
-    return json_as(Reasoned)(text).answer
-
-
 ZERO_SHOT: Task[str] = Task(
     name="eval/zero_shot",
     prompt=load_prompt("stratagraph.eval", "zero_shot"),
@@ -162,7 +158,7 @@ ZERO_SHOT: Task[str] = Task(
 CHAIN_OF_THOUGHT: Task[str] = Task(
     name="eval/chain_of_thought",
     prompt=load_prompt("stratagraph.eval", "chain_of_thought"),
-    parse=_answer_of,
+    parse=lambda text: json_as(Reasoned)(text).answer,
     placeholder=unestimated,
     schema=Reasoned,
     expected_output_tokens=200,

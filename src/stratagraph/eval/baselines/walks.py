@@ -358,12 +358,17 @@ class FastGraphRAG:
         passages = self._stated.T @ facts
         if self._bench.view == "chunks":
             return best_passages(self._bench, passages, k)
+        graph, bench = self._graph, self._bench
+        entities = [graph.entities[row] for row in _best(mass)]
+        relations = [self._facts[row] for row in _best(facts)]
         shown = {
-            "entities": [self._entity(row) for row in _best(mass)],
-            "relations": [self._fact(self._facts[row]) for row in _best(facts)],
-            "passages": best_passages(self._bench, passages, len(passages)),
+            "entities": [passage_of(bench, node.text, node.sources) for node in entities],
+            "relations": [
+                passage_of(bench, graph.triple_texts[row], graph.triples[row].chunks) for row in relations
+            ],
+            "passages": best_passages(bench, passages, len(passages)),
         }
-        return shared_out([(share, shown[kind]) for kind, share in SHARES.items()], self._bench, k)
+        return shared_out([(share, shown[kind]) for kind, share in SHARES.items()], bench, k)
 
     def _restart(self, question: str) -> Scores:
         """The largest share of each entity over the names and the question, shape (entities,)."""
@@ -374,23 +379,11 @@ class FastGraphRAG:
         names = self._linker.names(question)
         of_names = [(vector, 1, NAMED) for vector in (embedder.documents(names) if names else ())]
         for vector, most, least in [*of_names, (embedder.question(question), NEAREST, ASKED)]:
-            rows, shares = self._alike(vector, most, least)
+            rows, scores = top_k(self._vectors, vector, most)
+            rows, near = rows[scores >= least], scores[scores >= least]
+            shares = near.astype(np.float64) / max(float(near.sum()), 1e-8)
             restart[rows] = np.maximum(restart[rows], shares)
         return restart
-
-    def _alike(self, vector: Vectors, most: int, least: float) -> tuple[Rows, Scores]:
-        """The entities nearest to a vector, if similar enough, and their shares of 1."""
-        assert self._vectors is not None
-        rows, scores = top_k(self._vectors, vector, most)
-        near = scores >= least
-        return rows[near], scores[near].astype(np.float64) / max(float(scores[near].sum()), 1e-8)
-
-    def _entity(self, row: int) -> Passage:
-        node = self._graph.entities[row]
-        return passage_of(self._bench, node.text, node.sources)
-
-    def _fact(self, row: int) -> Passage:
-        return passage_of(self._bench, self._graph.triple_texts[row], self._graph.triples[row].chunks)
 
 
 def _best(scores: Scores) -> list[int]:
