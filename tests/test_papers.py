@@ -7,9 +7,10 @@ import io
 import json
 import re
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -92,12 +93,18 @@ def test_every_row_and_setting_of_a_table_is_one_that_can_be_measured() -> None:
     assert checked > 150
 
 
-def test_what_is_lacking_is_said() -> None:
-    assert "needs DATA: MultiHop-RAG" in papers("archrag-table-3").stderr
-    assert "needs a chat model: give --llm" in papers("archrag-table-3", "demo").stderr
-    assert "invalid choice: 'archrag-table-99'" in papers("archrag-table-99").stderr
-    assert "which takes no --questions" in papers("lsh-figure-5", "demo", "--questions", "2").stderr
-    assert "takes no --llm" in papers("hirag-figure-4", "demo", "--llm", "m").stderr
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("archrag-table-3", "needs DATA: MultiHop-RAG"),
+        ("archrag-table-3 demo", "needs a chat model: give --llm"),
+        ("archrag-table-99", "invalid choice: 'archrag-table-99'"),
+        ("lsh-figure-5 demo --questions 2", "which takes no --questions"),
+        ("hirag-figure-4 demo --llm m", "takes no --llm"),
+    ],
+)
+def test_what_is_lacking_is_said(arguments: str, said: str) -> None:
+    assert said in papers(*arguments.split()).stderr
 
 
 def test_a_table_is_run_until_every_row_stands(
@@ -138,48 +145,63 @@ def test_graphrag_bench_writes_the_answers_of_every_row(
     assert len(list((work / "answers").iterdir())) == 8
 
 
-def dry(*arguments: str) -> list[str]:
-    done = papers(*arguments, "--dry-run")
-    assert done.returncode == 0, done.stderr
-    return [line.removeprefix("$ ") for line in done.stdout.splitlines()]
+@pytest.fixture
+def dry(corpus: Path, tmp_path: Path) -> Callable[[str], list[str]]:
+    """The commands of a table with the corpus and further options."""
+
+    def lines(arguments: str) -> list[str]:
+        table, *more = arguments.split()
+        done = papers(table, str(corpus), *more, "--work", str(tmp_path / "work"), "--dry-run")
+        assert done.returncode == 0, done.stderr
+        return [line.removeprefix("$ ") for line in done.stdout.splitlines()]
+
+    return lines
 
 
-def test_answers_are_compared_on_the_questions_that_the_data_have_for_it(
-    corpus: Path, tmp_path: Path
-) -> None:
-    short = dry("hirag-table-1", str(corpus), "--llm", "m", "--work", str(tmp_path / "work"))
-    assert ["--abstract" in line for line in short] == [True]
-    assert len(dry("noderag-table-1", str(corpus), "--llm", "m", "--work", str(tmp_path / "work"))) == 1
+def test_answers_are_compared_on_the_questions_that_the_data_have_for_it(corpus: Path, dry: Any) -> None:
+    (short,) = dry("hirag-table-1 --llm m")
+    assert "--abstract" in short
+    assert len(dry("noderag-table-1 --llm m")) == 1
 
     questions = corpus / "questions.jsonl"
     questions.write_text(questions.read_text("utf-8").replace("honey", "honey and wax " * 12), "utf-8")
-    (long,) = dry("hirag-table-1", str(corpus), "--llm", "m", "--work", str(tmp_path / "work"))
+    (long,) = dry("hirag-table-1 --llm m")
     assert "--head-to-head" in long
     assert "--abstract" not in long
-    gold, *pairs = dry("noderag-table-1", str(corpus), "--llm", "m", "--work", str(tmp_path / "work"))
+    gold, *pairs = dry("noderag-table-1 --llm m")
     assert "--against-gold" in gold
     assert len(pairs) == 5
     assert all("--head-to-head" in line for line in pairs)
 
 
-def test_a_small_form_asks_two_questions_and_reduces_scripts(corpus: Path, tmp_path: Path) -> None:
-    work = ("--work", str(tmp_path / "work"), "--small")
-    (line,) = dry("archrag-table-8", str(corpus), "--llm", "m", *work)
-    assert line.endswith("--llm m --questions 2")
-    (line,) = dry("archrag-table-8", str(corpus), "--llm", "m", "--questions", "1", *work)
-    assert line.endswith("--questions 1")
-    (line,) = dry("archrag-figure-7", str(corpus), *work)
-    assert line.endswith("--small")
-    (line,) = dry("hirag-figure-5", str(corpus), *work)
-    assert line.endswith("--embedder hashing --questions 10")
+@pytest.mark.parametrize(
+    ("arguments", "end"),
+    [
+        ("archrag-table-8 --llm m", "--llm m --questions 2"),
+        ("archrag-table-8 --llm m --questions 1", "--questions 1"),
+        ("archrag-figure-7", "--small"),
+        ("hirag-figure-5", "--embedder hashing --questions 10"),
+    ],
+)
+def test_a_small_form_asks_two_questions_and_reduces_scripts(dry: Any, arguments: str, end: str) -> None:
+    (line,) = dry(f"{arguments} --small")
+    assert line.endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("table", "lines"), [("noderag-table-2", [1, 2]), ("archrag-table-9", [1, 1]), ("lsh-figure-5", [1, 7])]
+)
+def test_a_model_adds_what_needs_one(dry: Any, table: str, lines: list[int]) -> None:
+    assert [len(dry(f"{table}{model}")) for model in ("", " --llm m")] == lines
+    assert "--llm" not in dry(table)[0]
+    assert dry(f"{table} --llm m")[-1].endswith("--llm m")
 
 
 def test_the_search_is_compared_on_real_vectors_with_the_libraries_that_are_here(
-    corpus: Path, tmp_path: Path
+    corpus: Path, dry: Any
 ) -> None:
     pytest.importorskip("hnswlib")
-    lines = {dry(f"archrag-figure-{number}", str(corpus))[0] for number in (6, 9)}
-    (line,) = lines
+    (line,) = {dry(f"archrag-figure-{number}")[0] for number in (6, 9)}
     assert f"--leaves 90000 --data real --texts {corpus.parent} " in line
     assert "--libraries hnswlib" in line
 
@@ -198,16 +220,6 @@ def test_a_table_that_lacks_a_package_is_refused_and_left_out_of_a_group(
     assert all(line.endswith("pip install hnswlib") for line in lines)
     assert "communities.py" in group.stdout
     assert "chnsw.py" not in group.stdout
-
-
-def test_a_model_adds_what_needs_one(corpus: Path, tmp_path: Path) -> None:
-    def lines(table: str, *more: str) -> list[str]:
-        return dry(table, str(corpus), "--work", str(tmp_path / "work"), *more)
-
-    assert [len(lines("noderag-table-2", *more)) for more in ((), ("--llm", "m"))] == [1, 2]
-    assert "--llm" not in lines("archrag-table-9")[0]
-    assert lines("archrag-table-9", "--llm", "m")[0].endswith("--llm m")
-    assert len(lines("lsh-figure-5", "--llm", "m")) == 7
 
 
 def test_the_rows_of_a_sweep_differ_and_none_is_filled_up_with_passages() -> None:

@@ -143,7 +143,7 @@ def load_dataset(
         tuple(map(_document, raw.documents)),
         tuple(raw.questions),
     )
-    dataset = _checked(dataset, [each.place for each in raw.documents])
+    dataset = checked(dataset, [each.place for each in raw.documents])
     if extraction is not None:
         dataset = _with_extraction(dataset, _beside(folder, extraction))
     if query_entities is not None:
@@ -162,8 +162,10 @@ def _document(record: DocumentRecord) -> Document:
     return Document(record.id, text, {"title": title, **metadata} if title else metadata)
 
 
-def checked(dataset: Dataset) -> Dataset:
+def checked(dataset: Dataset, places: Sequence[str] | None = None) -> Dataset:
     """The dataset without unusable documents and questions, with notes on these and on missing gold.
+
+    Messages name a document's place, by default as `documents[0]`.
 
     Raises
     ------
@@ -171,11 +173,7 @@ def checked(dataset: Dataset) -> Dataset:
         If there are no documents or no questions, an id is blank, one document id has two texts, or there is
         gold and none of it is in the corpus.
     """
-    return _checked(dataset, [f"documents[{number}]" for number in range(len(dataset.documents))])
-
-
-def _checked(dataset: Dataset, places: Sequence[str]) -> Dataset:
-    """See `checked`; messages name a document's place."""
+    places = places or [f"documents[{number}]" for number in range(len(dataset.documents))]
     notes: dict[str, tuple[str, ...]] = dict(dataset.notes)
     documents = _distinct_documents(dataset.documents, places, notes)
     questions = _distinct_questions(dataset.questions, notes)

@@ -328,7 +328,7 @@ class _Run:
             self.progress.finish(stage)
 
     def _answered(self, row: Row, asked: Asked, ranker: Ranker, config: AnswerConfig) -> Row:
-        """The row with answers, and with what they were made from where they are judged by that."""
+        """The row with answers, and with their contexts if judges read these."""
         bench = self.bench
         own = ranker if isinstance(ranker, Answering) and ranker.own_prompt else None
         if own:

@@ -91,7 +91,7 @@ def sentences_of(value: Any, place: str) -> str:
 
 
 class Record(NamedTuple):
-    """An object of a file, and its place as `file:line`; what its fields are not raises `ValueError`."""
+    """An object of a file, and its place as `file:line`. A field of another type raises `ValueError`."""
 
     place: str
     fields: Mapping[str, Any]

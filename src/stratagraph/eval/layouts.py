@@ -394,7 +394,7 @@ def _narrativeqa(folder: Path, split: str) -> Raw:
 
 
 def _arena(folder: Path, annotations: Sequence[Path]) -> Raw:
-    """RAG-QA Arena: annotations by domain, over RobustQA's documents, which come apart from them."""
+    """RAG-QA Arena: annotations by domain; their documents, RobustQA's, are published separately."""
     path = folder / "corpus.jsonl"
     if not path.is_file():
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Model calls of the evaluation, and what something takes: time, memory, and the calls of one answer."""
+"""Tasks of the evaluation's model calls, and meters of time, memory, and the calls of one answer."""
 
 from __future__ import annotations
 
@@ -85,30 +85,21 @@ class AnswerFailed(CallFailed):
         self.usage = usage
 
 
-class Work:
-    """A piece of work, the gate it is done at, and its usage when it is over."""
-
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
-        self.usage = Usage()
-
-
 @contextmanager
-def booked(gate: Gate, stage: str) -> Iterator[Work]:
-    """A piece of work counted by itself, and under a stage of `gate` with the others.
+def booked(gate: Gate, stage: str) -> Iterator[Gate]:
+    """A gate for one answer: its calls count in a ledger of their own, and under a stage of `gate`.
 
     Raises `AnswerFailed` in place of `CallFailed`, with the usage until then.
     """
-    work = Work(gate.apart())
+    own = gate.apart()
     try:
-        with work.gate.stage(stage):
-            yield work
+        with own.stage(stage):
+            yield own
     except CallFailed as error:
-        raise AnswerFailed(str(error), work.gate.ledger.total) from error
+        raise AnswerFailed(str(error), own.ledger.total) from error
     finally:
-        work.usage = work.gate.ledger.total
-        gate.ledger.include(work.gate.ledger)
-        gate.failures.extend(work.gate.failures)
+        gate.ledger.include(own.ledger)
+        gate.failures.extend(own.failures)
 
 
 def unestimated(values: Mapping[str, str]) -> Any:

@@ -202,7 +202,7 @@ class _Corpus:
 
 
 class _Held:
-    """The output of a stage: of what is stored, all that is read where nothing was built before."""
+    """A stage's output as a stored part; only its nodes are read when nothing was built before."""
 
     def __init__(self, built: Built) -> None:
         self._nodes = built.made

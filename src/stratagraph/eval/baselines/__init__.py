@@ -81,33 +81,17 @@ def checked(
     """
     module, _, class_name = _WHERE[name].partition(".")
     kind = getattr(import_module(f"{__name__}.{module}"), class_name)
+    names = list(inspect.signature(kind).parameters)[1:]  # without the bench
     if own_prompt is not None:
-        options = {**options, **_answering(name, kind, own_prompt)}
-    _check(name, kind, options)
-    return kind, options
-
-
-def _answering(name: str, kind: Any, own_prompt: bool) -> dict[str, bool]:
-    """The option `own_prompt` of a baseline that answers both ways; others accept only their own way."""
-    if OWN_PROMPT in _names_of(kind):
-        return {OWN_PROMPT: own_prompt}
-    if own_prompt and not hasattr(kind, "answer"):
-        raise ValueError(f"{name} has no prompts of its own to answer by; leave {OWN_PROMPT} out")
-    if not own_prompt and hasattr(kind, "answer"):
-        raise ValueError(
-            f"{name} retrieves nothing that another prompt could answer from; leave {OWN_PROMPT} out"
-        )
-    return {}
-
-
-def _names_of(kind: type[Any]) -> list[str]:
-    """Options of a baseline: arguments of its constructor without the bench."""
-    return list(inspect.signature(kind).parameters)[1:]
-
-
-def _check(name: str, kind: type[Any], options: Mapping[str, Any]) -> None:
-    """Refuse unknown options and invalid values by a `ValueError` that says what is allowed."""
-    names = _names_of(kind)
+        answers = hasattr(kind, "answer")
+        if OWN_PROMPT in names:
+            options = {**options, OWN_PROMPT: own_prompt}
+        elif own_prompt and not answers:
+            raise ValueError(f"{name} has no prompts of its own to answer by; leave {OWN_PROMPT} out")
+        elif answers and not own_prompt:
+            raise ValueError(
+                f"{name} retrieves nothing that another prompt could answer from; leave {OWN_PROMPT} out"
+            )
     if strange := sorted(set(options) - set(names)):
         raise ValueError(
             f"{name} has no option {', '.join(map(repr, strange))}; it has {', '.join(names) or 'none'}"
@@ -119,3 +103,4 @@ def _check(name: str, kind: type[Any], options: Mapping[str, Any]) -> None:
         except ValidationError as error:
             allowed = " or ".join(dict.fromkeys(each["msg"] for each in error.errors()))
             raise ValueError(f"{key}={value!r}: {allowed}") from None
+    return kind, options

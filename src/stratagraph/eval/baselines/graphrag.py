@@ -378,11 +378,11 @@ class GlobalSearch(_OverCommunities):
         """An answer from the best points of all reports that fit, and its usage."""
         bench = self._bench
         needs_model(bench, "GraphRAG's global search")
-        with booked(bench.gate, f"answer {self.name}") as work:
+        with booked(bench.gate, f"answer {self.name}") as gate:
             items = [
                 CallItem({"question": question, "reports": batch}, question) for batch in self._batches()
             ]
-            read = [each for each in await work.gate.map(MAP, items, required=False) if each is not None]
+            read = [each for each in await gate.map(MAP, items, required=False) if each is not None]
             if items and not read:
                 raise CallFailed(f"none of {len(items)} batches of reports could be read for points")
             points = [point for each in read for point in each.points if point.score > 0]
@@ -400,8 +400,8 @@ class GlobalSearch(_OverCommunities):
                 unestimated,
                 expected_output_tokens=_EXPECTED[length],
             )
-            text = await work.gate.call(task, values, item=question)
-        return text, work.usage
+            text = await gate.call(task, values, item=question)
+        return text, gate.ledger.total
 
     def _batches(self) -> list[str]:
         """The reports in shuffled order, joined to texts of at most `MAP_TOKENS`."""

@@ -183,10 +183,10 @@ class ZeroShot:
 
     async def answer(self, question: str, max_tokens: int, length: Length) -> tuple[str, Usage]:
         """An answer and its usage."""
-        with booked(self._gate, f"answer {self.name}") as work:
+        with booked(self._gate, f"answer {self.name}") as gate:
             values = {"question": question, "length": _ASKED[length]}
-            text = await work.gate.call(self.task, values, item=question)
-        return text, work.usage
+            text = await gate.call(self.task, values, item=question)
+        return text, gate.ledger.total
 
 
 class ChainOfThought(ZeroShot):

@@ -404,7 +404,7 @@ CANDIDATES = 20
 
 
 class MutualIndex:
-    """Entities and the passages that mention them are joined both ways; relations join entities.
+    """KAG's mutual index: edges join entities with the passages that mention them, and related entities.
 
     PageRank restarts from the entities most similar to the names in the question. If all similarities exceed
     `certain`, passages are ranked by PageRank alone; else by its sum with the similarity to the question,
