@@ -23,13 +23,7 @@ from stratagraph.errors import EmbedderMismatch, NotAnIndex, TooManyFailures
 from stratagraph.index import method_names
 from stratagraph.ingest.extraction.stage import Given
 from stratagraph.ingest.loaders import FileDocuments
-from stratagraph.models.batching import (
-    BatchGate,
-    CallsPending,
-    Results,
-    read_results,
-    write_requests,
-)
+from stratagraph.models.batching import CallsPending, Results, read_results, write_requests
 from stratagraph.models.identity import embedder_name
 from stratagraph.operations.changes import Change
 from stratagraph.operations.documents import Documents, check_documents
@@ -275,7 +269,17 @@ async def _advance(
     config = begun.settings(folder)
     models.prefer_tokenizer(config.tokenizer)
     gate = models.batch_gate(folder, config, results, earlier)
-    _check_models(gate, models, begun, folder)
+    if begun.identity not in ("", gate.identity):
+        raise ValueError(
+            f"the batch in {str(folder.path)!r} asks {begun.identity}, and llm is {gate.identity}: answers "
+            "would not be found; give the model that was given to batch.write"
+        )
+    embedder = embedder_name(models.embedder, None)
+    if embedder != begun.embedder:
+        raise EmbedderMismatch(
+            f"the batch in {str(folder.path)!r} was begun with embedder {begun.embedder!r}, and this one is "
+            f"{embedder!r}: give the first (embedder=...)"
+        )
     gate.do_without(begun.without)
     change = Change(
         begun.operation,
@@ -318,17 +322,3 @@ async def _advance(
         failures=tuple(gate.failures),
         report=report,
     )
-
-
-def _check_models(gate: BatchGate, models: Models, begun: Begun, folder: IndexFolder) -> None:
-    if begun.identity not in ("", gate.identity):
-        raise ValueError(
-            f"the batch in {str(folder.path)!r} asks {begun.identity}, and llm is {gate.identity}: answers "
-            "would not be found; give the model that was given to batch.write"
-        )
-    name = embedder_name(models.embedder, None)
-    if name != begun.embedder:
-        raise EmbedderMismatch(
-            f"the batch in {str(folder.path)!r} was begun with embedder {begun.embedder!r}, and this one is "
-            f"{name!r}: give the first (embedder=...)"
-        )

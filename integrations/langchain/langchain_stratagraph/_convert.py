@@ -106,16 +106,12 @@ def to_document(hit: Hit, trace: Metadata) -> Document:
     if hit.kind != CHUNK:
         ours["metadata"] = metadata
         metadata = {key: value for key, value in metadata.items() if key == SOURCE}
-    source = metadata.get(SOURCE) or _listed(hit.documents)
+    more = len(hit.documents) - _LISTED
+    listed = ", ".join(hit.documents[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+    source = metadata.get(SOURCE) or listed
     return Document(
         id=hit.ref or hit.id, page_content=hit.text, metadata={**metadata, SOURCE: source, OURS: ours}
     )
-
-
-def _listed(documents: Sequence[str]) -> str:
-    """The first document ids, and the number of others."""
-    more = len(documents) - _LISTED
-    return ", ".join(documents[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def to_history(messages: Any) -> Any:

@@ -111,8 +111,10 @@ class _Prepared:
         if schema is None:
             return None
         if schema not in self._structured:
-            try:
-                self._structured[schema] = _with_structure(self.model, schema)
+            try:  # as a dictionary; for a class, clients validate the answer themselves
+                make = self.model.with_structured_output
+                keywords = {"strict": True} if "strict" in inspect.signature(make).parameters else {}
+                self._structured[schema] = make(sent_schema(schema), include_raw=True, **keywords)
             except (NotImplementedError, AttributeError, TypeError, ValueError, ImportError):
                 self._structured[schema] = None
         return self._structured[schema]
@@ -145,7 +147,13 @@ class LangChainChatModel:
     def __init__(self, model: Runnable[Any, Any]) -> None:
         inner, _ = _unbound(model)
         self._given = model
-        self._takes_messages = _takes_messages(model)
+        try:  # whether the runnable begins with a model, not with a step that expects text
+            inputs = get_args(model.InputType)
+        except TypeError:  # a runnable that does not say what it takes
+            inputs = ()
+        self._takes_messages = any(
+            isinstance(each, type) and issubclass(each, PromptValue) for each in inputs
+        )
         self.name = model_name(model)
         self.address = server_address(inner)
         self.context_tokens = (inner.num_ctx or _OLLAMA_CONTEXT) if hasattr(inner, "num_ctx") else None
@@ -195,23 +203,6 @@ class LangChainChatModel:
         """Async version of `stream`."""
         async for piece in self._in_loop.get().model.astream(self._input(prompt), _config()):
             yield _text(piece)
-
-
-def _takes_messages(model: Runnable[Any, Any]) -> bool:
-    """Whether a runnable begins with a model, not with a step that expects text."""
-    try:
-        inputs = get_args(model.InputType)
-    except TypeError:  # a runnable that does not say what it takes
-        return False
-    return any(isinstance(kind, type) and issubclass(kind, PromptValue) for kind in inputs)
-
-
-def _with_structure(model: Any, schema: type[BaseModel]) -> Runnable[Any, Any]:
-    """The structured output for a schema as a dictionary; for a class, clients validate it themselves."""
-    make = model.with_structured_output
-    keywords = {"strict": True} if "strict" in inspect.signature(make).parameters else {}
-    structured: Runnable[Any, Any] = make(sent_schema(schema), include_raw=True, **keywords)
-    return structured
 
 
 def _prepared(model: Any, *, cold: bool = False, fresh: bool = False) -> Any:
@@ -313,12 +304,8 @@ def _step(step: Any) -> Any:
     return re.sub(r" at 0x[0-9a-f]+", "", dumps(step))
 
 
-def _first(model: Any, names: tuple[str, ...]) -> str:
-    values = (getattr(model, name, None) for name in names)
-    return next((value for value in values if isinstance(value, str) and value), "")
-
-
 def model_name(model: Any) -> str:
     """The model's name, else its class; the same for all bindings of it."""
     inner, _ = _unbound(model)
-    return _first(inner, _NAME_ATTRIBUTES) or type(inner).__name__
+    names = (getattr(inner, attribute, None) for attribute in _NAME_ATTRIBUTES)
+    return next((name for name in names if isinstance(name, str) and name), type(inner).__name__)

@@ -1,6 +1,7 @@
 """The only place where a model is called.
 
     gate        ModelGate: cache, budget, limiter, retry, call, parse, ledger, in this order
+    stages      the stages of an operation: usage, progress, work on the mapper
     request     one request for text: budget, limiter, retry, ledger
     concurrency slots, rates, threads and deadlines of requests; calls under way
     retry       which errors are worth another attempt; outages

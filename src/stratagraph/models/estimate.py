@@ -111,12 +111,13 @@ class PseudoEmbedder(HashingEmbedder):
     def __init__(self, embedder: object, dimension: int) -> None:
         super().__init__(dimension)
         self.name = embedder_name(embedder, dimension)
-        if offers_spans(embedder):
-            self.embed_spans = self._embed_spans
 
-    def _embed_spans(self, texts: Sequence[str], spans: Sequence[Spans]) -> tuple[Vectors, Vectors]:
-        parts = [text[start:end] for text, own in zip(texts, spans, strict=True) for start, end in own]
-        return self.embed_documents(texts), self.embed_documents(parts)
+        def embed_spans(texts: Sequence[str], spans: Sequence[Spans]) -> tuple[Vectors, Vectors]:
+            parts = [text[start:end] for text, own in zip(texts, spans, strict=True) for start, end in own]
+            return self.embed_documents(texts), self.embed_documents(parts)
+
+        if offers_spans(embedder):
+            self.embed_spans = embed_spans
 
 
 class CountingGate(ModelGate):

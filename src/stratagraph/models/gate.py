@@ -7,27 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
-from contextvars import ContextVar
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from stratagraph._sync import in_thread, stoppable
+from stratagraph._sync import aside
 from stratagraph.errors import BudgetExceeded, CallFailed, EmbedderError, ModelError, ParseFailed
-from stratagraph.mapping import as_mapper, growing, in_order
+from stratagraph.mapping import as_mapper
 from stratagraph.models.budget import Account, Budget, Ledger, Limits, Scope, Sleep, cost_of
 from stratagraph.models.concurrency import PendingCall, PendingCalls, Services, run_workers
 from stratagraph.models.embedding import Embedder, Passage
 from stratagraph.models.messages import Completion, Messages
 from stratagraph.models.request import Requests, approximate_tokens
 from stratagraph.models.retry import too_many
+from stratagraph.models.stages import Stages
 from stratagraph.models.structured import lacks_end, plain_text
 from stratagraph.models.task import Call, CallItem, Prompt, Task, models_by_stage, repair_request, stage_of
-from stratagraph.models.tracing import logger, span, usage_attributes
+from stratagraph.models.tracing import logger
 from stratagraph.models.wrap import Chat
 from stratagraph.text import CountTokens
 from stratagraph.types.protocols import (
@@ -48,7 +48,6 @@ S = TypeVar("S")
 T = TypeVar("T")
 DocumentsOf = Callable[[Sequence[str]], tuple[str, ...]]
 """Names the documents of some chunks."""
-_scope: ContextVar[Scope | None] = ContextVar("stratagraph_stage", default=None)
 _FEW = 2  # failures that never end an operation: in a small corpus any share is one or two units
 
 
@@ -61,7 +60,7 @@ class Reply(Generic[T]):
     fault: ParseFailed | None
 
 
-class ModelGate:
+class ModelGate(Stages):
     """The gate to real models, for several threads and event loops.
 
     Parameters
@@ -112,17 +111,16 @@ class ModelGate:
     ) -> None:
         if not 0 <= max_failures <= 1:
             raise ValueError(f"max_failures is a share from 0 to 1, got {max_failures!r}")
+        super().__init__(progress, as_mapper(mapper))
         self._spending = spending
         self._begin()
         self.documents_of: DocumentsOf = lambda chunks: ()
         self.limits = limits or Limits()
         self._cache = cache
-        self._progress = progress
         self.count_tokens = count_tokens
         self._max_failures = max_failures
         self._templates = dict(prompts or {})
         self._pending = PendingCalls()
-        self._mapper = as_mapper(mapper)
         services = services or Services(self.limits, sleep=sleep)
         account = budget if isinstance(budget, Account) else Account(budget or Budget())
         self._prices = account.budget.prices
@@ -193,92 +191,6 @@ class ModelGate:
     def zero_vectors(self) -> list[str]:
         """The texts whose vectors are zero: stage, index and excerpt."""
         return [] if self._embedder is None else self._embedder.zero_vectors
-
-    async def compute(
-        self, function: Callable[[list[S]], list[R]], items: Iterable[S], *, batch: int
-    ) -> list[R]:
-        """Apply a pure function to items in batches of at least `batch`, on the mapper; results in order.
-
-        The open stage advances by each item, up to its total. Raises `MapperError` if workers keep dying over
-        a batch, or cannot be given their work.
-        """
-        scope = _scope.get()
-
-        def collected(batches: Iterable[list[R]]) -> list[R]:
-            results: list[R] = []
-            for each in batches:
-                results += each
-                if scope is not None and scope.total is not None:
-                    self._advance(scope, min(len(each), scope.total - scope.done))
-            return results
-
-        with stoppable() as stop:
-            batches = growing(items, batch, self._mapper.workers)
-            return await in_thread(collected, in_order(self._mapper, function, batches, stop))
-
-    @contextmanager
-    def underway(self, name: str) -> Iterator[None]:
-        """Show that work without items is under way; its seconds are booked by the caller."""
-        if self._progress is not None:
-            self._progress.start(name, None)
-        try:
-            yield
-        finally:
-            if self._progress is not None:
-                self._progress.finish(name)
-
-    @contextmanager
-    def stage(self, name: str, total: int | None = None) -> Iterator[Scope]:
-        """Book calls, seconds and progress inside the block under this stage."""
-        scope = Scope(self.ledger, name, total)
-        self.ledger.add(name, Usage())
-        if self._progress is not None:
-            self._progress.start(name, total)
-        token = _scope.set(scope)
-        started = time.perf_counter()
-        logger.info("%s: begins%s", name, "" if total is None else f" ({total:,} units)")
-        before = self.ledger.stages[name]
-        try:
-            with span(f"stratagraph stage {name}", {"stratagraph.units": total}) as recorded:
-                try:
-                    yield scope
-                finally:
-                    recorded.set(usage_attributes(before, self.ledger.stages[name]))
-        finally:
-            _scope.reset(token)
-            seconds = time.perf_counter() - started
-            self.ledger.add(name, Usage(seconds=seconds))
-            logger.info("%s: ends after %.1f s", name, seconds)
-            if self._progress is not None:
-                self._progress.finish(name)
-
-    @contextmanager
-    def _within(self, name: str, total: int, *, any_name: bool) -> Iterator[Scope]:
-        """The open stage if it is this gate's and may be used, else a new one."""
-        scope = _scope.get()
-        if scope is not None and scope.ledger is self.ledger and (any_name or scope.stage == name):
-            yield scope
-        else:
-            with self.stage(name, total) as scope:
-                yield scope
-
-    @contextmanager
-    def independently(self) -> Iterator[None]:
-        """Around work that nothing else waits for; see `batching.BatchGate`."""
-        yield
-
-    def require_answers(self) -> None:
-        """Stop the operation if answers are missing, as in `batching.BatchGate`."""
-
-    def advance(self, stage: str, count: int = 1) -> None:
-        """Report progress of a stage without model calls."""
-        if self._progress is not None:
-            self._progress.advance(stage, count)
-
-    def _advance(self, scope: Scope, count: int) -> None:
-        scope.done += count
-        if count and self._progress is not None:
-            self._progress.advance(scope.stage, count)
 
     async def call(
         self, task: Task[T], values: Mapping[str, str], *, item: str, sources: Sequence[str] = ()
@@ -394,10 +306,6 @@ class ModelGate:
         if not self._requests:
             raise ModelError(f"{task!r} needs a language model, and there is none: pass llm=...")
         return self._requests[stage_of(task)]
-
-    def _scope_for(self, name: str) -> Scope:
-        scope = _scope.get()
-        return scope if scope is not None and scope.ledger is self.ledger else Scope(self.ledger, name, None)
 
     def _cached(self, call: Call[T]) -> tuple[bool, Any]:
         """Whether the cache has a readable answer, and its value."""
@@ -534,16 +442,8 @@ class ModelGate:
 
     async def embed_query(self, text: str) -> Vectors:
         """The unit vector of a question, shape (dimension,); checked like all others."""
-        return await self._need_embedder().query(text)
-
-    @property
-    def embeds_here(self) -> bool:
-        """Whether the embedder runs in this process and waits for nobody."""
-        return self._embedder is not None and self._embedder.here
-
-    def query_here(self, text: str) -> Vectors:
-        """As `embed_query`, in the caller's thread, if the embedder runs here."""
-        return self._need_embedder().query_here(text)
+        embedder = self._need_embedder()
+        return await (aside(embedder.query_here, text) if embedder.here else embedder.query(text))
 
     def _need_embedder(self) -> Embedder:
         if self._embedder is None:

@@ -93,7 +93,11 @@ class HashingEmbedder:
     def row(self, text: str) -> tuple[Rows, Vectors]:
         """The ascending places and the values of the non-zero entries of a text's unit vector."""
         weighted = features(text)
-        hashes = np.fromiter(map(_hash, weighted), np.int64, len(weighted))
+        hashes = np.fromiter(
+            (zlib.crc32(word.encode("utf-8", "surrogatepass")) * _MIX & 0xFFFFFFFF for word in weighted),
+            np.int64,
+            len(weighted),
+        )
         weights = np.fromiter(weighted.values(), np.float64, len(weighted))
         places, which = np.unique((hashes >> 1) % self.dimension, return_inverse=True)
         values = np.bincount(which, np.where(hashes & 1, weights, -weights), len(places))
@@ -155,7 +159,3 @@ def _stem(word: str) -> str:
         if folded.endswith(ending) and len(folded) - len(ending) >= _SHORTEST - (ending == "s"):
             return folded[: -len(ending)]
     return folded
-
-
-def _hash(feature: str) -> int:
-    return zlib.crc32(feature.encode("utf-8", "surrogatepass")) * _MIX & 0xFFFFFFFF

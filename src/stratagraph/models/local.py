@@ -127,8 +127,16 @@ class OnnxEmbedder:
         path = Path(folder)
         nested = path / "onnx" / "model.onnx"
         model = nested if nested.is_file() else path / "model.onnx"
-        _check_modules(path)
-        window = max_tokens or _window(path)
+        for module in _json(path / "modules.json"):
+            kind = module["type"].rpartition(".")[2]
+            if kind not in _SUPPORTED:
+                raise ValueError(
+                    f"{str(path)!r} has a stage {kind!r} after the transformer, which OnnxEmbedder does not "
+                    "run"
+                )
+        positions = _json(path / "config.json").get("max_position_embeddings", 512)
+        own_window = _json(path / "sentence_bert_config.json").get("max_seq_length") or min(positions, 512)
+        window = max_tokens or int(own_window)
         self._encoder = Encoder(ModelFiles(model, path / "tokenizer.json", window, _pooling(path)))
         prompts = _json(path / "config_sentence_transformers.json").get("prompts") or {}
         self._query_prompt = prompts.get("query", "")
@@ -198,15 +206,6 @@ def _json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def _check_modules(folder: Path) -> None:
-    for module in _json(folder / "modules.json"):
-        kind = module["type"].rpartition(".")[2]
-        if kind not in _SUPPORTED:
-            raise ValueError(
-                f"{str(folder)!r} has a stage {kind!r} after the transformer, which OnnxEmbedder does not run"
-            )
-
-
 def _pooling(folder: Path) -> Pooling:
     config = _json(folder / "1_Pooling" / "config.json")
     modes = {
@@ -219,12 +218,6 @@ def _pooling(folder: Path) -> Pooling:
     if modes <= {"cls", "cls_token"}:
         return "cls"
     raise ValueError(f"{str(folder)!r} pools by {', '.join(sorted(modes))}; OnnxEmbedder knows mean and cls")
-
-
-def _window(folder: Path) -> int:
-    stated = _json(folder / "sentence_bert_config.json").get("max_seq_length")
-    positions = _json(folder / "config.json").get("max_position_embeddings", 512)
-    return int(stated or min(positions, 512))
 
 
 def _mark(model: Path) -> str:

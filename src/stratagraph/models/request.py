@@ -220,7 +220,16 @@ class Requests:
         """Reserve the request's estimate, and book its usage if there was an answer."""
         counted = self.input_tokens(prompt, task.schema)
         request = Request(self._history.expected(task.name, counted, task.expected_output_tokens))
-        self._check_context(request)
+        limit = self.chat.context_tokens
+        if isinstance(limit, int) and request.tokens > limit and not self._warned:
+            self._warned = True
+            message = (
+                f"{self._who} runs with a context of {limit:,} tokens, and a prompt with its answer takes "
+                f"about {request.tokens:,}: the server may cut the prompt without a word. Give the model a "
+                "larger context (for Ollama: num_ctx), or build with smaller chunks"
+            )
+            logger.warning(message)
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
         if not self.account.reserve(request.estimate):
             raise self.exceeded(scope)
         used = Usage()
@@ -244,20 +253,6 @@ class Requests:
             counted if reported_in is None else reported_in,
             self._count(answer) if reported_out is None else reported_out,
         )
-
-    def _check_context(self, request: Request) -> None:
-        """Warn once if prompts do not fit the model's context, which some servers truncate silently."""
-        limit = self.chat.context_tokens
-        if self._warned or not isinstance(limit, int) or request.tokens <= limit:
-            return
-        self._warned = True
-        message = (
-            f"{self._who} runs with a context of {limit:,} tokens, and a prompt with its answer takes about "
-            f"{request.tokens:,}: the server may cut the prompt without a word. Give the model a larger "
-            "context (for Ollama: num_ctx), or build with smaller chunks"
-        )
-        logger.warning(message)
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     def exceeded(self, scope: Scope) -> BudgetExceeded:
         """The error when the budget ends a stage."""

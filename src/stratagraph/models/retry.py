@@ -13,9 +13,10 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from stratagraph.errors import CallFailed, ModelError, StratagraphError, TooManyFailures
 from stratagraph.models.budget import Limits, Sleep
@@ -242,48 +243,29 @@ def status_of(error: BaseException) -> int | None:
 def retry_after(error: BaseException, now: Callable[[], float] = time.time) -> float:
     """Seconds that the service asks to wait, by a `retry_after` attribute or a Retry-After header; else 0."""
     for each in _chain(error):
-        headers = getattr(getattr(each, "response", None), "headers", None)
-        values = [
-            getattr(each, "retry_after", None),
-            _header(headers),
-            _header(getattr(each, "headers", None)),
-        ]
+        values = [getattr(each, "retry_after", None)]
+        for holder in (getattr(each, "response", None), each):
+            get = getattr(getattr(holder, "headers", None), "get", None)
+            values.append(None if get is None else get("retry-after") or get("Retry-After"))
         for value in values:
-            seconds = _seconds(value, now)
-            if seconds is not None:
-                return max(0.0, seconds)
+            if value is None or isinstance(value, bool):
+                continue
+            with suppress(TypeError, ValueError):
+                return max(0.0, float(value))
+            with suppress(ValueError):
+                return max(0.0, parsedate_to_datetime(str(value)).timestamp() - now())
     return 0.0
 
 
-def _header(headers: Any) -> Any:
-    get = getattr(headers, "get", None)
-    return None if get is None else get("retry-after") or get("Retry-After")
-
-
-def _seconds(value: Any, now: Callable[[], float]) -> float | None:
-    if value is None or isinstance(value, bool):
-        return None
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        pass
-    try:
-        return parsedate_to_datetime(str(value)).timestamp() - now()
-    except ValueError:
-        return None
-
-
-def _message(error: BaseException) -> str:
-    """What a service wrote in the body of its error, with the status; empty where there is no such body."""
+def describe(error: BaseException) -> str:
+    """An error in one line; of a service's error, the status and the message in its body."""
     body = getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else None
     message = inner.get("message") if isinstance(inner, dict) else None
-    return f"{status_of(error) or ''} {message}".strip() if isinstance(message, str) and message else ""
-
-
-def describe(error: BaseException) -> str:
-    """An error in one line; of a service's error, what the service says."""
-    text = " ".join((_message(error) or str(error)).split())
+    if isinstance(message, str) and message:
+        text = " ".join(f"{status_of(error) or ''} {message}".split())
+    else:
+        text = " ".join(str(error).split())
     if len(text) > _LONGEST_MESSAGE:
         text = text[:_LONGEST_MESSAGE] + " ..."
     name = type(error).__name__

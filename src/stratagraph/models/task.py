@@ -31,35 +31,27 @@ def _delimited(template: str, values: Mapping[str, str]) -> str:
 
     If a value holds the mark of a block in any spelling, the block's name gets an ending that is in no value.
     """
-    suspects = [_folded(value) for value in values.values() if _ANGLE.search(value)]
+    suspects = []  # in compatibility form, without invisible characters
+    for value in values.values():
+        if _ANGLE.search(value):
+            folded = unicodedata.normalize("NFKC", value).casefold()
+            suspects.append("".join(each for each in folded if unicodedata.category(each) != "Cf"))
     if not suspects:
         return template
+    parts = [values[name] for name in sorted(values)]
+    nonce = content_id(*parts)[:8]
+    while any(nonce in part for part in parts):
+        nonce = content_id(nonce, *parts)[:8]
     for tag in sorted(set(_BLOCK.findall(template))):
         like_mark = re.compile(rf"<[\s/\\]*{re.escape(tag.casefold())}")
         if any(like_mark.search(value) for value in suspects):
-            name = f"{tag}-{_nonce(values)}"
-            template = re.sub(rf"<(/?){re.escape(tag)}>", rf"<\g<1>{name}>", template)
+            template = re.sub(rf"<(/?){re.escape(tag)}>", rf"<\g<1>{tag}-{nonce}>", template)
     return template
 
 
 def block(tag: str, text: str) -> str:
     """A text inside marks that it can neither open nor close."""
     return _delimited(f"<{tag}>\n{{{{text}}}}\n</{tag}>", {"text": text}).replace("{{text}}", text)
-
-
-def _folded(value: str) -> str:
-    """A value in compatibility form, without invisible characters."""
-    plain = unicodedata.normalize("NFKC", value).casefold()
-    return "".join(each for each in plain if unicodedata.category(each) != "Cf")
-
-
-def _nonce(values: Mapping[str, str]) -> str:
-    """Eight characters that depend on the values and occur in none of them."""
-    parts = [values[name] for name in sorted(values)]
-    nonce = content_id(*parts)[:8]
-    while any(nonce in part for part in parts):
-        nonce = content_id(nonce, *parts)[:8]
-    return nonce
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:

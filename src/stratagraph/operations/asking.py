@@ -191,8 +191,7 @@ class Asking:
         text = text[:LONGEST]
         vector = self.recent_vectors.get(text)
         if vector is None:
-            here = self.gate.embeds_here
-            vector = await (aside(self.gate.query_here, text) if here else self.gate.embed_query(text))
+            vector = await self.gate.embed_query(text)
             self.recent_vectors.put(text, vector)
         return vector
 

@@ -1,0 +1,120 @@
+"""The stages of an operation: their usage, seconds and progress, and pure functions on the mapper."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+from stratagraph._sync import in_thread, stoppable
+from stratagraph.mapping import growing, in_order
+from stratagraph.models.budget import Ledger, Scope
+from stratagraph.models.tracing import logger, span, usage_attributes
+from stratagraph.types.protocols import Mapper, Progress
+from stratagraph.types.records import Usage
+
+R = TypeVar("R")
+S = TypeVar("S")
+_scope: ContextVar[Scope | None] = ContextVar("stratagraph_stage", default=None)
+
+
+class Stages:
+    """The part of a gate that knows which stage is under way."""
+
+    ledger: Ledger
+
+    def __init__(self, progress: Progress | None, mapper: Mapper) -> None:
+        self._progress = progress
+        self._mapper = mapper
+
+    async def compute(
+        self, function: Callable[[list[S]], list[R]], items: Iterable[S], *, batch: int
+    ) -> list[R]:
+        """Apply a pure function to items in batches of at least `batch`, on the mapper; results in order.
+
+        The open stage advances by each item, up to its total. Raises `MapperError` if workers keep dying over
+        a batch, or cannot be given their work.
+        """
+        scope = _scope.get()
+
+        def collected(batches: Iterable[list[R]]) -> list[R]:
+            results: list[R] = []
+            for each in batches:
+                results += each
+                if scope is not None and scope.total is not None:
+                    self._advance(scope, min(len(each), scope.total - scope.done))
+            return results
+
+        with stoppable() as stop:
+            batches = growing(items, batch, self._mapper.workers)
+            return await in_thread(collected, in_order(self._mapper, function, batches, stop))
+
+    @contextmanager
+    def underway(self, name: str) -> Iterator[None]:
+        """Show that work without items is under way; its seconds are booked by the caller."""
+        if self._progress is not None:
+            self._progress.start(name, None)
+        try:
+            yield
+        finally:
+            if self._progress is not None:
+                self._progress.finish(name)
+
+    @contextmanager
+    def stage(self, name: str, total: int | None = None) -> Iterator[Scope]:
+        """Book calls, seconds and progress inside the block under this stage."""
+        scope = Scope(self.ledger, name, total)
+        self.ledger.add(name, Usage())
+        if self._progress is not None:
+            self._progress.start(name, total)
+        token = _scope.set(scope)
+        started = time.perf_counter()
+        logger.info("%s: begins%s", name, "" if total is None else f" ({total:,} units)")
+        before = self.ledger.stages[name]
+        try:
+            with span(f"stratagraph stage {name}", {"stratagraph.units": total}) as recorded:
+                try:
+                    yield scope
+                finally:
+                    recorded.set(usage_attributes(before, self.ledger.stages[name]))
+        finally:
+            _scope.reset(token)
+            seconds = time.perf_counter() - started
+            self.ledger.add(name, Usage(seconds=seconds))
+            logger.info("%s: ends after %.1f s", name, seconds)
+            if self._progress is not None:
+                self._progress.finish(name)
+
+    @contextmanager
+    def _within(self, name: str, total: int, *, any_name: bool) -> Iterator[Scope]:
+        """The open stage if it is this gate's and may be used, else a new one."""
+        scope = _scope.get()
+        if scope is not None and scope.ledger is self.ledger and (any_name or scope.stage == name):
+            yield scope
+        else:
+            with self.stage(name, total) as scope:
+                yield scope
+
+    @contextmanager
+    def independently(self) -> Iterator[None]:
+        """Around work that nothing else waits for; see `batching.BatchGate`."""
+        yield
+
+    def require_answers(self) -> None:
+        """Stop the operation if answers are missing, as in `batching.BatchGate`."""
+
+    def advance(self, stage: str, count: int = 1) -> None:
+        """Report progress of a stage without model calls."""
+        if self._progress is not None:
+            self._progress.advance(stage, count)
+
+    def _advance(self, scope: Scope, count: int) -> None:
+        scope.done += count
+        if count and self._progress is not None:
+            self._progress.advance(scope.stage, count)
+
+    def _scope_for(self, name: str) -> Scope:
+        scope = _scope.get()
+        return scope if scope is not None and scope.ledger is self.ledger else Scope(self.ledger, name, None)
