@@ -10,8 +10,7 @@ from sklearn.metrics import adjusted_rand_score, calinski_harabasz_score
 from stratagraph.kernels.augment import augment
 from stratagraph.kernels.edges import Edges
 from stratagraph.kernels.node2vec import DIMENSION, embed_nodes, random_walks
-from stratagraph.kernels.partition import cluster, community_graph
-from stratagraph.kernels.scan import core_clusters, scan
+from stratagraph.kernels.partition import cluster, community_graph, core_clusters, scan
 from stratagraph.kernels.spectral import spectral
 
 METHODS = ["leiden", "spectral", "scan", "node2vec"]

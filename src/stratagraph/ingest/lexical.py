@@ -30,8 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.ingest.names.index import words
-from stratagraph.kernels.bm25 import TermPostings, bm25
-from stratagraph.kernels.postings import Postings
+from stratagraph.kernels.bm25 import Postings, TermPostings, bm25
 from stratagraph.kernels.topk import kth_largest
 from stratagraph.text.stopwords import ENGLISH, FUNCTION
 from stratagraph.types.protocols import Rows

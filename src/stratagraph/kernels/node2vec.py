@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from stratagraph.kernels._kmeans import divide
-from stratagraph.kernels._subspace import Matrix, orthonormal, ritz, unit_rows
 from stratagraph.kernels.edges import Edges, Labels
+from stratagraph.kernels.spectral import Matrix, divide, orthonormal, ritz, unit_rows
 
 _PROPOSALS = 32
 """Proposals for a step; the last is taken as it is. With p and q near 1 the second is rarely needed."""

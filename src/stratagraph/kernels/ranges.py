@@ -1,8 +1,8 @@
-"""Runs of consecutive integers, distinct values, sorting and splitting, faster than numpy's."""
+"""Runs of integers, distinct values, sorting and splitting, faster than numpy's; rows of several tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 _SHORT = 1024  # numbers up to which numpy sorts faster than a table is made
-T = TypeVar("T", bound=np.generic)
+T = TypeVar("T")
+Scalar = TypeVar("Scalar", bound=np.generic)
+Rows = NDArray[np.int64]
 
 
 def ranges(starts: NDArray[np.integer], counts: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -21,7 +23,7 @@ def ranges(starts: NDArray[np.integer], counts: NDArray[np.integer]) -> NDArray[
     return numbers
 
 
-def distinct(values: NDArray[T]) -> NDArray[T]:
+def distinct(values: NDArray[Scalar]) -> NDArray[Scalar]:
     """As `numpy.unique` of a flat array, whose hash table takes ten times as long as sorting."""
     ordered = np.sort(values)
     first = np.ones(len(ordered), np.bool_)
@@ -38,7 +40,7 @@ def order(values: NDArray[np.integer], count: int) -> NDArray[np.int64]:
     return found.astype(np.int64, copy=False)
 
 
-def split(flat: NDArray[T], sizes: NDArray[np.integer] | Sequence[int]) -> list[NDArray[T]]:
+def split(flat: NDArray[Scalar], sizes: NDArray[np.integer] | Sequence[int]) -> list[NDArray[Scalar]]:
     """Consecutive parts of these sizes, as views; `numpy.split` takes four times as long for many."""
     borders = np.cumsum(sizes).tolist()
     return [flat[start:end] for start, end in zip([0, *borders], borders, strict=False)]
@@ -49,3 +51,45 @@ def by_label(labels: NDArray[np.integer], count: int = 0) -> list[NDArray[np.int
     known = np.flatnonzero(labels >= 0)
     sizes = np.bincount(labels[known], minlength=count)
     return split(known[order(labels[known], len(sizes))], sizes)
+
+
+class Parts:
+    """The first row of each table and the number of all rows: `starts`, shape (tables + 1,)."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.starts: Rows = np.cumsum([0, *sizes], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def size(self) -> int:
+        """Rows of all tables."""
+        return int(self.starts[-1])
+
+    def of(self, part: int) -> slice:
+        """The rows of a table."""
+        return slice(int(self.starts[part]), int(self.starts[part + 1]))
+
+    def split(self, rows: Sequence[int] | Rows) -> Iterator[tuple[int, NDArray[np.intp], Rows]]:
+        """Each table that has some of the rows, their places in `rows`, and their numbers in the table.
+
+        Raises
+        ------
+        IndexError
+            If a row is in no table.
+        """
+        wanted = np.asarray(rows, np.int64)
+        if len(wanted) and not (wanted.min() >= 0 and wanted.max() < self.size):
+            raise IndexError(f"rows are 0 to {self.size - 1}, not {wanted.min()} to {wanted.max()}")
+        owners = np.searchsorted(self.starts, wanted, "right") - 1
+        for part in np.unique(owners).tolist():
+            places = np.flatnonzero(owners == part)
+            yield part, places, wanted[places] - self.starts[part]
+
+    def read(self, rows: Sequence[int] | Rows, reader: Callable[[int, list[int]], Sequence[T]]) -> list[T]:
+        """The values of rows, in their order; `reader(table, rows of the table)` gives those of one table."""
+        found: dict[int, T] = {}
+        for part, places, own in self.split(rows):
+            found.update(zip(places.tolist(), reader(part, own.tolist()), strict=True))
+        return [found[place] for place in range(len(found))]

@@ -1,14 +1,19 @@
-"""Spectral clustering on sparse matrices, for partitions of many small communities."""
+"""Spectral clustering on sparse matrices, with the k-means and eigenvectors that node2vec uses too.
+
+Results do not depend on the number of threads: scipy multiplies with a sparse matrix in one thread, and
+einsum multiplies thin matrices, because BLAS adds up in an order that depends on its threads.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist
 
-from stratagraph.kernels._kmeans import BRANCHES, divide
-from stratagraph.kernels._subspace import leading, unit_rows
-from stratagraph.kernels.edges import Edges, Labels
+from stratagraph.kernels.edges import Edges, Labels, number, parts
 
 _DENSE = 48
 """A part of at most as many nodes is small enough for a dense solver, which then runs in one thread."""
@@ -17,6 +22,17 @@ _GUARDS = 4
 _ROUNDS = 5
 _DEGREE = 10
 _ROUNDING = 1e-9
+BRANCHES = 16
+"""Maximum number of clusters of one division, so that no step costs O(n^2 / max_size)."""
+
+_STEPS = 20
+_SAME = 1e-12
+
+Points = Callable[[Labels, int], NDArray[np.float64]]
+Matrix = NDArray[np.float64]
+
+_RANK = 1e-12
+_WIDEST = 0.999
 
 
 def spectral(
@@ -73,3 +89,112 @@ def _leading(matrix: csr_array, count: int, start: NDArray[np.float64]) -> NDArr
     else:
         values, vectors = leading(matrix, start, rounds=_ROUNDS, degree=_DEGREE)
     return np.asarray(vectors[:, -count:] * np.maximum(values[-count:], 0))
+
+
+def divide(edges: Edges, points: Points, max_size: int, seed: int) -> Labels:
+    """Divide a graph's connected parts by k-means until each has at most `max_size` nodes.
+
+    `points` gives coordinates for the members of a community and the number of its parts, shape (members, d).
+    A part whose nodes all have the same coordinates stays larger. Labels are numbered by the smallest member.
+    """
+    labels = parts(edges)
+    if not len(labels):
+        return number(labels)
+    rng = np.random.default_rng(seed)
+    order = np.argsort(labels, kind="stable")
+    waiting = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)[::-1]
+    divided = np.empty(len(labels), dtype=np.int64)
+    found = 0
+    while waiting:
+        members = waiting.pop()
+        pieces = _divided(members, points, max_size, rng) if len(members) > max_size else [members]
+        if len(pieces) > 1:
+            waiting.extend(pieces[::-1])
+            continue
+        divided[members] = found
+        found += 1
+    return number(divided)
+
+
+def _divided(members: Labels, points: Points, max_size: int, rng: np.random.Generator) -> list[Labels]:
+    """One division; the number of parts aims at two thirds of `max_size`."""
+    count = min(BRANCHES, -(-3 * len(members) // (2 * max_size)), len(members))
+    coordinates = points(members, count)
+    centres = coordinates[_spread(coordinates, count, rng)]
+    own = _nearest_centre(coordinates, centres)
+    return [members[own == part] for part in np.unique(own)]
+
+
+def _nearest_centre(points: NDArray[np.float64], centres: NDArray[np.float64]) -> Labels:
+    """Lloyd's iteration for at most `_STEPS` steps; the centre of an empty cluster stays."""
+    own = np.full(len(points), -1)
+    for _ in range(_STEPS):
+        nearest = cdist(points, centres, "sqeuclidean").argmin(axis=1)
+        if np.array_equal(nearest, own):
+            break
+        own = nearest
+        counts = np.bincount(own, minlength=len(centres))
+        members = csr_array((np.ones(len(own)), (own, np.arange(len(own)))), shape=(len(centres), len(own)))
+        used = counts > 0
+        centres[used] = (members @ points)[used] / counts[used, None]
+    return own
+
+
+def _spread(points: NDArray[np.float64], count: int, rng: np.random.Generator) -> Labels:
+    """First centres, drawn in proportion to the squared distance to the nearest centre (k-means++)."""
+    chosen = [int(rng.integers(len(points)))]
+    distances = ((points - points[chosen[0]]) ** 2).sum(axis=1)
+    while len(chosen) < count and distances.max() > _SAME:
+        chosen.append(int(np.searchsorted(np.cumsum(distances), rng.random() * distances.sum())))
+        chosen[-1] = min(chosen[-1], len(points) - 1)
+        distances = np.minimum(distances, ((points - points[chosen[-1]]) ** 2).sum(axis=1))
+    return np.asarray(chosen, dtype=np.int64)
+
+
+def orthonormal(basis: Matrix) -> Matrix:
+    """Orthonormal columns with the same span; fewer if columns are linearly dependent."""
+    lengths = np.sqrt(np.einsum("ij,ij->j", basis, basis))
+    basis = basis[:, lengths > 0] / lengths[lengths > 0]
+    for _ in range(2):
+        values, vectors = np.linalg.eigh(np.einsum("ij,ik->jk", basis, basis))
+        kept = values > _RANK * values.max(initial=0)
+        basis = np.einsum("ij,jk->ik", basis, vectors[:, kept] / np.sqrt(values[kept]))
+    return basis
+
+
+def unit_rows(vectors: Matrix, least: float = 0.0) -> Matrix:
+    """Rows divided in place by their lengths; rows of length `least` or less stay."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.divide(vectors, lengths, out=vectors, where=lengths > least)
+    return vectors
+
+
+def ritz(matrix: csr_array, basis: Matrix) -> tuple[Matrix, Matrix]:
+    """The best approximations of eigenvalues and eigenvectors within an orthonormal basis, ascending."""
+    values, vectors = np.linalg.eigh(np.einsum("ij,ik->jk", basis, matrix @ basis))
+    return values, np.einsum("ij,jk->ik", basis, vectors)
+
+
+def leading(matrix: csr_array, start: Matrix, *, rounds: int, degree: int) -> tuple[Matrix, Matrix]:
+    """Eigenvectors of the largest eigenvalues of a matrix whose eigenvalues lie between -1 and 1.
+
+    Subspace iteration from `start`, shape (n, k), filtered by Chebyshev polynomials that are small from -1 to
+    the smallest value found so far and grow fastest above it (Zhou and Saad, 2007). Returns at most k
+    eigenvalues, ascending, and eigenvectors as columns.
+    """
+    values, vectors = ritz(matrix, orthonormal(start))
+    for _ in range(rounds):
+        cut = min(float(values[0]), _WIDEST)
+        values, vectors = ritz(matrix, orthonormal(_filtered(matrix, vectors, cut, degree)))
+    return values, vectors
+
+
+def _filtered(matrix: csr_array, basis: Matrix, cut: float, degree: int) -> Matrix:
+    """A Chebyshev polynomial of the matrix, for -1 to `cut` mapped to -1 to 1, times the basis."""
+    half, middle = (cut + 1) / 2, (cut - 1) / 2
+    before, now = basis, (matrix @ basis - middle * basis) / half
+    for _ in range(degree - 1):
+        before, now = now, 2 * (matrix @ now - middle * now) / half - before
+        scale = np.abs(now).max(initial=1)
+        before, now = before / scale, now / scale
+    return np.asarray(now)

@@ -18,8 +18,8 @@ from stratagraph.ingest.graph.stage import Graph
 from stratagraph.ingest.lexical import LexicalIndex, Scored, content_words, rarest, term_keys
 from stratagraph.ingest.names.index import NameIndex
 from stratagraph.kernels.bm25 import idf
-from stratagraph.kernels.parts import Parts
 from stratagraph.kernels.ppr import JoinedGraph, joined_pagerank
+from stratagraph.kernels.ranges import Parts
 from stratagraph.kernels.topk import joined
 from stratagraph.search.walk import PER_EDGE, RESTART, STEPS, Similar, Words, transition
 from stratagraph.system.locks import cached_property

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.errors import ShardMismatch
-from stratagraph.kernels.parts import Parts
+from stratagraph.kernels.ranges import Parts
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.system.locks import cached_property

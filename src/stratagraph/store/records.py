@@ -32,7 +32,7 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
-from stratagraph.kernels.parts import Parts
+from stratagraph.kernels.ranges import Parts
 from stratagraph.store.arrays import write_arrays
 from stratagraph.store.checksums import FileEntry
 from stratagraph.store.files import Directory

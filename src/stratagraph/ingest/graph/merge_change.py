@@ -37,7 +37,7 @@ from stratagraph.ingest.graph.merge import (
     resolved,
 )
 from stratagraph.ingest.graph.merge_state import Tables, closed, first_of_two, key_of
-from stratagraph.kernels.postings import Postings
+from stratagraph.kernels.bm25 import Postings
 from stratagraph.types.protocols import Rows, Stored
 from stratagraph.types.records import Extraction, content_keys
 

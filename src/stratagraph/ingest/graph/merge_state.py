@@ -24,8 +24,8 @@ from stratagraph.ingest.checks import Checks
 from stratagraph.ingest.extraction.candidates import is_thing, parts_of, short_of
 from stratagraph.ingest.extraction.uncased import has_uncased
 from stratagraph.ingest.graph.merge import EntityFragments, Merge
+from stratagraph.kernels.bm25 import Keys, Postings
 from stratagraph.kernels.checks import check_ascending
-from stratagraph.kernels.postings import Keys, Postings
 from stratagraph.types.protocols import Rows
 from stratagraph.types.records import Extraction, content_keys
 

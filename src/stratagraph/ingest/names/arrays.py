@@ -17,8 +17,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from stratagraph.ingest.checks import Checks
 from stratagraph.ingest.names.spelling import name_words
+from stratagraph.kernels.bm25 import Postings
 from stratagraph.kernels.checks import check_ascending
-from stratagraph.kernels.postings import Postings
 from stratagraph.kernels.ranges import ranges
 from stratagraph.types.records import content_keys
 
