@@ -14,8 +14,7 @@ from stratagraph.eval.layout_fields import DocumentRecord, Record
 from stratagraph.eval.layout_fields import Question as Question
 from stratagraph.eval.layouts import read_layout
 from stratagraph.importing import Imported, read_extraction, read_openie
-from stratagraph.importing.lines import json_lines
-from stratagraph.importing.own import is_export
+from stratagraph.importing.lines import is_export, json_lines
 from stratagraph.types.records import Chunk, Document, Extraction
 
 StrPath = str | os.PathLike[str]

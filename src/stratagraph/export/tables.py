@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from stratagraph.errors import MissingExtra
-from stratagraph.importing.own import FORMAT
+from stratagraph.importing.lines import FORMAT
 from stratagraph.types.records import Extraction, GraphRelation, GraphUnit, Metadata
 from stratagraph.viz.hierarchy import Readable
 

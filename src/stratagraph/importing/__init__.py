@@ -5,9 +5,9 @@ function               reads                                             module
 ====================== ================================================= ===================
 `read_openie`          entities and triples per passage (OpenIE)         `openie.py`
 `read_graphrag`        the output folder of Microsoft GraphRAG           `graphrag.py`
-`from_property_graph`  LlamaIndex property graphs and their nodes        `property_graph.py`
-`from_graph_documents` LangChain graph documents                         `graph_documents.py`
-`read_extraction`      JSON lines that `Index.export` wrote              `own.py`
+`from_property_graph`  LlamaIndex property graphs and their nodes        `frameworks.py`
+`from_graph_documents` LangChain graph documents                         `frameworks.py`
+`read_extraction`      JSON lines that `Index.export` wrote              `lines.py`
 ====================== ================================================= ===================
 
 Each returns an `Imported`: passages, their extractions, and counts of what was repaired or left out.
@@ -19,11 +19,10 @@ Each returns an `Imported`: passages, their extractions, and counts of what was 
 from __future__ import annotations
 
 from stratagraph.importing.draft import CommunityReport, Imported
-from stratagraph.importing.graph_documents import from_graph_documents
+from stratagraph.importing.frameworks import from_graph_documents, from_property_graph
 from stratagraph.importing.graphrag import read_graphrag
+from stratagraph.importing.lines import read_extraction
 from stratagraph.importing.openie import read_openie
-from stratagraph.importing.own import read_extraction
-from stratagraph.importing.property_graph import from_property_graph
 
 __all__ = [
     "CommunityReport",

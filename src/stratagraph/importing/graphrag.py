@@ -8,6 +8,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,15 @@ class Tables:
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
             raise FileNotFoundError(f"no such folder: {str(folder)!r}")
-        places = [folder / name for name in _FOLDERS]
-        self._files = next(filter(None, map(_find, places)), {})
+        self._files: dict[str, Path] = {}
+        for place in (folder / name for name in _FOLDERS):
+            for table, names in TABLES.items():
+                paths = (place / f"{name}{suffix}" for name in names for suffix in _SUFFIXES)
+                if path := next((path for path in paths if path.is_file()), None):
+                    self._files[table] = path
+            if "entities" in self._files:
+                break
+            self._files.clear()
         if missing := [name for name in ("entities", "text_units") if name not in self._files]:
             files = ", ".join(sorted(path.name for path in folder.iterdir())[:10]) or "nothing"
             wanted = ", ".join(f"{name}.parquet" for name in missing)
@@ -68,16 +76,6 @@ class Tables:
         if path is None:
             return iter(())
         return _parquet(path) if path.suffix == ".parquet" else (row for _, row in json_lines(path))
-
-
-def _find(folder: Path) -> dict[str, Path]:
-    """The table files of a folder, if one has entities."""
-    files = {}
-    for table, names in TABLES.items():
-        paths = (folder / f"{name}{suffix}" for name in names for suffix in _SUFFIXES)
-        if path := next((path for path in paths if path.is_file()), None):
-            files[table] = path
-    return files if "entities" in files else {}
 
 
 def _parquet(path: Path) -> Iterator[Row]:
@@ -171,25 +169,51 @@ def read_graphrag(folder: str | os.PathLike[str]) -> Imported:
 
 
 class _TextUnits:
-    """Chunks, their drafts, and the text units of each row."""
+    """Chunks in the order of their documents, their drafts, and the text units of each row."""
 
     def __init__(self, tables: Tables, notes: Counter[str]) -> None:
         self._notes = notes
         self._back: dict[str, list[str]] = defaultdict(list)  # from entities and relations to their units
-        self.chunks: dict[str, Chunk] = {}
-        documents = _Documents(tables, notes)
+        metadata: dict[str, dict[str, Any]] = {}
+        places: dict[str, dict[str, int]] = {}  # document id -> its text units with their places
+        for row in tables.rows("documents"):
+            identity, title, own = text_of(row, *_ID), text_of(row, "title"), row.get("metadata")
+            native = json.loads(json.dumps(own, default=str)) if isinstance(own, dict) else {}
+            metadata[identity] = {**({"title": title} if title else {}), **native}
+            units = list_of(row, "text_unit_ids")
+            places[identity] = {unit: place for place, unit in enumerate(units)}
+        owners = {unit: identity for identity, units in places.items() for unit in units}
+        chunks: dict[str, Chunk] = {}
         for row in tables.rows("text_units"):
             identity = text_of(row, *_ID, "chunk_id")
             text = row.get("text") or row.get("chunk")
             if not identity or not isinstance(text, str) or not text.strip():
                 notes["text units without id or text: left out"] += 1
-            elif identity in self.chunks:
+                continue
+            if identity in chunks:
                 notes["text units whose id came before: left out"] += 1
-            else:
-                self.chunks[identity] = documents.chunk(identity, text, row)
-                for owner in (*list_of(row, "entity_ids"), *list_of(row, "relationship_ids")):
-                    self._back[owner].append(identity)
-        self.chunks = documents.in_order(self.chunks)
+                continue
+            named, title = list_of(row, "document_ids", "document_id"), text_of(row, "title")
+            if len(named) > 1:
+                notes["text units of several documents: given to the first"] += 1
+            document = named[0] if named else owners.get(identity, "")
+            if not document:
+                taken = "their title taken as one" if title else "each taken as one"
+                notes[f"text units that name no document: {taken}"] += 1
+            known = metadata.get(document) or ({"title": title} if title else {})
+            chunks[identity] = Chunk(text, document or title or identity, metadata=known, ref=identity)
+            for owner in (*list_of(row, "entity_ids"), *list_of(row, "relationship_ids")):
+                self._back[owner].append(identity)
+        members: dict[str, list[Chunk]] = defaultdict(list)
+        for chunk in chunks.values():
+            members[chunk.document_id].append(chunk)
+        self.chunks: dict[str, Chunk] = {}
+        for document, own_chunks in members.items():
+            order = places.get(document, {})
+            ranks = [order.get(chunk.ref, len(order)) for chunk in own_chunks]
+            ranked = sorted(zip(ranks, own_chunks, strict=True), key=itemgetter(0))
+            for ordinal, (_, chunk) in enumerate(ranked):
+                self.chunks[chunk.ref] = replace(chunk, ordinal=ordinal)
         self.drafts = {identity: Draft(notes) for identity in self.chunks}
 
     def of(self, row: Row) -> list[Draft]:
@@ -199,55 +223,6 @@ class _TextUnits:
         if lost := len(set(listed)) - len(known):
             self._notes["references to text units that are not there: left out"] += lost
         return [self.drafts[identity] for identity in known]
-
-
-class _Documents:
-    """The documents of text units, and the order of the units in each."""
-
-    def __init__(self, tables: Tables, notes: Counter[str]) -> None:
-        self._notes = notes
-        self._metadata: dict[str, dict[str, Any]] = {}
-        self._order: dict[str, dict[str, int]] = {}  # document id -> its text units with their places
-        for row in tables.rows("documents"):
-            identity = text_of(row, *_ID)
-            self._metadata[identity] = _document_metadata(row)
-            places = {unit: place for place, unit in enumerate(list_of(row, "text_unit_ids"))}
-            self._order[identity] = places
-        self._owner = {unit: identity for identity, places in self._order.items() for unit in places}
-
-    def chunk(self, identity: str, text: str, row: Row) -> Chunk:
-        """A text unit as a chunk of its document, not yet numbered."""
-        named = list_of(row, "document_ids", "document_id")
-        if len(named) > 1:
-            self._notes["text units of several documents: given to the first"] += 1
-        document = named[0] if named else self._owner.get(identity, "")
-        title = text_of(row, "title")
-        if not document and title:
-            self._notes["text units that name no document: their title taken as one"] += 1
-        elif not document:
-            self._notes["text units that name no document: each taken as one"] += 1
-        metadata = self._metadata.get(document) or ({"title": title} if title else {})
-        return Chunk(text, document or title or identity, metadata=metadata, ref=identity)
-
-    def in_order(self, chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """The chunks numbered within their documents, in the document's order or as they came."""
-        grouped: dict[str, list[Chunk]] = defaultdict(list)
-        for chunk in chunks.values():
-            grouped[chunk.document_id].append(chunk)
-        numbered = {}
-        for document, members in grouped.items():
-            places = self._order.get(document, {})
-            members.sort(key=lambda chunk: places.get(chunk.ref, len(places)))
-            for ordinal, chunk in enumerate(members):
-                numbered[chunk.ref] = replace(chunk, ordinal=ordinal)
-        return numbered
-
-
-def _document_metadata(row: Row) -> dict[str, Any]:
-    own = row.get("metadata")
-    native = json.loads(json.dumps(own, default=str)) if isinstance(own, dict) else {}
-    title = text_of(row, "title")
-    return {**({"title": title} if title else {}), **native}
 
 
 @dataclass(slots=True)

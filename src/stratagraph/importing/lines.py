@@ -1,11 +1,21 @@
-"""JSON and JSON lines files, with errors that name the file and line."""
+"""JSON and JSON lines files, with errors that name the file and line, and the export of an index."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
+
+from stratagraph.importing.draft import Imported
+from stratagraph.types.records import Chunk, Extraction
+
+FORMAT = 1
+"""Version of the JSON lines."""
+_EXTRACTION = TypeAdapter(Extraction)
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -82,3 +92,50 @@ def json_value(path: Path) -> Any:
         raise ValueError(f"{path}: not JSON: {error}") from None
     except RecursionError:
         raise ValueError(f"{path}: not readable: nested too deeply") from None
+
+
+def read_extraction(path: str | os.PathLike[str]) -> Imported:
+    """Read the chunks of an exported index and their extractions.
+
+    An index built from these has the same graph. Chunks keep text, place, `ref` and metadata (with that of
+    their document); extractions are by chunk id. Derived records of the file are not read.
+
+    Raises
+    ------
+    ValueError
+        If the file is no export or a line cannot be read; the message names the line.
+    """
+    source = Path(path)
+    chunks: list[Chunk] = []
+    extractions: dict[str, Extraction] = {}
+    begun = False
+    for place, record in json_lines(source):
+        if not begun:
+            if record.get("record") != "stratagraph":
+                raise ValueError(
+                    f"{place}: not an export of stratagraph, which begins with its format. Write one with "
+                    "index.export(path) or `stratagraph export`; for OpenIE there is read_openie"
+                )
+            if record.get("format") != FORMAT:
+                raise ValueError(
+                    f"{place}: format {record.get('format')!r}, which another version of stratagraph wrote; "
+                    f"this one reads format {FORMAT}"
+                )
+            begun = True
+        elif record.get("record") == "chunk":
+            try:
+                fields = ("ordinal", "start", "end", "metadata", "ref")
+                own = {field: record[field] for field in fields}
+                chunks.append(Chunk(record["text"], record["document"], **own))
+                extractions[str(record["id"])] = _EXTRACTION.validate_python(record["extraction"])
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"{place}: not a chunk as stratagraph exports it: {error!r}") from error
+    if not begun:
+        raise ValueError(f"{source}: empty")
+    return Imported(chunks, extractions)
+
+
+def is_export(path: Path) -> bool:
+    """Whether a file begins as an export does."""
+    with path.open("rb") as file:
+        return b'"record": "stratagraph"' in file.readline(1000)
