@@ -12,7 +12,8 @@ import pytest
 
 import stratagraph as sg
 from stratagraph.errors import BudgetExceeded
-from stratagraph.ingest.extraction.stage import distribute, from_json, to_json
+from stratagraph.ingest.extraction.stage import distribute
+from stratagraph.ingest.extraction.stored import from_json, to_json
 from stratagraph.testing.contract import Caller, CountingModel, documents, state, written_summary
 from tests.store.support import traces_of
 

@@ -19,7 +19,8 @@ from scipy.sparse import csr_array
 from stratagraph import _sync
 from stratagraph.config import Config
 from stratagraph.ingest.extraction.candidates import settle
-from stratagraph.ingest.extraction.stage import extract_corpus, extractions
+from stratagraph.ingest.extraction.stage import extract_corpus
+from stratagraph.ingest.extraction.stored import extractions
 from stratagraph.ingest.graph.entity_resolution import default_rule
 from stratagraph.ingest.graph.merge import merge
 from stratagraph.ingest.graph.stage import build_graph, resolved

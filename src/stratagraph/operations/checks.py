@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stratagraph.errors import Damaged, StratagraphError
 from stratagraph.ingest.carryover import VECTOR_KEYS, VECTORS
 from stratagraph.ingest.checks import Checks, damage
-from stratagraph.ingest.extraction import unread
+from stratagraph.ingest.extraction import stored as extraction
 from stratagraph.ingest.extraction.stage import NAME as EXTRACTION
 from stratagraph.ingest.graph.checks import check_arrays, check_corpus
 from stratagraph.ingest.graph.stage import NAME as GRAPH
@@ -45,7 +45,7 @@ def check_all(snapshot: Snapshot) -> None:
     for method in snapshot.manifest.methods:
         check_method(snapshot, graph, method)
     if EXTRACTION in snapshot.manifest.parts:
-        unread.check(snapshot.part(EXTRACTION))
+        extraction.check(snapshot.part(EXTRACTION))
     for name in snapshot.manifest.parts:
         with damage(name):
             _check_keys(snapshot.part(name).arrays)

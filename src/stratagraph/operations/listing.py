@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.ingest.extraction.stage import NAME as EXTRACTION
-from stratagraph.ingest.extraction.stage import extractions as stored_extractions
+from stratagraph.ingest.extraction.stored import extractions as stored_extractions
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.operations.origins import Origin, RecentOrigins

@@ -9,7 +9,8 @@ from typing import Any
 
 from stratagraph.config import Config, as_config
 from stratagraph.errors import Damaged
-from stratagraph.ingest.extraction.stage import Given, from_json, to_json
+from stratagraph.ingest.extraction.stage import Given
+from stratagraph.ingest.extraction.stored import from_json, to_json
 from stratagraph.models.batching import Results
 from stratagraph.operations.changes import settings_of
 from stratagraph.store.folder import IndexFolder

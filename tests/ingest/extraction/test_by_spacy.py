@@ -12,7 +12,8 @@ import pytest
 import stratagraph as sg
 from stratagraph.errors import MissingExtra
 from stratagraph.ingest.extraction.by_spacy import extract_all, load
-from stratagraph.ingest.extraction.stage import ExtractionConfig, extract_corpus, from_json
+from stratagraph.ingest.extraction.stage import ExtractionConfig, extract_corpus
+from stratagraph.ingest.extraction.stored import from_json
 from stratagraph.models.estimate import CountingGate
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, written_summary

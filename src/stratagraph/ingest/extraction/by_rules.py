@@ -1,4 +1,4 @@
-"""Extraction without a model: names, co-occurrences and units of a passage by rules.
+"""Extraction without a model: names, co-occurrences and units of the prose of a passage by rules.
 
 `extract` is a pure function of one chunk, so that inserting a document gives what a rebuild would. It reads
 the title, the names of each sentence (`mentions`, `uncased`), subjects that a sentence only refers to,
@@ -13,9 +13,8 @@ from collections.abc import Collection
 from operator import itemgetter
 
 from stratagraph.ingest.extraction.candidates import noun_phrases
-from stratagraph.ingest.extraction.markup import prose
 from stratagraph.ingest.extraction.mentions import DATE, DOUBTFUL, QUANTITY, Mention, mentions
-from stratagraph.ingest.extraction.uncased import Uncased, has_uncased, occurrences, uncased
+from stratagraph.ingest.extraction.uncased import has_uncased, occurrences, uncased
 from stratagraph.ingest.extraction.units import Named, Sentence, acronyms, relations, statement, units
 from stratagraph.ingest.headings import is_byline
 from stratagraph.text.sentences import markup_free, sentences, title_line
@@ -26,6 +25,23 @@ LONGEST_NAME = 120  # characters; what is longer is no name
 QUALIFIER = re.compile(r"(?<=\w) \([^()]*\)\Z")  # "Forbidden Ground (2013 film)"
 # A sentence that goes on about its predecessor's subject, or about "the journal" that the passage is on.
 _ANAPHOR = re.compile(r"(?:He|She|It|They|His|Her|Its|Their)\b|(?:The|This) (?P<noun>[a-z]{3,})\b")
+
+_FENCE = re.compile(r"^[ \t>]*(`{3,}|~{3,}|:{3,})[ \t]*([^\n]*)$", re.MULTILINE)
+_MARKUP = re.compile(
+    r"^[ \t]*(?:\$[ ][a-z]|>>>[ ])[^\n]*(?:\n[ \t]*\.\.\.[ ][^\n]*)*$"  # a session in a terminal
+    r"|^[ \t]*(?:/{3}|!{3}|\?{3}\+?)[ \t]*[\w-]*"  # an admonition and its kind
+    r"|^[ \t]*\.\.[ ][\w:-]+::[^\n]*$|^[ \t]*:\w+:[^\n]*$"  # a directive of reStructuredText, and its options
+    r"|^[^\n|]*\|[^\n]*\n(?=[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\||$))"  # the header of a table
+    r"|<!--.{0,2000}?-->|</?[a-zA-Z][^<>\n]{0,500}>"
+    r"|(?<=\])\([^()\s]{1,500}(?:[ ]\"[^\"\n]*\")?\)|\bhttps?://[^\s)>\]]+"  # where a link leads
+    r"|\{[ ]?[#.:%*{][^{}\n]{0,200}\}{1,2}"  # attributes and templates
+    # Code in a line that is more than a name, or a keyword; ``a quotation'' is none.
+    r"|(?<!`)(`{1,2})(?![\s`])(?:(?:True|False|None)"
+    r"|(?=[^`\n]*[^\w`\n.])(?:(?!'')[^`\n]){1,200})\1(?!`)",
+    re.MULTILINE,
+)
+_SIGNS = ("`", "<", "|", "{", "://", "///", "!!!", "???", ".. ", ">>>", "$ ", "~~~", ":::")
+_VISIBLE = re.compile(r"[^\s]")
 
 
 class _Names:
@@ -76,10 +92,15 @@ def extract(text: str, *, title: str = "") -> Extraction:
     """
     text = _composed(text)
     said = prose(text)
-    title, begin = _titled(said, title)
+    if title:
+        line, newline, rest = said.partition("\n")
+        repeated = newline and rest.strip() and markup_free(line) == title.strip()
+        title, begin = title.strip(), len(line) + 1 if repeated else 0
+    else:
+        title, begin = title_line(said)
     names = _Names()
     topic = _title_names(title, said[begin:], names, heading=text[:1] == "#")
-    stops, foreign = _read(said)
+    stops, foreign = stop_words(said), uncased(said) if has_uncased(said) else None
     parsed: list[Sentence] = []
     for start, end in sentences(text[begin:] if begin else text):
         start, end = start + begin, end + begin
@@ -126,7 +147,7 @@ def proper_names(text: str) -> tuple[str, ...]:
 
 def _mentioned(text: str, without: Collection[str]) -> tuple[str, ...]:
     text = _composed(text)
-    stops, foreign = _read(text)
+    stops, foreign = stop_words(text), uncased(text) if has_uncased(text) else None
     names = _Names()
     for start, end in sentences(text):
         for name, _, _, kind in mentions(text, start, end, stops):
@@ -142,17 +163,36 @@ def _composed(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
-def _read(text: str) -> tuple[frozenset[str], Uncased | None]:
-    """The words of grammar for a text, and its names in scripts without capitals."""
-    return stop_words(text), uncased(text) if has_uncased(text) else None
+def prose(text: str) -> str:
+    """A text of the same length with spaces in place of code, tags, targets of links and headers of tables.
+
+    Documentation in Markdown is full of capitals that name nothing: keywords, classes, headers of tables.
+    Fenced blocks of a passage may have lost a fence to the passage before or after it: a fence without a
+    language ends a block that begins the passage, and a block without an end goes on to the end.
+    """
+    if not any(sign in text for sign in _SIGNS):
+        return text
+    return _MARKUP.sub(lambda markup: _VISIBLE.sub(" ", markup[0]), _unfenced(text))
 
 
-def _titled(text: str, title: str) -> tuple[str, int]:
-    if title:
-        line, newline, rest = text.partition("\n")
-        same = newline and rest.strip() and markup_free(line) == title.strip()
-        return title.strip(), len(line) + 1 if same else 0
-    return title_line(text)
+def _unfenced(text: str) -> str:
+    fences = [each for each in _FENCE.finditer(text) if each[1][0] != ":"]
+    if not fences:
+        return text
+    parts, place, opened = [], 0, None
+    first = fences[0]
+    if not first[2].strip() and sum(each[1][0] == first[1][0] for each in fences) % 2:
+        opened = first[1]  # the end of a block that began before the passage
+    for fence in fences:
+        if opened is None:
+            parts.append(text[place : fence.start()])
+            place, opened = fence.start(), fence[1]
+        elif not fence[2].strip() and fence[1].startswith(opened):
+            parts.append(_VISIBLE.sub(" ", text[place : fence.end()]))
+            place, opened = fence.end(), None
+    rest = text[place:]
+    parts.append(rest if opened is None else _VISIBLE.sub(" ", rest))
+    return "".join(parts)
 
 
 def _title_names(title: str, body: str, names: _Names, *, heading: bool) -> str:

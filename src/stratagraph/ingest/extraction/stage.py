@@ -7,22 +7,21 @@ so that an update takes it over and a deleted chunk takes its extraction along.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
-from stratagraph.errors import Damaged, StoreError
+from stratagraph.errors import StoreError
 from stratagraph.ingest.carryover import Kept
-from stratagraph.ingest.extraction import by_spacy, unread
+from stratagraph.ingest.extraction import by_spacy
 from stratagraph.ingest.extraction.by_model import FORMS, ask, to_extraction
 from stratagraph.ingest.extraction.by_rules import extract
 from stratagraph.ingest.extraction.ontology import TYPES, Ontology, checked_types
+from stratagraph.ingest.extraction.stored import BATCH, EMPTY, summed_up, to_json, unread
 from stratagraph.ingest.names.index import words
 from stratagraph.models.gate import Gate
 from stratagraph.text.sentences import clip
@@ -48,7 +47,6 @@ LOCAL_VERSION = "3"
 NOTHING = "chunks in which nothing was found"
 MOST_GLEANING = 20
 """Each round is a call per chunk, and the settings may come from a stranger's folder."""
-_BATCH = 1024
 _AT_ONCE = 64  # passages: some 20 ms of work
 _Passage = tuple[str, str]
 """A text and its title."""
@@ -149,9 +147,9 @@ async def extract_corpus(
 ) -> Built:
     """The extraction of every chunk: taken over from `previous`, given, or made now.
 
-    Most extractions of `kept` chunks are taken over unread (`unread`). `may_load` says whether the caller
-    named the spaCy pipeline in `config`: one that only a folder names is not loaded, since it may run code
-    of its own. A chunk for which the model fails is extracted without it, is marked so, and is tried again
+    Most extractions of `kept` chunks are taken over unread (`stored.unread`). `may_load` says whether the
+    caller named the spaCy pipeline in `config`: one that only a folder names is not loaded, since it may run
+    code of its own. A chunk for which the model fails is extracted by rules, is marked so, and is tried again
     by the next update; the failure is in the gate's list.
     """
     notes: Counter[str] = Counter()
@@ -159,12 +157,12 @@ async def extract_corpus(
     wanted = (_maker(config, config.gleaning), GIVEN)
     recipe = content_id(LOCAL_VERSION, config.spacy or "")
     makers = wanted if use_llm else None
-    rows = unread.unread(corpus.size, previous, kept, placed, makers=makers, recipe=recipe)
+    rows = unread(corpus.size, previous, kept, placed, makers=makers, recipe=recipe)
     todo: list[int] = np.flatnonzero(rows < 0).tolist()
     stage = _Stage(corpus, todo, gate, config, previous, use_llm, placed, may_load)
     with gate.stage("extract", corpus.size):
         nodes = await (stage.by_model() if use_llm else stage.locally())
-    arrays, noted, by_model = unread.summed_up(rows, nodes, previous, recipe=recipe, wanted=wanted)
+    arrays, noted, by_model = summed_up(rows, nodes, previous, recipe=recipe, wanted=wanted)
     notes.update(noted)
     if use_llm:
         notes["chunks extracted without the model"] = int(np.count_nonzero(~by_model))
@@ -196,12 +194,33 @@ class _Stage:
         """The node of each chunk, by the model where there is none yet."""
         nodes: list[Node] = []
         for rows, chunks in self._windows():
-            made = self._there(rows, chunks)
-            todo = [(row, chunk) for row, chunk in zip(rows, chunks, strict=True) if row not in made]
+            own = self._there(rows, chunks)
+            todo = [(row, chunk) for row, chunk in zip(rows, chunks, strict=True) if row not in own]
             if todo:  # a missing pipeline is an error before any model call
                 await asyncio.to_thread(self._check_pipeline)
-            made |= await _by_model(todo, self.gate, self.config)
-            nodes += [made[row] for row in rows]
+            own |= await self._asked(todo)
+            nodes += [own[row] for row in rows]
+        return nodes
+
+    async def _asked(self, todo: Sequence[tuple[int, Chunk]]) -> dict[int, Node]:
+        """Nodes by the model, or by rules for the chunks for which it fails."""
+        config, count_tokens = self.config, self.gate.count_tokens
+        shown = [replace(chunk, text=clip(chunk.text, PASSAGE_TOKENS, count_tokens)) for _, chunk in todo]
+        ontology = _ontology(config)
+        answers = await ask(shown, self.gate, form=config.form, ontology=ontology, gleaning=config.gleaning)
+        failed = [chunk for (_, chunk), own in zip(todo, answers, strict=True) if not own]
+        local = iter(await self._by_rules((chunk.text, _title(chunk)) for chunk in failed))
+        nodes = {}
+        for (row, chunk), read, own in zip(todo, shown, answers, strict=True):
+            notes: Counter[str] = Counter()
+            if len(read.text) < len(chunk.text):
+                notes["chunks too long for a prompt, read in part"] += 1
+            if own:
+                maker = _maker(config, len(own) - 1)
+                text = to_json(ontology.applied(to_extraction(own, notes), notes))
+            else:
+                maker, text = _local_maker(chunk, config), next(local)
+            nodes[row] = _node(row, chunk.id, text, maker, notes)
         return nodes
 
     async def locally(self) -> list[Node]:
@@ -219,22 +238,46 @@ class _Stage:
                         missing.append((row, chunk.id, _local_maker(chunk, self.config)))
                         yield chunk.text, _title(chunk)
 
-        texts = await _told(passages(), self.gate, self.config)
+        texts = await self._by_rules(passages())
         for (row, identity, maker), text in zip(missing, texts, strict=True):
             made[row] = _node(row, identity, text, maker)
         return [made[row] for row in self.rows]
 
+    async def _by_rules(self, passages: Iterable[_Passage]) -> list[str]:
+        return await self.gate.compute(
+            partial(_extracted, pipeline=self.config.spacy), passages, batch=_AT_ONCE
+        )
+
     def _windows(self) -> Iterator[tuple[Sequence[int], list[Chunk]]]:
-        for start in range(0, len(self.rows), _BATCH):
-            rows = self.rows[start : start + _BATCH]
+        for start in range(0, len(self.rows), BATCH):
+            rows = self.rows[start : start + BATCH]
             yield rows, self.corpus.chunks(rows)
 
     def _there(self, rows: Sequence[int], chunks: Sequence[Chunk]) -> dict[int, Node]:
-        made = _known(self.previous, rows, chunks, self.config, self.use_llm)
+        """The given nodes, and the previous ones that may be kept, with the row of today.
+
+        With a model, those that it made or the caller gave. Without one, those that any model made, and those
+        that would be made the same now.
+        """
+        nodes: dict[int, Node] = {}
+        before: dict[str, Node] = {}
+        if self.previous is not None:
+            places = self.previous.rows([chunk.id for chunk in chunks])
+            stored = self.previous.nodes(list(places.values()))
+            before = dict(zip(places, stored, strict=True))
+        makers = (_maker(self.config, self.config.gleaning), GIVEN)
         for row, chunk in zip(rows, chunks, strict=True):
             if row in self.given:
-                made[row] = _node(row, chunk.id, to_json(self.given[row]), GIVEN)
-        return made
+                nodes[row] = _node(row, chunk.id, to_json(self.given[row]), GIVEN)
+            elif node := before.get(chunk.id):
+                maker = node.extra["maker"]
+                if self.use_llm:
+                    keeps = maker in makers
+                else:
+                    keeps = not maker.startswith(LOCAL) or maker == _local_maker(chunk, self.config)
+                if keeps:
+                    nodes[row] = Node(chunk.id, node.kind, 0, node.text, [row], node.extra)
+        return nodes
 
     def _check_pipeline(self) -> None:
         if self.config.spacy is None:
@@ -261,8 +304,8 @@ def _placed(corpus: Corpus, given: Given, notes: Counter[str]) -> dict[int, Extr
     placed: dict[int, Extraction] = {}
     documents: dict[str, list[int]] = {}
     used: set[str] = set()
-    for start in range(0, corpus.size, _BATCH):
-        rows = range(start, min(start + _BATCH, corpus.size))
+    for start in range(0, corpus.size, BATCH):
+        rows = range(start, min(start + BATCH, corpus.size))
         for row, chunk in zip(rows, corpus.chunks(rows), strict=True):
             if own := next((own for own in (chunk.ref, chunk.id) if own and own in given), ""):
                 placed[row] = given[own]
@@ -291,38 +334,9 @@ def _local_maker(chunk: Chunk, config: ExtractionConfig) -> str:
     return LOCAL + content_id(LOCAL_VERSION, _title(chunk), *pipeline)
 
 
-def _known(
-    previous: Stored | None,
-    rows: Sequence[int],
-    chunks: Sequence[Chunk],
-    config: ExtractionConfig,
-    use_llm: bool,
-) -> dict[int, Node]:
-    """The previous nodes that may be kept, with the row of today.
-
-    With a model, those that it made or the caller gave. Without one, those that any model made, and those
-    that would be made the same now.
-    """
-    if previous is None:
-        return {}
-    before = previous.rows([chunk.id for chunk in chunks])
-    nodes = dict(zip(before, previous.nodes(list(before.values())), strict=True))
-    makers = (_maker(config, config.gleaning), GIVEN)
-    kept = {}
-    for row, chunk in zip(rows, chunks, strict=True):
-        node = nodes.get(chunk.id)
-        if node is None:
-            continue
-        made_by = node.extra["maker"]
-        local = made_by.startswith(LOCAL)
-        if made_by in makers if use_llm else not local or made_by == _local_maker(chunk, config):
-            kept[row] = Node(chunk.id, node.kind, 0, node.text, [row], node.extra)
-    return kept
-
-
-def _node(row: int, identity: str, text: str, maker: str, notes: Mapping[str, int] | None = None) -> Node:
-    counted = dict(notes or {})
-    if text == _EMPTY:
+def _node(row: int, identity: str, text: str, maker: str, notes: Mapping[str, int] = {}) -> Node:
+    counted = dict(notes)
+    if text == EMPTY:
         counted[NOTHING] = 1
     extra = {"maker": maker, "notes": counted} if counted else {"maker": maker}
     return Node(identity, "extraction", 0, text, [row], extra)
@@ -333,36 +347,10 @@ def _title(chunk: Chunk) -> str:
     return title if isinstance(title, str) else ""
 
 
-async def _told(passages: Iterable[_Passage], gate: Gate, config: ExtractionConfig) -> list[str]:
-    return await gate.compute(partial(_extracted, pipeline=config.spacy), passages, batch=_AT_ONCE)
-
-
 def _extracted(passages: list[_Passage], *, pipeline: str | None) -> list[str]:
     if pipeline is not None:
         return [to_json(extraction) for extraction in by_spacy.extract_all(passages, pipeline)]
     return [to_json(extract(text, title=title)) for text, title in passages]
-
-
-async def _by_model(
-    todo: Sequence[tuple[int, Chunk]], gate: Gate, config: ExtractionConfig
-) -> dict[int, Node]:
-    shown = [replace(chunk, text=clip(chunk.text, PASSAGE_TOKENS, gate.count_tokens)) for _, chunk in todo]
-    ontology = _ontology(config)
-    answers = await ask(shown, gate, form=config.form, ontology=ontology, gleaning=config.gleaning)
-    failed = [chunk for (_, chunk), given in zip(todo, answers, strict=True) if not given]
-    local = iter(await _told([(chunk.text, _title(chunk)) for chunk in failed], gate, config))
-    made = {}
-    for (row, chunk), read, given in zip(todo, shown, answers, strict=True):
-        notes: Counter[str] = Counter()
-        if len(read.text) < len(chunk.text):
-            notes["chunks too long for a prompt, read in part"] += 1
-        if given:
-            maker = _maker(config, len(given) - 1)
-            extraction = ontology.applied(to_extraction(given, notes), notes)
-            made[row] = _node(row, chunk.id, to_json(extraction), maker, notes)
-        else:
-            made[row] = _node(row, chunk.id, next(local), _local_maker(chunk, config), notes)
-    return made
 
 
 def distribute(whole: Extraction, texts: Sequence[str]) -> list[Extraction]:
@@ -396,88 +384,3 @@ def _places(names: Sequence[str], folded_texts: Sequence[str]) -> list[int]:
     counts = [sum(name in text for name in folded) for text in folded_texts]
     most = max(counts)
     return [place for place, count in enumerate(counts) if count == most] if most else [0]
-
-
-def to_json(extraction: Extraction) -> str:
-    """An extraction as compact JSON."""
-    return json.dumps(
-        {
-            "units": [[unit.text, *unit.entities] for unit in extraction.units],
-            "entities": [
-                [entity.name, entity.type, entity.description, *([True] if entity.doubtful else [])]
-                for entity in extraction.entities
-            ],
-            "relations": [
-                [
-                    each.source,
-                    each.target,
-                    each.description,
-                    each.strength,
-                    *([each.type] if each.type else []),
-                ]
-                for each in extraction.relations
-            ],
-            "terms": list(extraction.terms),
-        },
-        ensure_ascii=False,
-        separators=(",", ":"),
-    )
-
-
-_EMPTY = to_json(Extraction())
-
-
-def from_json(text: str) -> Extraction:
-    """The extraction that `to_json` wrote; a description that equals a unit shares its string."""
-    value = json.loads(text)
-    # `TypeError` if anything is of another type than it was written as.
-    named = (each[:3] for each in (*value["entities"], *value["relations"]))
-    types = chain(*(each[4:] for each in value["relations"]))
-    "".join(chain(*value["units"], *named, types, value["terms"]))
-    sum(chain(*(each[3:4] for each in value["relations"])))
-    units = [SemanticUnit(unit, tuple(names)) for unit, *names in value["units"]]
-    of_unit = {unit.text: unit.text for unit in units}.get
-    return Extraction(
-        units=tuple(units),
-        entities=tuple(
-            EntityMention(name, kind, of_unit(told, told), *doubtful)
-            for name, kind, told, *doubtful in value["entities"]
-        ),
-        relations=tuple(
-            RelationMention(source, target, of_unit(told, told), *more)
-            for source, target, told, *more in value["relations"]
-        ),
-        terms=tuple(value["terms"]),
-    )
-
-
-class Said(NamedTuple):
-    """The texts of one extraction's semantic units, and the names of its entities."""
-
-    statements: list[str]
-    names: list[str]
-
-
-def said_by(node: Node) -> Said:
-    """What one stored extraction says."""
-    extraction = extraction_of(node)
-    return Said([unit.text for unit in extraction.units], [entity.name for entity in extraction.entities])
-
-
-def extractions(stored: Stored, size: int) -> Iterator[tuple[int, Extraction]]:
-    """All stored extractions with their chunk rows, a batch at a time."""
-    for start in range(0, size, _BATCH):
-        rows = range(start, min(start + _BATCH, size))
-        for row, node in zip(rows, stored.nodes(rows), strict=True):
-            yield row, extraction_of(node)
-
-
-def extraction_of(node: Node) -> Extraction:
-    """The extraction of a stored node; `Damaged` if it cannot be read."""
-    try:
-        return from_json(node.text)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise Damaged(
-            f"the extraction of chunk {node.id!r} (row {list(node.sources)}) is damaged: "
-            f"{error!r}. Restore the folder from a copy, or build again"
-        ) from error

@@ -25,7 +25,7 @@ from stratagraph.ingest.extraction.candidates import (
     parts_of,
     short_of,
 )
-from stratagraph.ingest.extraction.stage import extraction_of
+from stratagraph.ingest.extraction.stored import extraction_of
 from stratagraph.ingest.extraction.uncased import has_uncased
 from stratagraph.ingest.graph.merge import (
     EntityFragments,

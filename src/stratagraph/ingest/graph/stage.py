@@ -18,7 +18,8 @@ from stratagraph.errors import Damaged
 from stratagraph.ingest.before import Before
 from stratagraph.ingest.carryover import VECTOR_KEYS, VECTORS, CarryOver, Kept, text_keys
 from stratagraph.ingest.extraction.candidates import settle
-from stratagraph.ingest.extraction.stage import ExtractionConfig, extractions
+from stratagraph.ingest.extraction.stage import ExtractionConfig
+from stratagraph.ingest.extraction.stored import extractions
 from stratagraph.ingest.graph import merge_state
 from stratagraph.ingest.graph.describe import (
     Describer,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stratagraph.ingest.carryover import CarryOver, Keys, lookup, text_keys, written_by_model
-from stratagraph.ingest.extraction.stage import Said, said_by
+from stratagraph.ingest.extraction.stored import Said, said_by
 from stratagraph.ingest.graph.merge import Entity
 from stratagraph.ingest.names.index import canonical
 from stratagraph.models.gate import Gate
