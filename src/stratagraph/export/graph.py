@@ -48,46 +48,35 @@ def elements(index: Source, methods: Sequence[str]) -> Iterator[Vertex | Link]:
     places = {name: _Places(index, name) for name in methods}
     for name, records in tables(index, methods):
         for record in records:
-            if name == "relation":
+            if name == "node":
+                yield from _method_node(record, places[record["method"]])
+            elif name == "relation":
                 ends = f"entity:{record['source']}", f"entity:{record['target']}"
                 values = {"text": record["text"], "weight": record["weight"]}
                 types = [*record["types"], *(f"{each} (opposite)" for each in record["opposite_types"])]
                 yield Link(*ends, "relation", {**values, **_present(types="; ".join(types))})
-            elif name == "node":
-                yield from _method_node(record, places[record["method"]])
             else:
-                yield from _PARTS[name](record)
+                yield from _corpus_node(name, record)
 
 
-def _document(record: Record) -> Iterator[Vertex | Link]:
-    yield Vertex(f"document:{record['id']}", "document", record["id"], _present(metadata=record["metadata"]))
-
-
-def _chunk(record: Record) -> Iterator[Vertex | Link]:
-    own = f"chunk:{record['id']}"
-    label = f"{record['document']} [{record['ordinal']}]"
-    yield Vertex(own, "chunk", label, _present(text=record["text"], metadata=record["metadata"]))
-    yield Link(own, f"document:{record['document']}", "part of")
-
-
-def _entity(record: Record) -> Iterator[Vertex | Link]:
-    own = f"entity:{record['id']}"
-    values = _present(text=record["description"], type=record["type"])
-    yield Vertex(own, "entity", record["name"], values)
-    for source in record["sources"]:
-        yield Link(f"chunk:{source}", own, "mentions")
-
-
-def _unit(record: Record) -> Iterator[Vertex | Link]:
-    own = f"unit:{record['id']}"
-    yield Vertex(own, "unit", record["text"][:_LABEL], _present(text=record["text"]))
-    for entity in record["entities"]:
-        yield Link(own, f"entity:{entity}", "mentions")
-    for source in record["sources"]:
-        yield Link(own, f"chunk:{source}", "source")
-
-
-_PARTS = {"document": _document, "chunk": _chunk, "entity": _entity, "unit": _unit}
+def _corpus_node(kind: str, record: Record) -> Iterator[Vertex | Link]:
+    own = f"{kind}:{record['id']}"
+    if kind == "document":
+        yield Vertex(own, kind, record["id"], _present(metadata=record["metadata"]))
+    elif kind == "chunk":
+        label = f"{record['document']} [{record['ordinal']}]"
+        yield Vertex(own, kind, label, _present(text=record["text"], metadata=record["metadata"]))
+        yield Link(own, f"document:{record['document']}", "part of")
+    elif kind == "entity":
+        yield Vertex(own, kind, record["name"], _present(text=record["description"], type=record["type"]))
+        for source in record["sources"]:
+            yield Link(f"chunk:{source}", own, "mentions")
+    else:
+        yield Vertex(own, kind, record["text"][:_LABEL], _present(text=record["text"]))
+        for entity in record["entities"]:
+            yield Link(own, f"entity:{entity}", "mentions")
+        for source in record["sources"]:
+            yield Link(own, f"chunk:{source}", "source")
 
 
 class _Places:
@@ -96,18 +85,9 @@ class _Places:
     def __init__(self, index: Source, method: str) -> None:
         self._prefix = f"node:{method}:"
         self._nodes = {node.id for node in index.nodes(method)}
-        self._told: set[str] = set()
+        self.told: set[str] = set()  # ids of nodes that were yielded; two shards may have nodes of one id
         members = {member for node in index.nodes(method) for member in node.members} - self._nodes
         self._entities = {each.id for each in index.entities(sorted(members))} if members else set()
-
-    def own(self, identity: str) -> str:
-        return self._prefix + identity
-
-    def is_new(self, identity: str) -> bool:
-        """Whether a node was not yielded yet; two shards may have nodes of one id."""
-        new = identity not in self._told
-        self._told.add(identity)
-        return new
 
     def member(self, identity: str) -> str:
         if identity in self._nodes:
@@ -116,13 +96,14 @@ class _Places:
 
 
 def _method_node(record: Record, places: _Places) -> Iterator[Vertex | Link]:
-    own = places.own(record["id"])
-    if places.is_new(record["id"]):
+    own = places.member(record["id"])
+    if own not in places.told:
+        places.told.add(own)
         values = _present(text=record["text"], method=record["method"], metadata=record["metadata"])
         yield Vertex(own, record["kind"], record["text"][:_LABEL], {**values, "level": record["level"]})
-    members = {places.member(member) for member in record["members"]}
-    for member in record["members"]:
-        yield Link(own, places.member(member), "member")
+    members = [places.member(member) for member in record["members"]]
+    for member in members:
+        yield Link(own, member, "member")
     for source in record["sources"]:
         if f"chunk:{source}" not in members:
             yield Link(own, f"chunk:{source}", "source")
@@ -190,7 +171,6 @@ def _readable(text: str) -> str:
     return _UNREADABLE.sub("\ufffd", text)
 
 
-NODES, RELATIONSHIPS = "nodes.csv", "relationships.csv"
 _CSV_NODE = ("name", "text", "type", "method", "level", "metadata")
 _CSV_HEADER = ("id:ID", ":LABEL", "name", "text", "type", "method", "level:int", "metadata")
 _CSV_EDGE_HEADER = (":START_ID", ":END_ID", ":TYPE", "text", "weight:double")
@@ -206,8 +186,8 @@ def write_neo4j(index: Source, path: Path, methods: Sequence[str]) -> None:
     """
     path.mkdir(parents=True, exist_ok=True)
     with (
-        whole(path / NODES) as nodes_aside,
-        whole(path / RELATIONSHIPS) as edges_aside,
+        whole(path / "nodes.csv") as nodes_aside,
+        whole(path / "relationships.csv") as edges_aside,
         nodes_aside.open("w", encoding="utf-8", newline="") as nodes_file,
         edges_aside.open("w", encoding="utf-8", newline="") as edges_file,
     ):

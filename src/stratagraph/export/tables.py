@@ -125,52 +125,17 @@ def write_jsonl(index: Source, path: Path, methods: Sequence[str]) -> None:
 
 
 _ROWS = 4096
-_TEXT, _LIST, _WHOLE, _REAL, _JSON = "text", "list", "whole", "real", "json"
-_ORIGIN = {"sources": _LIST, "documents": _LIST}
-COLUMNS = {
-    "document": {"id": _TEXT, "metadata": _JSON},
-    "chunk": {
-        "id": _TEXT,
-        "document": _TEXT,
-        "ordinal": _WHOLE,
-        "start": _WHOLE,
-        "end": _WHOLE,
-        "ref": _TEXT,
-        "text": _TEXT,
-        "metadata": _JSON,
-        "extraction": _JSON,
-    },
-    "entity": {"id": _TEXT, "name": _TEXT, "type": _TEXT, "description": _TEXT, **_ORIGIN},
-    "relation": {
-        "id": _TEXT,
-        "source": _TEXT,
-        "target": _TEXT,
-        "text": _TEXT,
-        "weight": _REAL,
-        **_ORIGIN,
-        "types": _LIST,
-        "opposite_types": _LIST,
-    },
-    "unit": {"id": _TEXT, "text": _TEXT, "entities": _LIST, **_ORIGIN},
-    "node": {
-        "method": _TEXT,
-        "id": _TEXT,
-        "kind": _TEXT,
-        "level": _WHOLE,
-        "text": _TEXT,
-        "members": _LIST,
-        **_ORIGIN,
-        "metadata": _JSON,
-    },
+_COLUMNS = {
+    "document": "id metadata",
+    "chunk": "id document ordinal start end ref text metadata extraction",
+    "entity": "id name type description sources documents",
+    "relation": "id source target text weight sources documents types opposite_types",
+    "unit": "id text entities sources documents",
+    "node": "method id kind level text members sources documents metadata",
 }
-FILES = {
-    "document": "documents",
-    "chunk": "chunks",
-    "entity": "entities",
-    "relation": "relations",
-    "unit": "units",
-    "node": "nodes",
-}
+_LISTS = frozenset(("sources", "documents", "entities", "members", "types", "opposite_types"))
+_INTEGERS = frozenset(("ordinal", "start", "end", "level"))
+_JSON = frozenset(("metadata", "extraction"))
 
 
 def write_parquet(index: Source, path: Path, methods: Sequence[str]) -> None:
@@ -188,23 +153,19 @@ def write_parquet(index: Source, path: Path, methods: Sequence[str]) -> None:
         from pyarrow import parquet
     except ImportError as error:
         raise MissingExtra("pyarrow", "parquet") from error
+    text = pyarrow.large_string()
     types = {
-        _TEXT: pyarrow.large_string(),
-        _JSON: pyarrow.large_string(),
-        _LIST: pyarrow.list_(pyarrow.large_string()),
-        _WHOLE: pyarrow.int64(),
-        _REAL: pyarrow.float64(),
+        **dict.fromkeys(_LISTS, pyarrow.list_(text)),
+        **dict.fromkeys(_INTEGERS, pyarrow.int64()),
+        "weight": pyarrow.float64(),
     }
     path.mkdir(parents=True, exist_ok=True)
     for name, records in tables(index, methods):
-        columns = COLUMNS[name]
-        schema = pyarrow.schema([(column, types[kind]) for column, kind in columns.items()])
-        with whole(path / f"{FILES[name]}.parquet") as aside, parquet.ParquetWriter(aside, schema) as writer:
+        schema = pyarrow.schema([(column, types.get(column, text)) for column in _COLUMNS[name].split()])
+        file = path / f"{'entities' if name == 'entity' else f'{name}s'}.parquet"
+        with whole(file) as aside, parquet.ParquetWriter(aside, schema) as writer:
             while batch := list(islice(records, _ROWS)):
                 for record in batch:
-                    record |= {
-                        name: json.dumps(record[name], ensure_ascii=False)
-                        for name, kind in columns.items()
-                        if kind == _JSON
-                    }
+                    for column in _JSON & record.keys():
+                        record[column] = json.dumps(record[column], ensure_ascii=False)
                 writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))
