@@ -70,8 +70,16 @@ class Config:
                     f"prompt {name!r} has no place for the relation_types of the extraction: put "
                     "{{relation_types}} where it tells the rules, or leave out one of them"
                 )
-        given = {name: _method_config(name, value) for name, value in self.methods.items()}
-        object.__setattr__(self, "methods", given)
+        methods: dict[str, Any] = {}
+        for name, value in self.methods.items():
+            kind = get_method(name).config_type
+            if isinstance(value, Mapping):
+                methods[name] = construct(kind, value, name)
+            elif isinstance(value, kind):
+                methods[name] = value
+            else:
+                raise TypeError(f"the config of {name} must be a {kind.__name__}, not {type(value).__name__}")
+        object.__setattr__(self, "methods", methods)
 
     def method(self, name: str) -> Any:
         """Settings of a method."""
@@ -124,15 +132,6 @@ def _from_mapping(values: dict[str, Any], base: Config) -> Config:
 
 def _fields(settings: Any) -> dict[str, Any]:
     return {item.name: getattr(settings, item.name) for item in fields(settings)}
-
-
-def _method_config(name: str, value: Any) -> Any:
-    kind = get_method(name).config_type
-    if isinstance(value, Mapping):
-        return construct(kind, value, name)
-    if not isinstance(value, kind):
-        raise TypeError(f"the config of {name} must be a {kind.__name__}, not {type(value).__name__}")
-    return value
 
 
 def construct(kind: type[Any], values: Mapping[str, Any], what: str) -> Any:

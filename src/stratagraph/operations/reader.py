@@ -36,7 +36,7 @@ from stratagraph.store.snapshot import Snapshot
 from stratagraph.system.locks import Lock, cached_property
 from stratagraph.types.built import Item
 from stratagraph.types.protocols import Vectors
-from stratagraph.types.question import WALK, Allowed, Mask, Question, Sources, Where
+from stratagraph.types.question import WALK, Allowed, Question, Sources, Where
 from stratagraph.types.records import Chunk, Metadata
 from stratagraph.types.results import Hit
 
@@ -80,10 +80,6 @@ class Answering(ABC):
         """What the question's filter admits."""
 
     @abstractmethod
-    def allowed_parts(self, question: Question) -> Sequence[Allowed] | None:
-        """What the question's filter admits of each index behind it; None: everything."""
-
-    @abstractmethod
     def _blamed(self, error: Exception) -> Damaged | None:
         """The damage behind an error that has no name."""
 
@@ -125,20 +121,22 @@ class Answering(ABC):
         passages are left out (`operations.hits.silent`), and further results take their places.
         """
         try:
-            return self._searched(question)
+            question = replace(question, allowed=self._allowed_by(question))
+            reader = self._item_reader(question)
+            if question.method != WALK and question.fill:
+                return self._mixed(question, reader)
+            walks = question.method == WALK
+            ranking = self._passages(question) if walks else self._searcher(question.method).nodes(question)
+            return self._hits.all_of(reader.read(ranking))
         except UNNAMED as error:
             if damage := self._blamed(error):
                 raise damage from error
             raise
 
-    def _searched(self, question: Question) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
-        question = replace(question, allowed=self._allowed_by(question))
-        reader = self._item_reader(question)
-        if question.method == WALK:
-            return self._hits.all_of(reader.read(self._passages(question)))
-        if not question.fill:
-            return self._hits.all_of(reader.read(self._searcher(question.method).nodes(question)))
-        return self._mixed(question, reader)
+    def allowed_parts(self, question: Question) -> Sequence[Allowed] | None:
+        """What the question's filter admits of each index behind it; None: everything."""
+        allowed = self._allowed_by(question)
+        return None if allowed is None else allowed.parts
 
     def _mixed(self, question: Question, reader: ItemReader) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
         """The method's own nodes, among which the walk's passages have a share."""
@@ -340,11 +338,9 @@ class Reader(Answering):
         where = question.where
         if where is None:
             return None
-        if callable(where):
-            return self._evaluated(where, question.method)
         try:
             key = question.method, json.dumps(where, sort_keys=True, default=_dated)
-        except (TypeError, ValueError):  # an array's own text, for one, leaves out most of it
+        except (TypeError, ValueError):  # a function; or an array, whose own text leaves out most of it
             return self._evaluated(where, question.method)
         with self._lock:
             allowed = self._allowed.get(key)
@@ -354,30 +350,18 @@ class Reader(Answering):
                 self._allowed[key] = allowed
         return allowed
 
-    def allowed_parts(self, question: Question) -> Sequence[Allowed] | None:
-        """What the question's filter admits, as the only part."""
-        allowed = self._allowed_by(question)
-        return None if allowed is None else [allowed]
-
     def _evaluated(self, where: Where, method: str) -> Allowed:
+        """Ask a filter once for each distinct metadata; chunks share that of their document."""
+        admits = compile_where(where)
+        with self._lock:
+            metadata = self._metadata = self._metadata or self.snapshot.chunk_metadata()
+        verdicts = {identity: admits(each) for identity, each in {id(m): m for m in metadata}.items()}
+        chunks = np.fromiter((verdicts[id(each)] for each in metadata), np.bool_, len(metadata))
         sources: Sources = np.zeros(1, np.int64), np.zeros(0, np.int64)
         if method != WALK:
             own = self.snapshot.part(method).arrays
             sources = own["sources.indptr"], own["sources.indices"]
-        return Allowed(self._admitted(where), self._graph.sources, sources)
-
-    def _admitted(self, where: Where) -> Mask:
-        """Ask a filter once for each distinct metadata; chunks share that of their document."""
-        admits = compile_where(where)
-        metadata = self._chunk_metadata()
-        verdicts = {identity: admits(each) for identity, each in {id(m): m for m in metadata}.items()}
-        return np.fromiter((verdicts[id(each)] for each in metadata), np.bool_, len(metadata))
-
-    def _chunk_metadata(self) -> list[Metadata]:
-        with self._lock:
-            if self._metadata is None:
-                self._metadata = self.snapshot.chunk_metadata()
-            return self._metadata
+        return Allowed(chunks, self._graph.sources, sources)
 
 
 def _dated(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args
 
@@ -57,6 +57,11 @@ class Allowed:
         self.chunks = chunks
         self._graph_sources = graph_sources
         self._node_sources = node_sources
+
+    @property
+    def parts(self) -> Sequence[Allowed]:
+        """What it admits of each shard; of one index, itself."""
+        return (self,)
 
     @cached_property
     def graph(self) -> Mask:

@@ -284,7 +284,11 @@ class Retrieval:
         similarities = [trace.get("similarity", mean) for trace in self.trace]
         pieces: list[Piece] = []
         left = max_tokens
-        groups = self._by_query()
+        groups: dict[str, list[int]] = {}  # of an overview: the hits of each of its queries
+        for place, trace in enumerate(self.trace):
+            overview = self.guidance is not None and self.guidance.kind == "overview"
+            query = trace.get("query", self.query) if overview else self.query
+            groups.setdefault(query, []).append(place)
         for number, (query, places) in enumerate(groups.items()):
             packed = pack(
                 query,
@@ -304,16 +308,6 @@ class Retrieval:
             each._replace(text=clip(each.text, max(0, left), self.count_tokens))
             for each, left in zip(first, room, strict=True)
         ]
-
-    def _by_query(self) -> dict[str, list[int]]:
-        """The places of the hits by the query of an overview that found them; else all by the question."""
-        queries = [self.query] * len(self.hits)
-        if self.guidance is not None and self.guidance.kind == "overview":
-            queries = [trace.get("query", self.query) for trace in self.trace]
-        groups: dict[str, list[int]] = {}
-        for place, query in enumerate(queries):
-            groups.setdefault(query, []).append(place)
-        return groups
 
     def cited(self, pieces: Sequence[Piece]) -> tuple[Citation, ...]:
         """The citations of pieces."""

@@ -37,8 +37,13 @@ class JoinedAllowed(Allowed):
     """What a filter admits of each shard; `chunks` joins them in the order of the shards."""
 
     def __init__(self, parts: Sequence[Allowed]) -> None:
-        self.parts = parts
+        self._parts = parts
         self.chunks = np.concatenate([part.chunks for part in parts])
+
+    @property
+    def parts(self) -> Sequence[Allowed]:
+        """What it admits of each shard."""
+        return self._parts
 
 
 class JoinedReader(Answering):
@@ -72,11 +77,6 @@ class JoinedReader(Answering):
         allowed = [part._allowed_by(question) for part in self.parts]
         kept = [each for each in allowed if each is not None]
         return JoinedAllowed(kept) if kept else None
-
-    def allowed_parts(self, question: Question) -> Sequence[Allowed] | None:
-        """What the question's filter admits of each shard."""
-        allowed = self._allowed_by(question)
-        return None if allowed is None else allowed.parts
 
     def _blamed(self, error: Exception) -> Damaged | None:
         for name, part in zip(self.snapshot.names, self.snapshot.parts, strict=True):
@@ -193,7 +193,6 @@ class FanOut:
     def _asked(self, question: Question) -> Iterator[_Asked]:
         """The shards in which the filter admits passages, those with the most similar ones first."""
         allowed, rows_of = question.allowed, self._reader.snapshot.rows_of
-        assert allowed is None or isinstance(allowed, JoinedAllowed)
         rows, similarity = self._reader._similar(question, question.k)
         strengths: dict[int, float] = {}
         for part, places, _ in rows_of.split(rows):
