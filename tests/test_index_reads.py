@@ -78,14 +78,6 @@ def test_chunks_are_found_by_either_id(split: sg.Index) -> None:
     assert [chunk.text for chunk in split.find_chunks(hit.sources)] == [hit.text]
 
 
-def test_they_follow_this_object_s_updates(index: sg.Index) -> None:
-    [old] = index.chunks("bridge")["bridge"]
-    index.insert([sg.Document("bridge", "It was built again.")])
-    [new] = index.chunks("bridge")["bridge"]
-    assert new.text == "It was built again."
-    assert index.find_chunks([old.id, new.id]) == [new]
-
-
 def test_a_copy_answers_as_the_original(index: sg.Index, tmp_path: Path) -> None:
     index.copy_to(str(tmp_path / "copy"))
     index.copy_to(index.path)

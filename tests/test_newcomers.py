@@ -23,6 +23,9 @@ DOCUMENTS = [
 ]
 
 
+PARTS = ("chunking", "extraction", "limits")
+
+
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sg.Index]:
     path = tmp_path_factory.mktemp("newcomer") / "idx"
@@ -43,12 +46,6 @@ def test_one_thing_instead_of_documents(index: sg.Index, documents: Any) -> None
             call(documents)
 
 
-@pytest.mark.parametrize("item", [Path("notes"), {"text": "x"}, ("id", "text"), None])
-def test_items_that_are_no_documents(item: Any) -> None:
-    with pytest.raises(TypeError, match=r"document 1 is of type \S+; give strings.*read_documents"):
-        build([DOCUMENTS[0], item])
-
-
 @pytest.mark.parametrize("framework", ["langchain_core.documents", "llama_index.core.schema"])
 def test_documents_of_a_framework_are_sent_to_its_classes(framework: str) -> None:
     kind = pytest.importorskip(framework).Document
@@ -59,20 +56,41 @@ def test_documents_of_a_framework_are_sent_to_its_classes(framework: str) -> Non
         build([item])
 
 
-@pytest.mark.parametrize("metadata", [None, "year", {"day": datetime.date(1901, 1, 1)}])
-def test_metadata_that_is_no_json(metadata: Any) -> None:
-    with pytest.raises(ValueError, match=r"metadata of document 'a' is not JSON: .*isoformat"):
-        build([sg.Document("a", "text", metadata)])
+NO_DOCUMENT = r"document 1 is of type \S+; give strings.*read_documents"
+NO_JSON = r"metadata of document 'a' is not JSON: .*isoformat"
+NO_METHOD = "a name or a list of names of walk, lshtree, archrag, noderag, hirag"
+NO_EXTRACTION = r"of what an importer returns, give `\.extractions`"
 
 
-@pytest.mark.parametrize("method", [7, 7.5])
-def test_no_name_of_a_method(method: Any) -> None:
-    with pytest.raises(
-        TypeError, match="a name or a list of names of walk, lshtree, archrag, noderag, hirag"
-    ):
-        build(DOCUMENTS, method)
-    with pytest.raises(ValueError, match="at least one method of lshtree"):
-        build(DOCUMENTS, [])
+@pytest.mark.parametrize(
+    ("arguments", "settings", "error", "message"),
+    [
+        *(
+            (([DOCUMENTS[0], item],), {}, TypeError, NO_DOCUMENT)
+            for item in (Path("notes"), {"text": "x"}, None)
+        ),
+        (([DOCUMENTS[0], ("id", "text")],), {}, TypeError, NO_DOCUMENT),
+        (([sg.Document("a", "text", None)],), {}, ValueError, NO_JSON),
+        (([sg.Document("a", "text", {"day": datetime.date(1901, 1, 1)})],), {}, ValueError, NO_JSON),
+        ((DOCUMENTS, 7), {}, TypeError, NO_METHOD),
+        ((DOCUMENTS, []), {}, ValueError, "at least one method of lshtree"),
+        (
+            (),
+            {"llm": ScriptedChatModel},
+            TypeError,
+            r"not the class ScriptedChatModel: give ScriptedChatModel\(\)",
+        ),
+        ((), {"embedder": FakeEmbedder}, TypeError, r"not the class FakeEmbedder: give FakeEmbedder\(\)"),
+        ((), {"embedder": "all-minilm-l12"}, ValueError, r"'all-minilm-l12'.*'minilm' and 'hashing'"),
+        *(((), {"config": {part: 100}}, TypeError, f"{part} must be a .*, not 100") for part in PARTS),
+        ((), {"progress": "yes"}, TypeError, "True, False or a Progress of your own, not 'yes'"),
+        ((), {"extraction": [sg.Extraction()]}, TypeError, NO_EXTRACTION),
+        ((), {"extraction": sg.Imported([], {}, {})}, TypeError, NO_EXTRACTION),
+    ],
+)
+def test_a_build_refuses(arguments: Any, settings: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        build(*arguments, **settings)
 
 
 @pytest.mark.parametrize("option", ["top_k", "similarity_top_k", "filter", "n_results"])
@@ -84,18 +102,33 @@ def test_an_argument_by_another_librarys_name(index: sg.Index, option: str) -> N
             call("When does the ferry leave?", **{option: 3})
 
 
-def test_a_question_that_is_none(index: sg.Index) -> None:
-    with pytest.raises(ValueError, match="blank: ' '; give the words"):
-        index.retrieve(" ")
-    with pytest.raises(TypeError, match="not list; for several questions there is retrieve_many"):
-        index.retrieve(["Who?", "When?"])  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"must be a string, not dict$"):
-        index.answer({"question": "Who?"})  # type: ignore[arg-type]
+A_FILTER = r"a mapping such as \{'year': \{'\$gte': 1901\}\}.*'year > 1901'"
 
 
-def test_a_filter_as_text(index: sg.Index) -> None:
-    with pytest.raises(TypeError, match=r"a mapping such as \{'year': \{'\$gte': 1901\}\}.*'year > 1901'"):
-        index.retrieve("ferry", where="year > 1901")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("call", "given", "settings", "error", "message"),
+    [
+        ("retrieve", " ", {}, ValueError, "blank: ' '; give the words"),
+        (
+            "retrieve",
+            ["Who?", "When?"],
+            {},
+            TypeError,
+            "not list; for several questions there is retrieve_many",
+        ),
+        ("answer", {"question": "Who?"}, {}, TypeError, r"must be a string, not dict$"),
+        ("retrieve", "ferry", {"where": "year > 1901"}, TypeError, A_FILTER),
+        ("delete", None, {}, TypeError, "a string or a list of strings, not NoneType"),
+        ("answer", "When?", {"max_tokens": 0}, ValueError, "max_tokens must be"),
+        ("answer", "When?", {"max_tokens": "100"}, TypeError, "max_tokens must be"),
+        ("stream", "When?", {"max_tokens": None}, TypeError, "max_tokens must be"),
+    ],
+)
+def test_an_index_refuses(
+    index: sg.Index, call: str, given: Any, settings: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        list(getattr(index, call)(given, **settings))
 
 
 def test_arrays_whose_texts_are_alike_are_different_filters(index: sg.Index) -> None:
@@ -105,27 +138,6 @@ def test_arrays_whose_texts_are_alike_are_different_filters(index: sg.Index) -> 
     found = [index.retrieve("ferry", where={"year": {"$in": each}}).hits for each in years]
     assert not found[0]
     assert {hit.documents for hit in found[1]} == {("ferry",)}
-
-
-@pytest.mark.parametrize(("value", "error"), [(0, ValueError), ("100", TypeError), (None, TypeError)])
-def test_tokens_that_are_no_number(index: sg.Index, value: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="max_tokens must be"):
-        index.answer("When does the ferry leave?", max_tokens=value)
-    with pytest.raises(error, match="max_tokens must be"):
-        list(index.stream("When does the ferry leave?", max_tokens=value))
-
-
-def test_a_class_where_an_object_is_wanted() -> None:
-    with pytest.raises(TypeError, match=r"not the class ScriptedChatModel: give ScriptedChatModel\(\)"):
-        build(llm=ScriptedChatModel)
-    with pytest.raises(TypeError, match=r"not the class FakeEmbedder: give FakeEmbedder\(\)"):
-        build(embedder=FakeEmbedder)
-
-
-def test_the_name_of_an_embedder() -> None:
-    assert build(embedder="hashing").stats()["embedder"].startswith("hashing")
-    with pytest.raises(ValueError, match=r"'all-minilm-l12'.*'minilm' and 'hashing'"):
-        build(embedder="all-minilm-l12")
 
 
 def test_opening_without_the_embedder_of_the_build(index: sg.Index) -> None:
@@ -151,28 +163,9 @@ def test_asking_after_closing(tmp_path: Path) -> None:
         temporary.retrieve("ferry")
 
 
-@pytest.mark.parametrize("part", ["chunking", "extraction", "limits"])
-def test_a_part_of_the_settings_that_is_a_number(part: str) -> None:
-    with pytest.raises(TypeError, match=f"{part} must be a .*, not 100"):
-        build(config={part: 100})
-
-
-def test_progress_and_budget_of_another_kind() -> None:
-    with pytest.raises(TypeError, match="True, False or a Progress of your own, not 'yes'"):
-        build(progress="yes")
+def test_a_budget_of_another_kind() -> None:
     with pytest.raises(TypeError, match="calls must be a number, got '100'"):
         sg.Budget("100")  # type: ignore[arg-type]
-
-
-def test_ids_that_are_none(index: sg.Index) -> None:
-    with pytest.raises(TypeError, match="a string or a list of strings, not NoneType"):
-        index.delete(None)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("given", [[sg.Extraction()], sg.Imported([], {}, {})])
-def test_an_import_instead_of_its_extractions(given: Any) -> None:
-    with pytest.raises(TypeError, match=r"of what an importer returns, give `\.extractions`"):
-        build(extraction=given)
 
 
 def test_an_asynchronous_model_under_the_synchronous_name(index: sg.Index) -> None:

@@ -164,20 +164,6 @@ def test_each_tenant_has_its_own_hierarchy(tmp_path: Path) -> None:
             assert {hit.text for hit in named.hits if hit.kind == "community"} <= expected
 
 
-def test_nodes_of_shards_show_what_bears_on_the_question(index: sg.Index) -> None:
-    full = {node.id: node.text for method in ("archrag", "hirag") for node in index.nodes(method)}
-    for method in ("archrag", "hirag"):
-        found = index.retrieve(QUESTION, 30, fill=False, method=method)
-        groups = [hit for hit in found if hit.kind == "community"]
-        assert any(hit.text != full[hit.id] for hit in groups)
-        texts = {chunk.id: chunk.text for own in index.chunks().values() for chunk in own}
-        units = {unit.text for unit in index.units()}
-        for hit in groups:
-            told = [unit for unit in units if unit in hit.text]
-            assert told
-            assert all(any(unit in texts[source] for source in hit.sources) for unit in told)
-
-
 def test_an_index_in_the_place_of_a_shard_is_found(root: Path, tmp_path: Path) -> None:
     path = tmp_path / "copy"
     shutil.copytree(root, path)
@@ -296,12 +282,6 @@ def test_what_is_listed_is_there_once(index: sg.Index, whole: sg.Index, tmp_path
     assert nx.read_graphml(index.export(tmp_path / "all.graphml", "graphml"))
     assert index.retrieve(QUESTION, 5).show().html
     assert index.show("archrag").html
-
-
-def test_answers_cite_what_was_found(index: sg.Index, call: Caller) -> None:
-    answer = call(index, "answer", "What is note 3 of?")
-    assert answer.citations
-    assert answer.citations[0].documents[0] in index.documents()
 
 
 def test_a_copy_is_a_folder_of_shards(index: sg.Index, tmp_path: Path) -> None:

@@ -20,9 +20,11 @@ pytest.importorskip("fastapi")
 
 from click.testing import CliRunner
 from mcp import Client, MCPError, StdioServerParameters
+from starlette.testclient import TestClient
 
 from stratagraph.cli.main import main
-from stratagraph.mcp import create_server
+from stratagraph.mcp import create_server, http_app
+from stratagraph.server import Settings
 from stratagraph.store.folder import IndexFolder
 from tests.server.conftest import DOCUMENTS, LONG
 
@@ -164,13 +166,6 @@ async def test_a_change_that_cannot_be_made_says_why_and_makes_none(
         assert (await called(client, "list_documents"))["total"] == len(DOCUMENTS)
 
 
-async def test_changes_at_once_wait_for_each_other(folder: Path) -> None:
-    async with Client(opened(folder, write=True)) as client:
-        adding = (called(client, "add_document", id=f"d{n}", text=f"Person {n} swims.") for n in range(5))
-        assert [each["added"] for each in await asyncio.gather(*adding)] == [[f"d{n}"] for n in range(5)]
-        assert (await called(client, "list_documents"))["total"] == len(DOCUMENTS) + 5
-
-
 async def test_tools_over_standard_input(folder: Path) -> None:
     arguments = [*COMMAND[1:], str(folder), "--embedder", "hashing", "--write"]
     async with Client(StdioServerParameters(command=COMMAND[0], args=arguments)) as client:
@@ -223,11 +218,6 @@ async def test_tools_over_http(address: str) -> None:
 
 
 async def test_http_asks_for_its_token(folder: Path) -> None:
-    from starlette.testclient import TestClient
-
-    from stratagraph.mcp import http_app
-    from stratagraph.server import Settings
-
     app = http_app(opened(folder), Settings(token="a token that is long enough"))
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     with TestClient(app, base_url="http://127.0.0.1:8766") as client:
@@ -240,11 +230,6 @@ async def test_http_asks_for_its_token(folder: Path) -> None:
 async def test_http_takes_no_idle_streams_and_the_longest_text_and_hides_its_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from starlette.testclient import TestClient
-
-    from stratagraph.mcp import http_app
-    from stratagraph.server import Settings
-
     longest = 200_000  # with its escapes it is more than other requests may have
     monkeypatch.setattr("stratagraph.mcp.LONGEST", longest)
     headers = {"accept": "application/json, text/event-stream", "origin": "http://evil.example.com"}
@@ -338,8 +323,11 @@ async def test_the_text_of_a_resource_is_that_of_its_document(folder: Path) -> N
             assert content.text.strip() == text.strip()
 
 
-async def test_a_list_that_cannot_be_had_is_a_named_error(tmp_path: Path) -> None:
+async def test_an_index_that_does_not_open_is_an_error_of_each_request(tmp_path: Path) -> None:
     async with Client(opened(tmp_path / "nowhere")) as client:
+        result = await client.call_tool("search", {"question": QUESTION})
+        assert result.is_error
+        assert "nowhere" in result.content[0].text
         with pytest.raises(MCPError, match="nowhere") as caught:
             await client.list_resources()
         assert caught.value.code == -32603
@@ -368,14 +356,6 @@ async def test_a_blank_question_has_an_empty_result(folder: Path) -> None:
         assert (await called(client, "answer", question=""))["sources"] == []
 
 
-async def test_an_index_that_does_not_open_is_an_error_of_each_tool(tmp_path: Path) -> None:
-    arguments = [*COMMAND[1:], str(tmp_path / "nowhere"), "--embedder", "hashing"]
-    async with Client(StdioServerParameters(command=COMMAND[0], args=arguments)) as client:
-        result = await client.call_tool("search", {"question": QUESTION})
-        assert result.is_error
-        assert "nowhere" in result.content[0].text
-
-
 def test_a_missing_package_is_an_error_through_the_protocol(folder: Path) -> None:
     missing = "import sys; sys.modules['mcp'] = None; from stratagraph.cli.main import main; main()"
     request = '{"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": {}}\n'
@@ -391,7 +371,6 @@ def test_a_missing_package_is_an_error_through_the_protocol(folder: Path) -> Non
     "arguments",
     [
         {"question": QUESTION, "llm": "openai:m@http://127.0.0.1:9/v1"},
-        {"question": QUESTION, "options": {"llm": "openai:m"}},
         {"question": QUESTION, "where": {"year": {"$in": list(range(2000))}}},
         {"question": QUESTION, "k": 10**9},
     ],

@@ -150,11 +150,14 @@ class Answering(ABC):
         wanted = max(1, k - shown)
         for nodes in self._own(question, wanted):
             ranked = reader.read(concatenate([best, nodes]))
-            groups = grouped(ranked.items, ranked.redundant | silent(ranked.items))
+            dropped = ranked.redundant | silent(ranked.items)
+            groups = grouped(ranked.items, dropped)
             if len(groups) >= k:
                 break
         else:
-            groups = grouped(ranked.items, self._dropped(ranked))
+            own = [place for place, item in enumerate(ranked.items) if item.kind != "chunk"]
+            if own and dropped.issuperset(own):  # the best node stays if the method has no other
+                groups = grouped(ranked.items, dropped - {own[0]})
         if len(groups) < k:
             filling = reader.read(rest)
             groups += [[len(ranked) + place] for place in range(len(filling))]
@@ -177,12 +180,6 @@ class Answering(ABC):
             yield ranking
             if len(ranking) < k:
                 break
-
-    def _dropped(self, ranked: RankedItems) -> frozenset[int]:
-        """The places of nodes that add nothing. The best one stays if the method has no other."""
-        own = [place for place, item in enumerate(ranked.items) if item.kind != "chunk"]
-        dropped = ranked.redundant | silent(ranked.items)
-        return dropped - {own[0]} if dropped.issuperset(own) and own else dropped
 
     def _written(self, method: str) -> bool:
         """Whether a model wrote nodes of a method."""
