@@ -145,18 +145,18 @@ async def _ended(
 async def while_reading(reads: Iterable[Callable[[], T]], work: Callable[[T], Awaitable[R]]) -> list[R]:
     """Apply `work` to the result of each of `reads`, in order, while a thread does the next read."""
     coming = (asyncio.ensure_future(in_thread(read)) for read in reads)
-    made: list[R] = []
+    results: list[R] = []
     reading = next(coming, None)
     try:
         while reading is not None:
             value = await reading
             reading = next(coming, None)
-            made.append(await work(value))
+            results.append(await work(value))
     finally:
         if reading is not None:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
-    return made
+    return results
 
 
 @asynccontextmanager

@@ -338,7 +338,7 @@ async def aopen_index(
     folder = await in_thread(_opened, path, check, partial, cache_dir, table, repair)
     try:
         manifest = folder.snapshot().manifest
-        given: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "llm": llm,
             "embedder": embedder,
             "budget": budget,
@@ -348,7 +348,7 @@ async def aopen_index(
             "spacy": spacy,
             "mapper": mapper,
         }
-        models = Models(recorded=manifest, **given)
+        models = Models(recorded=manifest, **settings)
         models.check_embedder(manifest, folder.url or folder.path)
         opening: dict[str, Any] = {
             "limits": limits,
@@ -357,7 +357,7 @@ async def aopen_index(
             "cache_dir": cache_dir,
         }
         place = path if folder.url else folder.path
-        reopen = functools.partial(open_index, place, vectors=vectors, **opening, **given)
+        reopen = functools.partial(open_index, place, vectors=vectors, **opening, **settings)
         index = Index(folder, models, settings_of(manifest, Config(limits=running)), reopen)
         if repair and (left := await index.averify(repair=True)):
             raise Damaged("; ".join(left))
@@ -372,22 +372,22 @@ open_index = blocking(aopen_index)
 
 
 def _opened(
-    given: StrPath,
+    place: StrPath,
     check: Check,
     partial: bool,
     cache_dir: StrPath | None,
     table: VectorTable | None,
     repair: bool,
 ) -> IndexFolder | ShardedFolder:
-    if table is not None and (is_url(given) or is_sharded(Path(given))):
+    if table is not None and (is_url(place) or is_sharded(Path(place))):
         raise ValueError(
             "vectors= is for one index in a local folder, not for shards or an index behind a URL"
         )
-    if is_url(given):
-        return CachedFolder.at(os.fspath(given), None if cache_dir is None else Path(cache_dir), check)
+    if is_url(place):
+        return CachedFolder.at(os.fspath(place), None if cache_dir is None else Path(cache_dir), check)
     if cache_dir is not None:
-        raise ValueError(f"cache_dir is for an index behind a URL, and {os.fspath(given)!r} is a local path")
-    path = Path(given)
+        raise ValueError(f"cache_dir is for an index behind a URL, and {os.fspath(place)!r} is a local path")
+    path = Path(place)
     if is_sharded(path):
         return ShardedFolder.open(path, check, partial=partial)
     return IndexFolder.open(path, check, table, stale_ok=repair)

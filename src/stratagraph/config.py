@@ -135,9 +135,9 @@ def _fields(settings: Any) -> dict[str, Any]:
 
 
 def construct(kind: type[Any], values: Mapping[str, Any], what: str) -> Any:
-    """`kind(**values)`; a `TypeError` names an unknown key and lists the known ones."""
-    known = [item.name for item in fields(kind)]
-    unknown = sorted(set(values) - set(known))
+    """`kind(**values)`; a `TypeError` names an unknown key and lists those there are."""
+    names = [item.name for item in fields(kind)]
+    unknown = sorted(set(values) - set(names))
     if unknown:
-        raise TypeError(f"{what} has no setting {unknown[0]!r}; it has {', '.join(known)}")
+        raise TypeError(f"{what} has no setting {unknown[0]!r}; it has {', '.join(names)}")
     return kind(**values)

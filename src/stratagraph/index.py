@@ -485,13 +485,13 @@ class Index:
         )
         return await self._asking().retrieve(q, arguments)
 
-    def _light(self, *given: Any, **named: Any) -> bool:
+    def _light(self, *positional: Any, **named: Any) -> bool:
         """Whether a search with these arguments asks no model and no reranker, and so waits for nobody.
 
         The first five, from `q` to `where`, ask none.
         """
         asks = any(named.get(name) for name in ("decompose", "guided", "history", "rerank"))
-        return len(given) <= 5 and not asks and named.get("min_score") is None and self._models.local
+        return len(positional) <= 5 and not asks and named.get("min_score") is None and self._models.local
 
     retrieve = blocking(aretrieve, light=_light)
 
@@ -889,7 +889,7 @@ class Index:
             "documents": reader.snapshot.document_count,
             "chunks": reader.snapshot.size,
             "methods": {
-                name: {"nodes": dict(found.nodes), **found.details} for name, found in described.items()
+                name: {"nodes": dict(each.nodes), **each.details} for name, each in described.items()
             },
             "embedder": manifest.embedder,
             "dimension": manifest.dimension,
@@ -922,13 +922,13 @@ class Index:
         VectorStoreError
             If the store does not answer, or the repair needs a model and none was given.
         """
-        found = await asyncio.to_thread(self._folder.verify, inspected)
-        if not (found and repair) or not isinstance(self._folder, IndexFolder) or self._folder.table is None:
-            return found
-        if await asyncio.to_thread(self._folder.lacks_rows):
+        problems, folder = await asyncio.to_thread(self._folder.verify, inspected), self._folder
+        if not (problems and repair) or not isinstance(folder, IndexFolder) or folder.table is None:
+            return problems
+        if await asyncio.to_thread(folder.lacks_rows):
             await self._update(Change(RESTORE, config=self._config))
         else:
-            await asyncio.to_thread(self._folder.settle)
+            await asyncio.to_thread(folder.settle)
         return await asyncio.to_thread(self._folder.verify, inspected)
 
     verify = blocking(averify)

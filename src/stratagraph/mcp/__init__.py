@@ -178,9 +178,9 @@ class _Server(MCPServer[Any]):
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
         """Call a tool."""
         for tool in await self.list_tools():
-            known = tool.model_dump(by_alias=True)["inputSchema"]["properties"]
-            if tool.name == name and (unknown := arguments.keys() - known.keys()):
-                raise ToolError(f"{name} has no argument {min(unknown)!r}; it has {', '.join(known)}")
+            properties = tool.model_dump(by_alias=True)["inputSchema"]["properties"]
+            if tool.name == name and (unknown := arguments.keys() - properties.keys()):
+                raise ToolError(f"{name} has no argument {min(unknown)!r}; it has {', '.join(properties)}")
         return await super().call_tool(name, arguments, *context)
 
 
@@ -390,14 +390,14 @@ def _add_changes(server: _Server, count: Callable[[], None]) -> None:
         with server.errors():
             index = await server.current()
             async with turn:
-                known = await asyncio.to_thread(index.chunks, ids)
-                unknown = [each for each in ids if each not in known]
+                present = await asyncio.to_thread(index.chunks, ids)
+                unknown = [each for each in ids if each not in present]
                 if not unknown:
                     try:
                         return Change.of(await _patiently(lambda: index.adelete(ids)))
                     except KeyError:  # another process deleted one of them meanwhile
-                        known = await asyncio.to_thread(index.chunks, ids)
-                        unknown = [each for each in ids if each not in known] or ids
+                        present = await asyncio.to_thread(index.chunks, ids)
+                        unknown = [each for each in ids if each not in present] or ids
                 raise ValueError(
                     f"there is no document {unknown[0]!r} ({len(unknown)} of {len(ids)} ids are "
                     "unknown), so nothing was deleted; list_documents tells the ids"
@@ -417,8 +417,8 @@ async def _patiently(change: Callable[[], Awaitable[sg.BuildReport]]) -> sg.Buil
 
 
 def _require_method(index: sg.Index, method: str | None) -> None:
-    if method is not None and method not in (known := ("walk", *index.methods)):
-        raise MethodMissing(f"there is no {method} here; there are {', '.join(known)}")
+    if method is not None and method not in (methods := ("walk", *index.methods)):
+        raise MethodMissing(f"there is no {method} here; there are {', '.join(methods)}")
 
 
 def http_app(server: MCPServer[Any], settings: Settings) -> ASGIApp:

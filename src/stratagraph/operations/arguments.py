@@ -189,11 +189,11 @@ def check_search_options(method: str, options: Mapping[str, Any]) -> Any:
     TypeError, ValueError
         If an option is unknown or a value is invalid; the message says what is allowed.
     """
-    known = [option.name for option in search_options(method)]
-    if unknown := sorted(set(options) - set(known)):
+    names = [option.name for option in search_options(method)]
+    if unknown := sorted(set(options) - set(names)):
         raise TypeError(
             f"a search has no argument {unknown[0]!r}: it takes k, {', '.join(SEARCH_ARGUMENTS)}, and with "
-            f"{method} {', '.join(known) or 'no more'}"
+            f"{method} {', '.join(names) or 'no more'}"
         )
     return get_way(method).options_type(**options)
 

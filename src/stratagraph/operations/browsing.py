@@ -59,24 +59,24 @@ class Browser:
             for (level, kind), count in sorted(counts.items(), key=lambda item: (-item[0][0], item[0][1]))
         )
 
-    def page(self, asked: PageRequest) -> Listing:
+    def page(self, request: PageRequest) -> Listing:
         """See `Index.browse`. `within` and `around` are looked up in each shard."""
-        if asked.within is not None or asked.around is not None:
-            missing = KeyError(asked.within or asked.around)
+        if request.within is not None or request.around is not None:
+            missing = KeyError(request.within or request.around)
             for part in self._parts:
                 try:
-                    return part.page(asked)
+                    return part.page(request)
                 except KeyError as error:
                     missing = error
             raise missing
         listed: list[Listed] = []
         total = 0
         for part in self._parts:
-            room = asked.limit - len(listed)
-            page = part.page(replace(asked, offset=max(0, asked.offset - total), limit=max(1, room)))
+            room = request.limit - len(listed)
+            page = part.page(replace(request, offset=max(0, request.offset - total), limit=max(1, room)))
             listed += page.items[:room]
             total += page.total
-        return Listing(tuple(listed), total, asked.offset)
+        return Listing(tuple(listed), total, request.offset)
 
 
 class _Pages:
@@ -98,39 +98,39 @@ class _Pages:
         kinds = [outline.names[kind] for kind in outline.kinds.tolist()]
         return Counter(zip(outline.levels.tolist(), kinds, strict=True))
 
-    def page(self, asked: PageRequest) -> Listing:
+    def page(self, request: PageRequest) -> Listing:
         """A page of this generation."""
-        offset = asked.offset
-        if asked.within is not None and asked.table not in TABLES:
-            things = self._members(asked.table, asked.within)
+        offset = request.offset
+        if request.within is not None and request.table not in TABLES:
+            things = self._members(request.table, request.within)
         else:
-            things = [(asked.table, row) for row in self._rows(asked).tolist()]
-        if asked.text.strip():
+            things = [(request.table, row) for row in self._rows(request).tolist()]
+        if request.text.strip():
             tables = {table for table, _ in things}
-            admitted = {table: set(self._with_words(table, asked.text).tolist()) for table in tables}
+            admitted = {table: set(self._with_words(table, request.text).tolist()) for table in tables}
             things = [(table, row) for table, row in things if row in admitted[table]]
-        if asked.around is not None:
-            row = self.snapshot.row_of([asked.around]).get(asked.around)
+        if request.around is not None:
+            row = self.snapshot.row_of([request.around]).get(request.around)
             if row is None or (PASSAGES, row) not in things:
-                raise KeyError(f"there is no passage {asked.around!r} in this list")
-            offset = max(0, things.index((PASSAGES, row)) - asked.limit // 2)
-        chosen = things[offset : offset + asked.limit]
+                raise KeyError(f"there is no passage {request.around!r} in this list")
+            offset = max(0, things.index((PASSAGES, row)) - request.limit // 2)
+        chosen = things[offset : offset + request.limit]
         return Listing(tuple(self._listed(chosen)), len(things), offset)
 
-    def _rows(self, asked: PageRequest) -> Rows:
-        if asked.table == DOCUMENTS:
+    def _rows(self, request: PageRequest) -> Rows:
+        if request.table == DOCUMENTS:
             return np.arange(self.snapshot.document_count)
-        if asked.table == PASSAGES:
-            if asked.within is None:
+        if request.table == PASSAGES:
+            if request.within is None:
                 return np.arange(self.snapshot.size)
-            number = self.snapshot.document_number(asked.within)
+            number = self.snapshot.document_number(request.within)
             if number is None:
-                raise KeyError(f"there is no document {asked.within!r} in the index")
+                raise KeyError(f"there is no document {request.within!r} in the index")
             return np.arange(*np.searchsorted(self.snapshot.chunk_documents(), [number, number + 1]))
-        if asked.table == ENTITIES:
+        if request.table == ENTITIES:
             frequency = np.diff(self._graph.sources[0][: self._graph.entities + 1])
             return np.lexsort((np.arange(len(frequency)), -frequency))
-        return self._outline(asked.table).ordered(asked.level, asked.kind)
+        return self._outline(request.table).ordered(request.level, request.kind)
 
     def _outline(self, method: str) -> _Outline:
         with self._lock:
@@ -189,18 +189,18 @@ class _Pages:
     def _documents_as_text(self, numbers: Sequence[int]) -> list[str]:
         """Ids with the texts in the metadata."""
         ids = self.snapshot.document_ids(numbers)
-        known = self.snapshot.document_metadata(ids)
+        metadata = self.snapshot.document_metadata(ids)
         return [
-            " ".join([each, *(value for value in known[each].values() if isinstance(value, str))])
+            " ".join([each, *(value for value in metadata[each].values() if isinstance(value, str))])
             for each in ids
         ]
 
     def _listed(self, things: Sequence[tuple[str, int]]) -> list[Listed]:
-        made: dict[tuple[str, int], Listed] = {}
+        listed: dict[tuple[str, int], Listed] = {}
         for table in dict.fromkeys(name for name, _ in things):
             rows = [row for name, row in things if name == table]
-            made.update(zip([(table, row) for row in rows], self._described(table, rows), strict=True))
-        return [made[thing] for thing in things]
+            listed.update(zip([(table, row) for row in rows], self._described(table, rows), strict=True))
+        return [listed[thing] for thing in things]
 
     def _described(self, table: str, rows: list[int]) -> list[Listed]:
         if table == DOCUMENTS:
@@ -212,13 +212,14 @@ class _Pages:
 
     def _listed_documents(self, numbers: list[int]) -> list[Listed]:
         ids = self.snapshot.document_ids(numbers)
-        known = self.snapshot.document_metadata(ids)
+        metadata = self.snapshot.document_metadata(ids)
         borders = np.array([numbers, [number + 1 for number in numbers]])
         low, high = np.searchsorted(self.snapshot.chunk_documents(), borders)
-        return [
-            Listed(each, "document", 0, _title(known[each], each), "", count, count, (each,), (), known[each])
-            for each, count in zip(ids, (high - low).tolist(), strict=True)
-        ]
+        listed = []
+        for each, count in zip(ids, (high - low).tolist(), strict=True):
+            title = _title(metadata[each], each)
+            listed.append(Listed(each, "document", 0, title, "", count, count, (each,), (), metadata[each]))
+        return listed
 
     def _node(self, part: Any, row: int, node: Node) -> Listed:
         few = list(node.sources[:_NAMED])

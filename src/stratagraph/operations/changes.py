@@ -114,11 +114,11 @@ def require_same_settings(
     if not same_embedder:
         other = models.embedder_name(manifest.dimension)
         differences.append(f"embedder is {manifest.embedder!r}, {models.said_of_embedder} is {other!r}")
-    known, wanted = recorded.to_dict(), given.to_dict()
+    old, new = recorded.to_dict(), given.to_dict()
     if resolve_may_change:
-        wanted["extraction"]["resolve"] = known["extraction"]["resolve"]
+        new["extraction"]["resolve"] = old["extraction"]["resolve"]
     for name in ("chunking", "extraction", "tokenizer", "prompts"):
-        differences += _differing(name, known[name], wanted[name])
+        differences += _differing(name, old[name], new[name])
     for name in {*manifest.methods} & {*given.methods, *change.methods}:
         differences += _differing(name, _plain(recorded, name), _plain(given, name))
     if differences:

@@ -191,31 +191,32 @@ def _is_deeper(value: object, levels: int) -> bool:
 
 def split_ahead(
     coming: Iterable[Arrival],
-    known: Mapping[str, str],
+    existing: Mapping[str, str],
     split_batch: Callable[[list[Document]], list[list[Chunk]]],
     mapper: Mapper,
     stop: Event,
 ) -> Iterator[Arrival]:
     """The arrivals in order, with chunks that workers split batch by batch.
 
-    Documents whose digest is in `known` are not split.
+    Documents whose digest is in `existing` are not split.
     """
     waiting: deque[list[Arrival]] = deque()
 
     def sent() -> Iterator[list[Document]]:
         for batch in _by_length(coming):
             waiting.append(batch)
-            yield [bare for each in batch if (bare := _bare(each, known)) is not None]
+            yield [bare for each in batch if (bare := _bare(each, existing)) is not None]
 
     for batches in in_order(mapper, split_batch, sent(), stop):
-        made = iter(batches)
+        chunk_lists = iter(batches)
         for each in waiting.popleft():
-            if _bare(each, known) is None:
+            if _bare(each, existing) is None:
                 yield each
             else:
                 own = each.metadata  # chunks without metadata of their own share it
                 chunks = [
-                    replace(c, metadata={**own, **c.metadata} if c.metadata else own) for c in next(made)
+                    replace(c, metadata={**own, **c.metadata} if c.metadata else own)
+                    for c in next(chunk_lists)
                 ]
                 yield replace(each, chunks=partial(iter, chunks))
 
@@ -241,9 +242,9 @@ def _by_length(coming: Iterable[Arrival]) -> Iterator[list[Arrival]]:
         yield batch
 
 
-def _bare(arrival: Arrival, known: Mapping[str, str]) -> Document | None:
+def _bare(arrival: Arrival, existing: Mapping[str, str]) -> Document | None:
     """What a worker needs to split a document; None if it is not to be split."""
-    if arrival.document is None or known.get(arrival.id) == arrival.digest:
+    if arrival.document is None or existing.get(arrival.id) == arrival.digest:
         return None
     return replace(arrival.document, metadata={})
 

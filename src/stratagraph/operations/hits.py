@@ -227,10 +227,10 @@ class HitMaker:
         Of hits with many documents only the first few are read, unless these agree.
         """
         some = list(dict.fromkeys([name for names in documents for name in names[:_COMPARED]]))
-        known = dict(zip(some, self._origins.sources(some), strict=True))
+        source_of = dict(zip(some, self._origins.sources(some), strict=True))
         sources = []
         for names in documents:
-            user = _agreed([known[name] for name in names[:_COMPARED]]) if names else None
+            user = _agreed([source_of[name] for name in names[:_COMPARED]]) if names else None
             if user is not None and len(names) > _COMPARED:
                 user = _agreed([user, *self._origins.sources(names[_COMPARED:])])
             sources.append(user)

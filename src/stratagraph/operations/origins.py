@@ -71,15 +71,15 @@ class RecentOrigins:
 
 
 def _remembered(
-    known: LRUCache[Any, T], keys: Sequence[Any], read: Callable[[Sequence[Any]], Sequence[T]]
+    cache: LRUCache[Any, T], keys: Sequence[Any], read: Callable[[Sequence[Any]], Sequence[T]]
 ) -> list[T]:
     """The values of some keys; those not remembered are read together."""
     with _LOCK:
-        values = {key: known[key] for key in keys if key in known}
+        values = {key: cache[key] for key in keys if key in cache}
     missing = [key for key in dict.fromkeys(keys) if key not in values]
     if missing:
         values.update(zip(missing, read(missing), strict=True))
         with _LOCK:
             for key in missing[-HELD:]:
-                known[key] = values[key]
+                cache[key] = values[key]
     return [values[key] for key in keys]

@@ -41,7 +41,7 @@ class NamedProgress:
 class _Stage:
     total: int | None
     began: float
-    told: float
+    reported: float
     done: int = 0
 
 
@@ -84,8 +84,8 @@ class LineProgress:
                 return
             state.done += count
             now = time.monotonic()
-            if now - state.told >= (OFTEN if self._is_terminal else SELDOM):
-                state.told = now
+            if now - state.reported >= (OFTEN if self._is_terminal else SELDOM):
+                state.reported = now
                 self._write(_told(stage, state, now), over=True)
 
     def finish(self, stage: str) -> None:

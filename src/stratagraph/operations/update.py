@@ -220,11 +220,11 @@ class _Update:
     def _booked(self, name: str) -> Iterator[None]:
         """Book under a name the seconds that no inner stage books; not for estimates."""
         ledger = self._gate.ledger
-        began, told = time.perf_counter(), ledger.total.seconds
+        began, booked = time.perf_counter(), ledger.total.seconds
         with self._gate.underway(name):
             yield
         if self._target.publish:
-            seconds = time.perf_counter() - began - (ledger.total.seconds - told)
+            seconds = time.perf_counter() - began - (ledger.total.seconds - booked)
             ledger.add(name, Usage(seconds=max(0.0, seconds)))
 
     async def _build_method(self, name: str) -> None:
@@ -235,8 +235,8 @@ class _Update:
             regroup = self._change.operation == REGROUP and name in self._change.methods
             config, sources = self._config.method(name), (self._staging, self._graph(), self._gate)
             texts = previous if isinstance(previous, TextsOnly) else None
-            known = None if texts is not None else previous
-            builder = GroupBuilder(*sources, config, known, before, regroup=regroup, texts=texts)
+            part = None if texts is not None else previous
+            builder = GroupBuilder(*sources, config, part, before, regroup=regroup, texts=texts)
             built = await get_method(name).build(builder)
         await self._put(name, built)
 
@@ -255,10 +255,10 @@ class _Update:
         existing = {} if self._before is None else self._before.digests()
         with self._gate.stage("read"):
             models, chunking = self._target.models, self._config.chunking
-            given = self._until_stopped(arrivals(self._change.documents, chunking, models.count_tokens))
+            documents = self._until_stopped(arrivals(self._change.documents, chunking, models.count_tokens))
             splitter = partial(split_all, chunking=chunking, count_tokens=models.count_tokens)
             return take_in(
-                split_ahead(given, existing, splitter, models.mapper, self._stop),
+                split_ahead(documents, existing, splitter, models.mapper, self._stop),
                 existing,
                 self._add,
             )
@@ -295,12 +295,12 @@ class _Update:
         """Ids of indexed documents that are missing from the input and that `prune` removes."""
         if self._before is None or not self._change.may_remove:
             return []
-        given = {*self._intake.updated, *self._intake.emptied, *self._intake.unchanged}
+        ids = {*self._intake.updated, *self._intake.emptied, *self._intake.unchanged}
         digests = self._before.digests().items()
         return [
             each
             for each, digest in digests
-            if each not in given and self._change.removes(each, file_of(digest))
+            if each not in ids and self._change.removes(each, file_of(digest))
         ]
 
     def _nothing_to_do(self, before: Snapshot) -> bool:
@@ -459,11 +459,11 @@ class _Update:
 class _TextsWithout:
     """Texts of the chunks of a generation but for some rows; each iteration reads them again."""
 
-    def __init__(self, before: Snapshot, kept: Rows) -> None:
+    def __init__(self, before: Snapshot, rows: Rows) -> None:
         self._before = before
-        self._kept = kept
+        self._rows = rows
 
     def __iter__(self) -> Iterator[str]:
-        rows = np.setdiff1d(np.arange(self._before.size), self._kept)
+        rows = np.setdiff1d(np.arange(self._before.size), self._rows)
         for start in range(0, len(rows), _EMBED_ROWS):
             yield from self._before.texts(rows[start : start + _EMBED_ROWS].tolist())

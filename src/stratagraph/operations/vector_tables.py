@@ -70,7 +70,7 @@ class BoundedTable:
         """Delete the rows with these ids."""
         self._called(f"delete {len(ids)} rows", self._table.delete, ids)
 
-    def _called(self, what: str, function: Callable[..., R], *given: Any) -> R:
+    def _called(self, what: str, function: Callable[..., R], *arguments: Any) -> R:
         if not self._under_way.acquire(blocking=False):
             raise VectorStoreError(
                 f"{self.name} has not answered {MOST_CALLS} earlier calls; it was not asked to {what}"
@@ -78,7 +78,7 @@ class BoundedTable:
         future: Future[R] = Future()
         threading.Thread(
             target=_run,
-            args=(future, self._under_way, function, *given),
+            args=(future, self._under_way, function, *arguments),
             daemon=True,
             name="stratagraph-vectors",
         ).start()
@@ -98,10 +98,10 @@ class BoundedTable:
 
 
 def _run(
-    future: Future[R], under_way: threading.BoundedSemaphore, function: Callable[..., R], *given: Any
+    future: Future[R], under_way: threading.BoundedSemaphore, function: Callable[..., R], *arguments: Any
 ) -> None:
     try:
-        result = function(*given)
+        result = function(*arguments)
     except BaseException as error:
         future.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
     else:

@@ -120,12 +120,12 @@ class CarriedVectors:
             vectors: NDArray[np.float32] = self[rows[0]][(..., *rows[1:])]
             return vectors
         origin = self.origin[rows]
-        known = origin >= 0
-        if known.all():
+        copied = origin >= 0
+        if copied.all():
             return np.asarray(self.before[origin], np.float32)
         vectors = np.zeros((*origin.shape, self.fresh.shape[1]), np.float32)
-        vectors[known] = self.before[origin[known]]
-        vectors[~known] = self.fresh[self._places[rows][~known]]
+        vectors[copied] = self.before[origin[copied]]
+        vectors[~copied] = self.fresh[self._places[rows][~copied]]
         return vectors
 
     def __setitem__(self, rows: Any, vectors: NDArray[np.floating]) -> None:

@@ -141,9 +141,9 @@ class Question:
         `find` may depend only on the text, vector, entities, options and filter. `finder` and `name` identify
         what it finds.
         """
-        asked = self.vector, self.entities, self.options, self.allowed
-        key = finder, name, self.text, *map(id, asked)
+        inputs = self.vector, self.entities, self.options, self.allowed
+        key = finder, name, self.text, *map(id, inputs)
         if key not in self._found:
-            self._found[key] = find(), asked  # held, so that nothing else has their place in memory
-        kept: T = self._found[key][0]
-        return kept
+            self._found[key] = find(), inputs  # held, so that nothing else has their place in memory
+        value: T = self._found[key][0]
+        return value

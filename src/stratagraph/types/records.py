@@ -82,10 +82,10 @@ class Section:
 
 def sections_in(metadata: Metadata) -> list[tuple[int, Metadata]]:
     """Where the sections of a chunk begin, and their metadata; none for a chunk of one section."""
-    given = metadata.get("sections")
-    pairs = given if isinstance(given, list) else []
-    told = [tuple(pair) for pair in pairs if isinstance(pair, list | tuple) and len(pair) == 2]
-    return [(start, own) for start, own in told if isinstance(start, int) and isinstance(own, Mapping)]
+    sections = metadata.get("sections")
+    items = sections if isinstance(sections, list) else []
+    pairs = [item for item in items if isinstance(item, list | tuple) and len(item) == 2]
+    return [(start, own) for start, own in pairs if isinstance(start, int) and isinstance(own, Mapping)]
 
 
 def at_place(metadata: Metadata, place: int) -> Metadata:
@@ -377,9 +377,9 @@ class Failure:
     @property
     def place(self) -> str:
         """The first few documents, or chunks if it has no document."""
-        known = self.documents or self.sources
-        more = f" and {len(known) - 3:,} more" if len(known) > 3 else ""
-        return f"{', '.join(known[:3])}{more}"
+        names = self.documents or self.sources
+        more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+        return f"{', '.join(names[:3])}{more}"
 
     @property
     def about(self) -> str:
@@ -467,9 +467,9 @@ class BuildReport:
 
     def shown_notes(self) -> tuple[dict[str, int], int]:
         """The notes with the highest counts, which are worth a line, and how many others there are."""
-        told = {note: count for note, count in self.notes.items() if count}
-        shown = set(sorted(told, key=lambda note: -told[note])[:_NOTES])
-        return {note: count for note, count in told.items() if note in shown}, len(told) - len(shown)
+        counts = {note: count for note, count in self.notes.items() if count}
+        shown = set(sorted(counts, key=lambda note: -counts[note])[:_NOTES])
+        return {note: count for note, count in counts.items() if note in shown}, len(counts) - len(shown)
 
     def __repr__(self) -> str:
         lines = "".join(f"\n  {name}: {text}" for name, text in self._counts().items())

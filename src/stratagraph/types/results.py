@@ -279,8 +279,8 @@ class Retrieval:
 
         See `context`. A method calls it that shows its hits in its own way.
         """
-        known = [trace["similarity"] for trace in self.trace if "similarity" in trace]
-        mean = sum(known) / max(len(known), 1)
+        measured = [trace["similarity"] for trace in self.trace if "similarity" in trace]
+        mean = sum(measured) / max(len(measured), 1)
         similarities = [trace.get("similarity", mean) for trace in self.trace]
         pieces: list[Piece] = []
         left = max_tokens

@@ -75,8 +75,8 @@ class JoinedReader(Answering):
 
     def _allowed_by(self, question: Question) -> JoinedAllowed | None:
         allowed = [part._allowed_by(question) for part in self.parts]
-        kept = [each for each in allowed if each is not None]
-        return JoinedAllowed(kept) if kept else None
+        parts = [each for each in allowed if each is not None]
+        return JoinedAllowed(parts) if parts else None
 
     def _blamed(self, error: Exception) -> Damaged | None:
         for name, part in zip(self.snapshot.names, self.snapshot.parts, strict=True):
@@ -123,7 +123,7 @@ class JoinedItems:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ShardSearch:
     """A shard to search, its question, and the weight of its results.
 
     `near`: it holds one of the passages most similar to the question.
@@ -155,24 +155,24 @@ class FanOut:
         """
         each_level = None if question.fill else getattr(question.options, "k_per_level", None)
         rankings: list[Ranking] = []
-        for asked in self._asked(question):
-            if each_level is None and self._suffice(rankings, question.k, asked):
+        for search in self._searches(question):
+            if each_level is None and self._suffice(rankings, question.k, search):
                 break
-            rankings.append(self._numbered(asked, self._searcher(asked.part).nodes(asked.question)))
+            rankings.append(self._numbered(search, self._searcher(search.part).nodes(search.question)))
         merged = concatenate(rankings)
         order = np.argsort(-merged.scores, kind="stable")
         if each_level is None:
             return taken(merged, order[: question.k])
         return taken(merged, self._levelled(merged, order, each_level))
 
-    def _suffice(self, rankings: Sequence[Ranking], k: int, asked: _Asked) -> bool:
+    def _suffice(self, rankings: Sequence[Ranking], k: int, search: _ShardSearch) -> bool:
         """Whether the next shard cannot add to the results."""
         if sum(map(len, rankings)) < k:
             return False
-        if not asked.near or self._method.cosines:
-            return not asked.near
+        if not search.near or self._method.cosines:
+            return not search.near
         scores = np.concatenate([each.scores for each in rankings])
-        return bool(np.partition(scores, -k)[-k] >= np.float32(asked.strength))
+        return bool(np.partition(scores, -k)[-k] >= np.float32(search.strength))
 
     def describe(self) -> Description:
         """The sums over the shards."""
@@ -190,7 +190,7 @@ class FanOut:
     def _searcher(self, part: int) -> Searcher:
         return self._reader.parts[part]._searcher(self._method.name)
 
-    def _asked(self, question: Question) -> Iterator[_Asked]:
+    def _searches(self, question: Question) -> Iterator[_ShardSearch]:
         """The shards in which the filter admits passages, those with the most similar ones first."""
         allowed, rows_of = question.allowed, self._reader.snapshot.rows_of
         rows, similarity = self._reader._similar(question, question.k)
@@ -207,10 +207,10 @@ class FanOut:
             if options is not None:
                 own = None if allowed is None else allowed.parts[part]
                 absent = replace(question, allowed=own, options=options)
-                yield _Asked(part, absent, strengths.get(part, least) / most, part in strengths)
+                yield _ShardSearch(part, absent, strengths.get(part, least) / most, part in strengths)
         if absent is question and rest:  # no shard has these levels: one of them says which there are
             own = None if allowed is None else allowed.parts[rest[0]]
-            yield _Asked(rest[0], replace(question, allowed=own), 0.0, near=True)
+            yield _ShardSearch(rest[0], replace(question, allowed=own), 0.0, near=True)
 
     def _present(self, part: int, options: Any) -> Any:
         """The options with only the levels that a shard has; None if it has none of them."""
@@ -221,33 +221,33 @@ class FanOut:
         levels = tuple(level for level in wanted if str(level) in held)
         return replace(options, levels=levels) if levels else None
 
-    def _numbered(self, asked: _Asked, ranking: Ranking) -> Ranking:
+    def _numbered(self, search: _ShardSearch, ranking: Ranking) -> Ranking:
         """A shard's ranking with joined row numbers and comparable scores."""
         rows = ranking.rows.copy()
         for origin, rows_of in self._rows_of.items():
-            rows[ranking.origin == origin] += rows_of.starts[asked.part]
+            rows[ranking.origin == origin] += rows_of.starts[search.part]
         scores, top = ranking.scores, float(ranking.scores.max(initial=0.0))
         if not self._method.cosines:
-            relative = np.where(scores > 0, scores / (top or 1.0), scores) * asked.strength
+            relative = np.where(scores > 0, scores / (top or 1.0), scores) * search.strength
             scores = relative.astype(np.float32)
         return Ranking(rows, scores, ranking.origin, ranking.trace)
 
     def _levelled(self, merged: Ranking, order: Rows, most: int) -> Rows:
         """The best `most` of each level, and all relations, which belong to the entities they join."""
-        told: list[tuple[str, int]] = [("chunk", 0)] * len(merged)
+        level_of: list[tuple[str, int]] = [("chunk", 0)] * len(merged)
         for origin, name in ((Origin.NODE, self._method.name), (Origin.GRAPH, GRAPH)):
             places = np.flatnonzero(merged.origin == origin)
             levels = self._reader.snapshot.part(name).levels(merged.rows[places].tolist())
             for place, level in zip(places.tolist(), levels, strict=True):
-                told[place] = level
+                level_of[place] = level
         taken_of: Counter[int] = Counter()
-        kept = []
+        best = []
         for place in order.tolist():
-            kind, level = told[place]
+            kind, level = level_of[place]
             if kind == "relation" or taken_of[level] < most:
                 taken_of[level] += kind != "relation"
-                kept.append(place)
-        return np.array(kept, np.int64)
+                best.append(place)
+        return np.array(best, np.int64)
 
 
 def opened_reader(snapshot: Snapshot | JoinedSnapshot) -> Answering:

@@ -59,8 +59,8 @@ async def estimated(
     gate = models.counting_gate(folder, change.config)
     await update(Target(folder, gate, models, publish=False), change)
     estimate = gate.estimate(prices)
-    asked = estimate.stages.get("extract", Usage())
-    return replace(estimate, form=change.config.extraction.form if asked.calls + asked.cached_calls else "")
+    calls = estimate.stages.get("extract", Usage())
+    return replace(estimate, form=change.config.extraction.form if calls.calls + calls.cached_calls else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +169,16 @@ class _Shards:
 
     def _owe(self, change: Change, routes: _Routed, before: JoinedSnapshot | None) -> None:
         """Note the documents of a first build; those of one that was stopped must be given again."""
-        given = set(map(content_key, routes.given)) - set(map(content_key, routes.skipped))
+        keys = set(map(content_key, routes.ids)) - set(map(content_key, routes.skipped))
         if before is not None and not change.may_remove:
-            lost = set(routes.spread.owed) - given - set(map(content_key, before.digests()))
+            lost = set(routes.spread.owed) - keys - set(map(content_key, before.digests()))
             if lost:
                 raise NotAnIndex(
                     f"{self._folder.path}: a build of {len(routes.spread.owed)} documents was stopped, and "
                     f"{len(lost)} of them are neither built nor given now; give them too, or build in "
                     "another folder"
                 )
-        routes.spread = replace(routes.spread, owed=tuple(given))
+        routes.spread = replace(routes.spread, owed=tuple(keys))
 
     def _taking(self, change: Change, routes: _Routed, before: JoinedSnapshot | None) -> list[list[_Step]]:
         """Documents to their shards; a new shard gets the settings of the others."""
@@ -196,11 +196,11 @@ class _Shards:
         if before is not None and change.may_remove:
             digests = before.digests().items()
             absent = [each for each, digest in digests if change.removes(each, file_of(digest))]
-            pruned, _ = _removals([each for each in absent if each not in routes.given], before)
+            pruned, _ = _removals([each for each in absent if each not in routes.ids], before)
             items = {number: [] for number in pruned} | items
         steps = []
-        for shard, given in sorted(items.items()):
-            step = replace(own, documents=given, removed=tuple(pruned.get(shard, ())))
+        for shard, documents in sorted(items.items()):
+            step = replace(own, documents=documents, removed=tuple(pruned.get(shard, ())))
             if before is not None and shard not in before.numbers:
                 step = replace(step, methods=own.methods or before.manifest.methods)
             steps.append(_Step(shard, step))
@@ -275,13 +275,13 @@ class _Shards:
         if before is None or not self._folder.calls.exists():
             return
         cached = self._folder.calls.chunks()
-        known = before.row_of(cached)
-        rows = sorted(known.values())
+        row_of = before.row_of(cached)
+        rows = sorted(row_of.values())
         documents = before.document_ids(before.chunk_documents()[rows].tolist()) if rows else []
         named = {identity for steps in phases for step in steps for identity in _concerned(step.change)}
         owners = dict(zip(rows, documents, strict=True))
         self._folder.calls.purge(
-            chunk for chunk in cached if chunk not in known or owners[known[chunk]] in named
+            chunk for chunk in cached if chunk not in row_of or owners[row_of[chunk]] in named
         )
 
     def _report(self, change: Change, reports: list[BuildReport], skipped: list[str]) -> BuildReport:
@@ -362,7 +362,7 @@ class _Routed:
     items: dict[int, list[GivenDocument]] = field(default_factory=dict)
     moved: dict[int, list[str]] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
-    given: Collection[str] = ()
+    ids: Collection[str] = ()
 
 
 def _routed(
@@ -377,16 +377,16 @@ def _routed(
     routes = _Routed(spread)
     shards: dict[str, int] = {}
     for position, item in enumerate(documents):
-        given = item if isinstance(item, Chunk) else as_document(item, position)
-        identity = given.document_id if isinstance(given, Chunk) else given.id
-        shard = _shard_of(given, identity, routes)
+        document = item if isinstance(item, Chunk) else as_document(item, position)
+        identity = document.document_id if isinstance(document, Chunk) else document.id
+        shard = _shard_of(document, identity, routes)
         if shards.setdefault(identity, shard) != shard:
             raise ValueError(f"document id {identity!r} was given twice, with different {routes.spread.by!r}")
-        if _blank(given) and (snapshot is None or not _holders(snapshot, [identity])):
+        if _blank(document) and (snapshot is None or not _holders(snapshot, [identity])):
             routes.skipped.append(identity)
         else:
             routes.items.setdefault(shard, []).append(item)
-    routes.given = shards
+    routes.ids = shards
     if not routes.items and not may_be_empty:
         what = (
             f"all {len(routes.skipped)} documents are blank" if routes.skipped else "no documents were given"
