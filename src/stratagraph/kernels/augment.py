@@ -75,18 +75,18 @@ def augment(
     if mode == "none":
         return edges.pairs(), edges.weights
     own = attributes.cosines(edges)
-    given = Edges(edges.low, edges.high, np.maximum(own, FLOOR), edges.nodes)
+    weighted = Edges(edges.low, edges.high, np.maximum(own, FLOOR), edges.nodes)
     if mode == "codicil":
         offered = _nearest(attributes, neighbours or CONTENT_NEIGHBOURS, seed, threads)
-        joined = _sample(_join(given, offered, attributes, -1.0))
+        joined = _sample(_join(weighted, offered, attributes, -1.0))
     else:
         offered = _offered(attributes, edges, neighbours or average_degree(edges), seed, threads, known)
         attributed = attributes.lengths > 0
         between = own[attributed[edges.low] & attributed[edges.high]]
         alone = edges.degrees()[offered[:, 0]] == 0  # gated too, they would stay alone in communities
-        given = _join(given, offered[alone], attributes, -1.0)
+        weighted = _join(weighted, offered[alone], attributes, -1.0)
         threshold = float(np.quantile(between, quantile)) if len(between) else -1.0
-        joined = _join(given, offered[~alone], attributes, threshold)
+        joined = _join(weighted, offered[~alone], attributes, threshold)
     return joined.pairs(), joined.weights
 
 
@@ -131,14 +131,14 @@ class _Attributes(NamedTuple):
         """Cosines of the ends of each edge, shape (edges,); 0 for a vector of zeros."""
         lengths = self.lengths[edges.low] * self.lengths[edges.high]
         products = pair_products(self.vectors, edges.low, edges.high)
-        found: Weights = (products / np.where(lengths > 0, lengths, 1)).astype(np.float64)
-        return found
+        cosines: Weights = (products / np.where(lengths > 0, lengths, 1)).astype(np.float64)
+        return cosines
 
     def unit(self, nodes: Labels) -> Matrix:
         """Nonzero vectors of some nodes, scaled to length 1."""
-        found = np.array(self.vectors[nodes], np.float32)
-        found /= self.lengths[nodes, None]
-        return found
+        units = np.array(self.vectors[nodes], np.float32)
+        units /= self.lengths[nodes, None]
+        return units
 
 
 def _nearest(attributes: _Attributes, k: int, seed: int, threads: int) -> Labels:
@@ -149,8 +149,8 @@ def _nearest(attributes: _Attributes, k: int, seed: int, threads: int) -> Labels
         return np.zeros((0, 2), dtype=np.int64)
     rows, _ = knn_graph(attributes.unit(nodes), k, ef=max(32, k + 8), seed=seed, threads=threads)
     source, target = np.repeat(np.arange(len(nodes)), k), rows.ravel()
-    found = target >= 0
-    return np.column_stack([nodes[source[found]], nodes[target[found]]])
+    there = target >= 0
+    return np.column_stack([nodes[source[there]], nodes[target[there]]])
 
 
 def _offered(
@@ -169,22 +169,24 @@ def _offered(
     return np.concatenate([pairs, near])
 
 
-def _join(given: Edges, pairs: Labels, attributes: _Attributes, threshold: float) -> Edges:
-    """The given edges and the candidate pairs whose cosine reaches the threshold."""
-    offered = Edges.of(pairs, None, given.nodes)
+def _join(edges: Edges, pairs: Labels, attributes: _Attributes, threshold: float) -> Edges:
+    """The edges and those candidate pairs whose cosine reaches the threshold."""
+    offered = Edges.of(pairs, None, edges.nodes)
     similar = attributes.cosines(offered)
     new = similar >= threshold - _ROUNDING
-    new &= ~_in(*(each.low * each.nodes + each.high for each in (offered, given)))
-    ends = np.concatenate([given.pairs(), offered.pairs()[new]])
-    return Edges.of(ends, np.concatenate([given.weights, np.maximum(similar[new], FLOOR)]), given.nodes)
+    new &= ~_in(*(each.low * each.nodes + each.high for each in (offered, edges)))
+    ends = np.concatenate([edges.pairs(), offered.pairs()[new]])
+    return Edges.of(ends, np.concatenate([edges.weights, np.maximum(similar[new], FLOOR)]), edges.nodes)
 
 
-def _in(keys: Labels, known: Labels) -> NDArray[np.bool_]:
-    """Which keys are among the ascending known ones."""
-    if not len(known):
+def _in(keys: Labels, ascending: Labels) -> NDArray[np.bool_]:
+    """Which keys are among some ascending ones."""
+    if not len(ascending):
         return np.zeros(len(keys), np.bool_)
-    found: NDArray[np.bool_] = known[np.searchsorted(known, keys).clip(max=len(known) - 1)] == keys
-    return found
+    present: NDArray[np.bool_] = (
+        ascending[np.searchsorted(ascending, keys).clip(max=len(ascending) - 1)] == keys
+    )
+    return present
 
 
 def _sample(edges: Edges) -> Edges:
@@ -197,9 +199,9 @@ def _sample(edges: Edges) -> Edges:
     score = _standardised(edges.weights[edge], owner, degrees) + _standardised(topology[edge], owner, degrees)
     order = np.lexsort((edge, -score, owner))
     rank = np.arange(len(order)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
-    kept = np.zeros(len(edges), dtype=bool)
-    kept[edge[order[rank < np.ceil(np.sqrt(degrees[owner[order]]))]]] = True
-    return edges.where(kept)
+    best = np.zeros(len(edges), dtype=bool)
+    best[edge[order[rank < np.ceil(np.sqrt(degrees[owner[order]]))]]] = True
+    return edges.where(best)
 
 
 def _standardised(values: Weights, owner: Labels, degrees: Labels) -> Weights:

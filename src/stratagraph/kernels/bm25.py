@@ -53,14 +53,14 @@ class Postings:
     def sums(self, keys: Keys) -> Rows:
         """The sum of the values of each key, 0 for unknown keys."""
         places = self.places(keys)
-        known = places[places >= 0]
-        starts = np.asarray(self.starts[known], np.int64)
-        sizes = self.starts[known + 1] - starts
+        there = places[places >= 0]
+        starts = np.asarray(self.starts[there], np.int64)
+        sizes = self.starts[there + 1] - starts
         totals = np.concatenate([[0], np.cumsum(self.values[ranges(starts, sizes)], dtype=np.int64)])
         ends = np.cumsum(sizes)
-        found = np.zeros(len(keys), np.int64)
-        found[places >= 0] = totals[ends] - totals[ends - sizes]
-        return found
+        sums = np.zeros(len(keys), np.int64)
+        sums[places >= 0] = totals[ends] - totals[ends - sizes]
+        return sums
 
     def updated(self, rows: Rows, fresh: Postings, size: int) -> Postings:
         """The postings after an update.
@@ -74,11 +74,11 @@ class Postings:
         keys = np.insert(self.keys, np.searchsorted(self.keys, new), new)
         own = np.arange(len(self.keys)) + np.searchsorted(new, self.keys)
         numbers = np.concatenate([self._each(own)[stays], fresh._each(np.searchsorted(keys, fresh.keys))])
-        found = np.concatenate([moved[stays], fresh.rows])
+        places = np.concatenate([moved[stays], fresh.rows])
         # One number for key and row: two sorted runs, which a stable sort merges in linear time.
-        order = np.argsort(numbers * size + found, kind="stable")
+        order = np.argsort(numbers * size + places, kind="stable")
         values = np.concatenate([self.values[stays], fresh.values])
-        return self._ordered(keys[numbers[order]], found[order], values[order])
+        return self._ordered(keys[numbers[order]], places[order], values[order])
 
     def _each(self, numbers: Rows) -> Rows:
         """A number for each posting, from one for each key."""

@@ -75,12 +75,12 @@ def group(
     members, representatives = _merged(ordered, places[neighbours[order]], minimum, maximum)
     state = _State(members, representatives, lambda rows: ordered[rows], minimum, maximum)
     state.restore(range(len(members)))
-    found = state.groups(0)
-    first = np.argsort([rows[0] for rows in found.members])
+    groups = state.groups(0)
+    first = np.argsort([rows[0] for rows in groups.members])
     return Groups(
-        [np.sort(order[found.members[each]]) for each in first.tolist()],
-        found.representatives[first],
-        found.origin,
+        [np.sort(order[groups.members[each]]) for each in first.tolist()],
+        groups.representatives[first],
+        groups.origin,
     )
 
 

@@ -49,7 +49,9 @@ def centrality(ends: NDArray[np.integer], nodes: int, sources: NDArray[np.intege
     import igraph
 
     edges = Edges.of(ends, None, nodes)
-    sample = _sample(sources, nodes)
+    sample = np.unique(np.asarray(sources, dtype=np.int64))
+    if len(sample) and not (sample[0] >= 0 and sample[-1] < nodes):
+        raise ValueError(f"sources are nodes 0 to {nodes - 1}, not {sample[0]} to {sample[-1]}")
     if not len(edges):
         return Centrality(np.zeros(nodes, np.int64), np.zeros(nodes), 1, 0.0)
     # A list of pairs is read in half the time of an array.
@@ -65,10 +67,3 @@ def centrality(ends: NDArray[np.integer], nodes: int, sources: NDArray[np.intege
         max(1, math.floor(math.log(nodes) * math.sqrt(degree))),
         float(between.mean()) * scale,
     )
-
-
-def _sample(sources: NDArray[np.integer], nodes: int) -> Nodes:
-    sample = np.unique(np.asarray(sources, dtype=np.int64))
-    if len(sample) and not (sample[0] >= 0 and sample[-1] < nodes):
-        raise ValueError(f"sources are nodes 0 to {nodes - 1}, not {sample[0]} to {sample[-1]}")
-    return sample

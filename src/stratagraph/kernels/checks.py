@@ -21,7 +21,7 @@ def check_layout(array: Array, what: str, dtype: DTypeLike, shape: tuple[int | N
         names = " or ".join(np.dtype(each).name for each in wanted)
         raise ValueError(f"array '{what}' has dtype {array.dtype}, not {names}")
     fits = array.ndim == len(shape) and all(
-        length is None or length == found for length, found in zip(shape, array.shape, strict=True)
+        length is None or length == size for length, size in zip(shape, array.shape, strict=True)
     )
     if not fits:
         lengths = ", ".join("any" if length is None else str(length) for length in shape)

@@ -284,8 +284,8 @@ class CHNSW:
             for ef[level] in EFS:
                 pools = [max(each, CALIBRATED_K) for each in ef]
                 rows, _ = self._searched(sample, CALIBRATED_K, pools, level, 1)
-                found = [np.isin(t, r).sum() for t, r in zip(truth, rows[level], strict=True)]
-                if sum(found) >= self.options.recall * truth.size:
+                hits = [np.isin(t, r).sum() for t, r in zip(truth, rows[level], strict=True)]
+                if sum(hits) >= self.options.recall * truth.size:
                     break
         self._ef, self._pool_sizes = ef, {}
 
@@ -320,11 +320,11 @@ class CHNSW:
 
     def _pools(self, k: int, ef: int | Sequence[int] | None) -> Nodes:
         if ef is None:
-            known = self._pool_sizes  # `_calibrate` may replace it meanwhile
-            sizes = known.get(k)
+            cached = self._pool_sizes  # `_calibrate` may replace it meanwhile
+            sizes = cached.get(k)
             if sizes is None:
                 scaled = [max(k, math.ceil(each * max(k, CALIBRATED_K) / CALIBRATED_K)) for each in self._ef]
-                sizes = known[k] = np.minimum(scaled, 2**31 - 1).astype(np.int32)
+                sizes = cached[k] = np.minimum(scaled, 2**31 - 1).astype(np.int32)
             return sizes
         each = [ef] * len(self._layers) if isinstance(ef, int) else list(ef)
         if len(each) != len(self._layers) or min(each, default=k) < k:
@@ -437,9 +437,9 @@ class CHNSW:
 
         Returns how many nodes of each layer were deleted or added.
         """
-        kept = [_placed(*each) for each in zip(self._layers, rows, strict=True)]
+        places_before = [_placed(*each) for each in zip(self._layers, rows, strict=True)]
         changed: list[int] = []
-        for level, (layer, places) in enumerate(zip(self._layers, kept, strict=True)):
+        for level, (layer, places) in enumerate(zip(self._layers, places_before, strict=True)):
             stays = np.zeros(layer.count, np.bool_)
             stays[places[places >= 0]] = True
             gone = np.flatnonzero(~stays & (layer.alive == 1)).astype(np.int32)
@@ -448,12 +448,12 @@ class CHNSW:
                 self._remove(level, gone, threads)
         added: list[Nodes] = []
         below: Nodes = np.zeros(0, np.int32)
-        for layer, places, read in zip(self._layers, kept, layers, strict=True):
-            known, new = np.flatnonzero(places >= 0), np.flatnonzero(places < 0)
-            known = known[_least_moved(places[known])]
-            below = layer.keep(places[known], below, len(new))
+        for layer, places, read in zip(self._layers, places_before, layers, strict=True):
+            old, new = np.flatnonzero(places >= 0), np.flatnonzero(places < 0)
+            old = old[_least_moved(places[old])]
+            below = layer.keep(places[old], below, len(new))
             added.append(layer.append(read(new)))
-            layer.renumber(np.concatenate([known, new]))
+            layer.renumber(np.concatenate([old, new]))
         for here, under, pairs in zip(self._layers[1:], self._layers, links, strict=False):
             here.set_children(np.stack([here.places[pairs[:, 0]], under.places[pairs[:, 1]]], axis=1))
         self._settle(threads, new=dict(enumerate(added)))
@@ -483,9 +483,9 @@ def _placed(layer: Layer, rows: Places) -> Places:
     """The place of each node in a layer that has it, or -1."""
     places = np.full(len(rows), -1, np.int64)
     if layer.count:
-        known = rows >= 0
-        places[known] = layer.places[rows[known]]
-        places[known & (layer.alive[places] == 0)] = -1
+        old = rows >= 0
+        places[old] = layer.places[rows[old]]
+        places[old & (layer.alive[places] == 0)] = -1
     return places
 
 

@@ -331,9 +331,9 @@ class Layer:
 
 def _followed(links: Nodes, moved: Nodes) -> Nodes:
     """Links between new places, without those to dropped nodes."""
-    known = links >= 0
-    found = np.where(known, moved[links], -1)
-    lost = np.flatnonzero((known & (found < 0)).any(axis=1))
-    order = np.argsort(found[lost] < 0, axis=1, kind="stable")
-    found[lost] = np.take_along_axis(found[lost], order, axis=1)
-    return found.astype(np.int32)
+    linked = links >= 0
+    followed = np.where(linked, moved[links], -1)
+    lost = np.flatnonzero((linked & (followed < 0)).any(axis=1))
+    order = np.argsort(followed[lost] < 0, axis=1, kind="stable")
+    followed[lost] = np.take_along_axis(followed[lost], order, axis=1)
+    return followed.astype(np.int32)

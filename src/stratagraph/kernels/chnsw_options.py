@@ -80,12 +80,12 @@ class Options:
     def __post_init__(self) -> None:
         if self.scan_limit == -1:
             object.__setattr__(self, "scan_limit", SCANNED.get(self.codes, 0))
-        for name, value, known in [
+        for name, value, allowed in [
             ("codes", self.codes, tuple(SCANNED)),
             ("mode", self.mode, ("fast", "paper")),
         ]:
-            if value not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+            if value not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
         for name, number, least, most in [
             ("links", self.links, 2, 512),
             ("ef_construction", self.ef_construction, 1, 100_000),
@@ -130,8 +130,8 @@ def read_options(arrays: Mapping[str, Array]) -> tuple[Options, int, list[int], 
     numbers = [dimension, *ef] if isinstance(ef, list) and 0 < len(ef) < 10_000 else [0]
     if version != FORMAT or not all(type(each) is int and 0 < each < 2**20 for each in numbers):
         raise Damaged(f"array 'options' holds format {version!r}, dimension {dimension!r} and ef {ef!r}")
-    known = isinstance(changes, list) and len(changes) == len(ef)
-    if not known or not all(type(each) is int and 0 <= each < 2**62 for each in changes):
+    fits = isinstance(changes, list) and len(changes) == len(ef)
+    if not fits or not all(type(each) is int and 0 <= each < 2**62 for each in changes):
         raise Damaged(f"array 'options' holds changes {changes!r} of {len(ef)} layers")
     return options, dimension, ef, changes
 
@@ -162,26 +162,26 @@ def checked_children(children: Sequence[NDArray[np.integer]] | None, sizes: Sequ
         return [np.zeros((0, 2), np.int64)] * (len(sizes) - 1)
     if len(children) != len(sizes) - 1:
         raise ValueError(f"expected links to children for {len(sizes) - 1} layers, not for {len(children)}")
-    return [_checked_links(pairs, level, sizes) for level, pairs in enumerate(children, 1)]
-
-
-def _checked_links(pairs: NDArray[np.integer], level: int, sizes: Sequence[int]) -> Array:
-    checked = np.asarray(pairs)
-    if checked.size == 0:
-        return np.zeros((0, 2), np.int64)
-    if checked.ndim != 2 or checked.shape[1] != 2 or not np.issubdtype(checked.dtype, np.integer):
-        raise ValueError(
-            f"links to children are integers of shape (links, 2), not {checked.dtype} {checked.shape}"
-        )
-    for column, end, what in [
-        (0, sizes[level], f"nodes of layer {level}"),
-        (1, sizes[level - 1], f"children in layer {level - 1}"),
-    ]:
-        wrong = (checked[:, column] < 0) | (checked[:, column] >= end)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise ValueError(f"{what} are 0 to {end - 1}, not {checked[row, column]} (pair {row})")
-    return checked.astype(np.int64)
+    checked: list[Array] = []
+    for level, links in enumerate(children, 1):
+        pairs = np.asarray(links)
+        if pairs.size == 0:
+            checked.append(np.zeros((0, 2), np.int64))
+            continue
+        if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
+            raise ValueError(
+                f"links to children are integers of shape (links, 2), not {pairs.dtype} {pairs.shape}"
+            )
+        for column, end, what in [
+            (0, sizes[level], f"nodes of layer {level}"),
+            (1, sizes[level - 1], f"children in layer {level - 1}"),
+        ]:
+            wrong = (pairs[:, column] < 0) | (pairs[:, column] >= end)
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                raise ValueError(f"{what} are 0 to {end - 1}, not {pairs[row, column]} (pair {row})")
+        checked.append(pairs.astype(np.int64))
+    return checked
 
 
 def checked_gone(rows: NDArray[np.integer], level: int, layer: Layer) -> Array:
@@ -189,9 +189,9 @@ def checked_gone(rows: NDArray[np.integer], level: int, layer: Layer) -> Array:
     gone = np.unique(np.asarray(rows).reshape(-1))
     if gone.size and not np.issubdtype(gone.dtype, np.integer):
         raise TypeError(f"rows must be integers, not {gone.dtype}")
-    known = (gone >= 0) & (gone < layer.count)
-    places = layer.places[gone[known].astype(np.int64)]
-    known[known] = layer.alive[places] == 1
-    if not known.all():
-        raise KeyError(f"layer {level} has no node {int(gone[~known][0])}")
+    alive = (gone >= 0) & (gone < layer.count)
+    places = layer.places[gone[alive].astype(np.int64)]
+    alive[alive] = layer.alive[places] == 1
+    if not alive.all():
+        raise KeyError(f"layer {level} has no node {int(gone[~alive][0])}")
     return places

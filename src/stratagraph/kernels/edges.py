@@ -42,16 +42,16 @@ class Edges:
         whose end is no node, or whose weight is negative or not finite.
         """
         ends = np.asarray(ends, dtype=np.int64).reshape(-1, 2) if not len(ends) else np.asarray(ends)
-        given = np.ones(len(ends)) if weights is None else np.asarray(weights, dtype=np.float64)
-        _check(ends, given, nodes)
-        kept = (ends[:, 0] != ends[:, 1]) & (given > 0)
+        values = np.ones(len(ends)) if weights is None else np.asarray(weights, dtype=np.float64)
+        _check(ends, values, nodes)
+        usable = (ends[:, 0] != ends[:, 1]) & (values > 0)
         if touching is not None:
-            kept &= touching[ends].any(axis=1)
-        if not kept.all():
-            ends, given = ends[kept], given[kept]
+            usable &= touching[ends].any(axis=1)
+        if not usable.all():
+            ends, values = ends[usable], values[usable]
         one, two = ends[:, 0].astype(np.int64), ends[:, 1].astype(np.int64)
         keys = np.minimum(one, two) * nodes + np.maximum(one, two)
-        unique, values = _added_up(keys, None if weights is None else given, nodes)
+        unique, values = _added_up(keys, None if weights is None else values, nodes)
         low = unique // max(nodes, 1)
         return cls(low, unique - low * nodes, values, nodes)
 
@@ -63,9 +63,9 @@ class Edges:
         """The ends as rows, shape (edges, 2)."""
         return np.column_stack([self.low, self.high])
 
-    def where(self, kept: NDArray[np.bool_]) -> Edges:
+    def where(self, mask: NDArray[np.bool_]) -> Edges:
         """The edges of a mask, between the same nodes."""
-        return Edges(self.low[kept], self.high[kept], self.weights[kept], self.nodes)
+        return Edges(self.low[mask], self.high[mask], self.weights[mask], self.nodes)
 
     def within(self, labels: Labels) -> Edges:
         """The edges between nodes of the same label."""
@@ -76,9 +76,9 @@ class Edges:
         position = np.full(self.nodes, -1, dtype=np.int64)
         position[members] = np.arange(len(members))
         low, high = position[self.low], position[self.high]
-        kept = (low >= 0) & (high >= 0)
-        ends = np.column_stack([low[kept], high[kept]])
-        return Edges.of(ends, self.weights[kept], len(members))
+        inside = (low >= 0) & (high >= 0)
+        ends = np.column_stack([low[inside], high[inside]])
+        return Edges.of(ends, self.weights[inside], len(members))
 
     def strengths(self) -> Weights:
         """The sum of the weights at each node, shape (nodes,)."""
@@ -139,8 +139,8 @@ def parts(edges: Edges, labels: Labels | None = None) -> Labels:
     """The connected parts of each community, or of the whole graph, numbered by the smallest member."""
     inside = edges if labels is None else edges.within(labels)
     matrix = csr_array(coo_array((inside.weights, (inside.low, inside.high)), shape=(edges.nodes,) * 2))
-    _, found = connected_components(matrix, directed=False)
-    return number(found)
+    _, components = connected_components(matrix, directed=False)
+    return number(components)
 
 
 def number(labels: NDArray[np.integer]) -> Labels:
@@ -175,7 +175,7 @@ def common_neighbours(edges: Edges) -> Labels:
     keys = np.repeat(np.arange(nodes), degrees) * nodes + matrix.indices
     swap = degrees[edges.low] > degrees[edges.high]
     few, many = np.where(swap, edges.high, edges.low), np.where(swap, edges.low, edges.high)
-    found = np.zeros(len(edges), dtype=np.int64)
+    common = np.zeros(len(edges), dtype=np.int64)
     cuts = np.flatnonzero(np.diff(np.cumsum(degrees[few]) // _BLOCK, prepend=0))
     for block in np.split(np.arange(len(edges)), cuts):
         counts = degrees[few[block]]
@@ -183,5 +183,5 @@ def common_neighbours(edges: Edges) -> Labels:
         near = matrix.indices[ranges(matrix.indptr[few[block]], counts)]
         wanted = many[block][owner] * nodes + near
         there = keys[np.searchsorted(keys, wanted).clip(max=len(keys) - 1)] == wanted
-        found[block] = np.bincount(owner[there], minlength=len(block))
-    return found
+        common[block] = np.bincount(owner[there], minlength=len(block))
+    return common

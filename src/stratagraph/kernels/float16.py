@@ -92,16 +92,16 @@ def chosen(vectors: Matrix, rows: Rows) -> Matrix:
 
 def nonzero_rows(vectors: Matrix | Stored) -> Rows:
     """The rows that are not zero, ascending."""
-    found = [start + np.flatnonzero(np.any(block, axis=1)) for start, block in blocks(vectors)]
-    return np.concatenate([np.zeros(0, np.int64), *found])
+    rows = [start + np.flatnonzero(np.any(block, axis=1)) for start, block in blocks(vectors)]
+    return np.concatenate([np.zeros(0, np.int64), *rows])
 
 
 def _multiplied(vectors: Matrix, one: Rows, two: Rows) -> Scores:
-    found = np.empty(len(one), np.float32)
+    scores = np.empty(len(one), np.float32)
     for start in range(0, len(one), _PAIRS):
         some = slice(start, start + _PAIRS)
-        found[some] = np.einsum("ij,ij->i", vectors[one[some]], vectors[two[some]])
-    return found
+        scores[some] = np.einsum("ij,ij->i", vectors[one[some]], vectors[two[some]])
+    return scores
 
 
 class _Gathered:
@@ -118,14 +118,14 @@ class _Gathered:
         if isinstance(rows, tuple):
             columns: Matrix = self[rows[0]][(..., *rows[1:])]
             return columns
-        given = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
-        return self._read(np.flatnonzero(given) if given.dtype == np.bool_ else given)
+        wanted = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
+        return self._read(np.flatnonzero(wanted) if wanted.dtype == np.bool_ else wanted)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        found = np.empty(self.shape, np.float32)
+        vectors = np.empty(self.shape, np.float32)
         for start, block in self.blocks(BLOCK):
-            found[start : start + len(block)] = block
-        return found if dtype is None else found.astype(dtype, copy=False)
+            vectors[start : start + len(block)] = block
+        return vectors if dtype is None else vectors.astype(dtype, copy=False)
 
     def blocks(self, size: int) -> Iterator[tuple[int, Matrix]]:
         """The first row of each block and the block, which is valid until the next."""
@@ -146,12 +146,12 @@ class Stacked(_Gathered):
 
     def _read(self, rows: Rows) -> Matrix:
         of = np.searchsorted(self._starts, rows, "right") - 1
-        found = np.empty((*rows.shape, self.shape[1]), np.float32)
+        vectors = np.empty((*rows.shape, self.shape[1]), np.float32)
         for number, part in enumerate(self._parts):
             here = of == number
             if here.any():
-                found[here] = part[rows[here] - self._starts[number]]
-        return found
+                vectors[here] = part[rows[here] - self._starts[number]]
+        return vectors
 
     def blocks(self, size: int) -> Iterator[tuple[int, Matrix]]:
         """The first row of each block and the block, which is valid until the next."""

@@ -36,7 +36,18 @@ def knn_graph(
         options=Options(links=12, ef_construction=40, recall=0.01, seed=seed),
         threads=threads,
     )
-    return _neighbours(index, k, ef, threads)
+    layer = index._layers[0]
+    k = min(k, max(layer.count - 1, 0))
+    if not layer.linked or _MANY * k >= layer.count:
+        (rows, *_), (scores, *_) = index._searched(layer.floats(), k + 1, None, 0, threads)
+        itself = rows == np.arange(len(rows))[:, None]
+        itself[~itself.any(axis=1), -1] = True
+        shape = len(rows), rows.shape[1] - 1
+        return rows[~itself].reshape(shape), scores[~itself].reshape(shape)
+    rows, scores = np.empty((layer.count, k), np.int32), np.empty((layer.count, k), np.float32)
+    index._graph.neighbours(0, k, max(ef, k + 1), threads, rows, scores)
+    scores[rows < 0] = 0
+    return rows, scores
 
 
 def nearest_of(
@@ -46,18 +57,18 @@ def nearest_of(
 
     By inner product, or by cosine if the `lengths` of all vectors are given. A vector of zeros has none.
     """
-    asked = np.asarray(vectors[rows], np.float32)
-    directed = np.flatnonzero(asked.any(axis=1))
-    own, asked = rows[directed], asked[directed]
+    queries = np.asarray(vectors[rows], np.float32)
+    directed = np.flatnonzero(queries.any(axis=1))
+    own, queries = rows[directed], queries[directed]
     k = min(k, len(vectors) - 1)
     pairs = [np.zeros((0, 2), np.int64)]
     room = np.empty((min(_COMPARED, len(own)), len(vectors)), np.float32)
     for start in range(0, len(own) if k > 0 else 0, _COMPARED):
-        some, queries = own[start : start + _COMPARED], asked[start : start + _COMPARED]
+        some, batch = own[start : start + _COMPARED], queries[start : start + _COMPARED]
         scores = room[: len(some)]
         with one_thread():
             for at, block in blocks(vectors):
-                np.matmul(queries, block.T, out=scores[:, at : at + len(block)])
+                np.matmul(batch, block.T, out=scores[:, at : at + len(block)])
         if lengths is not None:
             scores /= np.where(lengths > 0, lengths, 1)
         scores[np.arange(len(some)), some] = -np.inf
@@ -98,35 +109,8 @@ def relinked(ends: Nodes64, now: Nodes64, vectors: Matrix) -> Nodes64:
     one, two = np.divmod(distinct((one * len(vectors) + two)[one != two]), max(len(vectors), 1))
     scores = pair_products(vectors, one, two)
     lost = np.bincount(owner, minlength=len(vectors))
-    chosen = _largest_of_each(one, scores, lost[one])
+    by_score = np.lexsort((-scores, one))
+    rank = np.arange(len(by_score)) - np.searchsorted(one, one)  # `one` ascends
+    chosen = np.sort(by_score[rank < lost[one]])
     chosen = chosen[scores[chosen] != 0]
     return np.column_stack([one[chosen], two[chosen]])
-
-
-def _largest_of_each(groups: Nodes64, scores: Matrix, counts: Nodes64) -> Nodes64:
-    """Places of the largest `counts` scores of each group, ascending; groups ascend."""
-    order = np.lexsort((-scores, groups))
-    rank = np.arange(len(order)) - np.searchsorted(groups, groups)
-    return np.sort(order[rank < counts])
-
-
-def _neighbours(index: CHNSW, k: int, ef: int, threads: int) -> tuple[Nodes, Matrix]:
-    """The k nearest others of each node of layer 0."""
-    layer = index._layers[0]
-    k = min(k, max(layer.count - 1, 0))
-    vectors = layer.floats()
-    if not layer.linked or _MANY * k >= layer.count:
-        found, how = index._searched(vectors, k + 1, None, 0, threads)
-        return _without_self(found[0], how[0])
-    rows, scores = np.empty((layer.count, k), np.int32), np.empty((layer.count, k), np.float32)
-    index._graph.neighbours(0, k, max(ef, k + 1), threads, rows, scores)
-    scores[rows < 0] = 0
-    return rows, scores
-
-
-def _without_self(rows: Nodes, scores: Matrix) -> tuple[Nodes, Matrix]:
-    """Each row's results but itself; of k + 1 results k are left."""
-    own = rows == np.arange(len(rows))[:, None]
-    own[~own.any(axis=1), -1] = True
-    shape = len(rows), rows.shape[1] - 1
-    return rows[~own].reshape(shape), scores[~own].reshape(shape)

@@ -63,7 +63,10 @@ def leiden(
     ValueError
         If the edges are not valid.
     """
-    start = None if initial is None else _start(initial, nodes)
+    start = None
+    if initial is not None:
+        initial = np.asarray(initial, dtype=np.int64)
+        start = number(np.where(initial < 0, initial.max(initial=0) + 1 + np.arange(nodes), initial))
     if initial is None or start is None or movable is None:
         edges = Edges.of(ends, weights, nodes)
         labels = number(parts(edges, optimise(edges, _masses(edges), resolution, start, seed)))
@@ -129,12 +132,6 @@ def _masses(edges: Edges) -> Weights:
     return strengths / np.sqrt(strengths.sum()) if len(edges) else strengths
 
 
-def _start(initial: NDArray[np.integer], nodes: int) -> Labels:
-    """The initial labels; each new node has a label of its own."""
-    initial = np.asarray(initial, dtype=np.int64)
-    return number(np.where(initial < 0, initial.max(initial=0) + 1 + np.arange(nodes), initial))
-
-
 def optimise(edges: Edges, masses: Weights, resolution: float, initial: Labels | None, seed: int) -> Labels:
     """A partition that maximises sum over communities of (weight inside - resolution * pairs of masses).
 
@@ -150,7 +147,7 @@ def optimise(edges: Edges, masses: Weights, resolution: float, initial: Labels |
     with _ONE_AT_A_TIME:
         igraph.set_random_number_generator(random.Random(seed))
         try:
-            found = graph.community_leiden(
+            clustering = graph.community_leiden(
                 objective_function="CPM",
                 weights=edges.weights.tolist(),
                 node_weights=masses.tolist(),
@@ -160,7 +157,7 @@ def optimise(edges: Edges, masses: Weights, resolution: float, initial: Labels |
             )
         finally:
             igraph.set_random_number_generator(random)
-    return np.asarray(found.membership, dtype=np.int64)
+    return np.asarray(clustering.membership, dtype=np.int64)
 
 
 def split_large(edges: Edges, labels: Labels, max_size: int, seed: int) -> Labels:
@@ -187,9 +184,9 @@ def _split_once(edges: Edges, labels: Labels, max_size: int, seed: int) -> Label
     large = _large(labels, max_size)
     if not large.any():
         return labels
-    found = _leiden_in_each(edges, labels, large, seed)
-    whole = large & (np.bincount(labels)[labels] == np.bincount(found)[found])
-    return _cut(edges, found, whole, max_size)
+    split = _leiden_in_each(edges, labels, large, seed)
+    whole = large & (np.bincount(labels)[labels] == np.bincount(split)[split])
+    return _cut(edges, split, whole, max_size)
 
 
 def _large(labels: Labels, max_size: int) -> NDArray[np.bool_]:
@@ -208,10 +205,10 @@ def _leiden_in_each(edges: Edges, labels: Labels, chosen: NDArray[np.bool_], see
     strengths = inner.strengths()
     totals = np.bincount(outer, strengths)[outer]
     masses = np.divide(strengths, np.sqrt(totals), out=np.zeros_like(strengths), where=totals > 0)
-    found = optimise(inner, masses, 1.0, None, seed)
-    found[strengths == 0] = found.max(initial=0) + 1
+    pieces_of_members = optimise(inner, masses, 1.0, None, seed)
+    pieces_of_members[strengths == 0] = pieces_of_members.max(initial=0) + 1
     pieces = np.zeros(len(labels), dtype=np.int64)
-    pieces[members] = found + 1
+    pieces[members] = pieces_of_members + 1
     return within_each(labels, pieces)
 
 
@@ -268,20 +265,15 @@ def _merge_linked(edges: Edges, labels: Labels, within: Labels, max_size: int) -
         )
         if not len(links):
             return labels
-        chosen = links.where(_picked_by_both(links))
+        ranks = np.empty(len(links), dtype=np.int64)
+        ranks[np.argsort(-links.weights, kind="stable")] = np.arange(len(links))
+        best = np.full(links.nodes, len(links))  # of equal links the first is the best
+        np.minimum.at(best, links.low, ranks)
+        np.minimum.at(best, links.high, ranks)
+        chosen = links.where((best[links.low] == ranks) & (best[links.high] == ranks))
         target = np.arange(len(sizes))
         target[chosen.high] = chosen.low
         labels = number(target[labels])
-
-
-def _picked_by_both(links: Edges) -> NDArray[np.bool_]:
-    """The links that are the best of both their ends; of equals the first counts."""
-    ranks = np.empty(len(links), dtype=np.int64)
-    ranks[np.argsort(-links.weights, kind="stable")] = np.arange(len(links))
-    best = np.full(links.nodes, len(links))
-    np.minimum.at(best, links.low, ranks)
-    np.minimum.at(best, links.high, ranks)
-    return np.asarray((best[links.low] == ranks) & (best[links.high] == ranks))
 
 
 def resized(
@@ -301,15 +293,15 @@ def resized(
     Arguments and results are as for `leiden`; no joined community becomes larger than `max_size`.
     """
     edges = Edges.of(ends, weights, len(labels))
-    found = number(labels)
-    count = len(distinct(found))
+    communities = number(labels)
+    count = len(distinct(communities))
     if count < wanted:
-        return _halved(edges, found, wanted - count)
-    return _joined(edges, found, count - wanted, max_size)
+        return _halved(edges, communities, wanted - count)
+    return _joined(edges, communities, count - wanted, max_size)
 
 
 def _halved(edges: Edges, labels: Labels, missing: int) -> Labels:
-    found = labels.copy()
+    communities = labels.copy()
     sizes = np.bincount(labels)
     for community in np.argsort(-sizes, kind="stable").tolist():
         if missing <= 0 or sizes[community] < 2:
@@ -319,19 +311,19 @@ def _halved(edges: Edges, labels: Labels, missing: int) -> Labels:
         inside = (labels[pairs] == community).all(axis=1)
         own = np.searchsorted(rows, pairs[inside])
         parts = leiden(own, weights[inside], len(rows), max_size=(len(rows) + 1) // 2)
-        found[rows[parts > 0]] = found.max() + parts[parts > 0]
+        communities[rows[parts > 0]] = communities.max() + parts[parts > 0]
         missing -= int(parts.max())
-    return number(found)
+    return number(communities)
 
 
 def _joined(edges: Edges, labels: Labels, spare: int, max_size: int | None) -> Labels:
-    found = labels.copy()
+    communities = labels.copy()
     sizes = np.bincount(labels)
     pairs, weights = edges.pairs(), edges.weights
     for community in np.argsort(sizes, kind="stable").tolist():
         if spare <= 0:
             break
-        own = found[pairs]
+        own = communities[pairs]
         touching = (own == community).any(axis=1) & (own[:, 0] != own[:, 1])
         others = own[touching].sum(axis=1) - community
         shared = np.bincount(others, weights[touching], minlength=len(sizes))
@@ -339,11 +331,11 @@ def _joined(edges: Edges, labels: Labels, spare: int, max_size: int | None) -> L
             shared[sizes + sizes[community] > max_size] = 0
         if shared.max(initial=0) > 0:
             best = int(np.argmax(shared))
-            found[found == community] = best
+            communities[communities == community] = best
             sizes[best] += sizes[community]
             sizes[community] = 0
             spare -= 1
-    return number(found)
+    return number(communities)
 
 
 def move(
@@ -372,19 +364,19 @@ def move(
         low, high = groups[edges.low], groups[edges.high]
         near = ~(fixed[low] & fixed[high])  # fixed groups do not come together
         level = Edges.of(np.column_stack([low[near], high[near]]), edges.weights[near], len(fixed))
-        found = parts(level, _Level(level, mass, sizes, fixed, number(labels), resolution, max_size).run())
-        count = int(found.max(initial=-1)) + 1
+        merged = parts(level, _Level(level, mass, sizes, fixed, number(labels), resolution, max_size).run())
+        count = int(merged.max(initial=-1)) + 1
         if count == len(fixed):
-            return found[groups]
-        groups, labels = found[groups], np.arange(count)
-        fixed = np.bincount(found, fixed, count) > 0
+            return merged[groups]
+        groups, labels = merged[groups], np.arange(count)
+        fixed = np.bincount(merged, fixed, count) > 0
 
 
 def _masses_of_ends(ends: NDArray[np.integer], weights: NDArray[np.floating] | None, nodes: int) -> Weights:
     """The masses of `leiden.optimise` by which it maximises modularity, without putting edges in order."""
-    given = np.where(ends[:, 0] == ends[:, 1], 0.0, 1.0 if weights is None else weights)
-    lower = np.bincount(ends[:, 0], given, nodes).astype(np.float64)
-    strengths: Weights = lower + np.bincount(ends[:, 1], given, nodes)
+    values = np.where(ends[:, 0] == ends[:, 1], 0.0, 1.0 if weights is None else weights)
+    lower = np.bincount(ends[:, 0], values, nodes).astype(np.float64)
+    strengths: Weights = lower + np.bincount(ends[:, 1], values, nodes)
     return np.asarray(strengths / np.sqrt(strengths.sum()))
 
 

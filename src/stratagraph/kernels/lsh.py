@@ -30,9 +30,9 @@ def hyperplanes(bits: int, dimension: int, seed: int) -> Matrix:
     uniform = ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     radius, angle = np.sqrt(-2.0 * np.log(uniform[:, 0])), 2.0 * np.pi * uniform[:, 1]
     normals = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    found = np.ascontiguousarray(normals[:, :dimension], dtype=np.float32)
-    found.flags.writeable = False
-    return found
+    planes = np.ascontiguousarray(normals[:, :dimension], dtype=np.float32)
+    planes.flags.writeable = False
+    return planes
 
 
 def hash_codes(vectors: Matrix, planes: Matrix, *, batch: int = 8192) -> Codes:

@@ -142,8 +142,10 @@ def _mutual_information(counts: csr_array) -> csr_array:
     pairs = counts.tocoo()
     totals = np.asarray(counts.sum(axis=1)).ravel()
     values = np.log(pairs.data * totals.sum() / (totals[pairs.row] * totals[pairs.col]))
-    kept = values > 0
-    return csr_array(coo_array((values[kept], (pairs.row[kept], pairs.col[kept])), shape=counts.shape))
+    positive = values > 0
+    return csr_array(
+        coo_array((values[positive], (pairs.row[positive], pairs.col[positive])), shape=counts.shape)
+    )
 
 
 def _leading(matrix: csr_array, count: int, rng: np.random.Generator) -> tuple[Matrix, Matrix]:

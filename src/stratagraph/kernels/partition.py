@@ -62,7 +62,12 @@ def cluster(
     elif method == "scan":
         labels = scan(edges.pairs(), edges.weights, nodes)
     else:
-        labels = _own(method(edges.pairs(), edges.weights, nodes), nodes)
+        labels = np.asarray(method(edges.pairs(), edges.weights, nodes))
+        if labels.shape != (nodes,) or not np.issubdtype(labels.dtype, np.integer):
+            raise ValueError(
+                f"the clustering given must give {nodes} integers, not {labels.dtype} of shape {labels.shape}"
+            )
+        labels = number(labels)
     return split_large(edges, labels, max_size, seed)
 
 
@@ -79,15 +84,6 @@ def community_graph(
     pairs = np.column_stack([labels[edges.low], labels[edges.high]])
     above = Edges.of(pairs, edges.weights, int(labels.max(initial=-1)) + 1)
     return above.pairs(), above.weights
-
-
-def _own(labels: NDArray[np.integer], nodes: int) -> Labels:
-    found = np.asarray(labels)
-    if found.shape != (nodes,) or not np.issubdtype(found.dtype, np.integer):
-        raise ValueError(
-            f"the clustering given must give {nodes} integers, not {found.dtype} of shape {found.shape}"
-        )
-    return number(found)
 
 
 def scan(

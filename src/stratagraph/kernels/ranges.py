@@ -36,8 +36,8 @@ def order(values: NDArray[np.integer], count: int) -> NDArray[np.int64]:
     if len(values) < _SHORT:
         return np.argsort(values, kind="stable")
     entries = np.zeros(len(values), np.bool_), values, np.arange(len(values) + 1)
-    found: NDArray[np.integer] = csr_array(entries, shape=(len(values), count)).tocsc().indices
-    return found.astype(np.int64, copy=False)
+    places: NDArray[np.integer] = csr_array(entries, shape=(len(values), count)).tocsc().indices
+    return places.astype(np.int64, copy=False)
 
 
 def split(flat: NDArray[Scalar], sizes: NDArray[np.integer] | Sequence[int]) -> list[NDArray[Scalar]]:
@@ -48,9 +48,9 @@ def split(flat: NDArray[Scalar], sizes: NDArray[np.integer] | Sequence[int]) -> 
 
 def by_label(labels: NDArray[np.integer], count: int = 0) -> list[NDArray[np.int64]]:
     """The ascending places of each label from 0 on, of `count` labels at least; those of -1 are left out."""
-    known = np.flatnonzero(labels >= 0)
-    sizes = np.bincount(labels[known], minlength=count)
-    return split(known[order(labels[known], len(sizes))], sizes)
+    labelled = np.flatnonzero(labels >= 0)
+    sizes = np.bincount(labels[labelled], minlength=count)
+    return split(labelled[order(labels[labelled], len(sizes))], sizes)
 
 
 class Parts:
@@ -89,7 +89,7 @@ class Parts:
 
     def read(self, rows: Sequence[int] | Rows, reader: Callable[[int, list[int]], Sequence[T]]) -> list[T]:
         """The values of rows, in their order; `reader(table, rows of the table)` gives those of one table."""
-        found: dict[int, T] = {}
+        values: dict[int, T] = {}
         for part, places, own in self.split(rows):
-            found.update(zip(places.tolist(), reader(part, own.tolist()), strict=True))
-        return [found[place] for place in range(len(found))]
+            values.update(zip(places.tolist(), reader(part, own.tolist()), strict=True))
+        return [values[place] for place in range(len(values))]

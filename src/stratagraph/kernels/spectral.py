@@ -79,16 +79,12 @@ def _embedding(adjacency: csr_array, count: int, start: NDArray[np.float64]) -> 
     scale = np.divide(1, np.sqrt(strengths), out=np.zeros_like(strengths), where=strengths > 0)
     values = adjacency.tocoo()
     values.data = values.data * scale[values.row] * scale[values.col]
-    return unit_rows(_leading(csr_array(values), count, start), _ROUNDING)
-
-
-def _leading(matrix: csr_array, count: int, start: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Eigenvectors of the largest eigenvalues times these, approximately."""
-    if matrix.shape[0] <= _DENSE:
-        values, vectors = np.linalg.eigh(matrix.toarray())
+    normalised = csr_array(values)
+    if len(strengths) <= _DENSE:
+        eigenvalues, vectors = np.linalg.eigh(normalised.toarray())
     else:
-        values, vectors = leading(matrix, start, rounds=_ROUNDS, degree=_DEGREE)
-    return np.asarray(vectors[:, -count:] * np.maximum(values[-count:], 0))
+        eigenvalues, vectors = leading(normalised, start, rounds=_ROUNDS, degree=_DEGREE)
+    return unit_rows(np.asarray(vectors[:, -count:] * np.maximum(eigenvalues[-count:], 0)), _ROUNDING)
 
 
 def divide(edges: Edges, points: Points, max_size: int, seed: int) -> Labels:
@@ -104,15 +100,15 @@ def divide(edges: Edges, points: Points, max_size: int, seed: int) -> Labels:
     order = np.argsort(labels, kind="stable")
     waiting = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)[::-1]
     divided = np.empty(len(labels), dtype=np.int64)
-    found = 0
+    clusters = 0
     while waiting:
         members = waiting.pop()
         pieces = _divided(members, points, max_size, rng) if len(members) > max_size else [members]
         if len(pieces) > 1:
             waiting.extend(pieces[::-1])
             continue
-        divided[members] = found
-        found += 1
+        divided[members] = clusters
+        clusters += 1
     return number(divided)
 
 
@@ -157,8 +153,8 @@ def orthonormal(basis: Matrix) -> Matrix:
     basis = basis[:, lengths > 0] / lengths[lengths > 0]
     for _ in range(2):
         values, vectors = np.linalg.eigh(np.einsum("ij,ik->jk", basis, basis))
-        kept = values > _RANK * values.max(initial=0)
-        basis = np.einsum("ij,jk->ik", basis, vectors[:, kept] / np.sqrt(values[kept]))
+        independent = values > _RANK * values.max(initial=0)
+        basis = np.einsum("ij,jk->ik", basis, vectors[:, independent] / np.sqrt(values[independent]))
     return basis
 
 

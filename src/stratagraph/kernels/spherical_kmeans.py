@@ -39,12 +39,12 @@ def spherical_kmeans(vectors: Matrix, count: int, seed: int) -> Labels:
     points = chosen(vectors, rows)
     count = min(count, len(rows))
     centres = points[np.sort(np.random.default_rng(seed).choice(len(rows), count, replace=False))]
-    found = np.full(len(rows), -1, np.int64)
+    clusters = np.full(len(rows), -1, np.int64)
     for _ in range(_ROUNDS):
-        before, (found, centres) = found, _round(points, centres)
-        if np.array_equal(before, found):
+        before, (clusters, centres) = clusters, _round(points, centres)
+        if np.array_equal(before, clusters):
             break
-    labels[rows] = found
+    labels[rows] = clusters
     return labels
 
 
@@ -62,34 +62,34 @@ def assigned(vectors: Matrix, labels: Labels) -> Labels:
     for start, block in blocks(vectors, _BLOCK):
         sums += _sums(block, labels[start : start + len(block)], count)
     centres = _directions(sums, np.zeros_like(sums))
-    found = labels.copy()
+    clusters = labels.copy()
     with one_thread():
         for start, block in blocks(chosen(vectors, new), _BLOCK):
-            found[new[start : start + len(block)]] = _nearest(block, centres)
-    return found
+            clusters[new[start : start + len(block)]] = _nearest(block, centres)
+    return clusters
 
 
 def _round(points: Matrix, centres: Matrix) -> tuple[Labels, Matrix]:
     """The nearest centre of each point, and the new centres; each point is read once."""
-    found = np.empty(len(points), np.int64)
+    clusters = np.empty(len(points), np.int64)
     sums = np.zeros(centres.shape, np.float32)
     for start, block in blocks(points, _BLOCK):
-        own = found[start : start + len(block)] = _nearest(block, centres)
+        own = clusters[start : start + len(block)] = _nearest(block, centres)
         sums += _sums(block, own, len(centres))
-    return found, _directions(sums, centres)
+    return clusters, _directions(sums, centres)
 
 
 def _nearest(points: Matrix, centres: Matrix) -> Labels:
-    found: Labels = np.argmax(points @ centres.T, axis=1)
-    return found
+    nearest: Labels = np.argmax(points @ centres.T, axis=1)
+    return nearest
 
 
 def _sums(points: Matrix, labels: Labels, count: int) -> Matrix:
-    known = np.flatnonzero(labels >= 0)
-    ones = np.ones(len(known), np.float32)
-    member = csr_array((ones, (known, labels[known])), shape=(len(labels), count))
-    found: Matrix = member.T @ points
-    return found
+    labelled = np.flatnonzero(labels >= 0)
+    ones = np.ones(len(labelled), np.float32)
+    member = csr_array((ones, (labelled, labels[labelled])), shape=(len(labels), count))
+    sums: Matrix = member.T @ points
+    return sums
 
 
 def _directions(sums: Matrix, before: Matrix) -> Matrix:

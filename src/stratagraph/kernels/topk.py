@@ -24,8 +24,8 @@ TopK = tuple[Rows, NDArray[np.float32]]
 
 def joined(parts: Iterable[TopK], k: int) -> TopK:
     """The best `k` of several results, best first; of equal scores the lower row comes first."""
-    found = [(np.zeros(0, np.int64), np.zeros(0, np.float32)), *parts]
-    rows, scores = (np.concatenate(column) for column in zip(*found, strict=True))
+    results = [(np.zeros(0, np.int64), np.zeros(0, np.float32)), *parts]
+    rows, scores = (np.concatenate(column) for column in zip(*results, strict=True))
     order = np.lexsort((rows, -scores))[:k]
     return rows[order], scores[order]
 
@@ -116,8 +116,8 @@ def kth_largest(scores: NDArray[np.floating], k: int) -> np.floating:
     if blocks > k:
         bound = np.sort(scores[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1))[-k]
         scores = scores[~(scores < bound)]
-    found: np.floating = np.sort(scores)[-k]
-    return found
+    kth: np.floating = np.sort(scores)[-k]
+    return kth
 
 
 class Segmented(Protocol):
@@ -176,9 +176,9 @@ class Sketch:
         todo = np.arange(len(vectors))
         if known is not None and np.array_equal(known[0].mean, mean):
             before, origin = known
-            kept = origin >= 0
-            codes[kept] = before.codes[origin[kept]]
-            todo = np.flatnonzero(~kept)
+            unchanged = origin >= 0
+            codes[unchanged] = before.codes[origin[unchanged]]
+            todo = np.flatnonzero(~unchanged)
         for start in range(0, len(todo), _BATCH):
             rows = todo[start : start + _BATCH]
             codes[rows] = _encode(vectors[rows], mean)
