@@ -211,18 +211,18 @@ def _candidates(
     A node's statement is left out if passages among the hits, or nodes before it, say it (`_is_told`).
     """
     of_hits = {rank: _statements(rank, hit, wanted, code=code) for rank, hit in hits}
-    told = [each.text for rank, hit in hits if hit.kind == "chunk" for each in of_hits[rank]]
+    earlier = [each.text for rank, hit in hits if hit.kind == "chunk" for each in of_hits[rank]]
     candidates: list[_Statement] = []
     seen: set[str] = set()
     for rank, hit in hits:
         before = False
         for each in of_hits[rank]:
-            if new := each.text not in seen and (hit.kind == "chunk" or not _is_told(each.text, told)):
+            if new := each.text not in seen and (hit.kind == "chunk" or not _is_told(each.text, earlier)):
                 candidates.append(each._replace(leans=before and each.leans))
                 seen.add(each.text)
             before = new
         if hit.kind != "chunk":
-            told += [each.text for each in of_hits[rank]]
+            earlier += [each.text for each in of_hits[rank]]
         if len(candidates) >= WEIGHED:
             break
     return candidates[:WEIGHED]
@@ -250,10 +250,10 @@ def _statements(rank: int, hit: Hit, wanted: Callable[[str], bool], *, code: boo
     return said
 
 
-def _is_told(text: str, told: Iterable[str]) -> bool:
+def _is_told(text: str, earlier: Iterable[str]) -> bool:
     """Whether a statement is part of one of these, or these make up more than half of it."""
     left = text
-    for each in told:
+    for each in earlier:
         if text in each:
             return True
         left = left.replace(each, "")
@@ -299,10 +299,10 @@ def _goes_on(candidates: Sequence[_Statement], place: int) -> bool:
     return place + 1 < len(candidates) and candidates[place + 1].rank == candidates[place].rank
 
 
-def _left(question: str, told: Sequence[frozenset[str]]) -> str:
-    known = frozenset[str]().union(*told)
-    kept = [word for word in question.split() if not (stems := evidence.stems(word)) or not stems <= known]
-    return " ".join(kept)
+def _left(question: str, chosen: Sequence[frozenset[str]]) -> str:
+    answered = frozenset[str]().union(*chosen)
+    left = [word for word in question.split() if not (stems := evidence.stems(word)) or not stems <= answered]
+    return " ".join(left)
 
 
 class _Names:

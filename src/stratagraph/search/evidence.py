@@ -97,8 +97,8 @@ def answers(question: str, texts: Sequence[str]) -> bool:
     named = {stem for name in question_entities(question) for stem in stems(name)}
     if _share(stems(question), there) < LEAST_WORDS or _share(named, there) < LEAST_NAMES:
         return False
-    asked = asked_for(question)
-    said = [stems(text[start:end]) for text in texts for start, end in statements(text, asked)]
+    is_wanted = asked_for(question)
+    said = [stems(text[start:end]) for text in texts for start, end in statements(text, is_wanted)]
     scores = weighed(question, said)
     return max(scores, default=0.0) >= LEAST_TOGETHER or not weights(question, said)
 
@@ -171,16 +171,16 @@ def _best_sentences(
     spans = [span for _, span in scored]
     lead = text[: spans[0][0]].strip() if spans else ""
     left = limit - count_tokens(lead)
-    kept: list[int] = []
+    chosen: list[int] = []
     for place in sorted(range(len(spans)), key=lambda place: (-scored[place][0], place)):
         start, end = spans[place]
         cost = count_tokens(text[start:end]) + 1
-        if not kept or cost <= left:  # the best one in any case
-            kept.append(place)
+        if not chosen or cost <= left:  # the best one in any case
+            chosen.append(place)
             left -= cost
     parts = [lead] if lead else []
     before = -1
-    for place in sorted(kept):
+    for place in sorted(chosen):
         gap = "... " if place > before + 1 else ""
         parts.append(gap + " ".join(text[spans[place][0] : spans[place][1]].split()))
         before = place

@@ -144,9 +144,9 @@ class Telling:
         )
         self._measure(said.distinct)
         most = np.where(entire, len(said.values), wanted)
-        told = np.zeros(self._of.graph.units, np.bool_)
+        shown = np.zeros(self._of.graph.units, np.bool_)
         groups = Groups(said.values, said.borders)
-        chosen = most_telling(groups, self._similarity[said.values], most, told, again=not dropped)
+        chosen = most_telling(groups, self._similarity[said.values], most, shown, again=not dropped)
         nothing = (np.diff(said.borders) > 0) & (np.diff(chosen.borders) == 0) & ~passage
         units = np.split(chosen.values, chosen.borders[1:-1])
         read = [own for own, most in zip(units, wanted, strict=True) if most]
@@ -174,10 +174,10 @@ class Telling:
         new = [item for item in items if _key(item) not in self._near]
         scanned = [item for item in new if len(item.sources) <= SCAN_LIMIT]
         scores = np.zeros(len(self._of.passages) if scanned else 0, np.float32)
-        asked = np.zeros(len(scores), np.bool_)
+        needed = np.zeros(len(scores), np.bool_)
         for item in scanned:
-            asked[item.sources] = True
-        scores[asked] = products(self._of.passages, self._query, np.flatnonzero(asked))
+            needed[item.sources] = True
+        scores[needed] = products(self._of.passages, self._query, np.flatnonzero(needed))
         for item in new:
             rows = item.sources.astype(np.int64)
             if len(rows) > SCAN_LIMIT:

@@ -58,19 +58,19 @@ class GuideSchema(BaseModel):
 
     @field_validator("needed", mode="before")
     @classmethod
-    def _numbers(cls, given: object) -> object:
+    def _numbers(cls, value: object) -> object:
         """Numbers as they may be written: `[4, 1]`, `["[4]", "1"]`, `"4, 1"`."""
-        return [int(number) for number in _NUMBER.findall(str(given))]
+        return [int(number) for number in _NUMBER.findall(str(value))]
 
     @field_validator("missing", mode="before")
     @classmethod
-    def _text(cls, given: object) -> object:
-        return given.strip()[:LONGEST_QUERY] if isinstance(given, str) else ""
+    def _text(cls, value: object) -> object:
+        return value.strip()[:LONGEST_QUERY] if isinstance(value, str) else ""
 
     @field_validator("queries", mode="before")
     @classmethod
-    def _texts(cls, given: object) -> object:
-        return [each for each in flat(given) if isinstance(each, str)] if isinstance(given, list) else []
+    def _texts(cls, value: object) -> object:
+        return [each for each in flat(value) if isinstance(each, str)] if isinstance(value, list) else []
 
     @property
     def overview(self) -> bool:
@@ -163,16 +163,16 @@ class _Guide:
         before (`led`); where scores are equal, of one with more words of the question.
         """
         most, tokens = (SHOWN_AGAIN, TEXT_TOKENS_AGAIN) if self._shown else (SHOWN, TEXT_TOKENS)
-        asked = f"{self._question} {searched}".strip()
-        wanted = stems(asked)
+        query = f"{self._question} {searched}".strip()
+        wanted = stems(query)
 
         def place(hit: Hit) -> tuple[Any, ...]:
             text = hit.text.casefold()
             return hit.id not in led, -hit.score, -sum(word in text for word in wanted), hit.id
 
         best = sorted(hits[:most], key=place)
-        told = shortened(asked, [hit.text for hit in best], tokens, self._gate.count_tokens)
-        shown = sorted(zip(best, told, strict=True), key=lambda each: (each[0].documents, each[0].id))
+        texts = shortened(query, [hit.text for hit in best], tokens, self._gate.count_tokens)
+        shown = sorted(zip(best, texts, strict=True), key=lambda each: (each[0].documents, each[0].id))
         self._shown = [hit.id for hit, _ in shown]
         values = {
             "texts": "\n\n".join(numbered(number, text) for number, (_, text) in enumerate(shown, 1)),
@@ -199,9 +199,9 @@ class _Guide:
     ) -> tuple[Found, Guidance]:
         """The chosen hits, then all others; searches for what is missing and chooses again."""
         pool = {hit.id: (hit, trace) for hit, trace in first}
-        led, told = self._chosen(answer), []
+        led, decisions = self._chosen(answer), []
         query = answer.missing
-        told.append(GuidedStep(led, (query,) if query and steps > 1 else ()))
+        decisions.append(GuidedStep(led, (query,) if query and steps > 1 else ()))
         for left in range(steps - 2, -1, -1):
             if not query:
                 break
@@ -213,12 +213,14 @@ class _Guide:
             if again is None:
                 break
             led, query = self._chosen(again) or led, again.missing
-            told.append(GuidedStep(led, (query,) if query and left else ()))
+            decisions.append(GuidedStep(led, (query,) if query and left else ()))
         if not led:
-            return first, Guidance("none", steps=tuple(told), failed=self.failed or "the model chose nothing")
+            return first, Guidance(
+                "none", steps=tuple(decisions), failed=self.failed or "the model chose nothing"
+            )
         rest = [each for identity, each in pool.items() if identity not in led]
         hits = [*(pool[identity] for identity in led), *rest]
-        return hits, Guidance("choice", len(led), tuple(told), self.failed)
+        return hits, Guidance("choice", len(led), tuple(decisions), self.failed)
 
 
 def _labelled(hits: Found, query: str) -> Found:

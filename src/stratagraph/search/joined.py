@@ -71,8 +71,8 @@ class JoinedWords:
 
     def scores(self, question: str, allowed: Mask | None = None) -> Scored:
         """The scores of all admitted passages that have a word of the question, by ascending row."""
-        asked = content_words(question, self.language)
-        terms = {name: term_keys(asked, name) for name in {each.language for each in self._words}}
+        words = content_words(question, self.language)
+        terms = {name: term_keys(words, name) for name in {each.language for each in self._words}}
         postings = [each.postings(terms[each.language]) for each in self._words]
         frequencies: Rows = np.stack([counts for _, counts in postings]).sum(axis=0)
         chosen = rarest(frequencies)
@@ -103,13 +103,13 @@ class JoinedNames(NameIndex):
     def __init__(self, names: Sequence[NameIndex]) -> None:
         self._names = names
         keys = [each.keys() for each in names]
-        known = np.unique(np.concatenate([np.zeros(0, np.uint64), *keys]))
-        known = known[known > 0]
-        self.numbers = _numbered(keys, known)
+        distinct = np.unique(np.concatenate([np.zeros(0, np.uint64), *keys]))
+        distinct = distinct[distinct > 0]
+        self.numbers = _numbered(keys, distinct)
         self._count = max((int(each.max(initial=-1)) + 1 for each in self.numbers), default=0)
         sizes = [0, *(size for each in names for size in each.sizes)]
         self._sizes = sorted({*sizes} - {0})
-        self._arrays = {"name_keys": known, "name_rows": np.arange(len(known), dtype=np.int32)}
+        self._arrays = {"name_keys": distinct, "name_rows": np.arange(len(distinct), dtype=np.int32)}
 
     def __len__(self) -> int:
         return self._count
@@ -171,11 +171,11 @@ class JoinedGround:
         return JoinedGraph.of(matrices, numbers, strengths, self._parts.size + len(self.names))
 
 
-def _numbered(keys: Sequence[NDArray[np.uint64]], known: NDArray[np.uint64]) -> list[NDArray[np.int32]]:
+def _numbered(keys: Sequence[NDArray[np.uint64]], distinct: NDArray[np.uint64]) -> list[NDArray[np.int32]]:
     """Numbers by the rank of keys; a name without words has no key and gets a number of its own."""
-    numbers, following = [], len(known)
+    numbers, following = [], len(distinct)
     for own in keys:
-        number = np.searchsorted(known, own).astype(np.int32)
+        number = np.searchsorted(distinct, own).astype(np.int32)
         without = np.flatnonzero(own == 0)
         number[without] = following + np.arange(len(without))
         following += len(without)

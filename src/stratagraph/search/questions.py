@@ -60,7 +60,7 @@ STANDALONE = Task(
 )
 
 
-def checked_history(given: object) -> tuple[Turn, ...]:
+def checked_history(history: object) -> tuple[Turn, ...]:
     """The turns of a conversation, without blank ones.
 
     Raises
@@ -68,10 +68,10 @@ def checked_history(given: object) -> tuple[Turn, ...]:
     TypeError, ValueError
         If this is no list of pairs, or a pair has another role than `ROLES` or no text; it is named.
     """
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-        raise TypeError(f"history must be a list of pairs (role, text), not {reprlib.repr(given)}")
+    if isinstance(history, str | bytes | Mapping) or not isinstance(history, Iterable):
+        raise TypeError(f"history must be a list of pairs (role, text), not {reprlib.repr(history)}")
     turns: list[Turn] = []
-    for place, pair in enumerate(given):
+    for place, pair in enumerate(history):
         if not isinstance(pair, list | tuple) or len(pair) != 2:
             raise TypeError(
                 f"history[{place}] must be a pair (role, text), as ('user', 'Who built it?'), "
@@ -137,15 +137,15 @@ def carried(question: str, turns: Sequence[Turn], knows: Callable[[str], bool]) 
 
 def _last(history: Sequence[Turn], gate: Gate) -> tuple[Turn, ...]:
     """The last turns, each in one line, as many as fit into `HISTORY_TOKENS`; at least one."""
-    kept: list[Turn] = []
+    turns: list[Turn] = []
     left = HISTORY_TOKENS
     for role, text in reversed(history):
         line = clip(" ".join(text[: 10 * TURN_TOKENS].split()), TURN_TOKENS, gate.count_tokens)
         left -= gate.count_tokens(line)
-        if kept and left < 0:
+        if turns and left < 0:
             break
-        kept.append((role, line))
-    return tuple(reversed(kept))
+        turns.append((role, line))
+    return tuple(reversed(turns))
 
 
 class Decomposition(BaseModel):

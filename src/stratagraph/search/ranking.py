@@ -47,8 +47,8 @@ class Ranking:
         trace: Sequence[Metadata] | None = None,
     ) -> Ranking:
         """A ranking of one origin; without a trace, scores are cosine similarities and it says so."""
-        told = [{"similarity": float(score)} for score in scores] if trace is None else trace
-        return cls(rows, scores.astype(np.float32), np.full(len(rows), origin, np.int8), told)
+        traces = [{"similarity": float(score)} for score in scores] if trace is None else trace
+        return cls(rows, scores.astype(np.float32), np.full(len(rows), origin, np.int8), traces)
 
     def __len__(self) -> int:
         return len(self.rows)

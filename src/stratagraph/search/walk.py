@@ -128,8 +128,8 @@ class _Evidence:
         scores = np.zeros(len(rows), np.float32)
         if len(self.words.rows):
             places = np.minimum(np.searchsorted(self.words.rows, rows), len(self.words.rows) - 1)
-            known = self.words.rows[places] == rows
-            scores[known] = self.words.scores[places[known]]
+            has = self.words.rows[places] == rows
+            scores[has] = self.words.scores[places[has]]
         return scores
 
 
@@ -258,8 +258,8 @@ class PassageWalk:
         )
         if rank == "walk":
             linked = linked or link(question, self._ground.names, entities, frequency=self._frequency)
-            asked = len(content_words(question, self._ground.lexical.language))
-            return self._walked(evidence, linked, asked)
+            word_count = len(content_words(question, self._ground.lexical.language))
+            return self._walked(evidence, linked, word_count)
         scored: tuple[Rows, NDArray[Any]] = (evidence.similar, evidence.similarity)
         if rank != "dense":
             scored = best(*evidence.words, max(CONSIDERED, k))
@@ -281,9 +281,9 @@ class PassageWalk:
         near = NEAR_SHARE * linked.weights / np.maximum(self._frequency[linked.near], 1)
         return 1.0 / np.maximum(self._frequency[linked.named], 1), near
 
-    def _walked(self, evidence: _Evidence, linked: Linked, asked: int) -> Ranking:
+    def _walked(self, evidence: _Evidence, linked: Linked, word_count: int) -> Ranking:
         names, near = self._names(linked)
-        gate = Gate(float(names.sum() + near.sum()), asked)
+        gate = Gate(float(names.sum() + near.sum()), word_count)
         lexical, words = best(*evidence.words, CONSIDERED)
         similarity = _relative(evidence.similarity) ** SIMILAR_POWER
         nodes, weights = _heaviest(
