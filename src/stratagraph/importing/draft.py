@@ -258,8 +258,8 @@ class Loose:
             lines.append(f"{mention.name}{kind}: {mention.description}")
         for relation in self._relations.get(owner, ()):
             for end in (relation.source, relation.target):
-                if (known := self._entities.get(key_of(end))) and end not in draft:
-                    draft.entity(EntityMention(end, known.type))
+                if (mention := self._entities.get(key_of(end))) and end not in draft:
+                    draft.entity(EntityMention(end, mention.type))
             draft.relation(relation)
             lines.append(relation.description)
         return draft, lines

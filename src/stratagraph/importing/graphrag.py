@@ -200,8 +200,8 @@ class _TextUnits:
             if not document:
                 taken = "their title taken as one" if title else "each taken as one"
                 notes[f"text units that name no document: {taken}"] += 1
-            known = metadata.get(document) or ({"title": title} if title else {})
-            chunks[identity] = Chunk(text, document or title or identity, metadata=known, ref=identity)
+            own_metadata = metadata.get(document) or ({"title": title} if title else {})
+            chunks[identity] = Chunk(text, document or title or identity, metadata=own_metadata, ref=identity)
             for owner in (*list_of(row, "entity_ids"), *list_of(row, "relationship_ids")):
                 self._back[owner].append(identity)
         members: dict[str, list[Chunk]] = defaultdict(list)
@@ -219,10 +219,10 @@ class _TextUnits:
     def of(self, row: Row) -> list[Draft]:
         """Drafts of the text units that a row was extracted from."""
         listed = list_of(row, "text_unit_ids", "text_unit_id") or self._back.get(text_of(row, *_ID), [])
-        known = [identity for identity in dict.fromkeys(listed) if identity in self.drafts]
-        if lost := len(set(listed)) - len(known):
+        identities = [identity for identity in dict.fromkeys(listed) if identity in self.drafts]
+        if lost := len(set(listed)) - len(identities):
             self._notes["references to text units that are not there: left out"] += lost
-        return [self.drafts[identity] for identity in known]
+        return [self.drafts[identity] for identity in identities]
 
 
 @dataclass(slots=True)
@@ -242,21 +242,21 @@ class _Entities:
 
 def _add_entities(tables: Tables, units: _TextUnits, notes: Counter[str]) -> _Entities:
     """Add each entity to its text units, and return all entities."""
-    known = _Entities()
+    entities = _Entities()
     for row in tables.rows("entities"):
         name = clean_name(text_of(row, "title", "name"))
         if not is_name(name):
             notes["entities whose name is too long, or no word: left out"] += 1
             continue
         mention = EntityMention(name, text_of(row, "type"), text_of(row, "description"))
-        known.names.setdefault(key_of(name), name)
-        known.ids[text_of(row, *_ID)] = name
+        entities.names.setdefault(key_of(name), name)
+        entities.ids[text_of(row, *_ID)] = name
         drafts = units.of(row)
         if not drafts:
             notes["entities of no text unit: left out, nothing says where they are from"] += 1
         for draft in drafts:
             draft.entity(mention)
-    return known
+    return entities
 
 
 def _add_relations(tables: Tables, units: _TextUnits, entities: _Entities, notes: Counter[str]) -> None:

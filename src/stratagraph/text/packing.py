@@ -75,11 +75,7 @@ def numbered(number: int, text: str) -> str:
     A line of the text that itself begins with a number in brackets gets round ones, so that no document
     can pass off a part of itself as another text of the list, and have that one cited.
     """
-    return f"[{number}] {_LIKE_A_NUMBER.sub(_in_round_brackets, text)}"
-
-
-def _in_round_brackets(match: re.Match[str]) -> str:
-    return f"{match[1]}({match[2]})"
+    return f"[{number}] {_LIKE_A_NUMBER.sub(lambda match: f'{match[1]}({match[2]})', text)}"
 
 
 def joined(pieces: Iterable[Piece]) -> str:
@@ -236,9 +232,9 @@ def _names_in(
     question: str, said: Sequence[Sequence[str]], titles: Sequence[Sequence[str]], at: NDArray[np.int64]
 ) -> _Names:
     """Names and numbers among the words of statements or their titles that the question does not have."""
-    asked = {word.lower() for word in _WORD.findall(question[:_LONGEST_QUESTION])} | FUNCTION
+    own = {word.lower() for word in _WORD.findall(question[:_LONGEST_QUESTION])} | FUNCTION
     names = {word: word.lower() for word in {*chain(*said, *titles)} if _NAME.match(word)}
-    names = {word: name for word, name in names.items() if name not in asked}
+    names = {word: name for word, name in names.items() if name not in own}
     entitled = [{names[word] for word in words if word in names} for words in titles]
     places = at.tolist()
     of = [
@@ -270,8 +266,10 @@ def _words_in(question: str, said: Sequence[str], words: Sequence[Sequence[str]]
     """
     spaced, pairs = _stems(question[:_LONGEST_QUESTION])
     stems = tuple(spaced)
-    columns = {
-        word: _columns(word, stems) for word in set(chain.from_iterable(words)) if word.startswith(stems)
+    columns = {  # a word has a stem with an ending of at most three letters
+        word: [at for at, stem in enumerate(stems) if word.startswith(stem) and len(word) <= len(stem) + 3]
+        for word in set(chain.from_iterable(words))
+        if word.startswith(stems)
     }
     has = np.zeros((len(said), len(spaced) + len(pairs)), np.bool_)
     for row, own in enumerate(words):
@@ -282,11 +280,6 @@ def _words_in(question: str, said: Sequence[str], words: Sequence[Sequence[str]]
     count = has.sum(axis=0)
     weights = np.where(count > 0, np.log1p(len(said) / np.maximum(count, 1)), 0.0)
     return np.asarray(has * (weights / max(weights.sum(), 1e-9)))
-
-
-def _columns(word: str, stems: Sequence[str]) -> list[int]:
-    """The stems that a word has, with an ending of at most three letters."""
-    return [at for at, stem in enumerate(stems) if word.startswith(stem) and len(word) <= len(stem) + 3]
 
 
 def _stems(question: str) -> tuple[list[str], list[str]]:

@@ -104,9 +104,9 @@ def stream_sentences(blocks: Iterable[str]) -> Iterator[tuple[int, str, bool]]:
     start = 0  # offset of the next sentence in the buffer
     for piece, last in _recut(blocks, _PIECE):
         buffer += piece
-        known = len(buffer) if last else len(buffer) - _AHEAD
+        safe = len(buffer) if last else len(buffer) - _AHEAD
         for end, paragraph in _ends(buffer, start):
-            if end > known:
+            if end > safe:
                 break
             yield base + start, buffer[start:end], paragraph
             start = end
@@ -149,8 +149,8 @@ def without_names(text: str, names: Set[str]) -> str:
     """A text whose added names are not these, as in the description of one of them."""
 
     def others(added: re.Match[str]) -> str:
-        kept = [name for name in added[1].split(", ") if name not in names]
-        return f"[{', '.join(kept)}:] " if kept else ""
+        left = [name for name in added[1].split(", ") if name not in names]
+        return f"[{', '.join(left)}:] " if left else ""
 
     return _ADDED.sub(others, text) if ":] " in text else text
 
@@ -171,13 +171,11 @@ def middle(text: str) -> int:
         if match and match.end() < len(text):
             return match.end()
     for cut in range(centre, max(low, centre - 16), -1):
-        if not _joined(text[cut - 1], text[cut]):
+        after = text[cut]
+        accent = unicodedata.category(after).startswith("M")
+        if not (accent or after in _JOINERS or text[cut - 1] == "\u200d"):
             return cut
     return centre
-
-
-def _joined(before: str, after: str) -> bool:
-    return before == "\u200d" or after in _JOINERS or unicodedata.category(after).startswith("M")
 
 
 def _ends(text: str, start: int) -> Iterator[tuple[int, bool]]:

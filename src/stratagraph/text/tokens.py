@@ -127,10 +127,18 @@ def choose(name: str | None = None) -> TokenCounter:
 
 
 def _tiktoken(name: str) -> Tiktoken | None:
+    """The encoding, if its vocabulary is where tiktoken would look, or in an installed llama-index-core."""
     if name not in _SHA256:
         return None
+    own = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
+    if own is None:
+        own = os.path.join(tempfile.gettempdir(), "data-gym-cache")
+    folders = [Path(own)] if own else []  # set but empty: tiktoken keeps no cache
+    package = find_spec("llama_index")  # a namespace, which has no code to run
+    roots = (package and package.submodule_search_locations) or ()
+    folders += [Path(root, "core", "_static", "tiktoken_cache") for root in roots]
     key = hashlib.sha1(_URL.format(name=name).encode(), usedforsecurity=False).hexdigest()
-    for folder in _folders():
+    for folder in folders:
         try:
             # An altered file would be removed and downloaded again by tiktoken: check before it does.
             if hashlib.sha256((folder / key).read_bytes()).hexdigest() == _SHA256[name]:
@@ -138,17 +146,6 @@ def _tiktoken(name: str) -> Tiktoken | None:
         except (ImportError, OSError, ValueError):
             continue
     return None
-
-
-def _folders() -> list[Path]:
-    """Where vocabularies may be: where tiktoken would look, and in an installed llama-index-core."""
-    own = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
-    if own is None:
-        own = os.path.join(tempfile.gettempdir(), "data-gym-cache")
-    folders = [Path(own)] if own else []  # set but empty: tiktoken keeps no cache
-    package = find_spec("llama_index")  # a namespace, which has no code to run
-    roots = (package and package.submodule_search_locations) or ()
-    return folders + [Path(each, "core", "_static", "tiktoken_cache") for each in roots]
 
 
 def _encoding(name: str, folder: Path) -> tiktoken.Encoding:

@@ -250,15 +250,19 @@ class _Chunk:
         self._notes = notes
 
     def add_entities(self, entities: Iterable[EntityMention]) -> None:
-        """Keep each entity under its canonical name; descriptions of the same name are joined."""
+        """Add entities by canonical name; descriptions of a name are joined, unless they repeat each other."""
         beyond: set[str] = set()
         for entity in entities:
             key = canonical(entity.name)
-            known = self.entities.get(key)
+            before = self.entities.get(key)
             if not canonical_name(entity.name):
                 self._notes["names that are no names dropped"] += 1
-            elif known is not None:
-                self.entities[key] = _joined(known, entity)
+            elif before is not None:
+                text, added = before.description, entity.description
+                repeats = re.search(rf"(?<!\w){re.escape(added)}(?!\w)", text) is not None
+                if added and not repeats:
+                    text = f"{text} {added}".strip()
+                self.entities[key] = EntityMention(before.name, before.type or entity.type, text)
             elif len(self.entities) < MOST_ENTITIES:
                 self.entities[key] = entity
             else:
@@ -305,21 +309,21 @@ class _Chunk:
         if not unit.text:
             self._notes["units without text dropped"] += 1
             return
-        kept: dict[str, None] = {}
+        names: dict[str, None] = {}
         for name in (part for each in unit.entities for part in self._parts(each)):
             if not canonical_name(name):
                 self._notes["names of units that are no names dropped"] += 1
             elif self._ensure((name,), "entities of units added"):
-                kept[name] = None
+                names[name] = None
             else:
                 self._notes["names of units beyond the limit of a chunk dropped"] += 1
-        self.units.append(SemanticUnit(unit.text, tuple(kept)))
+        self.units.append(SemanticUnit(unit.text, tuple(names)))
 
     def _parts(self, name: str) -> list[str]:
         """`Ada, Bo` is two names if both are known and the whole is not."""
         parts = [part.strip() for part in re.split("[,;]", name)]
-        known = all(canonical(part) in self.entities for part in parts)
-        return parts if known and canonical(name) not in self.entities else [name]
+        several = all(canonical(part) in self.entities for part in parts)
+        return parts if several and canonical(name) not in self.entities else [name]
 
     def _ensure(self, names: Iterable[str], note: str) -> bool:
         """Make all names entities, if the limit permits; whether they are."""
@@ -330,12 +334,3 @@ class _Chunk:
             self._notes[note] += len(missing)
         self.entities.update({key: EntityMention(name) for key, name in missing.items()})
         return True
-
-
-def _joined(known: EntityMention, entity: EntityMention) -> EntityMention:
-    """An entity with the descriptions of both mentions, unless one repeats the other."""
-    text = known.description
-    repeats = re.search(rf"(?<!\w){re.escape(entity.description)}(?!\w)", text) is not None
-    if entity.description and not repeats:
-        text = f"{text} {entity.description}".strip()
-    return EntityMention(known.name, known.type or entity.type, text)

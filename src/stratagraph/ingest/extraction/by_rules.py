@@ -54,23 +54,23 @@ class _Names:
 
     def add(self, name: str, *, doubtful: bool = False) -> str:
         """The spelling of the name that is kept; one mention beyond doubt is enough."""
-        known = name
+        spelling = name
         if name not in self.doubtful:
             key = name.lower()
             if key[:4] == "the ":
                 key = key[4:]
-            known = self._spelling.setdefault(key, name)
-            if known is name and " " in key and " of " not in key:
+            spelling = self._spelling.setdefault(key, name)
+            if spelling is name and " " in key and " of " not in key:
                 last = key[key.rindex(" ") + 1 :]
                 self._full[last] = "" if last in self._full else name
-        self.doubtful[known] = doubtful and self.doubtful.get(known, True)
-        return known
+        self.doubtful[spelling] = doubtful and self.doubtful.get(spelling, True)
+        return spelling
 
     def mentioned(self, name: str, *, doubtful: bool) -> str:
         """As `add`; but a word stands for the one longer name before it that ends with it ("Hayek")."""
         full = "" if " " in name else self._full.get(name.lower(), "")
-        known = self.add(name, doubtful=doubtful)
-        return full or known
+        spelling = self.add(name, doubtful=doubtful)
+        return full or spelling
 
 
 def extract(text: str, *, title: str = "") -> Extraction:
@@ -237,9 +237,9 @@ def _named(mentioned: list[Mention], names: _Names) -> list[Named]:
     named: dict[str, Named] = {}
     for name, start, end, kind in mentioned:
         if len(name) <= LONGEST_NAME and kind not in (DATE, QUANTITY):
-            known = names.mentioned(name, doubtful=kind == DOUBTFUL)
-            if known not in named:
-                named[known] = (known, start, end)
+            spelling = names.mentioned(name, doubtful=kind == DOUBTFUL)
+            if spelling not in named:
+                named[spelling] = (spelling, start, end)
     return list(named.values())
 
 

@@ -104,12 +104,12 @@ class _Names:
         key = canonical(name)
         if type_ == "person" and key not in self._spelling and self._persons.get(key):
             return self._persons[key]
-        known = self._spelling.setdefault(key, name)
-        if known not in self.types and type_ == "person" and " " in key:
+        spelling = self._spelling.setdefault(key, name)
+        if spelling not in self.types and type_ == "person" and " " in key:
             last = key.rpartition(" ")[2]
-            self._persons[last] = "" if last in self._persons else known
-        self.types[known] = self.types.get(known) or type_
-        return known
+            self._persons[last] = "" if last in self._persons else spelling
+        self.types[spelling] = self.types.get(spelling) or type_
+        return spelling
 
 
 def _extraction(doc: Doc, title: str) -> Extraction:
@@ -130,8 +130,8 @@ def _extraction(doc: Doc, title: str) -> Extraction:
         while coming and coming[0][1] < end:
             name, first, last, type_ = coming.popleft()
             if type_ not in (DATE, QUANTITY):
-                known = names.add(name, type_)
-                named.setdefault(known, (known, first, min(last, end)))
+                spelling = names.add(name, type_)
+                named.setdefault(spelling, (spelling, first, min(last, end)))
         parsed.append(Sentence(start, end, list(named.values())))
 
     related: list[RelationMention] = []

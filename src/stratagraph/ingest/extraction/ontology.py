@@ -43,8 +43,8 @@ _SEPARATORS = re.compile(r"[\W_]+")
 _HEAD = re.compile(r"\s*[(,/;:]|\s+(?:of|for|in|at|from)\s", re.IGNORECASE)
 
 
-def checked_types(given: Any, setting: str) -> Mapping[str, str] | tuple[str, ...]:
-    """Types as they were given, stripped: a mapping from names to descriptions, or names alone.
+def checked_types(value: Any, setting: str) -> Mapping[str, str] | tuple[str, ...]:
+    """Types as they were types, stripped: a mapping from names to descriptions, or names alone.
 
     Raises
     ------
@@ -52,13 +52,13 @@ def checked_types(given: Any, setting: str) -> Mapping[str, str] | tuple[str, ..
         If they are no names and descriptions, or more or longer than a prompt should hold; the message has
         the values.
     """
-    described = isinstance(given, Mapping)
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+    described = isinstance(value, Mapping)
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise TypeError(
             f"{setting} must be a list of names, as in ['person', 'place'], or map names to descriptions, "
-            f"as in {{'person': 'a human being'}}, not {_cut(given)}"
+            f"as in {{'person': 'a human being'}}, not {_cut(value)}"
         )
-    pairs = list(given.items()) if isinstance(given, Mapping) else [(name, "") for name in given]
+    pairs = list(value.items()) if isinstance(value, Mapping) else [(name, "") for name in value]
     if len(pairs) > MOST_TYPES:
         raise ValueError(
             f"{setting} has {len(pairs):,} types, and may have {MOST_TYPES}: each prompt has all"
@@ -140,8 +140,11 @@ class Ontology:
 
     def values(self, form: str) -> dict[str, str]:
         """Values for the prompt of a form; without types of relations it says nothing of them."""
-        asked = {name: told for name, told in self.entities.items() if form == "full" or name != "date"}
-        shown = ", ".join(f"{name} ({told})" if told else name for name, told in asked.items())
+        shown = ", ".join(
+            f"{name} ({told})" if told else name
+            for name, told in self.entities.items()
+            if form == "full" or name != "date"
+        )
         rules = answer = ""
         if self.relations:
             types = "\n".join(
@@ -182,6 +185,6 @@ class Ontology:
         for told in (kind, _HEAD.split(kind, maxsplit=1)[0]):
             words = _words(told).split()
             for start in range(len(words)):
-                if (given := self._entities.get(" ".join(words[start:]))) is not None:
-                    return given
+                if (name := self._entities.get(" ".join(words[start:]))) is not None:
+                    return name
         return None

@@ -225,14 +225,14 @@ class _Stage:
 
     async def locally(self) -> list[Node]:
         """The node of each chunk, without a model where there is none yet, in one pass over all windows."""
-        made: dict[int, Node] = {}
+        nodes: dict[int, Node] = {}
         missing: list[tuple[int, str, str]] = []
 
         def passages() -> Iterator[_Passage]:
             for rows, chunks in self._windows():
-                made.update(self._there(rows, chunks))
+                nodes.update(self._there(rows, chunks))
                 for row, chunk in zip(rows, chunks, strict=True):
-                    if row not in made:
+                    if row not in nodes:
                         if not missing:
                             self._check_pipeline()
                         missing.append((row, chunk.id, _local_maker(chunk, self.config)))
@@ -240,8 +240,8 @@ class _Stage:
 
         texts = await self._by_rules(passages())
         for (row, identity, maker), text in zip(missing, texts, strict=True):
-            made[row] = _node(row, identity, text, maker)
-        return [made[row] for row in self.rows]
+            nodes[row] = _node(row, identity, text, maker)
+        return [nodes[row] for row in self.rows]
 
     async def _by_rules(self, passages: Iterable[_Passage]) -> list[str]:
         return await self.gate.compute(

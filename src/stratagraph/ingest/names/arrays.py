@@ -116,7 +116,7 @@ def _read(names: Sequence[str]) -> tuple[Codes, NDArray[np.int64], Codes, tuple[
     codes, distinct = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
     lengths, owners = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     grams = [np.empty(0, np.uint32)]
-    known = 0
+    count = 0  # distinct words of the batches so far
     for start in range(0, len(names), _BATCH):
         tokens = [name_words(name) for name in names[start : start + _BATCH]]
         place: dict[str, int] = {}
@@ -127,8 +127,8 @@ def _read(names: Sequence[str]) -> tuple[Codes, NDArray[np.int64], Codes, tuple[
         gram, owner = trigrams(list(place))
         distinct.append(hashes)
         grams.append(gram)
-        owners.append(owner + known)
-        known += len(place)
+        owners.append(owner + count)
+        count += len(place)
     return (
         np.concatenate(codes),
         np.concatenate(lengths),
@@ -156,8 +156,8 @@ def _spelling(distinct: Codes, grams: tuple[Grams, NDArray[np.int64]]) -> Arrays
     """The postings of trigrams; a word of several batches has its trigrams once."""
     vocabulary, first, place = np.unique(distinct, return_index=True, return_inverse=True)
     codes, owners = grams
-    kept = first[place[owners]] == owners
-    codes, owners = codes[kept], place[owners[kept]].astype(np.int32)
+    is_first = first[place[owners]] == owners
+    codes, owners = codes[is_first], place[owners[is_first]].astype(np.int32)
     order = np.lexsort((owners, codes))
     codes, owners = codes[order], owners[order]
     fresh = np.ones(codes.size, np.bool_)
@@ -196,9 +196,13 @@ def updated(before: Mapping[str, NDArray[Any]], now: Rows, size: int, fresh: Map
     """
     places = np.array(sorted(fresh), np.int64)
     new = build([fresh[row] for row in places.tolist()])
-    kept = np.flatnonzero(now >= 0)
-    starts, sequence = _updated_sequences(before, new, (kept, now[kept]), places, size)
-    sizes = np.diff(starts)
+    old = np.flatnonzero(now >= 0)
+    rows, own, sizes = now[old], np.diff(before["starts"])[old], np.zeros(size, np.int64)
+    sizes[rows], sizes[places] = own, np.diff(new["starts"])
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    sequence = np.zeros(int(starts[-1]), np.uint32)
+    sequence[ranges(starts[rows], own)] = before["sequence"][ranges(before["starts"][old], own)]
+    sequence[ranges(starts[places], sizes[places])] = new["sequence"]
     rows = np.concatenate([now[before["name_rows"]], places[new["name_rows"]]])
     keys = np.concatenate([before["name_keys"], new["name_keys"]])
     order = np.lexsort((rows, keys))
@@ -214,20 +218,6 @@ def updated(before: Mapping[str, NDArray[Any]], now: Rows, size: int, fresh: Map
         **postings,
         **_updated_spelling(before, new, postings["keys"]),
     }
-
-
-def _updated_sequences(
-    before: Mapping[str, NDArray[Any]], new: Arrays, kept: tuple[Rows, Rows], places: Rows, size: int
-) -> tuple[Rows, NDArray[np.uint32]]:
-    """Where the words of each name begin, and these."""
-    old, rows = kept
-    own, sizes = np.diff(before["starts"])[old], np.zeros(size, np.int64)
-    sizes[rows], sizes[places] = own, np.diff(new["starts"])
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    sequence = np.zeros(int(starts[-1]), np.uint32)
-    sequence[ranges(starts[rows], own)] = before["sequence"][ranges(before["starts"][old], own)]
-    sequence[ranges(starts[places], sizes[places])] = new["sequence"]
-    return starts, sequence
 
 
 def _updated_postings(
@@ -260,11 +250,11 @@ def _updated_spelling(before: Mapping[str, NDArray[Any]], new: Arrays, keys: NDA
     counts[place[there]] = before["gram_counts"][there]
     ours = np.searchsorted(vocabulary, new["vocabulary"])
     counts[ours] = new["gram_counts"]
-    known = np.isin(new["vocabulary"], before["vocabulary"][there])
+    repeated = np.isin(new["vocabulary"], before["vocabulary"][there])
     old = _as_postings(before, "grams", "gram_starts", before["gram_words"])
     words = new["gram_words"]
-    grams = np.repeat(new["grams"].astype(np.uint64), np.diff(new["gram_starts"]))[~known[words]]
-    words = ours[words[~known[words]]]
+    grams = np.repeat(new["grams"].astype(np.uint64), np.diff(new["gram_starts"]))[~repeated[words]]
+    words = ours[words[~repeated[words]]]
     came = Postings.of(grams, words, np.zeros(len(words), np.uint8))
     postings = old.updated(place, came, len(vocabulary))
     return {

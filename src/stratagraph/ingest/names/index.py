@@ -187,8 +187,8 @@ class NameIndex:
         """Names with a word spelt like `word`, and how alike the most similar one is."""
         grams = np.unique(trigrams([word])[0])
         at = np.searchsorted(self._arrays["grams"], grams)
-        known = at < len(self._arrays["grams"])
-        at = at[known][self._arrays["grams"][at[known]] == grams[known]]
+        inside = at < len(self._arrays["grams"])
+        at = at[inside][self._arrays["grams"][at[inside]] == grams[inside]]
         starts = self._arrays["gram_starts"][at]
         postings = self._arrays["gram_words"][ranges(starts, self._arrays["gram_starts"][at + 1] - starts)]
         places, shared = np.unique(postings, return_counts=True)

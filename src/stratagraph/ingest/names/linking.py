@@ -90,18 +90,23 @@ def link(
     stretches = zip(matches.starts, matches.sizes, strict=True)
     alone = [_stands_alone(tokens[start : start + size], question) for start, size in stretches]
     named = outer & (about_them | np.array(alone, np.bool_))
-    met = _covered(matches, named, len(tokens))
-    known, missed = [matches.rows[named]], []
+    met = np.zeros(len(tokens), np.bool_)
+    for start, size in zip(matches.starts[named], matches.sizes[named], strict=True):
+        met[start : start + size] = True
+    exact_rows, missed = [matches.rows[named]], []
     for name, place in places.items():
         date = iso_date(name)
-        exact = _exact(date or name, index) if date or not place.any() else _NO_ROWS
-        known.append(exact)
+        exact = _NO_ROWS
+        if date or not place.any():  # the name does not stand in the question literally
+            own = index.find(date or name)
+            exact = own.rows[own.sizes == len(words(date or name))]
+        exact_rows.append(exact)
         if not exact.size and ((place & ~met).any() or not place.any()):
             missed.append(name)
     sole, near, weights = _candidates(missed, index, frequency)
-    known.append(sole)
+    exact_rows.append(sole)
     near, weights = near[~np.isin(near, sole)], weights[~np.isin(near, sole)]
-    rows = np.unique(np.concatenate(known))
+    rows = np.unique(np.concatenate(exact_rows))
     contained, first = np.unique(matches.rows[outer & ~named], return_index=True)
     if not rows.size and not near.size:
         near, weights = contained, np.where(matches.sizes[outer & ~named][first] > 1, 1.0, ALONE)
@@ -128,21 +133,14 @@ def _stands_alone(span: Sequence[str], question: str) -> bool:
 def _outermost(matches: NameMatches, count: int) -> _Mask:
     """Which occurrences are not covered by longer ones."""
     covered = np.zeros(count, np.bool_)
-    kept = np.zeros(matches.rows.size, np.bool_)
+    outermost = np.zeros(matches.rows.size, np.bool_)
     for size in np.unique(matches.sizes)[::-1]:
         same = np.flatnonzero(matches.sizes == size)
         places = [slice(start, start + size) for start in matches.starts[same]]
-        kept[same] = [not covered[place].all() for place in places]
+        outermost[same] = [not covered[place].all() for place in places]
         for place in places:
             covered[place] = True
-    return kept
-
-
-def _covered(matches: NameMatches, chosen: _Mask, count: int) -> _Mask:
-    covered = np.zeros(count, np.bool_)
-    for start, size in zip(matches.starts[chosen], matches.sizes[chosen], strict=True):
-        covered[start : start + size] = True
-    return covered
+    return outermost
 
 
 def _place(tokens: list[str], part: list[str]) -> _Mask:
@@ -153,13 +151,6 @@ def _place(tokens: list[str], part: list[str]) -> _Mask:
         if tokens[start : start + len(part)] == part:
             place[start : start + len(part)] = content
     return place
-
-
-def _exact(name: str, index: NameIndex) -> Rows:
-    """The entities of a name that does not stand in the question literally."""
-    matches = index.find(name)
-    rows: Rows = matches.rows[matches.sizes == len(words(name))]
-    return rows
 
 
 def _candidates(

@@ -65,8 +65,8 @@ def canonical(name: str) -> str:
     -------
     A string with `canonical(canonical(x)) == canonical(x)`; empty if `name` has no letter and no digit.
     """
-    kept, folded = _without_articles(_fold(name))
-    return kept + " ".join(_split(folded))
+    initial, folded = _without_articles(_fold(name))
+    return initial + " ".join(_split(folded))
 
 
 def words(text: str) -> list[str]:
@@ -178,16 +178,13 @@ def iso_date(name: str) -> str | None:
         if (match := form.fullmatch(text)) is not None:
             parts = match.groupdict()
             month = _MONTHS.get(parts["month"].lower()) or int(parts["month"])
-            return _valid(int(parts["year"]), month, parts.get("day"))
+            year, day = int(parts["year"]), parts.get("day")
+            try:
+                date = datetime.date(year, month, int(day or 1))
+            except ValueError:
+                return None
+            return date.isoformat() if day else f"{year}-{month:02}"
     return None
-
-
-def _valid(year: int, month: int, day: str | None) -> str | None:
-    try:
-        date = datetime.date(year, month, 1 if day is None else int(day))
-    except ValueError:
-        return None
-    return f"{year}-{month:02}" if day is None else date.isoformat()
 
 
 def telling(names: Iterable[str], count: int) -> list[str]:
