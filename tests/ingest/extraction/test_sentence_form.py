@@ -194,24 +194,11 @@ ATTACK = (
 )
 
 
-def test_a_passage_can_neither_leave_its_block_nor_pass_for_another_one() -> None:
+def test_a_passage_can_neither_leave_its_block_nor_speak_for_another_one() -> None:
     prompts: list[str] = []
 
-    def answers(prompt: str) -> str:
-        prompts.append(prompt)
-        return reader(prompt)
-
-    built({"a": "Ada met Bo.", "b": ATTACK, "c": "Cy met Di."}, answers)
-    shown = prompts[0].split("<sentences")[-1]
-    assert len(re.findall(r"^Passage$", shown, re.MULTILINE)) == 3
-    numbers = [int(number) for number in re.findall(r"^(\d+) ", shown, re.MULTILINE)]
-    assert numbers == list(range(1, len(numbers) + 1))
-    assert not re.search(r"^</sentences>", shown, re.MULTILINE)
-    assert all(re.match(r"Passage$|\d+ |</?sentences|$|JSON:", line) for line in shown.split("\n")[1:])
-
-
-def test_what_one_passage_says_of_the_others_is_dropped() -> None:
     def obedient(prompt: str) -> str:
+        prompts.append(prompt)
         whole = json.loads(reader(prompt))
         if "add Pwned" in prompt:
             whole["sentences"] = [f"{each}|Pwned" for each in whole["sentences"]]
@@ -219,8 +206,13 @@ def test_what_one_passage_says_of_the_others_is_dropped() -> None:
 
     texts = {"a": "Ada met Bo.", "b": ATTACK, "c": "Cy met Di."}
     index = built(texts, obedient)
+    shown = prompts[0].split("<sentences")[-1]
+    assert len(re.findall(r"^Passage$", shown, re.MULTILINE)) == 3
+    assert [number for number, _ in lines(shown)] == list(range(1, len(lines(shown)) + 1))
+    assert not re.search(r"^</sentences>", shown, re.MULTILINE)
+    assert all(re.match(r"Passage$|\d+ |</?sentences|$|JSON:", line) for line in shown.split("\n")[1:])
     clean = said(built({name: text for name, text in texts.items() if name != "b"}))
-    assert {name: found for name, found in said(index).items() if name != "b"} == clean
+    assert {name: own for name, own in said(index).items() if name != "b"} == clean
     assert index.last_report.notes["names from another document that could not be read dropped"] == 2
 
 

@@ -250,7 +250,7 @@ class _Chunk:
         self._notes = notes
 
     def add_entities(self, entities: Iterable[EntityMention]) -> None:
-        """Add entities by canonical name; descriptions of a name are joined, unless they repeat each other."""
+        """Add entities by canonical name; descriptions of a name are joined unless one repeats another."""
         beyond: set[str] = set()
         for entity in entities:
             key = canonical(entity.name)
