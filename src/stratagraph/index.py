@@ -754,8 +754,8 @@ class Index:
     def about(self, names: int = 8) -> str:
         """What the index holds, in a sentence, as for the description of an agent's tool.
 
-        It tells the most frequent names that two documents or more have, in quotation marks, and none of more
-        than four words, so that documents cannot write a sentence that an agent's model reads there.
+        It quotes the most frequent names of two documents or more. A name has at most four words, so that no
+        document can put a sentence into the description of a tool.
         """
         documents = self.browse("documents", limit=1).total
         listed = self.browse("entities", limit=min(8 * names, MOST)).items if names else ()

@@ -48,7 +48,7 @@ from stratagraph.types.results import Answer, Citation, Guidance, Hit, Retrieval
 
 TracedHits = tuple[tuple[Hit, ...], tuple[Metadata, ...]]
 CANDIDATES = 4
-"""Hits for each one that is wanted which a reranker is shown."""
+"""Candidates that a reranker sees for each hit that is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ class Asking:
     async def stream(
         self, question: str | Retrieval, arguments: SearchArguments, *, how: AnswerArguments
     ) -> AsyncGenerator[str | Retrieval | Answer, None]:
-        """What was found, the answer in pieces as the model writes it, or in one; last, the `Answer`."""
+        """Yields the `Retrieval`, the answer in pieces, and last the `Answer`."""
         with span("stratagraph stream", {"stratagraph.k": arguments.k}, nested=False) as recorded:
             retrieval = await self._retrieved(question, arguments, how)
             recorded.set({"stratagraph.method": retrieval.method, "stratagraph.hits": len(retrieval)})
@@ -292,7 +292,7 @@ class Asking:
         return retrieval
 
     def _method(self, arguments: SearchArguments) -> str:
-        """The way of searching that is meant; `TypeError` or `ValueError` for an argument that it ignores."""
+        """The method to search by; `TypeError` or `ValueError` for an argument that it ignores."""
         named = self.reader.method_name(arguments.method)
         method = WALK if arguments.view == "chunks" else named
         for option in search_options(named) if method != named else ():
@@ -305,7 +305,7 @@ class Asking:
         return method
 
     async def _checked(self, retrieval: Retrieval, arguments: SearchArguments) -> Retrieval:
-        """A given retrieval, with the options of this answer, and its question so that it stands alone."""
+        """The given retrieval with the options of this answer and a question that stands alone."""
         default, arguments = SearchArguments(), replace(arguments, guided=arguments.guided or None)
         for name in ("k", "view", "where", "decompose", "fill", "rank", "rerank", "min_score", "guided"):
             if getattr(arguments, name) != getattr(default, name):
@@ -336,7 +336,7 @@ class Asking:
 
 
 def _recorded(retrieval: Retrieval) -> Standalone | None:
-    """How the question came to stand alone, as the traces of hits tell that went through a framework."""
+    """The `Standalone` recorded in the traces of hits that passed through a framework."""
     for trace in retrieval.trace:
         alone = trace.get("standalone")
         if isinstance(alone, Mapping) and alone.get("asked") == retrieval.query:

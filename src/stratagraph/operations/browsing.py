@@ -24,7 +24,7 @@ from stratagraph.viz.page import shortened
 DOCUMENTS, PASSAGES, ENTITIES = "documents", "passages", "entities"
 TABLES = (DOCUMENTS, PASSAGES, ENTITIES)
 MOST = 500
-"""Things on a page at most."""
+"""Maximum number of entries on a page."""
 _TITLE = 90  # characters
 _NAMED = 5  # documents and passages that a thing names
 _BATCH = 4096  # texts held while looking for words
@@ -85,7 +85,9 @@ class _Pages:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._outlines: dict[str, _Outline] = {}
-        self._found: LRUCache[tuple[str, str], Rows] = LRUCache(32)  # so that next pages search no texts
+        self._found: LRUCache[tuple[str, str], Rows] = LRUCache(
+            32
+        )  # so that the next page does not search the texts again
         self._lock = Lock()
 
     @cached_property

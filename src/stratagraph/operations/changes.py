@@ -30,11 +30,11 @@ _SETTING = 80  # characters of a setting that a message shows
 class Change:
     """An operation and its input.
 
-    `methods` and `config` are those of a build, or what `add method` adds; for `regroup`, the methods to
-    regroup. Other operations keep the folder's. `files` are given whole, as are those that `FileDocuments`
-    have read. `prune` removes documents that are not given: a build all of them, or those for whose ids it
-    returns True, an insert those of files that vanished. The documents of one shard are a `share`, which may
-    be empty.
+    `methods` and `config` are those of a build, those that `add method` adds, or those to regroup; other
+    operations keep the folder's. `documents` hold these `files` whole, and the files that `FileDocuments`
+    read. `prune` deletes documents that are missing from `documents`: a build deletes all of them or those
+    for whose ids `prune` returns True, an insert those of files that vanished. A `share` holds the documents
+    of one shard, and may be empty.
     """
 
     operation: str

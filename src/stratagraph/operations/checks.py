@@ -22,7 +22,7 @@ from stratagraph.store.contents import infinite
 from stratagraph.store.snapshot import Snapshot
 
 UNNAMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What kernels and methods raise over numbers that cannot be."""
+"""Errors that kernels and methods raise over impossible numbers."""
 
 
 def checked_graph(snapshot: Snapshot) -> Graph:

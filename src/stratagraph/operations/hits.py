@@ -30,7 +30,7 @@ _NO_ROWS: Rows = np.zeros(0, np.int64)
 _WORDS = re.compile(r"\w+")
 _ASCII = "".join(chr(code).lower() if _WORDS.match(chr(code)) else " " for code in range(128))
 _NEVER_MERGED = ("chunk", "relation", "entity", "summary_entity")
-"""A passage is its own source, a relation says what is joined, and an entity is what its name stands for."""
+"""Kinds that never become part of another hit, because each says something by itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,9 +43,9 @@ from stratagraph.types.results import Hit
 PASSAGES = "chunks"
 """Name under which the arrays of `Nearest` over the corpus' vectors are kept."""
 MORE = 3
-"""Nodes for each result that are looked at, for some repeat others or say nothing."""
+"""Nodes searched for each wanted result, since some repeat others or add nothing."""
 SAMPLE = 2048
-"""Passages of which the similarities to general questions are taken."""
+"""Passages that are compared with general questions."""
 
 
 class Answering(ABC):
@@ -89,7 +89,7 @@ class Answering(ABC):
         return tuple(self.snapshot.manifest.methods)
 
     def method_name(self, name: str | None) -> str:
-        """The method meant by `name`, by default the first, or the walk where there is none.
+        """The method called `name`; by default the first, or the walk if there is none.
 
         `MethodMissing` if the folder lacks it.
         """
@@ -105,7 +105,7 @@ class Answering(ABC):
         return name
 
     def built_method(self, name: str | None) -> str:
-        """The method meant by `name`, by default the first; `MethodMissing` if the folder lacks it."""
+        """The method called `name`, by default the first; `MethodMissing` if the folder lacks it."""
         method = self.method_name(name)
         if method == WALK:
             raise MethodMissing(
@@ -169,7 +169,7 @@ class Answering(ABC):
         return self._hits.of_groups(ranked, groups, k)
 
     def _own(self, question: Question, wanted: int) -> Iterator[Ranking]:
-        """The method's own nodes: some more than are wanted, for some repeat others; then all; then many."""
+        """Ever longer rankings of the method's own nodes, since nodes may repeat each other."""
         search = self._searcher(question.method).nodes
         for k in (question.k, MORE * question.k):
             ranking = search(replace(question, k=k))
@@ -186,7 +186,7 @@ class Answering(ABC):
         return any(name.startswith(f"{method}/") for name in self.snapshot.manifest.prompts)
 
     def _passages(self, question: Question) -> Ranking:
-        """The walk's passages; ranked once, though nodes are searched again where they repeat others."""
+        """The walk's passages, ranked once per question."""
 
         def find() -> Ranking:
             return self._walk.rank(
@@ -266,7 +266,7 @@ class Answering(ABC):
 
 
 def _placed(groups: Sequence[list[int]], items: Sequence[Item], passages: Sequence[bool]) -> list[list[int]]:
-    """Groups in places for passages and for nodes; where one kind runs out, the other follows."""
+    """Puts groups at the places of their kind; where one kind runs out, the other follows."""
     placed: list[list[int]] = []
     left: dict[bool, list[list[int]]] = {True: [], False: []}
     for group in groups:
@@ -362,7 +362,7 @@ class Reader(Answering):
 
 
 def _dated(value: object) -> str:
-    """A JSON stand-in for values whose `repr` tells all of them."""
+    """A JSON form of values that `repr` describes completely."""
     if isinstance(value, date | time | Decimal):
         return repr(value)
     raise TypeError(f"{type(value).__name__} is not told by its text")

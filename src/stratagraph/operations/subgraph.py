@@ -22,10 +22,10 @@ from stratagraph.viz.question import MOST_HITS, PATHS, Subgraph, question
 
 MOST_ENTITIES = 30
 FEW_ENTITIES = 12
-"""Entities that are shown even if they are in one passage only, and so join nothing."""
+"""Entities that are shown even if each is in one passage only."""
 MOST_RELATIONS = 120
 MOST_SOURCES = 10
-"""Passages of a hit that are looked at: a summary of a whole corpus is near everything."""
+"""Passages of a hit that are read; a summary of the corpus has very many."""
 
 
 class SubgraphPainter:
@@ -71,10 +71,10 @@ class SubgraphPainter:
 
 
 def _subgraph(snapshot: Snapshot, retrieval: Retrieval, allowed: Allowed | None) -> Subgraph:
-    """Entities that the question names, that were found, that a path passes, or that join passages.
+    """The entities and relations to draw: named in the question, hit, on a path, or in the hits' passages.
 
-    Of those in the hits' passages, the ones in most passages come first, of equals the rarer. Entities and
-    relations are drawn only if the filter admits all their passages.
+    Entities of the hits' passages are ordered by the number of these passages, then from rare to frequent.
+    Entities and relations are drawn only if the filter admits all their passages.
     """
     graph = Graph(snapshot.part(GRAPH))
     linked = link(retrieval.query, graph.names)
@@ -103,10 +103,7 @@ def _passages(snapshot: Snapshot, retrieval: Retrieval) -> Rows:
 
 
 def _in_passages(graph: Graph, passages: Rows) -> tuple[Rows, int]:
-    """Rows of the entities in these passages, and how many are in several of them.
-
-    Those in most passages come first, of equals the rarer.
-    """
+    """Rows of the entities in these passages, the best first, and how many are in several of them."""
     indptr, indices = graph.sources[0][: graph.entities + 1], graph.sources[1]
     owners = np.repeat(np.arange(graph.entities), np.diff(indptr))
     inside = owners[np.isin(indices[: indptr[-1]], passages)]

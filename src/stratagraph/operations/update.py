@@ -218,7 +218,7 @@ class _Update:
 
     @contextmanager
     def _booked(self, name: str) -> Iterator[None]:
-        """Book under a name the seconds that no inner stage books; not for estimates."""
+        """Book the seconds of the block, without those of inner stages, under a name; not for estimates."""
         ledger = self._gate.ledger
         began, booked = time.perf_counter(), ledger.total.seconds
         with self._gate.underway(name):

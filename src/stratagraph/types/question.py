@@ -18,7 +18,7 @@ View = Literal["chunks"]
 WALK = "walk"
 """The way of searching that every index has: passages by a walk over names and links (`search.walk`)."""
 LONGEST = 8_000
-"""Characters of a question that are searched for: its names, its words and its vector are of these."""
+"""Characters of a question that are searched for and embedded; the rest is ignored."""
 VIEWS: tuple[View, ...] = get_args(View)
 Rank = Literal["walk", "bm25", "dense", "hybrid"]
 RANKS: tuple[Rank, ...] = get_args(Rank)
@@ -30,9 +30,9 @@ Turn = tuple[str, str]
 """A turn of a conversation: who spoke, one of `ROLES`, and the text."""
 ROLES = ("user", "assistant")
 SHARED_OPTIONS = ("decompose", "fill", "guided", "guided_steps", "history", "min_score", "rank", "rerank")
-"""How to search, with every method; a method's own options come beside these."""
+"""Options of a search by any method; a method has its own in addition."""
 SEARCH_ARGUMENTS = ("method", "view", "where", *SHARED_OPTIONS)
-"""All that a search takes beside the question, `k` and the method's own options."""
+"""Arguments of a search, without the question, `k` and the method's own options."""
 Length = Literal["brief", "full"]
 LENGTHS: tuple[Length, ...] = get_args(Length)
 """How long an answer is."""
@@ -144,6 +144,6 @@ class Question:
         inputs = self.vector, self.entities, self.options, self.allowed
         key = finder, name, self.text, *map(id, inputs)
         if key not in self._found:
-            self._found[key] = find(), inputs  # held, so that nothing else has their place in memory
+            self._found[key] = find(), inputs  # kept alive, so that no other object gets their `id`
         value: T = self._found[key][0]
         return value

@@ -36,7 +36,7 @@ from stratagraph.types.records import BuildReport, Chunk, Document, StreamedDocu
 
 GivenDocument = str | Document | StreamedDocument | Chunk
 SIDE_BY_SIDE = 2
-"""Shards that are changed at once: while one waits for a model, another goes on."""
+"""Shards that are changed at once, so that one works while the other waits for a model."""
 _STAGE = "shards"
 _AHEAD = 2  # shards for each worker that are on their way; each has its documents with it
 
@@ -129,7 +129,7 @@ class _Shards:
         return Estimate(_usage(each.stages for each in estimates), total, form)
 
     def _told(self, change: Change, before: JoinedSnapshot | None) -> str | None:
-        """What is unfinished if the change stops half way, where shards would not make one index then."""
+        """The mark of a change that leaves shards which make no index if it stops half way."""
         if change.operation == BUILD:
             if before is None or self._folder.spread.unfinished == BUILD:
                 return BUILD
@@ -181,7 +181,7 @@ class _Shards:
         routes.spread = replace(routes.spread, owed=tuple(keys))
 
     def _taking(self, change: Change, routes: _Routed, before: JoinedSnapshot | None) -> list[list[_Step]]:
-        """Documents to their shards; a new shard gets the settings of the others."""
+        """The steps that bring documents to their shards; a new shard gets the settings of the others."""
         items = routes.items
         pruned: dict[int, list[str]] = {}
         own = replace(change, documents=(), prune=False, files=(), share=True)
