@@ -85,9 +85,7 @@ class _Pages:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._outlines: dict[str, _Outline] = {}
-        self._found: LRUCache[tuple[str, str], Rows] = LRUCache(
-            32
-        )  # so that the next page does not search the texts again
+        self._found: LRUCache[tuple[str, str], Rows] = LRUCache(32)  # for the next pages
         self._lock = Lock()
 
     @cached_property

@@ -99,15 +99,12 @@ def continued(manifest: Manifest, change: Change) -> tuple[tuple[str, ...], Conf
 
 
 def require_same_settings(
-    models: Models,
-    manifest: Manifest,
-    path: Path,
-    change: Change,
-    otherwise: str = "build anew with rebuild=True, for which estimate() tells the cost",
-    *,
-    resolve_may_change: bool = True,
+    models: Models, manifest: Manifest, path: Path, change: Change, *, shards: bool = False
 ) -> None:
-    """Raise `SettingsConflict` if a build is given other settings than the index was built with."""
+    """Raise `SettingsConflict` if a build is given other settings than the index was built with.
+
+    Only one index may change `resolve`, or be rebuilt; `shards` may not.
+    """
     recorded, given = settings_of(manifest, change.config), change.config
     same_embedder = models.has_embedder_of(manifest)
     differences = []
@@ -115,13 +112,15 @@ def require_same_settings(
         other = models.embedder_name(manifest.dimension)
         differences.append(f"embedder is {manifest.embedder!r}, {models.said_of_embedder} is {other!r}")
     old, new = recorded.to_dict(), given.to_dict()
-    if resolve_may_change:
+    if not shards:
         new["extraction"]["resolve"] = old["extraction"]["resolve"]
     for name in ("chunking", "extraction", "tokenizer", "prompts"):
         differences += _differing(name, old[name], new[name])
     for name in {*manifest.methods} & {*given.methods, *change.methods}:
         differences += _differing(name, _plain(recorded, name), _plain(given, name))
     if differences:
+        otherwise = "build anew with rebuild=True, for which estimate() tells the cost"
+        otherwise = "build in another folder" if shards else otherwise
         kind = SettingsConflict if same_embedder else EmbedderMismatch
         raise kind(
             f"{str(path)!r} holds an index with other settings: {'; '.join(differences)}. Build with the "

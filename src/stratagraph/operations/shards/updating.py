@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple
@@ -63,8 +64,7 @@ async def estimated(
     return replace(estimate, form=change.config.extraction.form if calls.calls + calls.cached_calls else "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     """A change of one shard."""
 
     shard: int
@@ -112,16 +112,13 @@ class _Shards:
         before = await in_thread(self._before)
         spread, phases, _ = await in_thread(self._planned, change, before)
         estimates = []
-        for step in [step for steps in phases for step in steps]:
-            if step.shard < len(self._folder.spread.shards):
-                estimates.append(
-                    await estimated(self._shard(spread, step), self._models, step.change, prices)
-                )
-            else:
-                folder = IndexFolder.create(None)
-                try:
-                    estimates.append(await estimated(folder, self._models, step.change, prices))
-                finally:
+        for step in chain.from_iterable(phases):
+            exists = step.shard < len(self._folder.spread.shards)
+            folder = self._shard(spread, step) if exists else IndexFolder.create(None)
+            try:
+                estimates.append(await estimated(folder, self._models, step.change, prices))
+            finally:
+                if not exists:
                     folder.close()
         costs = [each.cost for each in estimates]
         total = None if None in costs else sum(cost for cost in costs if cost is not None)
@@ -186,10 +183,7 @@ class _Shards:
         pruned: dict[int, list[str]] = {}
         own = replace(change, documents=(), prune=False, files=(), share=True)
         if before is not None and change.operation == BUILD:  # in all shards: each gets the methods
-            otherwise = "build in another folder"
-            require_same_settings(
-                self._models, before.manifest, before.path, change, otherwise, resolve_may_change=False
-            )
+            require_same_settings(self._models, before.manifest, before.path, change, shards=True)
             methods, config = continued(before.manifest, change)
             own = replace(own, methods=methods, config=config)
             items = {number: [] for number in before.numbers} | items
