@@ -51,35 +51,22 @@ def test_blocks_and_pairs_of_an_array() -> None:
     np.testing.assert_allclose(pair_products(vectors, one, two), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_stacked_vectors_are_as_one_array() -> None:
+@pytest.mark.parametrize("kind", ["stacked", "chosen"])
+def test_vectors_that_are_read_when_asked_for_are_as_one_array(kind: str) -> None:
     rng = np.random.default_rng(6)
-    parts = [rng.standard_normal((size, 5)).astype(np.float32) for size in (40, 0, 7)]
-    whole, found = np.concatenate(parts), stacked(parts)
-    assert (len(found), found.shape) == (47, (47, 5))
-    assert np.array_equal(np.asarray(found), whole)
+    whole = rng.standard_normal((47, 5)).astype(np.float32)
+    vectors = stacked([whole[:11], whole[:0], whole[11:]])
+    if kind == "chosen":
+        numbers = rng.integers(0, 47, 47)
+        whole, vectors = whole[numbers], chosen(vectors, numbers)
+    assert (len(vectors), vectors.shape) == (47, (47, 5))
+    assert np.array_equal(np.asarray(vectors), whole)
     rows = rng.integers(0, 47, 100)
     for some in (rows, rows.tolist(), slice(38, 43), np.arange(47) % 2 == 0, (rows, slice(1, 3)), 41):
-        assert np.array_equal(found[some], whole[some])
-    for start, block in blocks(found, 16):
-        assert np.array_equal(block, whole[start : start + len(block)])
-    assert sum(len(block) for _, block in blocks(found, 16)) == 47
+        assert np.array_equal(vectors[some], whole[some])
+    assert np.array_equal(np.concatenate([block.copy() for _, block in blocks(vectors, 16)]), whole)
     expected = (whole[rows] * whole[rows[::-1]]).sum(axis=1)
-    np.testing.assert_allclose(pair_products(found, rows, rows[::-1]), expected, rtol=1e-4, atol=1e-4)
-
-
-def test_chosen_vectors_are_as_a_copy_of_these_rows() -> None:
-    rng = np.random.default_rng(7)
-    whole = rng.standard_normal((30, 5)).astype(np.float32)
-    rows = rng.integers(0, 30, 47)
-    expected, found = whole[rows], chosen(stacked([whole[:11], whole[11:]]), rows)
-    assert (len(found), found.shape) == (47, (47, 5))
-    assert np.array_equal(np.asarray(found), expected)
-    for some in (rng.integers(0, 47, 9), slice(38, 43), (slice(2, 9), slice(1, 3)), 41):
-        assert np.array_equal(found[some], expected[some])
-    assert np.array_equal(np.concatenate([block for _, block in blocks(found, 16)]), expected)
-    one, two = rng.integers(0, 47, (2, 20))
-    products = (expected[one] * expected[two]).sum(axis=1)
-    np.testing.assert_allclose(pair_products(found, one, two), products, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(pair_products(vectors, rows, rows[::-1]), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_rows_that_are_not_zero_are_found_in_all_blocks() -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -34,12 +33,6 @@ def test_clusters_do_not_depend_on_the_threads_of_blas_and_leave_them() -> None:
             found.append(soft_clusters(vectors))
             assert threads() == before
     assert all(np.array_equal(one, other) for one, other in zip(*found, strict=True))
-
-
-def test_projection_is_that_of_scikit_learn():
-    points, _ = blobs(5, 40)
-    theirs = PCA(6, svd_solver="full").fit_transform(points.astype(np.float64))
-    np.testing.assert_allclose(np.abs(project(points, 6)), np.abs(theirs), atol=1e-6)
 
 
 @pytest.mark.parametrize(("count", "dimension", "least"), [(30, 24, 0.8), (300, 48, 0.7)])
