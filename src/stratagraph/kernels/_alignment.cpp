@@ -1,4 +1,4 @@
-// What two sequences have in common, in order. The numpy twin is alignment.py.
+// What two sequences have in common, in order. Called by alignment.py.
 
 #include <algorithm>
 #include <cstddef>
@@ -124,7 +124,8 @@ std::optional<Spans> aligned(Items<T> before, Items<T> after, int64_t tolerance,
     return Aligner<T>(before, after, tolerance, window, reach, corner).spans(most);
 }
 
-// By how much most of what a value became differs from it, for each value that runs have in common.
+// By how much most of what a value became differs from it, for each value that runs have in common: the majority
+// vote of Boyer and Moore.
 template <typename T>
 void shifts(Items<T> before, Items<T> after, Items<int64_t> spans,
             nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> found,

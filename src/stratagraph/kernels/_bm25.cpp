@@ -1,4 +1,4 @@
-// Scores of passages over postings of terms. The numpy twin is bm25.py: the same additions in the same order.
+// Scores of passages over postings of terms. Called by bm25.py, which has the formula.
 
 #include <bit>
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Vectors of 16-bit floats that lie in several arrays: read as 32-bit ones, and multiplied where they lie. The numpy
-// twins are in float16.py.
+// Vectors of 16-bit floats that lie in several arrays: read as 32-bit ones, and multiplied where they lie. Called
+// by float16.py.
 
 #include <algorithm>
 #include <bit>

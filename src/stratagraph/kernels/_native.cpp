@@ -1,4 +1,4 @@
-// The module of native kernels; each has a numpy twin.
+// The module of native kernels. Python checks what callers give; a kernel checks whatever it follows into an array.
 
 #include <nanobind/nanobind.h>
 
@@ -16,7 +16,7 @@ void bind_topk(nb::module_ &module);
 void bind_words(nb::module_ &module);
 
 NB_MODULE(_native, module) {
-    module.doc() = "Native twins of the numpy kernels.";
+    module.doc() = "The compiled kernels; the Python modules beside it document them.";
     nb::set_leak_warnings(false);  // an index that is open when Python ends is not a user's mistake
     bind_alignment(module);
     bind_bm25(module);

@@ -1,4 +1,4 @@
-// Shortest paths by breadth-first search from both ends. The Python twin, with the reasons, is in paths.py.
+// Shortest paths by breadth-first search from both ends. Called by paths.py.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Personalised PageRank that touches only what the walk reaches. The numpy twin is in ppr.py.
+// Personalised PageRank that touches only what the walk reaches. Called by ppr.py, which has the formula.
 
 #include <algorithm>
 #include <atomic>

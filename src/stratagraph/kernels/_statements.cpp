@@ -1,4 +1,4 @@
-// The statements behind groups of passages, and the few of each group that are shown. The numpy twins are in
+// The statements behind groups of passages, and the few of each group that are shown: called by
 // statements.py.
 
 #include <algorithm>

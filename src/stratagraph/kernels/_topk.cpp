@@ -1,5 +1,5 @@
-// The rows of a sketch that are nearest to a code, and the inner products of chosen rows. The numpy twins are
-// in topk.py.
+// The rows of a sketch that are nearest to a code, and the inner products of chosen rows: called
+// by topk.py.
 
 #include <algorithm>
 #include <bit>

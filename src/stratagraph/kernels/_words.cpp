@@ -1,4 +1,4 @@
-// Hashed words and word pairs of texts in Latin letters. The Python twin, for every script, is models/hashing.py.
+// Hashed words and word pairs of texts in Latin letters. models/hashing.py does the same for all other scripts.
 
 #include <algorithm>
 #include <array>
