@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -263,8 +262,7 @@ class CHNSW:
         index._ef, index._changes = self.ef, list(self._changes)
         index._layers = [layer.copy() for layer in self._layers]
         index._settle(threads)
-        reads = [partial(_read, layer, f"layer {i}") for i, layer in enumerate(layers)]
-        changed = index._revise(reads, rows, pairs, threads)
+        changed = index._revise(layers, rows, pairs, threads)
         index._note_changes(changed)
         return index, changed
 
@@ -428,12 +426,12 @@ class CHNSW:
 
     def _revise(
         self,
-        layers: Sequence[Callable[[Places], Matrix]],
+        layers: Sequence[NDArray[np.floating]],
         rows: Sequence[Places],
         links: Sequence[Array],
         threads: int,
     ) -> list[int]:
-        """`CHNSW.revised` in place: `layers` read vectors by row, and `links` are pairs (node, child).
+        """`CHNSW.revised` in place; `links` are pairs (node, child).
 
         Returns how many nodes of each layer were deleted or added.
         """
@@ -448,11 +446,11 @@ class CHNSW:
                 self._remove(level, gone, threads)
         added: list[Nodes] = []
         below: Nodes = np.zeros(0, np.int32)
-        for layer, places, read in zip(self._layers, places_before, layers, strict=True):
+        for level, (layer, places) in enumerate(zip(self._layers, places_before, strict=True)):
             old, new = np.flatnonzero(places >= 0), np.flatnonzero(places < 0)
             old = old[_least_moved(places[old])]
             below = layer.keep(places[old], below, len(new))
-            added.append(layer.append(read(new)))
+            added.append(layer.append(checked_vectors(layers[level][new], f"layer {level}", new)))
             layer.renumber(np.concatenate([old, new]))
         for here, under, pairs in zip(self._layers[1:], self._layers, links, strict=False):
             here.set_children(np.stack([here.places[pairs[:, 0]], under.places[pairs[:, 1]]], axis=1))
@@ -463,10 +461,6 @@ class CHNSW:
 def _check_k(k: int) -> None:
     if k < 1:
         raise ValueError(f"k must be at least 1, not {k}")
-
-
-def _read(layer: NDArray[np.floating], what: str, rows: NDArray[np.int64]) -> Matrix:
-    return checked_vectors(layer[rows], what, rows)
 
 
 def _blends(layers: Sequence[Layer], seed: int) -> Matrix:
