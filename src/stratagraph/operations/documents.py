@@ -77,9 +77,24 @@ def arrivals(documents: Documents, chunking: ChunkConfig, count_tokens: CountTok
 
 
 def as_document(item: object, position: int) -> Document | StreamedDocument:
-    """Convert an item to a document, or raise `TypeError`."""
+    """Convert an item to a document, or raise `TypeError`.
+
+    Raises `ValueError` if a text is the path of a file, and warns if it looks like one.
+    """
     if isinstance(item, str):
-        _check_no_path(item, position)
+        if len(item) <= _LONGEST_PATH and "\n" not in item and _FILE.search(item):
+            if os.path.isfile(item):
+                raise ValueError(
+                    f"document {position} is {item!r}, the path of a file, which would be indexed as a text; "
+                    "to index the file give read_documents([path])"
+                )
+            if " " not in item:
+                warnings.warn(
+                    f"document {position} is indexed as the text {item!r}, which looks like a path; files "
+                    "are read by stratagraph.read_documents",
+                    UserWarning,
+                    stacklevel=2,
+                )
         return Document(content_id(item), item)
     if isinstance(item, Document | StreamedDocument):
         if isinstance(item, Document) and not isinstance(item.text, str):
@@ -93,24 +108,6 @@ def as_document(item: object, position: int) -> Document | StreamedDocument:
         "read_documents([path]); a framework's documents go to the framework's classes "
         "(langchain_stratagraph, llama_index_stratagraph)"
     )
-
-
-def _check_no_path(text: str, position: int) -> None:
-    """Raise `ValueError` if a text is the path of a file, and warn if it looks like one."""
-    if len(text) > _LONGEST_PATH or "\n" in text or not _FILE.search(text):
-        return
-    if os.path.isfile(text):
-        raise ValueError(
-            f"document {position} is {text!r}, the path of a file, which would be indexed as a text; to "
-            "index the file give read_documents([path])"
-        )
-    if " " not in text:
-        warnings.warn(
-            f"document {position} is indexed as the text {text!r}, which looks like a path; files are "
-            "read by stratagraph.read_documents",
-            UserWarning,
-            stacklevel=2,
-        )
 
 
 def _checked_id(identity: object, position: int) -> str:

@@ -272,7 +272,11 @@ class _Shards:
         row_of = before.row_of(cached)
         rows = sorted(row_of.values())
         documents = before.document_ids(before.chunk_documents()[rows].tolist()) if rows else []
-        named = {identity for steps in phases for step in steps for identity in _concerned(step.change)}
+        named: set[str] = set()  # documents that are replaced or removed
+        for step in chain.from_iterable(phases):
+            named.update(step.change.removed)
+            for item in step.change.documents or ():
+                named.add(str(getattr(item, "document_id", None) or getattr(item, "id", "")))
         owners = dict(zip(rows, documents, strict=True))
         self._folder.calls.purge(
             chunk for chunk in cached if chunk not in row_of or owners[row_of[chunk]] in named
@@ -301,13 +305,6 @@ class _Shards:
             models=_usage(report.models for report in reports),
             cost=None if None in costs else sum(cost for cost in costs if cost is not None),
         )
-
-
-def _concerned(change: Change) -> Iterable[str]:
-    """Ids of documents that a change replaces or removes."""
-    yield from change.removed
-    for item in change.documents or ():
-        yield str(getattr(item, "document_id", None) or getattr(item, "id", ""))
 
 
 def _usage(parts: Iterable[Mapping[str, Usage]]) -> dict[str, Usage]:
@@ -376,7 +373,8 @@ def _routed(
         shard = _shard_of(document, identity, routes)
         if shards.setdefault(identity, shard) != shard:
             raise ValueError(f"document id {identity!r} was given twice, with different {routes.spread.by!r}")
-        if _blank(document) and (snapshot is None or not _holders(snapshot, [identity])):
+        blank = not isinstance(document, StreamedDocument) and not document.text.strip()
+        if blank and (snapshot is None or not _holders(snapshot, [identity])):
             routes.skipped.append(identity)
         else:
             routes.items.setdefault(shard, []).append(item)
@@ -405,31 +403,21 @@ def _removals(ids: Sequence[str], snapshot: JoinedSnapshot) -> tuple[dict[int, l
 
 
 def _shard_of(item: Document | StreamedDocument | Chunk, identity: str, routes: _Routed) -> int:
+    """The shard by the id or by the value of the key; a new value gets a new shard."""
     by = routes.spread.by
     if by is None:
         return routes.spread.shard_of(identity)
-    value = _value(item.metadata, by, identity)
-    shard = routes.spread.valued(value)
-    if shard is None:
-        routes.spread = routes.spread.with_value(value)
-        shard = len(routes.spread.shards) - 1
-    return shard
-
-
-def _value(metadata: Mapping[str, object], by: str, identity: str) -> str:
-    value = metadata.get(by)
+    value = item.metadata.get(by)
     if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
         raise ValueError(
             f"document {identity!r} has no {by!r} in its metadata by which shards are made "
             f"(found {value!r}); give each document a text or a whole number there"
         )
-    return str(value)
-
-
-def _blank(item: Document | StreamedDocument | Chunk) -> bool:
-    if isinstance(item, Chunk):
-        return not item.text.strip()
-    return isinstance(item, Document) and not item.text.strip()
+    shard = routes.spread.valued(str(value))
+    if shard is None:
+        routes.spread = routes.spread.with_value(str(value))
+        shard = len(routes.spread.shards) - 1
+    return shard
 
 
 def _holders(snapshot: JoinedSnapshot, ids: Sequence[str]) -> dict[str, list[int]]:
