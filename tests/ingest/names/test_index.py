@@ -215,7 +215,7 @@ def test_arrays_of_another_kind_are_named() -> None:
 def test_words_of_several_batches_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["New York", "York", "New Delhi", "Old Delhi", "Delhi", "Yorke", "New York City"]
     whole = NameIndex.build(names)
-    monkeypatch.setattr("stratagraph.ingest.names.arrays._BATCH", 2)
+    monkeypatch.setattr("stratagraph.ingest.names.index._BATCH", 2)
     parts = NameIndex.build(names)
     assert all(np.array_equal(whole[key], parts[key]) for key in whole)
 

@@ -7,7 +7,7 @@ sentence_form  the default prompt and its answers; parsing: those of the full fo
 ontology       types of entities and relations that the caller gives
 by_rules       without a model: names, sentences as units, co-occurrence as relations
 by_spacy       the same with a spaCy pipeline that the caller has installed
-mentions       names in a sentence; uncased: names in writing without capitals
+mentions       names in a sentence
+candidates     names without capitals, and which candidates for names the corpus supports
 units          relations, semantic units and acronyms of the sentences of a passage
-candidates     doubtful names and lower-case phrases, and which of them the corpus supports
 """

@@ -12,9 +12,8 @@ import unicodedata
 from collections.abc import Collection
 from operator import itemgetter
 
-from stratagraph.ingest.extraction.candidates import noun_phrases
+from stratagraph.ingest.extraction.candidates import has_uncased, noun_phrases, occurrences, uncased
 from stratagraph.ingest.extraction.mentions import DATE, DOUBTFUL, QUANTITY, Mention, mentions
-from stratagraph.ingest.extraction.uncased import has_uncased, occurrences, uncased
 from stratagraph.ingest.extraction.units import Named, Sentence, acronyms, relations, statement, units
 from stratagraph.ingest.headings import is_byline
 from stratagraph.text.sentences import markup_free, sentences, title_line

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from stratagraph.errors import MissingExtra
 from stratagraph.ingest.extraction.by_rules import LONGEST_NAME, QUALIFIER, extract
-from stratagraph.ingest.extraction.candidates import noun_phrases
+from stratagraph.ingest.extraction.candidates import has_uncased, noun_phrases, uncased
 from stratagraph.ingest.extraction.mentions import DATE, QUANTITY
-from stratagraph.ingest.extraction.uncased import has_uncased, uncased
 from stratagraph.ingest.extraction.units import Named, Sentence, acronyms, relations, statement, units
 from stratagraph.ingest.names.index import canonical
 from stratagraph.text.sentences import sentences

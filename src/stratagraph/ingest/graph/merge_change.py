@@ -20,13 +20,13 @@ from stratagraph.ingest.extraction.candidates import (
     DOUBTFUL_SHARE,
     alias_of,
     by_short,
+    has_uncased,
     is_thing,
     most_common,
     parts_of,
     short_of,
 )
 from stratagraph.ingest.extraction.stored import extraction_of
-from stratagraph.ingest.extraction.uncased import has_uncased
 from stratagraph.ingest.graph.merge import (
     EntityFragments,
     Merge,

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from stratagraph.ingest.carryover import counts_array
 from stratagraph.ingest.checks import Checks
-from stratagraph.ingest.extraction.candidates import is_thing, parts_of, short_of
-from stratagraph.ingest.extraction.uncased import has_uncased
+from stratagraph.ingest.extraction.candidates import has_uncased, is_thing, parts_of, short_of
 from stratagraph.ingest.graph.merge import EntityFragments, Merge
 from stratagraph.kernels.bm25 import Keys, Postings
 from stratagraph.kernels.checks import check_ascending

@@ -49,7 +49,7 @@ from stratagraph.ingest.graph.statements import (
 )
 from stratagraph.ingest.graph.update import Touched, touched
 from stratagraph.ingest.lexical import LexicalIndex
-from stratagraph.ingest.names import arrays as names
+from stratagraph.ingest.names.index import MEASURES as NAME_MEASURES
 from stratagraph.ingest.names.index import NameIndex
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.ppr import transition_matrix
@@ -64,7 +64,7 @@ _BATCH = 1024  # texts held at a time
 _WITHOUT_MODEL = 2
 MEASURES = (
     *merge_state.MEASURES,
-    *(f"names.{each}" for each in names.MEASURES),
+    *(f"names.{each}" for each in NAME_MEASURES),
     *(f"lexical.{each}" for each in ("counts", "lengths", "norms")),
     *("relations.weights", "relations.described", "walk.data"),
 )

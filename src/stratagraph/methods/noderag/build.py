@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from stratagraph.ingest.carryover import VECTORS, CarryOver
 from stratagraph.ingest.graph.statements import group_vectors
-from stratagraph.ingest.names.arrays import MEASURES
-from stratagraph.ingest.names.index import NameIndex
+from stratagraph.ingest.names.index import MEASURES, NameIndex
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import split
