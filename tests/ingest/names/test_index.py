@@ -1,7 +1,8 @@
-"""Canonical names, whole words, the index of names, and what a question names."""
+"""Canonical names, whole words, and the index of names: exact, partial and misspelt lookup, and updates."""
 
 from __future__ import annotations
 
+import random
 import unicodedata
 
 import numpy as np
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 
 from stratagraph.errors import Damaged
 from stratagraph.ingest.names.index import NameIndex, canonical, words
-from stratagraph.ingest.names.linking import link
 
 
 @pytest.mark.parametrize(
@@ -58,13 +58,16 @@ def test_two_names_stay_two(one: str, other: str) -> None:
     assert canonical(one) != canonical(other)
 
 
-def test_what_is_no_name_is_empty() -> None:
-    assert [canonical(each) for each in ("", " ", "---", "“”", "…", "'s'"[:1], "\u200b", "🙂")] == [""] * 8
-
-
-def test_an_article_alone_is_a_name() -> None:
-    assert canonical("The The") == "the"
-    assert canonical("The Who") == "who"
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("The The", "the"),
+        ("The Who", "who"),
+        *((each, "") for each in ("", " ", "---", "“”", "…", "\u200b", "🙂")),
+    ],
+)
+def test_an_article_alone_is_a_name_and_marks_are_none(name: str, plain: str) -> None:
+    assert canonical(name) == plain
 
 
 _LETTERS = "aAtTheEn .,-'’&_+#1ʻéßΟ北京ひ\u0301\u05d0\u0640\u0e01\u0e34"
@@ -220,31 +223,37 @@ def test_words_of_several_batches_are_one(monkeypatch: pytest.MonkeyPatch) -> No
     assert all(np.array_equal(whole[key], parts[key]) for key in whole)
 
 
-# ---- what a question names
+# ---- updates: byte for byte the index that is built of all names
+
+WORDS = [
+    *("ada", "marsh", "may", "the", "of", "straße", "höfe", "王国大学", "北京"),
+    *("u", "s", "bb", "c++", "mill"),
+]
 
 
-def test_a_question_names_what_it_writes_as_a_name() -> None:
-    names = ["president", "first", "Kenya", "Jomo Kenyatta", "Republic of Kenya"]
-    linked = link("Who was the first president of Kenya?", NameIndex(NameIndex.build(names)))
-    assert linked.named.tolist() == [2]
-    assert linked.contained.tolist() == [0, 1]
+def random_name(chance: random.Random) -> str:
+    if chance.random() < 0.05:
+        return chance.choice(["", "!!"])  # no names, but rows
+    return " ".join(chance.choice(WORDS) for _ in range(chance.randrange(1, 5)))
 
 
-def test_of_nested_names_the_longest_is_meant() -> None:
-    names = ["York", "New York City", "City", "New York"]
-    linked = link("Who is the mayor of New York City?", NameIndex(NameIndex.build(names)))
-    assert linked.named.tolist() == [1]
-    assert linked.contained.tolist() == []
-
-
-def test_a_title_with_small_words_and_commas_is_named_as_a_whole() -> None:
-    names = ["Oh Billy, Behave", "Behave", "Molokai: The Story of Father Damien"]
-    index = NameIndex(NameIndex.build(names))
-    assert link("Who directed the film Oh Billy, Behave?", index).named.tolist() == [0]
-    assert link("When was Molokai: The Story Of Father Damien released?", index).named.tolist() == [2]
-
-
-def test_a_question_in_lower_case_still_contains_names() -> None:
-    linked = link("who wrote the star?", NameIndex(NameIndex.build(["The Star"])))
-    assert linked.named.tolist() == []
-    assert linked.contained.tolist() == [0]
+@pytest.mark.parametrize("seed", range(12))
+def test_names_that_come_and_go_leave_the_index_of_a_build(seed: int) -> None:
+    chance = random.Random(seed)
+    old = [random_name(chance) for _ in range(chance.choice([0, 1, 5, 60]))]
+    share = chance.choice([0.5, 0.95, 1.0])
+    kept = [row for row in range(len(old)) if chance.random() < share]
+    if seed % 3 == 0:
+        chance.shuffle(kept)  # titles of communities change their order
+    size = len(kept) + chance.choice([0, 1, 5, 30])
+    rows = sorted(chance.sample(range(size), len(kept)))
+    now = np.full(len(old), -1, np.int64)
+    now[kept] = rows
+    names = {row: old[place] for place, row in zip(kept, rows, strict=True)}
+    fresh = {row: random_name(chance) for row in range(size) if row not in names}
+    found = NameIndex.updated(NameIndex.build(old), now, size, fresh)
+    wanted = NameIndex.build([(names | fresh)[row] for row in range(size)])
+    assert list(found) == list(wanted)
+    for key, array in wanted.items():
+        assert found[key].dtype == array.dtype
+        np.testing.assert_array_equal(found[key], array, key)

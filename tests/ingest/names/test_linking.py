@@ -1,4 +1,4 @@
-"""What a question may mean where no entity has the name in it: candidates, and where a walk starts then."""
+"""What a question names, what it may mean where no entity has that name, and where a walk starts then."""
 
 from __future__ import annotations
 
@@ -66,6 +66,35 @@ def test_namesakes_share_the_weight_of_their_name_by_how_often_they_are_met() ->
 )
 def test_words_of_grammar_are_names_where_they_are_written_so(question: str, named: list[str]) -> None:
     assert [NAMES[row] for row in linked(question).named] == named
+
+
+@pytest.mark.parametrize(
+    ("names", "question", "named", "contained"),
+    [
+        (
+            ["president", "first", "Kenya", "Jomo Kenyatta", "Republic of Kenya"],
+            "Who was the first president of Kenya?",
+            [2],
+            [0, 1],
+        ),
+        # the longest of nested names
+        (["York", "New York City", "City", "New York"], "Who is the mayor of New York City?", [1], []),
+        # titles with small words and commas
+        (["Oh Billy, Behave", "Behave"], "Who directed the film Oh Billy, Behave?", [0], []),
+        (
+            ["Molokai: The Story of Father Damien"],
+            "When was Molokai: The Story Of Father Damien made?",
+            [0],
+            [],
+        ),
+        (["The Star"], "who wrote the star?", [], [0]),
+    ],
+)
+def test_a_question_names_what_it_writes_as_a_name(
+    names: list[str], question: str, named: list[int], contained: list[int]
+) -> None:
+    rows = link(question, NameIndex(NameIndex.build(names)))
+    assert (rows.named.tolist(), rows.contained.tolist()) == (named, contained)
 
 
 @pytest.mark.parametrize("question", ["Who taught Franz Lisszt?", "Who taught Frantz Liszt?"])
