@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -184,13 +184,6 @@ def test_small_sums_are_not_shown_as_nothing() -> None:
     assert bill.cost is not None
     assert 0 < bill.cost < 0.005
     assert f"cost: {bill.cost:.4f}" in str(bill)
-
-
-@pytest.mark.parametrize("twin", ["aretrieve", "aanswer", "aestimate"])
-async def test_both_halves_work_in_a_running_loop(index: sg.Index, twin: str) -> None:
-    subject: Any = DOCUMENTS if twin == "aestimate" else "When does the ferry leave?"
-    synchronous: Callable[[Any], Any] = getattr(index, twin[1:])
-    assert type(synchronous(subject)) is type(await getattr(index, twin)(subject))
 
 
 @pytest.mark.parametrize(

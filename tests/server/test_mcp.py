@@ -26,7 +26,7 @@ from stratagraph.cli.main import main
 from stratagraph.mcp import create_server, http_app
 from stratagraph.server import Settings
 from stratagraph.store.folder import IndexFolder
-from tests.server.conftest import DOCUMENTS, LONG
+from tests.server.conftest import DOCUMENTS
 
 QUESTION = "Who steered the ferry from Ostra to Bremen?"
 COMMAND = [sys.executable, "-c", "from stratagraph.cli.main import main; main()", "mcp"]
@@ -72,14 +72,6 @@ async def check(client: Client, tools: set[str] = READING) -> None:
 async def test_tools_within_the_process(folder: Path) -> None:
     async with Client(opened(folder)) as client:
         await check(client)
-
-
-async def test_a_long_document_is_read_in_parts(folder: Path) -> None:
-    async with Client(opened(folder)) as client:
-        found = await called(client, "search", question="lamps at Cape Ellery on day 30", k=1)
-        reading = await called(client, "read_passage", passage=found["hits"][0]["passages"][0], around=50)
-        text = " ".join(" ".join(each["text"].split()) for each in reading["passages"])
-        assert text == LONG
 
 
 async def test_a_method_s_own_ranking_is_asked_for(folder: Path) -> None:
