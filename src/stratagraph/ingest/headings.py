@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import islice
 
 from stratagraph.ingest.extraction.mentions import mentions
-from stratagraph.text.sentences import each_sentence, title_line, without_added
+from stratagraph.text.sentences import sentences, title_line, without_added
 from stratagraph.text.stopwords import MONTHS_AND_WEEKDAYS
 
 _MARKS = ("#", "```", "~~~", "|-", "|:", "| -", "| :")
@@ -92,11 +92,11 @@ def statements(
     Headings and fenced code of Markdown are no sentences. A text of nothing else has all its sentences.
     """
     begin = title_line(text)[1]
-    spans = ((start + begin, end + begin) for start, end in each_sentence(_prose(text)[begin:]))
+    spans = ((start + begin, end + begin) for start, end in sentences(_prose(text)[begin:]))
     told = (
         (start, end) for start, end in spans if not is_byline(text, start, end) or wanted(text[start:end])
     )
-    return list(islice(told, most)) or list(islice(each_sentence(text), most))
+    return list(islice(told, most)) or list(islice(sentences(text), most))
 
 
 def _prose(text: str) -> str:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.text import CountTokens
-from stratagraph.text.sentences import each_sentence, title_line, without_added
+from stratagraph.text.sentences import sentences, title_line, without_added
 from stratagraph.text.stopwords import FUNCTION, stop_words
 
 LINK = 0.35
@@ -114,7 +114,7 @@ class _Text:
 def _statements(text: str, begin: int) -> list[tuple[int, int]]:
     """Offsets of the statements of a text from `begin` on."""
     spans: list[tuple[int, int]] = []
-    for start, end in each_sentence(text[begin:]):
+    for start, end in sentences(text[begin:]):
         start, end = begin + start, begin + end
         if spans and spans[-1][1] - spans[-1][0] < SHORT and "\n" not in text[spans[-1][1] : start]:
             start = spans.pop()[0]
