@@ -190,13 +190,7 @@ class CHNSW:
         return named
 
     @classmethod
-    def from_arrays(
-        cls,
-        arrays: Mapping[str, Array],
-        *,
-        threads: int = 1,
-        instructions: str = "auto",
-    ) -> CHNSW:
+    def from_arrays(cls, arrays: Mapping[str, Array], *, instructions: str = "auto") -> CHNSW:
         """Open what `arrays` gave; the arrays may be memory-mapped, and are copied only when changed.
 
         `instructions` names a set of the processor's instructions, such as `avx2`, for comparisons.
@@ -221,7 +215,7 @@ class CHNSW:
             below = layer.alive
         if f"layer{len(ef)}.alive" in arrays:
             raise Damaged(f"array 'options' tells of {len(ef)} layers, and there are more")
-        index._settle(threads)
+        index._settle(1)
         return index
 
     def revised(
