@@ -169,10 +169,8 @@ def test_a_method_s_nodes_alone(index: sg.Index, tmp_path: Path) -> None:
 def test_wrong_formats_and_missing_extras_write_nothing(
     index: sg.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sys
-
     with pytest.raises(
-        ValueError, match=r"no format 'xlsx'; choose from graphml, jsonl, neo4j, parquet, html"
+        ValueError, match="no format 'xlsx'; choose from graphml, jsonl, neo4j, parquet, html"
     ):
         index.export(tmp_path / "x", "xlsx")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -238,21 +236,18 @@ def test_an_export_removes_what_a_killed_one_left(index: sg.Index, tmp_path: Pat
     assert list(tmp_path.rglob(".*.part")) == [running]
 
 
-class Cli:
-    def __call__(self, *arguments: str) -> Any:
-        return CliRunner().invoke(main, ["export", *arguments])
-
-
 def test_the_command(index: sg.Index, tmp_path: Path) -> None:
-    call, source = Cli(), str(index.path)
+    def call(*arguments: str) -> Any:
+        return CliRunner().invoke(main, ["export", str(index.path), *arguments])
+
     out = tmp_path / "x.jsonl"
-    told = json.loads(call(source, "-o", str(out), "--json").stdout)
+    told = json.loads(call("-o", str(out), "--json").stdout)
     assert told == {"path": str(out), "format": "jsonl", "bytes": out.stat().st_size}
     for kind in ("graphml", "parquet", "html"):
-        assert call(source, "--format", kind, "-o", str(tmp_path / kind)).output.startswith("written: ")
+        assert call("--format", kind, "-o", str(tmp_path / kind)).output.startswith("written: ")
     page = (tmp_path / "html").read_text("utf-8")
-    assert call(source, "--html", "-o", str(tmp_path / "h.html")).exit_code == 0
+    assert call("--html", "-o", str(tmp_path / "h.html")).exit_code == 0
     assert (tmp_path / "h.html").read_text("utf-8") == page
-    asked = call(source, "--html", "--question", "Who is Ada?", "--embedder", "hashing", "-o", str(out))
+    asked = call("--html", "--question", "Who is Ada?", "--embedder", "hashing", "-o", str(out))
     assert asked.exit_code == 0, asked.output
     assert "Question: Who is Ada?" in out.read_text("utf-8")

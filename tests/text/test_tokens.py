@@ -56,7 +56,10 @@ def test_the_estimate_adds_up_over_words():
 
 
 @pytest.mark.usefixtures("no_network")
-def test_without_a_vocabulary_tokens_are_estimated_silently(empty_cache):
+@pytest.mark.parametrize("switched_off", [False, True])
+def test_without_a_vocabulary_tokens_are_estimated_silently(empty_cache, monkeypatch, switched_off):
+    if switched_off:
+        monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert choose().name == "estimate-1"
@@ -77,12 +80,6 @@ def test_an_altered_vocabulary_is_neither_used_nor_replaced(empty_cache):
     file.write_bytes(b"IQ== 0\n")
     assert choose().name == "estimate-1"
     assert file.read_bytes() == b"IQ== 0\n"
-
-
-@pytest.mark.usefixtures("no_network", "empty_cache")
-def test_a_switched_off_cache_means_the_estimate(monkeypatch):
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
-    assert choose().name == "estimate-1"
 
 
 def test_the_vocabulary_of_llama_index_is_used_without_importing_it(tmp_path):

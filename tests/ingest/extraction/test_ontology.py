@@ -151,11 +151,6 @@ def test_wrong_types_are_refused_with_their_values(
         build(Model({}), config(**{setting: types}))
 
 
-def test_types_of_relations_need_a_model() -> None:
-    with pytest.raises(ValueError, match="mode 'nlp' asks none"):
-        build(Model({}), config(mode="nlp"))
-
-
 def stated(*relations: sg.RelationMention) -> sg.Extraction:
     names = {name: None for each in relations for name in (each.source, each.target)}
     units = (sg.SemanticUnit(". ".join(each.description for each in relations), tuple(names)),)
@@ -197,7 +192,9 @@ def test_types_follow_their_chunks_through_names_updates_and_files(tmp_path: Pat
         assert relation.metadata["types"] == ["owns", "steers"]
 
 
-def test_where_no_model_extracts_the_report_says_that_relations_have_no_types() -> None:
+def test_types_of_relations_need_a_model() -> None:
+    with pytest.raises(ValueError, match="mode 'nlp' asks none"):
+        build(Model({}), config(mode="nlp"))
     with build(Model({}), config(mode="auto")) as index:  # the walk needs no model's extraction
         notes = index.last_report.notes
     assert notes["chunks whose relations have no types: no model extracts"] == 1
