@@ -15,8 +15,8 @@ pytest.importorskip("openai")
 
 import stratagraph as sg
 from stratagraph import demo
-from stratagraph.cli.loading import load_model
 from stratagraph.cli.main import main
+from stratagraph.cli.options import load_model
 from stratagraph.errors import Damaged, EmbedderMismatch, NotAnIndex, TooManyFailures
 from stratagraph.methods import NAMES
 from stratagraph.models.batching import BatchRequest, write_requests

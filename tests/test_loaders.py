@@ -79,7 +79,7 @@ def test_byte_order_marks_are_honoured(folder, read, encoding):
 
 def test_a_large_file_is_streamed(folder, read, monkeypatch):
     monkeypatch.setattr("stratagraph.ingest.loaders.STREAMED_ABOVE", 1000)
-    monkeypatch.setattr("stratagraph.ingest.loaders._BLOCK", 7)
+    monkeypatch.setattr("stratagraph.ingest.files.kinds._BLOCK", 7)
     text = "渡船 ferry 🙂 " * 200
     (folder / "big.txt").write_text(text, "utf-8")
     (document,) = read(folder)

@@ -11,7 +11,7 @@ from itertools import chain, repeat
 from pathlib import Path
 
 from stratagraph.server import reading
-from stratagraph.server.jobs import Job
+from stratagraph.server.state import Job
 from tests.campaigns.trials import Tally
 from tests.test_files import epub, zipped
 

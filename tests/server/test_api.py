@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import stratagraph as sg
-from stratagraph.server.jobs import Jobs, TooMany
+from stratagraph.server.state import Jobs, TooMany
 from stratagraph.testing import ScriptedChatModel
 from tests.server.conftest import DOCUMENTS, LONG, Client, finished
 from tests.test_files import pdf

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stratagraph.server import reading
-from stratagraph.server.jobs import Job
+from stratagraph.server.state import Job, Uploads
 from tests.server.test_api import Client, finished
 
 
@@ -45,17 +45,17 @@ def test_uploads_of_a_killed_server_are_removed_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    living = reading.Uploads()
+    living = Uploads()
     kept = living.folder()
     script = (
-        "import os, tempfile; from pathlib import Path; from stratagraph.server.reading import Uploads\n"
+        "import os, tempfile; from pathlib import Path; from stratagraph.server.state import Uploads\n"
         f"tempfile.tempdir = {str(tmp_path)!r}; uploads = Uploads()\n"
         "(uploads.folder() / 'secret.txt').write_text('secret'); os.abort()"
     )
     killed = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert killed.returncode == -signal.SIGABRT
     assert list(tmp_path.rglob("secret.txt"))
-    reading.Uploads().close()
+    Uploads().close()
     assert not list(tmp_path.rglob("secret.txt"))
     assert kept.is_dir()
     living.close()
@@ -70,7 +70,7 @@ def test_links_among_temporary_folders_are_not_followed(
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "letter.txt").write_text("mine")
     (tmp_path / "stratagraph-upload-link").symlink_to(tmp_path / "own")
-    reading.Uploads().close()
+    Uploads().close()
     assert [path.name for path in (tmp_path / "own").iterdir()] == ["letter.txt"]
 
 

@@ -1,9 +1,8 @@
 """The command line; `stratagraph.cli.main` has the commands.
 
-loading     what the values of options name: models, settings, search options
-options     options that several commands have
+options     options that several commands have, and what their values mean
 output      JSON or lines; errors
 lines       results for people
-exporting   the command `export`
+building    the commands that build and change an index
 serving     the commands `serve` and `mcp`
 """

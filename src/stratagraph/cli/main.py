@@ -6,42 +6,35 @@ files were skipped or rows of an evaluation failed); `--debug` shows the traceba
 
 from __future__ import annotations
 
-import functools
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 import stratagraph as sg
-from stratagraph.cli.batching import batch
-from stratagraph.cli.exporting import export
+from stratagraph.cli.building import batch, build, compact, delete, estimate, insert, reembed, regroup, sync
 from stratagraph.cli.lines import answer_lines, demo_lines, document_lines, hit_lines, tree_lines
-from stratagraph.cli.loading import WrongOption, load_reranker, load_search_options, load_where
 from stratagraph.cli.options import (
+    WrongOption,
     cache_dir_option,
-    cache_option,
-    config_options,
-    extraction_option,
+    embedder_option,
     index_argument,
-    inputs_argument,
-    mapper_options,
-    method_option,
+    load_reranker,
+    load_search_options,
+    load_where,
     models_options,
     open_options,
     partial_option,
-    read,
 )
 from stratagraph.cli.output import Output, command
 from stratagraph.cli.serving import mcp, serve
-from stratagraph.cli.updating import compact, delete, insert, reembed, regroup, show_report, sync
-from stratagraph.config import as_config
-from stratagraph.errors import SettingsConflict
+from stratagraph.export import FORMATS
 from stratagraph.methods import NAMES as METHODS
 from stratagraph.models.budget import money
-from stratagraph.types.protocols import Mapper
+from stratagraph.operations.gates import AnyEmbedder
 from stratagraph.types.question import GUIDED, LENGTHS, RANKS, VIEWS, Guided, Length, Rank, View
 
 __all__ = ["command", "main", "models_options"]
@@ -83,132 +76,8 @@ def main() -> None:
     """
 
 
-for each in (batch, export, serve, mcp, insert, sync, delete, regroup, compact, reembed):
+for each in (batch, build, compact, delete, estimate, insert, mcp, reembed, regroup, serve, sync):
     main.add_command(each)
-
-
-@main.command()
-@inputs_argument
-@method_option
-@models_options
-@config_options
-@cache_option
-@click.option("--price-in", type=click.FloatRange(0), help="Price of a million input tokens.")
-@click.option("--price-out", type=click.FloatRange(0), help="Price of a million output tokens.")
-@command
-def estimate(
-    inputs: Sequence[str],
-    methods: Sequence[str],
-    llm: Any,
-    embedder: Any,
-    settings: dict[str, Any] | None,
-    cache: str | None,
-    price_in: float | None,
-    price_out: float | None,
-    output: Output,
-) -> None:
-    """Estimate the cost of building an index of INPUTS, without calling a model."""
-    if (price_in is None) != (price_out is None):
-        raise WrongOption("--price-in and --price-out go together: give both or none")
-    bill = sg.estimate(
-        read(inputs, output),
-        list(methods) or None,
-        llm=llm,
-        embedder=embedder,
-        config=settings,
-        cache=cache,
-        prices=None if price_in is None or price_out is None else sg.Prices(price_in, price_out),
-    )
-    output.show(bill.to_dict(), lambda: iter(str(bill).splitlines()), with_files=True)
-
-
-@main.command()
-@inputs_argument
-@click.option("--out", "-o", "path", required=True, type=click.Path(), help="The index folder.")
-@method_option
-@open_options
-@config_options
-@extraction_option
-@click.option("--shards", type=click.IntRange(1), help="Number of shards to build, which open as one index.")
-@click.option("--shard-by", "by", metavar="KEY", help="Build one shard per value of this metadata key.")
-@mapper_options
-@click.option("--prune", is_flag=True, help="Delete documents of the index that INPUTS have not.")
-@click.option("--rebuild", is_flag=True, help="Build the index in the folder anew, of INPUTS alone.")
-@command
-def build(
-    inputs: Sequence[str],
-    path: str,
-    methods: Sequence[str],
-    models: dict[str, Any],
-    settings: dict[str, Any] | None,
-    imported: sg.Imported | None,
-    shards: int | None,
-    by: str | None,
-    mapper: Mapper | None,
-    prune: bool,
-    rebuild: bool,
-    output: Output,
-) -> None:
-    """Build an index of INPUTS. The same command resumes a stopped build.
-
-    An index that is in the folder is brought to INPUTS: new documents are added, changed ones updated, and
-    methods that it lacks are built. Its other documents stay, unless --prune is given. Other settings or
-    another embedder need --rebuild.
-
-    A document's id is its path as typed, joined with the path inside a folder; see `stratagraph --help`.
-    """
-    output.resumes = True
-    if shards is not None and by is not None:
-        raise WrongOption("--shards and --shard-by are two ways to do one thing: give one of them")
-    made: Callable[..., sg.Index] = functools.partial(sg.build_index, rebuild=rebuild)
-    if shards is not None or by is not None:
-        if rebuild:
-            raise WrongOption("--rebuild is for one index: build shards anew in another folder")
-        made = functools.partial(sg.build_shards, shards=shards, by=by)
-    given = {"method": list(methods) or None, "config": settings}
-    try:
-        index = made(
-            read(inputs, output, path, mapper),
-            path=path,
-            **given,
-            **models,
-            progress=not output.as_json,
-            extraction=None if imported is None else imported.extractions,
-            mapper=mapper,
-            prune=prune,
-        )
-    except SettingsConflict as conflict:
-        advice = "give another folder with --out"
-        if shards is None and by is None:
-            cost = _cost_of_rebuild(read(inputs, output, path, mapper), path, models, **given)
-            advice = f"add --rebuild to build it anew of these inputs alone ({cost})"
-        raise type(conflict)(
-            f"{path} holds an index with other settings: {'; '.join(conflict.differences)}. Leave these "
-            f"options out to keep its settings, or {advice}"
-        ) from conflict
-    with index:
-        show_report(index, imported, path, output)
-
-
-def _cost_of_rebuild(documents: Any, path: str, models: dict[str, Any], method: Any, config: Any) -> str:
-    """The estimate of a build over the index in a folder, whose answers of models are reused."""
-    from stratagraph.operations.gates import AnyEmbedder
-
-    if models["llm"] is None:
-        return "no model is called, all texts are embedded again"
-    with sg.open_index(path, embedder=AnyEmbedder()) as index:
-        bill = sg.estimate(
-            documents,
-            [*(method or ()), *index.methods],
-            llm=models["llm"],
-            config=as_config(config, index._config),
-            cache=models["cache"] or Path(path) / "calls.sqlite",
-        )
-    used = bill.usage
-    tokens = f"{used.input_tokens:,} tokens in, {used.output_tokens:,} out"
-    return (
-        f"about {used.calls:,} model calls, {used.cached_calls:,} cached, {tokens}, cost: {money(bill.cost)}"
-    )
 
 
 @main.command()
@@ -319,7 +188,7 @@ def query(
         if only_estimate:
             most = k or (None if answer else LISTED)
             cost = opened.estimate_question(question, most, answer=answer, length=length, **options)
-            output.show(cost.to_dict(), lambda: iter(str(cost).splitlines()))
+            output.show(cost.to_dict(), str(cost).splitlines)
         elif answer:
             answered = opened.answer(question, k, length=length, **options)
             listed = LISTED if k is None else None
@@ -327,6 +196,55 @@ def query(
         else:
             retrieval = opened.retrieve(question, k or LISTED, **options)
             output.show(retrieval, lambda: hit_lines(retrieval, opened.methods))
+
+
+@main.command()
+@index_argument
+@click.option("--format", "kind", type=click.Choice(FORMATS), default="jsonl", show_default=True)
+@click.option("--html", is_flag=True, help="Same as --format html.")
+@click.option(
+    "--out",
+    "-o",
+    "path",
+    required=True,
+    type=click.Path(),
+    help="Target file; for parquet and neo4j a folder.",
+)
+@click.option("--method", help="Method whose nodes to include. Default: all (html: the first).")
+@click.option("--question", help="With html: draw the graph around this question.")
+@click.option(
+    "-k", "--k", default=10, show_default=True, type=click.IntRange(1), help="Number of hits for --question."
+)
+@embedder_option
+@command
+def export(
+    index: str,
+    kind: str,
+    html: bool,
+    path: str,
+    method: str | None,
+    question: str | None,
+    k: int,
+    embedder: Any,
+    output: Output,
+) -> None:
+    """Write INDEX to files for other tools or a browser.
+
+    jsonl holds everything; `sg.read_extraction` reads the extraction back. An html page works offline.
+    """
+    kind = "html" if html else kind
+    if question is not None and kind != "html":
+        raise WrongOption(f"--question draws a page: it goes with --format html, not {kind}")
+    # Without a question, none is asked of the embedder, whatever the index was built with.
+    with sg.open_index(index, embedder=embedder if question is not None else AnyEmbedder()) as opened:
+        if question is None:
+            written = opened.export(path, kind, method=method)
+        else:
+            written = opened.retrieve(question, k, method=method).show().save(path)
+    files = written.iterdir() if written.is_dir() else [written]
+    size = sum(each.stat().st_size for each in files)
+    told = {"path": str(written), "format": kind, "bytes": size}
+    output.show(told, lambda: [f"written: {written} ({kind}, {size:,} bytes)"])
 
 
 @main.command("list")
@@ -339,8 +257,6 @@ def list_(index: str, glob: str | None, partial: bool, output: Output) -> None:
 
     GLOB is an id, a file, a folder, or a glob of these; `*` also matches slashes.
     """
-    from stratagraph.operations.gates import AnyEmbedder
-
     with sg.open_index(index, embedder=AnyEmbedder(), partial=partial) as opened:
         files, chosen = opened.files(), None if glob is None else opened.documents(glob)
         documents = [
@@ -363,8 +279,6 @@ def list_(index: str, glob: str | None, partial: bool, output: Output) -> None:
 @command
 def stats(index: str, partial: bool, output: Output) -> None:
     """Print what INDEX holds and what it cost."""
-    from stratagraph.operations.gates import AnyEmbedder
-
     # Whatever embedder it was built with, no question is asked of it.
     with sg.open_index(index, embedder=AnyEmbedder(), partial=partial) as opened:
         numbers = opened.stats()
@@ -377,7 +291,6 @@ def stats(index: str, partial: bool, output: Output) -> None:
 @command
 def verify(index: str, output: Output) -> None:
     """Check every file of INDEX. Exit code 1 means that something is wrong."""
-    from stratagraph.operations.gates import AnyEmbedder
     from stratagraph.operations.inspection import verify_folder
     from stratagraph.store.remote import is_url
 
@@ -386,7 +299,7 @@ def verify(index: str, output: Output) -> None:
             problems = opened.verify()
     else:
         problems = verify_folder(Path(index))
-    output.show({"problems": problems}, lambda: iter(problems or ["sound: every file is as it was written"]))
+    output.show({"problems": problems}, lambda: problems or ["sound: every file is as it was written"])
     if problems:
         sys.exit(1)
 

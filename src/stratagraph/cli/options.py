@@ -1,46 +1,33 @@
-"""Options and arguments shared by several commands; `command` loads their values."""
+"""Options and arguments shared by several commands, and what their values mean; `command` loads them."""
 
 from __future__ import annotations
 
-import glob
-import os
+import importlib
+import json
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import click
 
-import stratagraph as sg
-from stratagraph.cli.output import Output
-from stratagraph.types.protocols import Mapper
+from stratagraph.types.question import SEARCH_ARGUMENTS
 
+_VERBS = ("complete", "acomplete", "embed_documents", "aembed_documents", "invoke", "rerank")
 Function = Callable[..., None]
+Decorator = Callable[[Any], Any]
 
 
-def files_options(function: Function) -> Function:
-    """`--include`, `--exclude` and `--strict`, which `Output` keeps."""
-    options = (
-        click.option(
-            "--include",
-            multiple=True,
-            metavar="GLOB",
-            help="In folders read only these files, also ones left out by default; may be repeated.",
-        ),
-        click.option(
-            "--exclude",
-            multiple=True,
-            metavar="GLOB",
-            help="In folders leave out these files and folders; may be repeated.",
-        ),
-        click.option("--strict", is_flag=True, help="Fail without changes if a file cannot be read."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+def together(*options: Decorator) -> Decorator:
+    """Options that several commands have, in the order of their help."""
 
+    def decorated(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
 
-def inputs_argument(function: Function) -> Function:
-    """INPUTS, and which of their files to read."""
-    return click.argument("inputs", nargs=-1, required=True, type=click.Path())(files_options(function))
+    return decorated
 
 
 partial_option = click.option("--partial", is_flag=True, help="Open shards even if some are missing.")
@@ -69,72 +56,172 @@ extraction_option = click.option(
     type=click.Path(dir_okay=False),
     help="Existing entities and triples by document id (OpenIE JSON lines).",
 )
-llm_option = click.option(
-    "--llm",
-    metavar="NAME",
-    help="Chat model: openai:NAME, openai:NAME@URL, ollama:NAME or MODULE:NAME. Default: no model.",
-)
 embedder_option = click.option(
     "--embedder",
     metavar="NAME",
     help="Embedder: minilm, hashing, openai:NAME, ollama:NAME or MODULE:NAME. Default: that of the index, or "
     "the local default.",
 )
-
-
-def models_options(function: Function) -> Function:
-    """`--llm` and `--embedder`."""
-    return llm_option(embedder_option(function))
-
-
-def open_options(function: Function) -> Function:
-    """Models, budget and cache, which a command receives as `models`: arguments of `open_index`."""
-    calls = click.option("--max-calls", type=click.IntRange(1), help="Maximum number of model calls.")
-    tokens = click.option("--max-tokens", type=click.IntRange(1), help="Maximum number of tokens.")
-    return models_options(calls(tokens(cache_option(function))))
-
-
-def mapper_options(function: Function) -> Function:
-    """`--mapper` and `--workers`, which a command receives as `mapper`."""
-    kind = click.option(
+models_options = together(
+    click.option(
+        "--llm",
+        metavar="NAME",
+        help="Chat model: openai:NAME, openai:NAME@URL, ollama:NAME or MODULE:NAME. Default: no model.",
+    ),
+    embedder_option,
+)
+files_options = together(
+    click.option(
+        "--include",
+        multiple=True,
+        metavar="GLOB",
+        help="In folders read only these files, also ones left out by default; may be repeated.",
+    ),
+    click.option(
+        "--exclude",
+        multiple=True,
+        metavar="GLOB",
+        help="In folders leave out these files and folders; may be repeated.",
+    ),
+    click.option("--strict", is_flag=True, help="Fail without changes if a file cannot be read."),
+)
+"""Which files to read; `Output` keeps them."""
+inputs_argument = together(
+    click.argument("inputs", nargs=-1, required=True, type=click.Path()), files_options
+)
+open_options = together(
+    models_options,
+    click.option("--max-calls", type=click.IntRange(1), help="Maximum number of model calls."),
+    click.option("--max-tokens", type=click.IntRange(1), help="Maximum number of tokens."),
+    cache_option,
+)
+"""Models, budget and cache, which a command receives as `models`: arguments of `open_index`."""
+mapper_options = together(
+    click.option(
         "--mapper",
         metavar="NAME",
         help="Runs the work that needs no paid model: threads, processes, ray or ray@ADDRESS.",
-    )
-    workers = click.option("--workers", type=int, help="Number of threads, processes or Ray workers.")
-    return kind(workers(function))
+    ),
+    click.option("--workers", type=int, help="Number of threads, processes or Ray workers."),
+)
+"""What a command receives as `mapper`."""
+config_options = together(
+    click.option(
+        "--config",
+        type=click.Path(exists=True, dir_okay=False),
+        help='JSON file of settings: {"chunking": {...}, "limits": {...}, "lshtree": {...}}.',
+    ),
+    click.option("--chunk-size", type=click.IntRange(1), help="Maximum number of tokens in a chunk."),
+    click.option("--chunk-overlap", type=click.IntRange(0), help="Tokens shared with the previous chunk."),
+    click.option("--concurrency", type=click.IntRange(1), help="Maximum number of concurrent model calls."),
+)
+"""What a command receives as `settings`."""
 
 
-def config_options(function: Function) -> Function:
-    """`--config` and common settings, which a command receives as `settings`."""
-    options = (
-        click.option(
-            "--config",
-            type=click.Path(exists=True, dir_okay=False),
-            help='JSON file of settings: {"chunking": {...}, "limits": {...}, "lshtree": {...}}.',
-        ),
-        click.option("--chunk-size", type=click.IntRange(1), help="Maximum number of tokens in a chunk."),
-        click.option(
-            "--chunk-overlap", type=click.IntRange(0), help="Tokens shared with the previous chunk."
-        ),
-        click.option(
-            "--concurrency", type=click.IntRange(1), help="Maximum number of concurrent model calls."
-        ),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+class WrongOption(ValueError):
+    """The value of an option is invalid."""
 
 
-def read(inputs: Sequence[str], output: Output, path: str | None = None, mapper: Mapper | None = None) -> Any:
-    """The documents of INPUTS, without the command's own files that may lie among them."""
-    own = [*output.own_files, *([] if path is None else [path])]
-    output.documents = sg.read_documents(
-        inputs,
-        include=output.include,
-        exclude=[*output.exclude, *(glob.escape(os.path.realpath(each)) for each in own)],
-        mapper=mapper,
-        on_skip=output.skip,
-        on_warning=output.warn,
-    )
-    return output.documents
+def load_model(kind: str, value: str) -> Any:
+    """The model of `--llm` or `--embedder`: a known name, or `MODULE:NAME` of an object, class or function.
+
+    Any failure is a `WrongOption`, since importing a module runs foreign code.
+    """
+    from stratagraph.models.named import PROVIDERS, as_chat_model, as_embedder
+
+    known = value.partition(":")[0] in PROVIDERS or ":" not in value
+    try:
+        return (as_chat_model if kind == "llm" else as_embedder)(value if known else _imported(value))
+    except WrongOption as error:
+        raise WrongOption(f"--{kind} {value}: {error}") from None
+    except (Exception, SystemExit) as error:
+        hint = "; a model of your own is MODULE:NAME" if known else ""
+        if isinstance(error, ModuleNotFoundError) and error.name == value.partition(":")[0]:
+            hint = f"; known providers are {', '.join(PROVIDERS)}, and a model of your own is MODULE:NAME"
+        raise WrongOption(f"--{kind} {value}: {type(error).__name__}: {error}{hint}") from error
+
+
+def load_reranker(value: str) -> Any:
+    """The reranker of `--rerank`: a known name, or `MODULE:NAME`. Any failure is a `WrongOption`."""
+    from stratagraph.models.rerankers import EXAMPLES, RERANKERS, named_reranker
+    from stratagraph.search.rerank import Reranker, SetReranker
+
+    known = value.partition(":")[0] in RERANKERS or ":" not in value
+    try:
+        reranker = named_reranker(value) if known else _imported(value)
+    except (Exception, SystemExit) as error:
+        hint = "" if known else f"; known names are such as {EXAMPLES}"
+        raise WrongOption(f"--rerank {value}: {type(error).__name__}: {error}{hint}") from error
+    if not isinstance(reranker, Reranker | SetReranker):
+        raise WrongOption(
+            f"--rerank {value}: {reranker!r} has neither rerank(question, texts) "
+            "nor choose(question, texts, k)"
+        )
+    return reranker
+
+
+def _imported(value: str) -> Any:
+    module, _, name = value.partition(":")
+    if not module or not name:
+        raise WrongOption("not of the form MODULE:NAME")
+    if "" not in sys.path:  # the console script does not look in the working folder
+        sys.path.insert(0, "")
+    member = getattr(importlib.import_module(module), name)
+    is_model = any(hasattr(member, verb) for verb in _VERBS)
+    return member() if isinstance(member, type) or (callable(member) and not is_model) else member
+
+
+def load_config(
+    file: str | None, chunk_size: int | None, chunk_overlap: int | None, concurrency: int | None
+) -> dict[str, Any] | None:
+    """The settings of a JSON file, overridden by their own options; None if none is given."""
+    from stratagraph.config import as_config
+
+    values: Any = {}
+    if file is not None:
+        try:
+            values = json.loads(Path(file).read_text("utf-8"))
+        except ValueError as error:
+            raise WrongOption(f"--config {file}: not JSON: {error}") from error
+        if not isinstance(values, dict):
+            raise WrongOption(f"--config {file}: a {type(values).__name__}, not an object")
+    for part, key, value in (
+        ("chunking", "size", chunk_size),
+        ("chunking", "overlap", chunk_overlap),
+        ("limits", "concurrency", concurrency),
+    ):
+        if value is not None:
+            given = values.get(part, {})
+            if not isinstance(given, dict):
+                raise WrongOption(f"--config {file}: {part!r} is a {type(given).__name__}, not an object")
+            values[part] = {**given, key: value}
+    try:
+        as_config(values)
+    except (TypeError, ValueError) as error:
+        raise WrongOption(f"settings: {error}") from error
+    return values or None
+
+
+def load_where(text: str | None) -> Any:
+    """A metadata filter from JSON."""
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError as error:
+        raise WrongOption(f"--where is not JSON: {error}") from error
+
+
+def load_search_options(pairs: Sequence[str]) -> dict[str, Any]:
+    """Search options from `KEY=VALUE`; a value is JSON, a list such as `0,1`, or text."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise WrongOption(f"--option {pair!r} is not of the form KEY=VALUE")
+        if key in ("k", *SEARCH_ARGUMENTS):
+            raise WrongOption(f"--option {pair!r}: {key} has an option of its own, see --help")
+        options[key] = value
+        for form in (value, f"[{value}]"):
+            with suppress(ValueError):
+                options[key] = json.loads(form)
+                break
+    return options

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
 import click
 
 import stratagraph as sg
-from stratagraph.cli.loading import WrongOption, load_config, load_model
+from stratagraph.cli.options import WrongOption, load_config, load_model
 from stratagraph.errors import StratagraphError
 from stratagraph.ingest.loaders import FileDocuments
+from stratagraph.types.protocols import Mapper
 
 _SQLITE_SUFFIXES = ("", "-wal", "-shm", "-journal")
 EXPECTED = (StratagraphError, ValueError, TypeError, KeyError, OSError, ImportError)
@@ -52,7 +54,7 @@ class Output:
 
     `skip` and `warn` collect what `read_documents` reports; `close` prints it, and the JSON has it.
     Commands that can be resumed set `resumes`. `own_files` are files of the command, which are no input.
-    `documents` is what was read last; `include` and `exclude` are the globs of the command.
+    `documents` is what was read last.
     """
 
     def __init__(
@@ -62,10 +64,23 @@ class Output:
         self.resumes = False
         self.own_files: list[str] = []
         self.documents: FileDocuments | None = None
-        self.include, self.exclude = include, exclude
+        self._include, self._exclude = include, exclude
         self._strict = strict
         self._heard: dict[str, dict[str, str]] = {"skipped_files": {}, "warnings": {}}
         self._left_out: dict[str, str] = {}
+
+    def read(self, inputs: Sequence[str], path: str | None = None, mapper: Mapper | None = None) -> Any:
+        """The documents of INPUTS, without the command's own files that may lie among them."""
+        own = [*self.own_files, *([] if path is None else [path])]
+        self.documents = sg.read_documents(
+            inputs,
+            include=self._include,
+            exclude=[*self._exclude, *(glob.escape(os.path.realpath(each)) for each in own)],
+            mapper=mapper,
+            on_skip=self.skip,
+            on_warning=self.warn,
+        )
+        return self.documents
 
     def skip(self, name: str, reason: str) -> None:
         """Record a file that was left out."""
@@ -97,15 +112,15 @@ class Output:
         if self._left_out or any(map(self._failed, self._heard["skipped_files"])):
             sys.exit(SKIPPED)
 
-    def show(self, value: object, lines: Callable[[], Iterator[str]], *, with_files: bool = False) -> None:
-        """Print a result as JSON or lines; `with_files` adds skipped files to the JSON."""
+    def show(self, value: object, lines: Callable[[], Iterable[str]]) -> None:
+        """Print a result as JSON or lines; the JSON has skipped files if files were read."""
         try:
             if not self.as_json:
                 for line in lines():
                     _echo(line)
                 return
             text = json.dumps(value, default=_json_default, ensure_ascii=False)
-            if with_files:
+            if self.documents is not None:
                 text = json.dumps(json.loads(text) | self._heard, ensure_ascii=False)
             _echo(text)
         except BrokenPipeError:  # the reader, such as `head`, has read enough

@@ -12,13 +12,19 @@ import click
 from click.core import ParameterSource
 
 import stratagraph as sg
-from stratagraph.cli.loading import WrongOption
-from stratagraph.cli.options import cache_dir_option, index_argument, open_options
+from stratagraph.cli.options import (
+    Decorator,
+    WrongOption,
+    cache_dir_option,
+    index_argument,
+    open_options,
+    together,
+)
 from stratagraph.cli.output import Output, command
 
 _MIB = 2**20
 
-access_options = [
+_access_options = together(
     click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
     click.option(
         "--token", envvar="STRATAGRAPH_TOKEN", help="Token that clients must send; generated if needed."
@@ -27,18 +33,17 @@ access_options = [
     click.option(
         "--allow-origin", "origins", multiple=True, help="Allowed origin of web pages; may be repeated."
     ),
-]
+)
+
+
+def _port_option(port: int) -> Decorator:
+    help_ = "Port; 0 chooses a free one."
+    return click.option("--port", default=port, show_default=True, type=click.IntRange(0, 65535), help=help_)
 
 
 @click.command()
 @index_argument
-@click.option(
-    "--port",
-    default=8765,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="Port; 0 chooses a free one.",
-)
+@_port_option(8765)
 @click.option("--read-only", is_flag=True, help="Forbid adding and deleting documents.")
 @click.option(
     "--max-upload",
@@ -50,6 +55,7 @@ access_options = [
 @click.option("--rate", default=100.0, show_default=True, help="Requests per second and client.")
 @click.option("--answers", default=60.0, show_default=True, help="Answers per minute and client.")
 @click.option("--open/--no-open", "browse", default=False, help="Open the page in a browser.")
+@_access_options
 @open_options
 @cache_dir_option
 @command
@@ -87,7 +93,7 @@ def serve(
     def started(address: str) -> None:
         shown = address if settings.token is None else f"{address}#token={settings.token}"
         addresses = {"url": shown, "api": f"{address}api/openapi.json"}
-        output.show(addresses, lambda: iter([f"page: {shown}", f"API:  {addresses['api']}", "Ctrl-C stops."]))
+        output.show(addresses, lambda: [f"page: {shown}", f"API:  {addresses['api']}", "Ctrl-C stops."])
         if browse:
             webbrowser.open(shown)
 
@@ -98,13 +104,8 @@ def serve(
 @index_argument
 @click.option("--write", is_flag=True, help="Also give tools that add and delete documents.")
 @click.option("--http", is_flag=True, help="Use HTTP at the path /mcp instead of standard input and output.")
-@click.option(
-    "--port",
-    default=8766,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="Port; 0 chooses a free one.",
-)
+@_port_option(8766)
+@_access_options
 @open_options
 @command
 def mcp(
@@ -123,8 +124,10 @@ def mcp(
     try:
         from stratagraph import mcp as tools
     except sg.errors.MissingExtra as error:
-        if not http:
-            _answer_by_hand(str(error))
+        if not http:  # answers the agent's first request in JSON-RPC, since the protocol's package is missing
+            request = json.loads(sys.stdin.readline() or "{}")
+            failure = {"code": -32603, "message": str(error)}
+            click.echo(json.dumps({"jsonrpc": "2.0", "id": request.get("id"), "error": failure}))
         raise
     from stratagraph import server
 
@@ -143,18 +146,18 @@ def mcp(
             started = f". If uvx starts the server: uvx --with 'stratagraph[{extras}]' stratagraph mcp INDEX"
             raise sg.errors.MissingExtra(error.what, extras, started) from error
 
-    made = tools.create_server(index, opened, write=write)
+    agent_server = tools.create_server(index, opened, write=write)
     if not http:
-        made.run("stdio")
+        agent_server.run("stdio")
         return
     settings = server.Settings(server.checked_token(host, token), hosts, origins)
 
     def started(address: str) -> None:
         addresses = {"url": f"{address}mcp", "token": settings.token}
         lines = [f"MCP: {addresses['url']}"] + ([f"token: {settings.token}"] if settings.token else [])
-        output.show(addresses, lambda: iter([*lines, "Ctrl-C stops."]))
+        output.show(addresses, lambda: [*lines, "Ctrl-C stops."])
 
-    server.run(tools.http_app(made, settings), host, port, started=started)
+    server.run(tools.http_app(agent_server, settings), host, port, started=started)
 
 
 def _refuse_options_of_http(output: Output) -> None:
@@ -170,14 +173,3 @@ def _refuse_options_of_http(output: Output) -> None:
         raise WrongOption(
             f"{given[0] if given else '--json'} is for --http: give --http too, or leave it out"
         )
-
-
-def _answer_by_hand(message: str) -> None:
-    """Answer an agent's first request with an error, in JSON-RPC, where the protocol's package is missing."""
-    request = json.loads(sys.stdin.readline() or "{}")
-    error = {"code": -32603, "message": message}
-    click.echo(json.dumps({"jsonrpc": "2.0", "id": request.get("id"), "error": error}))
-
-
-for option in reversed(access_options):
-    serve, mcp = option(serve), option(mcp)

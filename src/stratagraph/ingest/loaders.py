@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import json
 import os
-import re
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,19 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stratagraph.ingest.files import (
-    READERS,
-    Binary,
-    Kind,
-    Made,
-    Unreadable,
+from stratagraph.ingest.files.kinds import Kind, encoding_of, kind_of, text_blocks
+from stratagraph.ingest.files.made import Binary, Made, Unreadable
+from stratagraph.ingest.files.markup import from_html, from_markdown, from_rst
+from stratagraph.ingest.files.office import from_docx, from_epub, from_odt, from_pdf, from_pptx, from_xlsx
+from stratagraph.ingest.files.rows import (
     bounded_lines,
     csv_rows,
-    from_html,
-    from_markdown,
-    from_rst,
+    from_mail,
+    from_notebook,
     json_rows,
-    kind_of,
     mailbox_rows,
 )
 from stratagraph.ingest.files.walk import Found, Walk, printable
@@ -38,23 +34,20 @@ StrPath = str | os.PathLike[str]
 Listener = Callable[[str, str], None]
 
 STREAMED_ABOVE = 8 * 2**20  # bytes; a larger file is not held in memory
-_BLOCK = 2**20  # bytes
 _AT_ONCE = 2**18  # bytes of files that a worker reads at a time
 _OPENING = 2**14  # bytes that opening a file costs as much as
 _HEAD = 8 * 2**10  # bytes that decide whether a file is text
-_BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-_CONVERT = "convert it to plain text first"
-_EXTRA = "pip install 'stratagraph[files]'"
 _MOST_HTML = 16 * 2**20  # bytes
-_SAMPLE = 2**20  # bytes that decide how a file is encoded that is not UTF-8
-_WESTERN = 0.06  # share of bytes beyond ASCII up to which a text is taken for Western European
-_ENCODINGS = (
-    *("cp1252", "cp1251", "cp1250", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r", "cp874"),
-    *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
-)
-"""What files of other systems are in; the many more that there are look too much like these."""
-_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-_MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_READERS = {
+    "PDF": from_pdf,
+    "DOCX": from_docx,
+    "PPTX": from_pptx,
+    "XLSX": from_xlsx,
+    "ODT": from_odt,
+    "EPUB": from_epub,
+    "mail": from_mail,
+    "notebook": from_notebook,
+}
 _ROW_DIGITS = 12  # hexadecimal digits of the hash of a row
 
 
@@ -267,14 +260,6 @@ def _warn(name: str, reason: str) -> None:
     warnings.warn(f"{name}: {reason}", stacklevel=2)
 
 
-@dataclass(frozen=True, slots=True)
-class _Encoding:
-    """How a file is decoded, and what is wrong with it."""
-
-    name: str
-    fault: str = ""
-
-
 @dataclass(slots=True)
 class _Contents:
     """The documents that a worker read from a file, and messages about it."""
@@ -335,13 +320,13 @@ def _documents(file: Found, contents: _Contents) -> Iterator[Document | Streamed
     with file.path.open("rb") as opened:
         head = opened.read(_HEAD)
     kind = kind_of(file.path, head)
-    if kind in READERS:
-        yield _document(file, READERS[kind](file.path))
+    if kind in _READERS:
+        yield _document(file, _READERS[kind](file.path))
         return
     if kind == "mailbox":
         yield from _rows(file, mailbox_rows(file.path), contents)
         return
-    encoding = _encoding(file.path, head)
+    encoding = encoding_of(file.path, head)
     if encoding.fault:
         contents.warned.append((file.name, encoding.fault))
     if kind == "JSON lines":
@@ -360,9 +345,11 @@ def _documents(file: Found, contents: _Contents) -> Iterator[Document | Streamed
     elif kind == "HTML" and file.path.stat().st_size > _MOST_HTML:
         raise Unreadable(f"HTML of more than {_MOST_HTML:,} bytes")
     elif kind != "HTML" and file.path.stat().st_size > STREAMED_ABOVE:
-        yield StreamedDocument(file.name, partial(_blocks, file.path, encoding.name), {"source": file.name})
+        yield StreamedDocument(
+            file.name, partial(text_blocks, file.path, encoding.name), {"source": file.name}
+        )
     else:
-        yield from _whole(file, kind, "".join(_blocks(file.path, encoding.name)), contents)
+        yield from _whole(file, kind, "".join(text_blocks(file.path, encoding.name)), contents)
 
 
 def _whole(file: Found, kind: Kind, text: str, contents: _Contents) -> Iterator[Document]:
@@ -413,55 +400,6 @@ class _Ids:
             identity = f"{own} ({self._counts[own] + 1})"
         self._ids.add(identity)
         return f"{self._file}:{identity}"
-
-
-def _encoding(path: Path, head: bytes) -> _Encoding:
-    name = next((name for bom, name in _BOMS if head.startswith(bom)), "utf-8")
-    start = codecs.getincrementaldecoder(name)("replace").decode(head)
-    if "\0" in start:
-        raise Binary(f"binary; {_CONVERT}")
-    try:
-        for _ in _blocks(path, name, errors="strict"):
-            pass
-    except UnicodeDecodeError:
-        if name == "utf-8":
-            return _legacy(path)
-        return _Encoding(name, f"not valid {name.upper()}: undecodable bytes became U+FFFD")
-    return _Encoding(name)
-
-
-def _legacy(path: Path) -> _Encoding:
-    """How a file that is not UTF-8 is read: as damaged UTF-8, Western European, or what it looks like."""
-    with path.open("rb") as file:
-        sample = file.read(_SAMPLE)
-    if len(_CONTROLS.findall(sample)) * 50 > len(sample):
-        raise Binary(f"binary; {_CONVERT}")
-    beyond = len(sample) - len(sample.decode("ascii", "ignore"))
-    valid = sum(map(len, _MULTIBYTE.findall(sample)))
-    if 2 * valid > beyond:
-        return _Encoding("utf-8", "not valid UTF-8: undecodable bytes became U+FFFD")
-    name = "cp1252" if beyond <= _WESTERN * len(sample) else _looks_like(sample)
-    return _Encoding(name, f"not valid UTF-8: read as {name}")
-
-
-def _looks_like(sample: bytes) -> str:
-    try:
-        from charset_normalizer import from_bytes
-    except ImportError:
-        raise Unreadable(f"text of an encoding that is not known; telling which needs {_EXTRA}") from None
-    best = from_bytes(sample, cp_isolation=list(_ENCODINGS)).best()
-    if best is None:
-        raise Binary(f"binary, or text of an unknown encoding; {_CONVERT}")
-    return str(best.encoding)
-
-
-def _blocks(path: Path, encoding: str, errors: str = "replace") -> Iterator[str]:
-    """The text of a file in blocks; line ends are kept."""
-    decoder = codecs.getincrementaldecoder(encoding)(errors)
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            yield decoder.decode(block)
-    yield decoder.decode(b"", final=True)
 
 
 def _lines(file: Found, encoding: str, contents: _Contents) -> Iterator[Document]:

@@ -48,11 +48,10 @@ try:
         document_text,
         found_hits,
     )
-    from stratagraph.server.browsing import reading, reading_around
-    from stratagraph.server.guard import Guard, Rate
-    from stratagraph.server.settings import Settings
+    from stratagraph.server.asking import STEPS, History, Where, pairs
+    from stratagraph.server.browsing import Reading, reading, reading_around
+    from stratagraph.server.guard import Guard, Rate, Settings
     from stratagraph.server.state import Library
-    from stratagraph.server.views import STEPS, History, Reading, Where, pairs
 except ImportError as error:
     raise MissingExtra("the SDK of the Model Context Protocol", "mcp") from error
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 import stratagraph as sg
-from stratagraph.server.views import HitView, reasons
+from stratagraph.server.asking import HitView, reasons
 
 _TEXT = 2000  # characters of a hit
 _TITLE = 200  # characters of a title

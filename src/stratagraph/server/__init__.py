@@ -1,12 +1,9 @@
 """`stratagraph serve`: an index as a web page and a REST API.
 
-settings    who may ask, and how much
-guard       the middleware: host, origin, token, rate, size; security headers
+guard       settings; the middleware: host, origin, token, rate, size; security headers
 connection  time limits of a connection
-jobs        changes, one at a time, with progress; usage since the server started
-state       what request handlers share: the open index, reloaded when others write to it
-views       schemas of requests and answers
-asking, browsing, changing      routes: questions, contents, documents
+state       what request handlers share: the open index, changes with their progress, costs
+asking, browsing, changing      routes with their schemas: questions, contents, documents
 reading                         uploaded files, read in a process that can be ended
 page/       the page: HTML, style and scripts
 """
@@ -34,11 +31,8 @@ except ImportError as error:
 
 import stratagraph as sg
 from stratagraph.server import asking, browsing, changing
-from stratagraph.server.guard import Guard
-from stratagraph.server.jobs import Costs, JobProgress, Jobs, TooMany
-from stratagraph.server.reading import Uploads
-from stratagraph.server.settings import Settings, checked_token, is_loopback
-from stratagraph.server.state import Library, State
+from stratagraph.server.guard import Guard, Settings, checked_token, is_loopback
+from stratagraph.server.state import Costs, JobProgress, Jobs, Library, State, TooMany, Uploads
 from stratagraph.types.protocols import Progress
 
 __all__ = ["Settings", "checked_token", "create_app", "is_loopback", "run"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -10,9 +11,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel
 
 import stratagraph as sg
-from stratagraph.server.jobs import Cost
-from stratagraph.server.state import State, state_of
-from stratagraph.server.views import Passage, Reading
+from stratagraph.server.state import Cost, State, state_of
 
 router = APIRouter(tags=["contents"])
 Server = Annotated[State, Depends(state_of)]
@@ -37,27 +36,23 @@ class Overview(BaseModel):
     problem: str | None
 
 
-class ItemView(BaseModel):
-    """An entry of a list, with the beginning of its text."""
+class Passage(BaseModel):
+    """A passage in its document, without the text that it shares with its neighbour."""
 
     id: str
-    kind: str
-    level: int
-    title: str
     text: str
-    members: int
-    sources: int
-    documents: list[str]
-    passages: list[str]
+    cited: bool
     metadata: dict[str, Any]
 
 
-class Page(BaseModel):
-    """Part of a list."""
+class Reading(BaseModel):
+    """Part of a document: passages from an offset."""
 
-    items: list[ItemView]
-    total: int
+    document: str
+    metadata: dict[str, Any]
+    passages: list[Passage]
     offset: int
+    total: int
 
 
 @router.get("/index")
@@ -104,7 +99,7 @@ async def browse(
     offset: Offset = 0,
     limit: Limit = 50,
     whole: bool = False,
-) -> Page:
+) -> sg.Listing:
     """A page of the documents, passages, entities, or a method's nodes; see `Index.browse`.
 
     Texts are cut unless `whole`.
@@ -113,24 +108,13 @@ async def browse(
     listing = await asyncio.to_thread(
         index.browse, table, level=level, kind=kind, within=within, text=text, offset=offset, limit=limit
     )
-    items = [_item(each, whole) for each in listing.items]
-    return Page(items=items, total=listing.total, offset=listing.offset)
-
-
-def _item(listed: sg.Listed, whole: bool) -> ItemView:
-    text = listed.text if whole or len(listed.text) <= SHOWN else listed.text[:SHOWN] + "…"
-    return ItemView(
-        id=listed.id,
-        kind=listed.kind,
-        level=listed.level,
-        title=listed.title,
-        text=text,
-        members=listed.members,
-        sources=listed.sources,
-        documents=list(listed.documents),
-        passages=list(listed.passages),
-        metadata=dict(listed.metadata),
+    if whole:
+        return listing
+    shortened = (
+        replace(each, text=f"{each.text[:SHOWN]}…") if len(each.text) > SHOWN else each
+        for each in listing.items
     )
+    return replace(listing, items=tuple(shortened))
 
 
 @router.get("/passage")

@@ -1,21 +1,24 @@
-"""The middleware that every request passes: host, origin, token, rate, size and time limits, headers."""
+"""Who may ask a server, and how much: the settings, and the middleware that every request passes."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
 import ipaddress
-import json
+import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from stratagraph.server.settings import BODY_BYTES, Settings
-
+BODY_BYTES = 2**20
+"""Largest body of a request that brings no documents."""
+SHORTEST_TOKEN = 12
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -29,10 +32,75 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+_PREFLIGHT = {
+    "access-control-allow-methods": "GET, POST, PUT, DELETE",
+    "access-control-allow-headers": "authorization, content-type",
+    "access-control-max-age": "600",
+}
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _BURST_SECONDS = 3.0
 _WRONG_TOKENS_A_MINUTE = 10.0
 _CLIENTS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a server is guarded.
+
+    Parameters
+    ----------
+    token
+        The token that every request must bring (`Authorization: Bearer ...`). None: no token is needed,
+        which is safe only on an address of this machine (`checked_token`).
+    hosts
+        Host names that requests may use, besides `localhost` and IP addresses. A request under any other
+        name is refused, which prevents DNS rebinding.
+    origins
+        Other sites whose pages may use the API (CORS), such as `https://notes.example.org`.
+    read_only
+        Whether documents can be read and not changed.
+    upload_bytes
+        Largest body of a request that uploads a file.
+    rate
+        Requests a second of one client, averaged over some seconds.
+    answers
+        Answers a minute of one client.
+    body_seconds
+        Time within which a body must arrive.
+    """
+
+    token: str | None = None
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    read_only: bool = False
+    upload_bytes: int = 64 * 2**20
+    rate: float = 100.0
+    answers: float = 60.0
+    body_seconds: float = 120.0
+
+    def __post_init__(self) -> None:
+        for name in ("upload_bytes", "rate", "answers", "body_seconds"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
+        if self.token is not None and len(self.token) < SHORTEST_TOKEN:
+            raise ValueError(f"a token must have at least {SHORTEST_TOKEN} characters, not {len(self.token)}")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def checked_token(host: str, token: str | None) -> str | None:
+    """The given token, or a generated one if the address can be reached from other machines."""
+    if token is None and not is_loopback(host):
+        return secrets.token_urlsafe(24)
+    return token
 
 
 class Rate:
@@ -135,10 +203,13 @@ class Guard:
             if length.isdecimal() and int(length) > limit:
                 raise self._too_large(limit)
         except Refused as refused:
-            await _refuse(send_with_headers, refused)
+            answer = JSONResponse(
+                {"error": refused.kind, "message": refused.detail}, refused.status_code, refused.headers
+            )
+            await answer(scope, receive, send_with_headers)
             return
         if scope["method"] == "OPTIONS" and allowed_origin is not None:
-            await _preflight(send_with_headers)
+            await Response(status_code=204, headers=_PREFLIGHT)(scope, receive, send_with_headers)
             return
         await self._app(scope, self._limited(receive, limit), send_with_headers)
 
@@ -221,25 +292,3 @@ def _path_within(scope: Scope) -> str:
     if root and (path == root or path.startswith(f"{root}/")):
         return path[len(root) :] or "/"
     return path
-
-
-async def _refuse(send: Send, refused: Refused) -> None:
-    body = json.dumps({"error": refused.kind, "message": refused.detail}).encode()
-    headers = {
-        "content-type": "application/json",
-        "content-length": str(len(body)),
-        **(refused.headers or {}),
-    }
-    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": refused.status_code, "headers": raw})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _preflight(send: Send) -> None:
-    headers = [
-        (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
-        (b"access-control-allow-headers", b"authorization, content-type"),
-        (b"access-control-max-age", b"600"),
-    ]
-    await send({"type": "http.response.start", "status": 204, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})

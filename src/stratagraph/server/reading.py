@@ -1,4 +1,4 @@
-"""Uploaded files: where they lie, and the documents in them, which a process of its own reads."""
+"""The documents in uploaded files, which a process of its own reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -15,35 +14,14 @@ from typing import Any
 
 import stratagraph as sg
 from stratagraph.ingest.bounded_reading import MEMORY
-from stratagraph.server.jobs import Job
-from stratagraph.store.temporary import TemporaryFolder
+from stratagraph.server.state import Job
 
-PREFIX = "stratagraph-upload-"
 CPU_SECONDS = 9
 """CPU seconds to start Python and read a file, and one more for each MB that was uploaded."""
 WALL = 10
 """Seconds on the clock for each CPU second, since a process may wait for a busy machine."""
 OUTPUT = 128 * 2**20
 """Bytes of JSON that a file may become."""
-
-
-class Uploads:
-    """Folders of uploaded files, inside one temporary folder of this server."""
-
-    def __init__(self) -> None:
-        self._root = TemporaryFolder(PREFIX)
-        self._making = threading.Lock()
-
-    def folder(self) -> Path:
-        """A new empty folder."""
-        with self._making:
-            if not self._root.path.is_dir():
-                self._root = TemporaryFolder(PREFIX)
-        return Path(tempfile.mkdtemp(dir=self._root.path))
-
-    def close(self) -> None:
-        """Remove all uploads."""
-        self._root.close()
 
 
 def read_upload(path: Path, name: str, job: Job) -> tuple[list[sg.Document | sg.StreamedDocument], bool]:

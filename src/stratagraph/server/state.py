@@ -1,26 +1,53 @@
-"""What the handlers of requests share: the open index, changes, costs, settings and uploads."""
+"""What the handlers of requests share: the open index, changes with their progress, and what they cost."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from itertools import count
 from pathlib import Path
+from typing import Any, Literal
 
 from fastapi import Request
 
 import stratagraph as sg
-from stratagraph.server.jobs import Costs, Jobs
-from stratagraph.server.reading import Uploads
-from stratagraph.server.settings import Settings
+from stratagraph.server.guard import Settings
+from stratagraph.store.temporary import TemporaryFolder
 
+PREFIX = "stratagraph-upload-"
 OFTEN = 1.0
 """Seconds between two looks at the folder."""
 OFTEN_BEHIND_URL = 30.0
 """Seconds between two looks at a URL, each of which is two requests of a storage."""
+KEPT = 50
+"""Jobs that are remembered."""
+WAITING = 20
+"""Jobs that may wait at the same time."""
+
+
+class Uploads:
+    """Folders of uploaded files, inside one temporary folder of this server."""
+
+    def __init__(self) -> None:
+        self._root = TemporaryFolder(PREFIX)
+        self._making = threading.Lock()
+
+    def folder(self) -> Path:
+        """A new empty folder."""
+        with self._making:
+            if not self._root.path.is_dir():
+                self._root = TemporaryFolder(PREFIX)
+        return Path(tempfile.mkdtemp(dir=self._root.path))
+
+    def close(self) -> None:
+        """Remove all uploads."""
+        self._root.close()
 
 
 class Library:
@@ -77,6 +104,170 @@ class Library:
     def close(self) -> None:
         """Let go of the index."""
         self._index.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The number of runs of an operation, their usage, and their cost; None if a price is unknown."""
+
+    operation: str
+    count: int
+    usage: sg.Usage
+    cost: float | None
+
+
+class Costs:
+    """Sums by operation."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, Cost] = {}
+
+    def add(self, operation: str, usage: sg.Usage, cost: float | None) -> None:
+        """Count an operation."""
+        known = self._sums.get(operation, Cost(operation, 0, sg.Usage(), 0.0))
+        together = None if known.cost is None or cost is None else known.cost + cost
+        self._sums[operation] = Cost(operation, known.count + 1, known.usage + usage, together)
+
+    def all(self) -> list[Cost]:
+        """The sums, by operation."""
+        return [self._sums[name] for name in sorted(self._sums)]
+
+
+@dataclass(slots=True)
+class Job:
+    """A change with its progress and outcome.
+
+    `stage`, `done` and `total` tell of the stage that is under way; `total` is None where nobody knows it.
+    """
+
+    id: int
+    kind: Literal["add", "delete"]
+    title: str
+    state: Literal["waiting", "running", "done", "failed"] = "waiting"
+    stage: str = ""
+    done: int = 0
+    total: int | None = None
+    seconds: float = 0.0
+    skipped: dict[str, str] = field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
+    report: dict[str, Any] | None = None
+    error: str | None = None
+
+
+class TooMany(RuntimeError):
+    """More changes wait than are taken."""
+
+
+class JobProgress:
+    """The `Progress` of an index: the running job shows the stage that moved last."""
+
+    def __init__(self) -> None:
+        self._job: Job | None = None
+        self._stages: dict[str, tuple[int, int | None]] = {}
+        self._lock = threading.Lock()
+
+    def follow(self, job: Job | None) -> None:
+        """Report progress to this job from now on; None stops that."""
+        with self._lock:
+            self._job, self._stages = job, {}
+
+    def start(self, stage: str, total: int | None) -> None:
+        """A stage begins."""
+        self._set(stage, 0, total)
+
+    def advance(self, stage: str, count: int = 1) -> None:
+        """Units of a stage are done."""
+        done, total = self._stages.get(stage, (0, None))
+        self._set(stage, done + count, total)
+
+    def finish(self, stage: str) -> None:
+        """A stage has ended."""
+        with self._lock:
+            self._stages.pop(stage, None)
+
+    def _set(self, stage: str, done: int, total: int | None) -> None:
+        with self._lock:
+            self._stages[stage] = done, total
+            if self._job is not None:
+                self._job.stage, self._job.done, self._job.total = stage, done, total
+
+
+class Jobs:
+    """Runs changes one at a time, in threads."""
+
+    def __init__(self, costs: Costs, progress: JobProgress) -> None:
+        self._costs = costs
+        self._progress = progress
+        self._jobs: dict[int, Job] = {}
+        self._numbers = count(1)
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._received = 0
+
+    def all(self) -> list[Job]:
+        """The jobs that are remembered, the latest first."""
+        return list(reversed(self._jobs.values()))
+
+    def get(self, number: int) -> Job:
+        """A job by its number; `KeyError` if it is not remembered."""
+        if number not in self._jobs:
+            raise KeyError(f"there is no job {number}")
+        return self._jobs[number]
+
+    def check_room(self) -> None:
+        """Raise `TooMany` if no further change is taken now."""
+        waiting = sum(job.state == "waiting" for job in self._jobs.values())
+        if waiting + self._received >= WAITING:
+            raise TooMany(f"{WAITING} changes wait already; try again when some are done")
+
+    @contextmanager
+    def receiving(self) -> Iterator[None]:
+        """Keep room for a change whose file is being received, so that files on the disk are bounded."""
+        self.check_room()
+        self._received += 1
+        try:
+            yield
+        finally:
+            self._received -= 1
+
+    def start(
+        self,
+        kind: Literal["add", "delete"],
+        title: str,
+        work: Callable[[Job], sg.BuildReport],
+        after: Callable[[], None] = lambda: None,
+    ) -> Job:
+        """Take a change: `work` runs in a thread when its turn comes, `after` when it has ended."""
+        self.check_room()
+        job = Job(next(self._numbers), kind, title)
+        self._jobs[job.id] = job
+        ended = [number for number, each in self._jobs.items() if each.state in ("done", "failed")]
+        for number in ended[:-KEPT]:
+            del self._jobs[number]
+        task = asyncio.create_task(self._run(job, work, after))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return job
+
+    async def _run(self, job: Job, work: Callable[[Job], sg.BuildReport], after: Callable[[], None]) -> None:
+        async with self._turn:
+            began = time.monotonic()
+            self._progress.follow(job)
+            job.state = "running"
+            try:
+                report = await asyncio.to_thread(work, job)
+            except Exception as error:
+                said = error.args[0] if isinstance(error, KeyError) and error.args else error
+                job.error = f"{type(error).__name__}: {said}"
+                job.state = "failed"
+            else:
+                job.report = asdict(report)
+                job.state = "done"
+                self._costs.add(report.operation, report.usage, report.cost)
+            finally:
+                job.seconds = time.monotonic() - began
+                self._progress.follow(None)
+                after()
 
 
 @dataclass(frozen=True, slots=True)

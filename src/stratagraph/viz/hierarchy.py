@@ -14,11 +14,15 @@ from stratagraph.types.results import Picture
 from stratagraph.viz.page import counted, page, shortened
 
 MOST_SHOWN = 1000
+MOST_ROOTS = 60
+"""Nodes at the top that stand side by side; more are put in groups by their kind."""
 _TITLE = 90  # characters
 _TEXT = 1200
 _PASSAGE = 280
 _SOURCES = 5  # passages that a text names
 
+Texts = Mapping[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]]
+"""Of a member that is no node, by id: its kind, text, chunk ids and document ids."""
 _SCRIPTS = ("d3/d3-hierarchy.min.js", "common.js", "hierarchy.js")
 _BODY = """<main class="split">
 <div id="icicle" class="stage" aria-label="Hierarchy"></div>
@@ -100,7 +104,8 @@ def _note(shown: Shown, total: int) -> str:
 
 
 def _data(index: Readable, shown: Shown) -> dict[str, Any]:
-    texts = _texts(index, members_shown(shown))
+    members = [branch.id for branch in shown.branches if branch.node is None and not branch.children]
+    texts = _texts(index, members)  # entities or chunks
     records = [
         _record(branch, parent, hidden, texts)
         for branch, parent, hidden in zip(shown.branches, shown.parents, shown.hidden, strict=True)
@@ -165,10 +170,6 @@ def _title(node: MethodNode) -> str:
         if isinstance(title, str) and title.strip():
             return shortened(title, _TITLE)
     return shortened(node.text, _TITLE) or node.id
-
-
-MOST_ROOTS = 60
-"""Nodes at the top that stand side by side; more are put in groups by their kind."""
 
 
 @dataclass(slots=True)
@@ -261,12 +262,3 @@ def largest_part(root: Branch, limit: int) -> Shown:
             heapq.heappush(heap, (-child.size, len(waiting), place))
             waiting.append(child)
     return shown
-
-
-def members_shown(shown: Shown) -> list[str]:
-    """Ids of shown branches that are no nodes and no groups: entities or chunks."""
-    return [branch.id for branch in shown.branches if branch.node is None and not branch.children]
-
-
-Texts = Mapping[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]]
-"""Of a member that is no node, by id: its kind, text, chunk ids and document ids."""

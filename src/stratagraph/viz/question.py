@@ -227,7 +227,7 @@ def _mark_paths(drawing: _Drawing, around: Subgraph, traces: Sequence[Mapping[st
     known = {name: each.id for each in around.entities for name in (each.name, each.id)}
     joined = set()
     for trace in traces:
-        for path in _paths(trace):
+        for path in paths(trace):
             stations = [drawing.places.get(("entity", known.get(name, name))) for name in path]
             for source, target in pairwise(stations):
                 if source is not None and target is not None and (source, target) not in joined:
@@ -235,11 +235,12 @@ def _mark_paths(drawing: _Drawing, around: Subgraph, traces: Sequence[Mapping[st
                     drawing.join(source, target, "path")
 
 
-def _paths(trace: Mapping[str, Any]) -> Iterator[list[str]]:
+def paths(trace: Mapping[str, Any]) -> Iterator[list[str]]:
+    """The paths of a hit, each as names or ids of entities."""
     for key in PATHS:
         value = trace.get(key)
         if not isinstance(value, list | tuple):
             continue
         for path in [value] if all(isinstance(each, str) for each in value) else value:
-            if isinstance(path, list | tuple):
+            if isinstance(path, list | tuple) and path:
                 yield [each for each in path if isinstance(each, str)]

@@ -1,10 +1,12 @@
-"""What a reader returns."""
+"""What a reader of files returns or raises, and how much it may take."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
 from typing import Any
 
 from stratagraph.types.records import Section
@@ -83,8 +85,8 @@ class Writer:
 
     def made(self, metadata: Mapping[str, Any]) -> Made:
         """The file's text with its sections and this metadata."""
-        known = {key: value for key, value in metadata.items() if value not in (None, "", [])}
-        return Made("".join(self._blocks).rstrip("\n"), known, tuple(self._sections))
+        stated = {key: value for key, value in metadata.items() if value not in (None, "", [])}
+        return Made("".join(self._blocks).rstrip("\n"), stated, tuple(self._sections))
 
 
 class Headings:
@@ -99,3 +101,26 @@ class Headings:
             self._open.pop()
         self._open.append((level, " ".join(title.split())))
         return {"headings": [title for _, title in self._open]}
+
+
+def reading(kind: str) -> Callable[[Callable[[Path], Made]], Callable[[Path], Made]]:
+    """Turn a missing library and any error of a parser into `Unreadable`."""
+
+    def decorated(read: Callable[[Path], Made]) -> Callable[[Path], Made]:
+        @wraps(read)
+        def guarded(path: Path) -> Made:
+            try:
+                made = read(path)
+            except ImportError:
+                raise Unreadable(f"{kind}; {INSTALL}") from None
+            except (Unreadable, MemoryError):
+                raise
+            except Exception as error:
+                raise Unreadable(f"{kind}, damaged ({type(error).__name__}: {error})") from error
+            if not made.text:
+                raise Unreadable(f"{kind} without any text")
+            return made
+
+        return guarded
+
+    return decorated

@@ -1,0 +1,393 @@
+"""The commands that build and change an index: `stratagraph build | insert | sync | delete | batch | ...`."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+import stratagraph as sg
+from stratagraph.cli.lines import report_lines
+from stratagraph.cli.options import (
+    WrongOption,
+    cache_option,
+    config_options,
+    extraction_option,
+    files_options,
+    index_argument,
+    inputs_argument,
+    mapper_options,
+    method_option,
+    models_options,
+    open_options,
+)
+from stratagraph.cli.output import Output, command
+from stratagraph.config import as_config
+from stratagraph.errors import SettingsConflict
+from stratagraph.models.budget import money
+from stratagraph.operations.gates import AnyEmbedder
+from stratagraph.types.protocols import Mapper
+
+_OUT = click.option(
+    "--out",
+    "-o",
+    "requests",
+    default="requests.jsonl",
+    show_default=True,
+    type=click.Path(dir_okay=False),
+    help="The file to write; large batches are split over several files.",
+)
+
+
+def _show_report(index: sg.Index, path: str, output: Output, imported: sg.Imported | None = None) -> None:
+    """Print the report of the last operation, with the notes of an import."""
+    report = index.last_report
+    assert report is not None
+    if imported is not None:
+        report = replace(report, notes=Counter(imported.notes) + Counter(report.notes))
+    output.show(report, lambda: report_lines(report, path))
+
+
+@click.command()
+@inputs_argument
+@method_option
+@models_options
+@config_options
+@cache_option
+@click.option("--price-in", type=click.FloatRange(0), help="Price of a million input tokens.")
+@click.option("--price-out", type=click.FloatRange(0), help="Price of a million output tokens.")
+@command
+def estimate(
+    inputs: Sequence[str],
+    methods: Sequence[str],
+    llm: Any,
+    embedder: Any,
+    settings: dict[str, Any] | None,
+    cache: str | None,
+    price_in: float | None,
+    price_out: float | None,
+    output: Output,
+) -> None:
+    """Estimate the cost of building an index of INPUTS, without calling a model."""
+    if (price_in is None) != (price_out is None):
+        raise WrongOption("--price-in and --price-out go together: give both or none")
+    bill = sg.estimate(
+        output.read(inputs),
+        list(methods) or None,
+        llm=llm,
+        embedder=embedder,
+        config=settings,
+        cache=cache,
+        prices=None if price_in is None or price_out is None else sg.Prices(price_in, price_out),
+    )
+    output.show(bill.to_dict(), str(bill).splitlines)
+
+
+@click.command()
+@inputs_argument
+@click.option("--out", "-o", "path", required=True, type=click.Path(), help="The index folder.")
+@method_option
+@open_options
+@config_options
+@extraction_option
+@click.option("--shards", type=click.IntRange(1), help="Number of shards to build, which open as one index.")
+@click.option("--shard-by", "by", metavar="KEY", help="Build one shard per value of this metadata key.")
+@mapper_options
+@click.option("--prune", is_flag=True, help="Delete documents of the index that INPUTS have not.")
+@click.option("--rebuild", is_flag=True, help="Build the index in the folder anew, of INPUTS alone.")
+@command
+def build(
+    inputs: Sequence[str],
+    path: str,
+    methods: Sequence[str],
+    models: dict[str, Any],
+    settings: dict[str, Any] | None,
+    imported: sg.Imported | None,
+    shards: int | None,
+    by: str | None,
+    mapper: Mapper | None,
+    prune: bool,
+    rebuild: bool,
+    output: Output,
+) -> None:
+    """Build an index of INPUTS. The same command resumes a stopped build.
+
+    An index that is in the folder is brought to INPUTS: new documents are added, changed ones updated, and
+    methods that it lacks are built. Its other documents stay, unless --prune is given. Other settings or
+    another embedder need --rebuild.
+
+    A document's id is its path as typed, joined with the path inside a folder; see `stratagraph --help`.
+    """
+    output.resumes = True
+    if shards is not None and by is not None:
+        raise WrongOption("--shards and --shard-by are two ways to do one thing: give one of them")
+    create: Callable[..., sg.Index] = functools.partial(sg.build_index, rebuild=rebuild)
+    if shards is not None or by is not None:
+        if rebuild:
+            raise WrongOption("--rebuild is for one index: build shards anew in another folder")
+        create = functools.partial(sg.build_shards, shards=shards, by=by)
+    wanted = {"method": list(methods) or None, "config": settings}
+    try:
+        index = create(
+            output.read(inputs, path, mapper),
+            path=path,
+            **wanted,
+            **models,
+            progress=not output.as_json,
+            extraction=None if imported is None else imported.extractions,
+            mapper=mapper,
+            prune=prune,
+        )
+    except SettingsConflict as conflict:
+        advice = "give another folder with --out"
+        if shards is None and by is None:
+            cost = _cost_of_rebuild(output.read(inputs, path, mapper), path, models, **wanted)
+            advice = f"add --rebuild to build it anew of these inputs alone ({cost})"
+        raise type(conflict)(
+            f"{path} holds an index with other settings: {'; '.join(conflict.differences)}. Leave these "
+            f"options out to keep its settings, or {advice}"
+        ) from conflict
+    with index:
+        _show_report(index, path, output, imported)
+
+
+def _cost_of_rebuild(documents: Any, path: str, models: dict[str, Any], method: Any, config: Any) -> str:
+    """The estimate of a build over the index in a folder, whose answers of models are reused."""
+    if models["llm"] is None:
+        return "no model is called, all texts are embedded again"
+    with sg.open_index(path, embedder=AnyEmbedder()) as index:
+        bill = sg.estimate(
+            documents,
+            [*(method or ()), *index.methods],
+            llm=models["llm"],
+            config=as_config(config, index._config),
+            cache=models["cache"] or Path(path) / "calls.sqlite",
+        )
+    used = bill.usage
+    tokens = f"{used.input_tokens:,} tokens in, {used.output_tokens:,} out"
+    return (
+        f"about {used.calls:,} model calls, {used.cached_calls:,} cached, {tokens}, cost: {money(bill.cost)}"
+    )
+
+
+@click.command()
+@index_argument
+@inputs_argument
+@open_options
+@extraction_option
+@click.option(
+    "--spacy", metavar="NAME", help="Allow loading this spaCy pipeline, which INDEX was built with."
+)
+@mapper_options
+@command
+def insert(
+    index: str,
+    inputs: Sequence[str],
+    models: dict[str, Any],
+    imported: sg.Imported | None,
+    spacy: str | None,
+    mapper: Mapper | None,
+    output: Output,
+) -> None:
+    """Add INPUTS to INDEX; documents with a known id are updated.
+
+    A document's id is its path as typed, joined with the path inside a folder; see `stratagraph --help`.
+    """
+    output.resumes = True
+    with sg.open_index(index, **models, progress=not output.as_json, spacy=spacy, mapper=mapper) as opened:
+        documents = output.read(inputs, index, mapper)
+        opened.insert(documents, extraction=None if imported is None else imported.extractions)
+        _show_report(opened, index, output, imported)
+
+
+@click.command()
+@index_argument
+@click.argument("folders", nargs=-1, required=True, type=click.Path(), metavar="FOLDERS...")
+@click.option("--prune", is_flag=True, help="Delete documents of files that vanished from FOLDERS.")
+@files_options
+@open_options
+@mapper_options
+@command
+def sync(
+    index: str,
+    folders: Sequence[str],
+    prune: bool,
+    models: dict[str, Any],
+    mapper: Mapper | None,
+    output: Output,
+) -> None:
+    """Bring INDEX to FOLDERS: add new files, and update changed ones.
+
+    A file owns its rows: those that it has no more are deleted. With --prune, so are the documents of files
+    that vanished. Files that cannot be read, and those that --exclude leaves out, keep their documents.
+    """
+    output.resumes = True
+    with sg.open_index(index, **models, progress=not output.as_json, mapper=mapper) as opened:
+        opened.insert(output.read(folders, index, mapper), prune=prune)
+        _show_report(opened, index, output)
+
+
+@click.command()
+@index_argument
+@click.argument("names", nargs=-1, required=True, metavar="FILE|FOLDER|GLOB...")
+@click.option("--missing-ok", is_flag=True, help="Ignore names that no document has.")
+@open_options
+@command
+def delete(
+    index: str,
+    names: Sequence[str],
+    missing_ok: bool,
+    models: dict[str, Any],
+    output: Output,
+) -> None:
+    """Delete documents from INDEX, with everything that came from them alone.
+
+    A name is the id of a document, a file with all of its rows (its path as typed when it was added), a
+    folder, or a glob such as 'notes/*.csv', in which `*` also matches slashes. `stratagraph list INDEX GLOB`
+    shows what it names.
+    """
+    output.resumes = True
+    with sg.open_index(index, **models, progress=not output.as_json) as opened:
+        ids = [identity for name in names for identity in opened.documents(name) or [name]]
+        opened.delete(ids, missing_ok=missing_ok)
+        _show_report(opened, index, output)
+
+
+@click.command()
+@index_argument
+@click.option("--method", help="Only this method.")
+@open_options
+@command
+def regroup(
+    index: str,
+    method: str | None,
+    models: dict[str, Any],
+    output: Output,
+) -> None:
+    """Compute the communities and clusters of INDEX again, as a new build would.
+
+    Updates keep existing groups; `changed` in `stratagraph stats` counts the members that changed since.
+    Summaries of changed groups are written again, which costs model calls.
+    """
+    output.resumes = True
+    with sg.open_index(index, **models, progress=not output.as_json) as opened:
+        opened.regroup(method)
+        _show_report(opened, index, output)
+
+
+@click.command()
+@index_argument
+@command
+def compact(index: str, output: Output) -> None:
+    """Write all files of INDEX anew, without what updates put out of use. No model is called."""
+    output.resumes = True
+    with sg.open_index(index, embedder=AnyEmbedder(), progress=not output.as_json) as opened:
+        opened.compact()
+        _show_report(opened, index, output)
+
+
+@click.command()
+@index_argument
+@open_options
+@click.option("--estimate", is_flag=True, help="Tell what it costs, and do nothing.")
+@command
+def reembed(index: str, models: dict[str, Any], estimate: bool, output: Output) -> None:
+    """Compute the vectors of INDEX again by another --embedder.
+
+    No extraction is asked again. Groups that stay the same keep their summaries; those of other groups are
+    written again, which costs model calls (--llm).
+    """
+    embedder = models.pop("embedder")
+    if embedder is None:
+        raise WrongOption("--embedder is needed: the one that computes the vectors from now on")
+    output.resumes = True
+    shown = not output.as_json
+    with sg.open_index(index, **models, embedder=AnyEmbedder(), progress=shown) as opened:
+        if estimate:
+            bill = opened.estimate_reembed(embedder)
+            output.show(bill.to_dict(), str(bill).splitlines)
+        else:
+            opened.reembed(embedder)
+            _show_report(opened, index, output)
+
+
+@click.group()
+def batch() -> None:
+    """Build or insert with batch files in OpenAI's format, which providers answer at half the price.
+
+    `write` writes the first requests. `read` reads the results and writes the next requests, or
+    builds the index if there are none. Nothing is sent to the chat model.
+    """
+
+
+@batch.command("write")
+@index_argument
+@inputs_argument
+@_OUT
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    help="A method; may be repeated. Default: the methods of the index.",
+)
+@models_options
+@config_options
+@cache_option
+@extraction_option
+@command
+def write_(
+    index: str,
+    inputs: Sequence[str],
+    requests: str,
+    methods: Sequence[str],
+    llm: Any,
+    embedder: Any,
+    settings: dict[str, Any] | None,
+    cache: str | None,
+    imported: sg.Imported | None,
+    output: Output,
+) -> None:
+    """Write the first requests of building INDEX from INPUTS, or of inserting them if it exists."""
+    if llm is None:
+        raise WrongOption("--llm is needed to write requests, as in --llm openai:gpt-4o-mini")
+    output.resumes = True
+    output.own_files.append(requests)
+    pending = sg.batch.write(
+        output.read(inputs, index),
+        requests,
+        path=index,
+        llm=llm,
+        method=list(methods) or None,
+        embedder=embedder,
+        config=settings,
+        cache=cache,
+        extraction=None if imported is None else imported.extractions,
+    )
+    output.show(pending, str(pending).splitlines)
+
+
+@batch.command("read")
+@index_argument
+@click.argument("results", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@_OUT
+@models_options
+@cache_option
+@command
+def read_(
+    index: str,
+    results: Sequence[str],
+    requests: str,
+    llm: Any,
+    embedder: Any,
+    cache: str | None,
+    output: Output,
+) -> None:
+    """Read RESULTS into INDEX and write the next requests, or build the index if there are none."""
+    output.resumes = True
+    pending = sg.batch.read(results, requests, path=index, llm=llm, embedder=embedder, cache=cache)
+    output.show(pending, str(pending).splitlines)
