@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from stratagraph.eval import evaluate, load_dataset
-from stratagraph.eval.embedding import shared_embedder
 from stratagraph.eval.metrics import paired_difference
+from stratagraph.eval.workbench import shared_embedder
 from stratagraph.models.local import HashingEmbedder
 
 ROOT = Path(__file__).parents[1]

@@ -33,7 +33,7 @@ import numpy as np
 
 from stratagraph.eval import load_dataset
 from stratagraph.eval.baselines.raptor import SHARED, clusters, halves
-from stratagraph.eval.embedding import shared_embedder
+from stratagraph.eval.workbench import shared_embedder
 from stratagraph.kernels.buckets import group
 from stratagraph.kernels.knn import knn_graph
 from stratagraph.kernels.lsh import hash_codes, hyperplanes

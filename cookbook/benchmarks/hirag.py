@@ -27,7 +27,7 @@ import numpy as np
 
 import stratagraph as sg
 from stratagraph.eval import load_dataset
-from stratagraph.eval.embedding import shared_embedder
+from stratagraph.eval.workbench import shared_embedder
 from stratagraph.ingest.names.index import words
 from stratagraph.testing.opened import snapshot_of
 

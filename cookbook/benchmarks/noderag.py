@@ -23,7 +23,7 @@ import numpy as np
 
 import stratagraph as sg
 from stratagraph.eval import load_dataset
-from stratagraph.eval.embedding import shared_embedder
+from stratagraph.eval.workbench import shared_embedder
 from stratagraph.kernels.centrality import centrality
 from stratagraph.kernels.ppr import shallow_pagerank
 from stratagraph.methods.noderag import NodeRAGOptions

@@ -8,8 +8,7 @@ import numpy as np
 
 from stratagraph.config import as_config
 from stratagraph.eval.datasets import Dataset, Question
-from stratagraph.eval.embedding import SharedEmbedder
-from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.eval.workbench import Passage, SharedEmbedder, Workbench
 from stratagraph.models.gate import ModelGate
 from stratagraph.testing import FakeEmbedder, MemoryCalls
 from stratagraph.types.records import Document, EntityMention, Extraction, RelationMention

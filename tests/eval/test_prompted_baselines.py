@@ -16,7 +16,7 @@ from stratagraph.errors import ModelError, TooManyFailures
 from stratagraph.eval.baselines import make, raptor
 from stratagraph.eval.baselines.graphrag import LARGEST, hierarchy
 from stratagraph.eval.baselines.shared import shared_out
-from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.eval.workbench import Passage, Workbench
 from stratagraph.testing import ScriptedChatModel
 
 CHAIN: Facts = {

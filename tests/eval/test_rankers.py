@@ -14,9 +14,8 @@ from stratagraph.eval.baselines import BASELINES, make
 from stratagraph.eval.baselines.plain import Bm25, HyDE
 from stratagraph.eval.baselines.raptor import GmmTree, clusters, halves
 from stratagraph.eval.datasets import Dataset, Question
-from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.eval.measuring import Meter
-from stratagraph.eval.rankers import Workbench
+from stratagraph.eval.workbench import SharedEmbedder, Workbench
 from stratagraph.models.gate import ModelGate
 from stratagraph.testing import FakeEmbedder, MemoryCalls, MemoryVectors, ScriptedChatModel
 from stratagraph.text.tokens import choose

@@ -19,7 +19,7 @@ from tests.eval.benches import (
 
 from stratagraph.eval.baselines import make
 from stratagraph.eval.baselines.walks import synonyms
-from stratagraph.eval.rankers import Workbench
+from stratagraph.eval.workbench import Workbench
 from stratagraph.testing import ScriptedChatModel
 
 Array = NDArray[np.float64]

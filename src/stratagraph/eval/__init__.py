@@ -23,9 +23,9 @@ from stratagraph.eval.answering import AnswerConfig
 from stratagraph.eval.datasets import Dataset, Question, load_dataset
 from stratagraph.eval.harness import evaluate
 from stratagraph.eval.metrics import Difference, paired_difference
-from stratagraph.eval.rankers import Passage, Ranker
 from stratagraph.eval.report import Evaluation
 from stratagraph.eval.results import Indexing, Row
+from stratagraph.eval.workbench import Passage, Ranker
 
 __all__ = [
     "AnswerConfig",

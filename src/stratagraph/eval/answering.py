@@ -12,7 +12,7 @@ from stratagraph.errors import CallFailed
 from stratagraph.eval.datasets import Dataset, Question
 from stratagraph.eval.measuring import AnswerFailed, unestimated
 from stratagraph.eval.metrics import METRICS, STRING_SCORES, context_of, string_scores
-from stratagraph.eval.rankers import Workbench
+from stratagraph.eval.workbench import Workbench
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import plain_text

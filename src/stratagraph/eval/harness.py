@@ -28,7 +28,6 @@ from stratagraph.eval.answering import (
 from stratagraph.eval.baselines import make
 from stratagraph.eval.baselines.shared import ASK
 from stratagraph.eval.datasets import Dataset, Question, StrPath, checked, load_dataset
-from stratagraph.eval.embedding import shared_embedder
 from stratagraph.eval.judging import head_to_head, judge_correctness, judge_statements
 from stratagraph.eval.measuring import Meter
 from stratagraph.eval.methods import MethodIndex, MethodRanker
@@ -43,10 +42,10 @@ from stratagraph.eval.names import (
     lacking,
     lacking_rows,
 )
-from stratagraph.eval.rankers import Ranker, Workbench
 from stratagraph.eval.report import Evaluation
 from stratagraph.eval.results import Indexing, Row
 from stratagraph.eval.scoring import PACKED, Asked, Cutoffs, ask_all
+from stratagraph.eval.workbench import Ranker, Workbench, shared_embedder
 from stratagraph.methods import WAYS
 from stratagraph.models.budget import Budget
 from stratagraph.models.gate import ModelGate

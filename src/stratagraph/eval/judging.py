@@ -12,9 +12,9 @@ from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from stratagraph import _sync
 from stratagraph.errors import BudgetExceeded, ModelError
 from stratagraph.eval.datasets import BENCH_METRICS, Question
-from stratagraph.eval.embedding import SharedEmbedder
 from stratagraph.eval.measuring import json_task
 from stratagraph.eval.metrics import Difference, mean, paired_difference
+from stratagraph.eval.workbench import SharedEmbedder
 from stratagraph.methods.reports import numbers_in
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.types.records import Failure, Usage

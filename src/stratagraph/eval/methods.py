@@ -12,8 +12,8 @@ from stratagraph.api import build_index
 from stratagraph.config import Config
 from stratagraph.eval.measuring import AnswerFailed, Meter
 from stratagraph.eval.names import RowName, settings_of
-from stratagraph.eval.rankers import Passage, Ranker, Workbench
 from stratagraph.eval.results import Indexing
+from stratagraph.eval.workbench import Passage, Ranker, Workbench
 from stratagraph.index import Index
 from stratagraph.models.budget import Budget
 from stratagraph.types.question import WALK, Length

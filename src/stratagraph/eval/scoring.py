@@ -19,7 +19,7 @@ from stratagraph.eval.metrics import (
     recall_at,
     reciprocal_rank,
 )
-from stratagraph.eval.rankers import Passage, Ranker
+from stratagraph.eval.workbench import Passage, Ranker
 from stratagraph.text import CountTokens
 from stratagraph.types.records import Chunk
 

@@ -23,7 +23,7 @@ from typing import Annotated, Any, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from stratagraph.eval.rankers import Ranker, Workbench
+from stratagraph.eval.workbench import Ranker, Workbench
 
 _WHERE = {
     "bm25": "plain.Bm25",

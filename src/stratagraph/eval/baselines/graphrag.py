@@ -16,7 +16,7 @@ from stratagraph.errors import CallFailed
 from stratagraph.eval.baselines import Level
 from stratagraph.eval.baselines.shared import by_support, passage_of, shared_out
 from stratagraph.eval.measuring import booked, json_task, unestimated
-from stratagraph.eval.rankers import Passage, Workbench, needs_model
+from stratagraph.eval.workbench import Passage, Workbench, needs_model
 from stratagraph.ingest.summarize import MEMBER_TOKENS, Summary, answered
 from stratagraph.kernels.leiden import hierarchical_leiden
 from stratagraph.kernels.partition import community_graph

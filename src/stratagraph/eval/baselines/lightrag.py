@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from stratagraph.eval.baselines.plain import Dense
 from stratagraph.eval.baselines.shared import OncePerQuestion, by_support, passage_of, shared_out
 from stratagraph.eval.measuring import json_task
-from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.eval.workbench import Passage, Workbench
 from stratagraph.ingest.extraction.by_rules import question_entities
 from stratagraph.ingest.lexical import content_words
 from stratagraph.kernels.topk import top_k

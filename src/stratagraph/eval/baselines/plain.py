@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from stratagraph.eval.baselines.shared import OncePerQuestion
 from stratagraph.eval.measuring import booked, unestimated
-from stratagraph.eval.rankers import Passage, Workbench, needs_model
+from stratagraph.eval.workbench import Passage, Workbench, needs_model
 from stratagraph.ingest.names.index import words
 from stratagraph.kernels.topk import top_k
 from stratagraph.models.gate import Task

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph import _sync
-from stratagraph.eval.rankers import Passage, Workbench
+from stratagraph.eval.workbench import Passage, Workbench
 from stratagraph.ingest.summarize import Group, summarize
 from stratagraph.kernels.topk import top_k
 from stratagraph.models.prompts import load_prompt

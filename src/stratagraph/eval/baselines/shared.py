@@ -11,8 +11,7 @@ from scipy.sparse import csr_array
 
 from stratagraph import _sync
 from stratagraph.errors import CallFailed
-from stratagraph.eval.rankers import Passage, Workbench
-from stratagraph.eval.shared_graph import SharedGraph
+from stratagraph.eval.workbench import Passage, SharedGraph, Workbench
 from stratagraph.models.gate import Task
 from stratagraph.types.records import Failure
 

@@ -16,7 +16,7 @@ from stratagraph.eval.baselines import Damping, Share, Weight
 from stratagraph.eval.baselines.plain import Dense
 from stratagraph.eval.baselines.shared import OncePerQuestion, passage_of, shared_out
 from stratagraph.eval.measuring import json_task
-from stratagraph.eval.rankers import Passage, Workbench, needs_model
+from stratagraph.eval.workbench import Passage, Workbench, needs_model
 from stratagraph.ingest.extraction.by_rules import question_entities
 from stratagraph.ingest.names.index import canonical
 from stratagraph.kernels.ppr import shallow_pagerank, transition_matrix
