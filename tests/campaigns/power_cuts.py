@@ -44,6 +44,8 @@ class Disk:
             if event == "C":  # an inode may have been something else before
                 self.listings.pop(int(inode), None)
                 self.contents.pop(int(inode), None)
+                for place, names in self.listings.items():
+                    self.listings[place] = {name: own for name, own in names.items() if own != int(inode)}
                 if which == "d":
                     self.listings[int(inode)] = {}
                 else:

@@ -271,7 +271,7 @@ def test_a_limit_on_file_size_is_an_error_too(tmp_path: Path) -> None:
     child = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "idx")],
         cwd=root,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)])},
+        env={**os.environ, "PYTHONPATH": str(root)},
         preexec_fn=limit,
         capture_output=True,
         text=True,
