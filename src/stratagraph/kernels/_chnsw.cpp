@@ -1,5 +1,5 @@
 // The binding of C-HNSW: arrays in, results into arrays, the GIL released and a lock taken.
-// Shapes are checked here; that links lead somewhere, by _chnsw_layer.py where arrays come from a file.
+// Shapes are checked here; that links lead somewhere, by chnsw_layer.py where arrays come from a file.
 
 #include <cstring>
 #include <mutex>

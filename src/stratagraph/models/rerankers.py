@@ -86,6 +86,8 @@ def named_reranker(given: str) -> NamedReranker:
         if (error.name or "").partition(".")[0] == module.partition(".")[0]:
             raise MissingExtra(package) from error
         raise RerankerError(f"{package} cannot be imported: {error}") from error
+    except Exception as error:  # such as a library of the package that does not load
+        raise RerankerError(f"{package} cannot be imported: {type(error).__name__}: {error}") from error
     try:
         return NamedReranker(load(imported, name))
     except Exception as error:  # whatever that package raises where it finds no such model
