@@ -10,6 +10,7 @@ import pytest
 import stratagraph as sg
 from stratagraph.errors import FormatMismatch
 from stratagraph.testing import FakeEmbedder
+from tests.campaigns.hostile import signed
 
 
 @pytest.fixture(scope="module")
@@ -39,5 +40,20 @@ def test_a_folder_of_another_format_is_refused(manifest: Path, format_of: dict[s
             sg.open_index(path, embedder=FakeEmbedder())
         with pytest.raises(FormatMismatch, match=told):
             sg.build_index(["A ferry lands."], path=path, embedder=FakeEmbedder(), progress=False)
+    finally:
+        manifest.write_text(sound)
+
+
+def test_a_folder_with_settings_of_another_version_is_refused(manifest: Path) -> None:
+    path, sound = manifest.parents[2], manifest.read_text()
+    told = "not those of this version of stratagraph .*'bygone'.*; build the index again in another folder"
+    signed(path, lambda content: content["config"].update(bygone=None))
+    try:
+        with pytest.raises(FormatMismatch, match=told):
+            sg.open_index(path, embedder=FakeEmbedder())
+        with pytest.raises(FormatMismatch, match=told):
+            sg.build_index(
+                ["A ferry lands."], path=path, embedder=FakeEmbedder(), progress=False, rebuild=True
+            )
     finally:
         manifest.write_text(sound)

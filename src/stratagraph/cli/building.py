@@ -194,7 +194,7 @@ def insert(
     mapper: Mapper | None,
     output: Output,
 ) -> None:
-    """Add INPUTS to INDEX; documents with a known id are updated.
+    """Add INPUTS to INDEX. A document whose id is in the index already is updated.
 
     A document's id is its path as typed, joined with the path inside a folder; see `stratagraph --help`.
     """
@@ -271,7 +271,9 @@ def regroup(
 ) -> None:
     """Compute the communities and clusters of INDEX again, as a new build would.
 
-    Updates keep existing groups; `changed` in `stratagraph stats` counts the members that changed since.
+    Updates keep existing groups. In `stratagraph stats`, `changed` counts the members that changed since the
+    groups were computed.
+
     Summaries of changed groups are written again, which costs model calls.
     """
     output.resumes = True

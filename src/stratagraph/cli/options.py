@@ -95,7 +95,7 @@ open_options = together(
     click.option("--max-tokens", type=click.IntRange(1), help="Maximum number of tokens."),
     cache_option,
 )
-"""Models, budget and cache, which a command receives as `models`: arguments of `open_index`."""
+"""Options of models, budget and cache. A command receives them as `models`, the arguments of `open_index`."""
 mapper_options = together(
     click.option(
         "--mapper",

@@ -280,7 +280,7 @@ def _explanations(pair: Pair, criterion: str) -> Iterator[str]:
 Scores = tuple[float | None, ...]
 Numbers = Annotated[list[int], BeforeValidator(numbers_in)]
 FACTS = 0.75
-"""Share of answer correctness that agreement in statements has; similarity has the rest."""
+"""Weight of the agreement in statements within answer correctness. Similarity has the rest."""
 
 
 class Statements(BaseModel):

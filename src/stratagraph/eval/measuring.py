@@ -103,8 +103,8 @@ def booked(gate: Gate, stage: str) -> Iterator[Gate]:
 
 
 def unestimated(values: Mapping[str, str]) -> Any:
-    """The placeholder of tasks that no estimate counts."""
-    raise NotImplementedError("calls of an evaluation are not estimated")
+    """The placeholder of an evaluation's tasks, which an estimate must not be asked about."""
+    raise RuntimeError("the calls of an evaluation have no estimate")
 
 
 def json_task(name: str, form: type[M], tokens: int) -> Task[M]:

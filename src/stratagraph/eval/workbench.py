@@ -73,7 +73,7 @@ VECTORS = "vectors.sqlite"
 
 
 class SharedEmbedder:
-    """An embedder that remembers vectors; an index is built with it as with the wrapped one.
+    """Wraps an embedder and remembers its vectors. An index built with it equals one of the wrapped embedder.
 
     Latencies measured through it do not contain the embedding of remembered questions. `embedder` is as
     `build_index` takes it; `journal` keeps vectors of passages and summaries from run to run.
@@ -306,7 +306,7 @@ shared_graph = _sync.blocking(ashared_graph)
 
 
 def ids_of(chunks: Iterable[Chunk]) -> list[str]:
-    """The ids of passages in an index: a text that a document has again gets another id each time."""
+    """The ids that passages have in an index. A text repeated in its document has a new id each time."""
     seen: Counter[tuple[str, str]] = Counter()
     ids = []
     for chunk in chunks:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stratagraph.config import Config, as_config
-from stratagraph.errors import Damaged, EmbedderMismatch, SettingsConflict
+from stratagraph.errors import Damaged, EmbedderMismatch, FormatMismatch, SettingsConflict
 from stratagraph.ingest.extraction.stage import Given
 from stratagraph.ingest.loaders import FileDocuments
 from stratagraph.methods import NAMES
@@ -82,7 +82,10 @@ def settings_of(manifest: Manifest, running: Config) -> Config:
     try:
         recorded = as_config(manifest.config)
     except (TypeError, ValueError) as error:
-        raise Damaged(f"{where}: its settings are not valid ({error})") from error
+        raise FormatMismatch(
+            f"{where}: its settings are not those of this version of stratagraph ({error}); build the "
+            "index again in another folder"
+        ) from error
     return replace(recorded, limits=running.limits, max_failures=running.max_failures)
 
 

@@ -88,7 +88,7 @@ def _units(snapshot: Snapshot) -> Iterator[GraphUnit]:
 
 
 def extractions(snapshot: AnySnapshot) -> Iterator[tuple[str, Extraction]]:
-    """Chunk ids with their extractions, in corpus order, shard by shard."""
+    """Each chunk id with its extraction, in the order of the corpus. Shards follow one another."""
     for part in parts_of(snapshot):
         ids = part.ids(range(part.size))
         for row, extraction in stored_extractions(part.part(EXTRACTION), part.size):
@@ -114,7 +114,7 @@ def parts_of(snapshot: AnySnapshot) -> Sequence[Snapshot]:
 def _joined(
     snapshot: AnySnapshot, listing: Callable[[Snapshot], Iterator[T]], key: Callable[[T], tuple[Any, ...]]
 ) -> Iterator[T]:
-    """Merge the shards' sorted listings; entries with the same key become one."""
+    """Merge the sorted listings of the shards. Entries with the same key become one."""
     if isinstance(snapshot, Snapshot):
         return listing(snapshot)
     ordered = merge(*map(listing, snapshot.parts), key=key)

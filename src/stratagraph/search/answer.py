@@ -193,7 +193,7 @@ async def extract_answer(
 
 
 def _reached(retrieval: Retrieval) -> list[tuple[int, Hit]]:
-    """The hits, with their ranks, that a walk reached or that were reranked."""
+    """Ranks and hits: those that received mass from a walk, and those that were reranked."""
     most = max((trace.get("mass", 0.0) for trace in retrieval.trace), default=0.0)
     traced = zip(retrieval.hits, retrieval.trace, strict=True)
     return [
