@@ -134,10 +134,14 @@ def _fields(settings: Any) -> dict[str, Any]:
     return {item.name: getattr(settings, item.name) for item in fields(settings)}
 
 
+class UnknownSetting(TypeError):
+    """A key of a config is none of its settings."""
+
+
 def construct(kind: type[Any], values: Mapping[str, Any], what: str) -> Any:
-    """`kind(**values)`; a `TypeError` names an unknown key and lists those there are."""
+    """`kind(**values)`. An `UnknownSetting` names an unknown key and lists those there are."""
     names = [item.name for item in fields(kind)]
     unknown = sorted(set(values) - set(names))
     if unknown:
-        raise TypeError(f"{what} has no setting {unknown[0]!r}; it has {', '.join(names)}")
+        raise UnknownSetting(f"{what} has no setting {unknown[0]!r}; it has {', '.join(names)}")
     return kind(**values)

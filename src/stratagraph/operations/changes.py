@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stratagraph.config import Config, as_config
+from stratagraph.config import Config, UnknownSetting, as_config
 from stratagraph.errors import Damaged, EmbedderMismatch, FormatMismatch, SettingsConflict
 from stratagraph.ingest.extraction.stage import Given
 from stratagraph.ingest.loaders import FileDocuments
@@ -81,11 +81,13 @@ def settings_of(manifest: Manifest, running: Config) -> Config:
         raise Damaged(f"{where}: its methods are {list(manifest.methods)}; this version has {names}")
     try:
         recorded = as_config(manifest.config)
-    except (TypeError, ValueError) as error:
+    except UnknownSetting as error:
         raise FormatMismatch(
             f"{where}: its settings are not those of this version of stratagraph ({error}); build the "
             "index again in another folder"
         ) from error
+    except (TypeError, ValueError) as error:
+        raise Damaged(f"{where}: its settings are not valid ({error})") from error
     return replace(recorded, limits=running.limits, max_failures=running.max_failures)
 
 
