@@ -212,9 +212,11 @@ def test_query_takes_names_from_the_model(index: str, here: Path) -> None:
         "class Model:\n    def complete(self, prompt, *, schema=None):\n"
         '        return \'{"entities": ["ferry number 7"]}\'\n'
     )
-    asked = ("query", index, "Which is first?", "--decompose", "names", "--no-answer", *HASHING)
+    asked = ("query", index, "Which is first?", "--decompose", "--no-answer", *HASHING)
     assert as_json(*asked, "--llm", "namer:Model")["usage"]["calls"] == 1
-    assert run("query", index, "q", "--decompose", "questions", *HASHING).exit_code == 2
+    without = run("query", index, "Which is first?", "--decompose", *HASHING)
+    assert without.exit_code == 1
+    assert "decompose asks a chat model" in without.stderr
 
 
 def test_query_is_guided_as_asked(index: str, here: Path) -> None:

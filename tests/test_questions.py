@@ -106,4 +106,4 @@ def test_of_a_megabyte_the_beginning_is_embedded_once(index: sg.Index) -> None:
 def test_a_model_may_be_asked_about_them_all(index: sg.Index, kind: str) -> None:
     model = ScriptedChatModel('{"entities": []}', name=kind)
     with sg.open_index(index.path, llm=model, embedder=FakeEmbedder()) as opened:
-        check(opened.retrieve(QUESTIONS[kind], 5, decompose="names"), 5)
+        check(opened.retrieve(QUESTIONS[kind], 5, decompose=True), 5)

@@ -47,7 +47,6 @@ from stratagraph.store.remote import is_url
 from stratagraph.types.question import (
     SEARCH_ARGUMENTS,
     WALK,
-    Decompose,
     Guided,
     Length,
     Rank,
@@ -399,7 +398,7 @@ class Index:
         method: str | None = None,
         view: View | None = None,
         where: Where | None = None,
-        decompose: Decompose = False,
+        decompose: bool = False,
         fill: bool = True,
         rank: Rank = "walk",
         rerank: Reranker | SetReranker | str | None = None,
@@ -427,7 +426,7 @@ class Index:
             Metadata filter; see `search.filters.compile_where`. A summary passes only if all of its
             passages do.
         decompose
-            True or `"names"`: ask the model for the names in the question (one call).
+            Ask the model for the names in the question (one call). By default, rules find them.
         fill
             False returns what the method's paper does: its own ranking, without passages of the walk. So do
             options that select levels or types.

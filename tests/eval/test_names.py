@@ -51,7 +51,7 @@ class Untouched:
         ("archrag?build.max_levels=x", "max_levels must be a whole number, not 'x'"),
         ("archrag?build.clustering=none", "no clustering 'none'"),
         ("noderag?steps=2.5", "steps must be a whole number, not 2.5"),
-        ("noderag?decompose=7", "decompose must be False"),
+        ("noderag?decompose=7", "decompose must be True or False"),
         ("noderag?rank=bm25", "rank='bm25' orders passages, and noderag ranks its own nodes"),
         ("noderag/nodes?rank=bm25", "rank='bm25' orders passages"),
         ("walk?fill=false", "the walk finds nothing else"),

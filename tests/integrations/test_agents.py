@@ -158,7 +158,7 @@ async def test_the_search_of_an_answer_is_a_run_of_the_retriever(index: sg.Index
     retriever, told = TreeRetriever(index=index), Told()
     answering = retriever.as_answer_runnable(writer(NAMES, "The keeper [1]."))
     config: Any = {"callbacks": [told]}
-    call = getattr(answering, way)(f"{QUESTION} ({way})", config, decompose="names")
+    call = getattr(answering, way)(f"{QUESTION} ({way})", config, decompose=True)
     if way == "astream":
         written = "".join([piece async for piece in call])
     else:
@@ -206,9 +206,9 @@ def test_search_and_answer_have_one_budget(index: sg.Index, tmp_path: Path) -> N
             answering = TreeRetriever(index=opened).as_answer_runnable(writer(NAMES, "The keeper [1]."))
             if calls == 1:
                 with pytest.raises(sg.errors.BudgetExceeded):
-                    answering.invoke(f"{QUESTION} Now?", decompose="names")
+                    answering.invoke(f"{QUESTION} Now?", decompose=True)
             else:
-                assert answering.invoke(QUESTION, decompose="names") == "The keeper [1]."
+                assert answering.invoke(QUESTION, decompose=True) == "The keeper [1]."
 
 
 class ScriptedLLM(MockFunctionCallingLLM):

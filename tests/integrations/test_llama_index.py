@@ -220,6 +220,8 @@ def test_misspelt_arguments_are_refused(index: LSHTreeIndex) -> None:
         index.as_retriever(similarity_topk=3)
     with pytest.raises(TypeError, match="no argument 'similarity_topk'"):
         index.as_query_engine(similarity_topk=3)
+    with pytest.raises(TypeError, match="no argument 'llm'"):
+        index.as_retriever(llm=False)
     with pytest.raises(ValueError, match="at least 1"):
         index.as_retriever(similarity_top_k=0)
     embedding = WordEmbedding()
@@ -359,6 +361,14 @@ def test_progress(capfd: pytest.CaptureFixture[str]) -> None:
 def test_nothing_to_index(documents: list[Document]) -> None:
     with pytest.raises(ValueError, match=r"no documents|blank"):
         build(documents)
+
+
+def test_documents_with_one_id() -> None:
+    first, other = Document(id_="note", text="Ada met Bob."), Document(id_="note", text="Cyd left.")
+    assert list(build([first, first]).core.chunks()) == ["note"]
+    assert len(build([first, first]).core.chunks()["note"]) == 1
+    with pytest.raises(ValueError, match="two documents have the id 'note' and different texts"):
+        build([first, other])
 
 
 @pytest.mark.parametrize("twin", [False, True])

@@ -220,7 +220,7 @@ def test_wrong_tokens_do_not_lock_out_the_right_one(client: Client) -> None:
         {"where": {"year": 1890}},
         {"rerank": "fastembed:some/model"},
         {"max_tokens": 10**9},
-        {"decompose": "names"},
+        {"decompose": True},
         {"view": "chunks"},
         {"levels": 10**12},
     ],

@@ -22,7 +22,7 @@ from stratagraph import BuildReport, Index, search_options
 from stratagraph._sync import blocking, either, in_thread, run_here
 from stratagraph.errors import MethodMissing
 from stratagraph.operations.pieces import joined
-from stratagraph.types.question import SHARED_OPTIONS, WALK, Decompose, Guided, Rank, View, Where
+from stratagraph.types.question import SHARED_OPTIONS, WALK, Guided, Rank, View, Where
 
 
 class BlankQuestion(ToolException, ValueError):
@@ -97,7 +97,7 @@ class IndexRetriever(BaseRetriever):
     min_score: float | None = Field(default=None, ge=-1, le=1)
     guided: Guided | None = None
     guided_steps: int | None = Field(default=None, ge=1)
-    decompose: Decompose = False
+    decompose: bool = False
     fill: bool = True
     rank: Rank = "walk"
     rerank: Any = None

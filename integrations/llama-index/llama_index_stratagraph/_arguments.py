@@ -133,10 +133,10 @@ def check_constructor(kind: type, arguments: Mapping[str, Any]) -> None:
 
 
 def chosen(what: str, arguments: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """The arguments that are `known`. Others that no engine takes are an error.
+    """The arguments that are `known`. Others that no engine takes are an error, and so is `llm`.
 
-    `as_chat_engine(**kwargs)` hands the same keywords to the chat engine, the query engine and the retriever,
-    and each takes those it knows.
+    `as_chat_engine(**kwargs)` hands the same keywords but `llm` to the chat engine, the query engine and the
+    retriever, and each takes those it knows.
     """
     others = {name: value for name, value in arguments.items() if name not in known}
     if unknown := sorted(set(others) - _engine_arguments()):
@@ -153,4 +153,4 @@ def _engine_arguments() -> frozenset[str]:
         ContextChatEngine.from_defaults,
         SimpleChatEngine.from_defaults,
     )
-    return frozenset(name for maker in makers for name in inspect.signature(maker).parameters)
+    return frozenset(name for maker in makers for name in inspect.signature(maker).parameters) - {"llm"}

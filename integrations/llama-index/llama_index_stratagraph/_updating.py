@@ -182,11 +182,15 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
 async def split(
     documents: Sequence[Document], transformations: Any, show_progress: bool, **arguments: Any
 ) -> Sequence[BaseNode]:
-    """The nodes of documents."""
+    """The nodes of documents. `ValueError` if two with one id differ; equal ones count once."""
+    unique: dict[str, Document] = {}
+    for document in documents:
+        if unique.setdefault(document.id_, document).get_content() != document.get_content():
+            raise ValueError(f"two documents have the id {document.id_!r} and different texts")
     return await either(
         run_transformations,
         arun_transformations,
-        documents,
+        list(unique.values()),
         transformations,
         show_progress=show_progress,
         **arguments,

@@ -97,7 +97,7 @@ for each in (batch, build, compact, delete, estimate, insert, mcp, reembed, regr
 @click.option("--where", metavar="JSON", help='Metadata filter, such as \'{"year": {"$gte": 1990}}\'.')
 @click.option(
     "--decompose",
-    type=click.Choice(["names"]),
+    is_flag=True,
     help="Ask the model (one call) for the names in the question.",
 )
 @click.option(
@@ -158,7 +158,7 @@ def query(
     view: View | None,
     no_fill: bool,
     where: str | None,
-    decompose: str | None,
+    decompose: bool,
     rank: Rank,
     rerank: str | None,
     min_score: float | None,
@@ -176,7 +176,7 @@ def query(
 ) -> None:
     """Ask INDEX a QUESTION and print hits and an answer with citations."""
     options = load_search_options(pairs)
-    options |= {"method": method, "where": load_where(where), "rank": rank, "decompose": decompose or False}
+    options |= {"method": method, "where": load_where(where), "rank": rank, "decompose": decompose}
     options |= {"min_score": min_score} | ({} if rerank is None else {"rerank": load_reranker(rerank)})
     options |= {} if view is None else {"view": view}
     options |= {"fill": False} if no_fill else {}

@@ -199,7 +199,7 @@ _COMMANDS = (
     (r"\bopen_index\(\.\.\., spacy='?([^')]*)'?\)", r"--spacy \1"),
     (r"\bindex\.add_method\('(\w+)'\)", r"stratagraph build INPUTS -o INDEX --method \1"),
     (r"\bindex\.(\w+)\([^)]*\)", r"stratagraph \1"),
-    (r"""\b(decompose|method|rank|view)=["'](\w+)["']""", r"--\1 \2"),
+    (r"""\b(method|rank|view)=["'](\w+)["']""", r"--\1 \2"),
     (r"\bfill=False\b", "--no-fill"),
     (r"\bguided_steps is for guided=True\b", "--guided-steps is for --guided"),
     (r"\bleave guided out\b", "give --no-guided instead"),

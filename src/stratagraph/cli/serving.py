@@ -125,9 +125,12 @@ def mcp(
         from stratagraph import mcp as tools
     except sg.errors.MissingExtra as error:
         if not http:  # answers the agent's first request in JSON-RPC, since the protocol's package is missing
-            request = json.loads(sys.stdin.readline() or "{}")
+            try:
+                request_id = json.loads(sys.stdin.readline())["id"]
+            except (ValueError, TypeError, KeyError):
+                request_id = None
             failure = {"code": -32603, "message": str(error)}
-            click.echo(json.dumps({"jsonrpc": "2.0", "id": request.get("id"), "error": failure}))
+            click.echo(json.dumps({"jsonrpc": "2.0", "id": request_id, "error": failure}))
         raise
     from stratagraph import server
 

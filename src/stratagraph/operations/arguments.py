@@ -20,14 +20,12 @@ from stratagraph.models.rerankers import EXAMPLES, package_and_model
 from stratagraph.search.questions import checked_history
 from stratagraph.search.rerank import Reranker, SetReranker
 from stratagraph.types.question import (
-    DECOMPOSITIONS,
     GUIDED,
     LENGTHS,
     RANKS,
     SEARCH_ARGUMENTS,
     VIEWS,
     WALK,
-    Decompose,
     Guided,
     Length,
     Rank,
@@ -55,7 +53,7 @@ class SearchArguments:
     view: View | None = None
     where: Where | None = None
     method: str | None = None
-    decompose: Decompose = False
+    decompose: bool = False
     fill: bool = True
     rank: Rank = "walk"
     rerank: Reranker | SetReranker | str | None = None
@@ -70,10 +68,9 @@ class SearchArguments:
             object.__setattr__(self, "k", positive("k", self.k))
         if self.view is not None and self.view not in VIEWS:
             raise ValueError(f'view must be "chunks" or None, not {self.view!r}')
-        if self.decompose not in DECOMPOSITIONS:
-            raise ValueError(f'decompose must be False, True or "names", not {self.decompose!r}')
-        if not isinstance(self.fill, bool):
-            raise TypeError(f"fill must be True or False, not {self.fill!r}")
+        for name in ("decompose", "fill"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name} must be True or False, not {getattr(self, name)!r}")
         if self.rank not in RANKS:
             raise ValueError(f"rank must be one of {', '.join(RANKS)}, not {self.rank!r}")
         if self.min_score is not None:

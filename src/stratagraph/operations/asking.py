@@ -70,7 +70,7 @@ class Asking:
             with self.gate.stage("retrieve"):
                 alone = await standalone(text, arguments.history or (), self.gate, self.reader.knows)
                 text = alone.question if alone else text
-                entities = await decompose(text, self.gate) if arguments.decompose else None
+                entities = await self._decomposed(text) if arguments.decompose else None
                 vector = await self._vector(text)
             question = Question(
                 text[:LONGEST],
@@ -132,16 +132,20 @@ class Asking:
         traces = tuple({**traces[place], "cosine": cosines[place]} for place in similar)
         return tuple(hits[place] for place in similar), traces
 
+    async def _decomposed(self, question: str) -> tuple[str, ...]:
+        self._needs_model("decompose asks a chat model for the names in the question", "decompose")
+        return await decompose(question, self.gate)
+
+    def _needs_model(self, why: str, option: str) -> None:
+        if not self.gate.has_llm:
+            raise ValueError(f"{why}, and there is none: open the index with llm=..., or leave {option} out")
+
     async def _guided(
         self, question: Question, arguments: SearchArguments
     ) -> tuple[tuple[Hit, ...], tuple[Metadata, ...], Guidance]:
         """The `k` best hits of a guided search, their traces, and what the model decided."""
         assert arguments.guided
-        if not self.gate.has_llm:
-            raise ValueError(
-                "guided retrieval asks a chat model which hits are needed together, and there is none: open "
-                "the index with llm=..., or leave guided out"
-            )
+        self._needs_model("guided retrieval asks a chat model which hits are needed together", "guided")
         wide = replace(question, k=max(question.k, SHOWN))
 
         async def searched(question: Question) -> Found:

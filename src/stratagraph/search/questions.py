@@ -178,12 +178,10 @@ DECOMPOSE = Task(
 
 
 async def decompose(question: str, gate: Gate) -> tuple[str, ...]:
-    """The names in a question, by one model call; without a model, by the extractor.
+    """The names in a question, by one model call.
 
-    If the model failed for this question, the extractor is used too, with a `RuntimeWarning`.
+    If the model fails for this question, rules find them, with a `RuntimeWarning`.
     """
-    if not gate.has_llm:
-        return question_entities(question)
     try:
         answer = await gate.call(DECOMPOSE, {"question": question}, item=question)
     except CallFailed as error:

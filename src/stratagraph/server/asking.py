@@ -87,7 +87,7 @@ class Asked(BaseModel):
         names = {option.name for option in sg.search_options(method)}
         if unknown := sorted(self.options.keys() - names):
             raise ValueError(
-                f"{method} has no option {unknown[0]!r}; its options are {', '.join(sorted(names))}"
+                f"{method} has no option {unknown[0]!r}; its options are {', '.join(sorted(names)) or 'none'}"
             )
         given = {"k": self.k, "view": self.view, "method": self.method, "where": self.where}
         arguments = {name: value for name, value in given.items() if value is not None}

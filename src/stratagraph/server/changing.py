@@ -31,9 +31,10 @@ class GivenDocument(BaseModel):
 
 
 class Removal(BaseModel):
-    """Ids of documents."""
+    """Ids of documents; an unknown id fails the job unless `missing_ok`."""
 
     ids: list[str] = Field(min_length=1, max_length=10_000)
+    missing_ok: bool = False
 
 
 async def may_change(server: Server) -> State:
@@ -92,7 +93,8 @@ async def delete(removal: Removal, server: Writable) -> Job:
     """Delete documents and everything made only from them."""
     index = await server.library.current()
     title = removal.ids[0] if len(removal.ids) == 1 else f"{len(removal.ids)} documents"
-    return server.jobs.start("delete", title, lambda job: index.delete(removal.ids))
+    ids, missing_ok = removal.ids, removal.missing_ok
+    return server.jobs.start("delete", title, lambda job: index.delete(ids, missing_ok=missing_ok))
 
 
 @router.get("/jobs")

@@ -174,7 +174,7 @@ def json_object(
     try:
         content = json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise Damaged(f"{path}: not JSON ({error!r})") from error
+        raise Damaged(f"{path}: not JSON ({type(error).__name__}: {error})") from error
     if not isinstance(content, dict):
         raise Damaged(f"{path}: not a JSON object")
     number = content.get(FORMAT_KEY)
