@@ -120,7 +120,7 @@ def test_lookup_is_what_comparing_with_every_name_gives(names: list[str], questi
     index = NameIndex(NameIndex.build(names))
     spoken = words(question)
     expected = [row for row, name in enumerate(names) if _contains(spoken, words(canonical(name)))]
-    found = index.lookup(question).tolist()
+    found = index.find(question).rows.tolist()
     assert set(found) <= set(expected)
     grammar = {"the", "of", "a", "us"}
     assert {row for row in expected if not grammar.issuperset(words(canonical(names[row])))} <= set(found)
@@ -139,11 +139,11 @@ def test_match_is_what_comparing_with_every_name_gives(names: list[str], entity:
 
 def test_a_word_of_grammar_is_a_name_only_where_it_is_written_as_one() -> None:
     index = NameIndex(NameIndex.build(["The Who", "It", "US", "Who Is It"]))
-    assert index.lookup("Who is it?").tolist() == []
-    assert index.lookup("When did the Who split?").tolist() == [0]
-    assert index.lookup("Did Stephen King write It?").tolist() == [1]
-    assert index.lookup("Tell us about it").tolist() == []
-    assert index.lookup("What is the capital of the U.S.?").tolist() == [2]
+    assert index.find("Who is it?").rows.tolist() == []
+    assert index.find("When did the Who split?").rows.tolist() == [0]
+    assert index.find("Did Stephen King write It?").rows.tolist() == [1]
+    assert index.find("Tell us about it").rows.tolist() == []
+    assert index.find("What is the capital of the U.S.?").rows.tolist() == [2]
 
 
 def test_found_occurrences_have_their_places() -> None:
@@ -213,14 +213,6 @@ def test_arrays_of_another_kind_are_named() -> None:
                 NameIndex(arrays | {name: wrong})
         with pytest.raises(Damaged, match=f"'{name}' is missing"):
             NameIndex({other: each for other, each in arrays.items() if other != name})
-
-
-def test_words_of_several_batches_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ["New York", "York", "New Delhi", "Old Delhi", "Delhi", "Yorke", "New York City"]
-    whole = NameIndex.build(names)
-    monkeypatch.setattr("stratagraph.ingest.names.index._BATCH", 2)
-    parts = NameIndex.build(names)
-    assert all(np.array_equal(whole[key], parts[key]) for key in whole)
 
 
 # ---- updates: byte for byte the index that is built of all names

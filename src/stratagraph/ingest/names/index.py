@@ -14,7 +14,7 @@ trigrams of each; `grams` ascending hashes of trigrams, `gram_starts`, `gram_wor
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,32 +38,19 @@ Arrays = dict[str, NDArray[Any]]
 BASE = 0x9E3779B97F4A7C15  # odd, so that multiplying modulo 2^64 loses nothing
 MEASURES = ("lengths", "gram_counts")
 """Arrays of a name index that hold neither words nor rows."""
-_BATCH = 1 << 16  # names
 _LONGEST = 0xFFFF  # words of a name that are counted
 _NONE: Rows = np.empty(0, np.int64)
+_EMPTY: Arrays = {
+    **dict.fromkeys(("starts", "key_starts", "gram_starts"), np.zeros(1, np.int64)),
+    **dict.fromkeys(("name_rows", "key_rows", "gram_words"), np.empty(0, np.int32)),
+    **dict.fromkeys(("name_keys", "keys", "vocabulary"), np.empty(0, np.uint64)),
+    **dict.fromkeys(("sequence", "grams"), np.empty(0, np.uint32)),
+}
+"""The arrays of an index without names, as far as an update reads them."""
 _BLOCK = 4096  # postings looked at together
 _SIMILAR = 0.5  # Dice coefficient of trigrams from which two words may be one
 _SIMILAR_WORDS = 32
 _POSTINGS = 2000  # names considered per similar word, the shortest first
-
-
-def build(names: Sequence[str]) -> Arrays:
-    """The arrays of an index of names; rows are places in `names`. Two may be equal, or be no name."""
-    codes, lengths, vocabulary, grams = _read(names)
-    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    keys = sequence_keys(codes, starts)
-    order = np.argsort(keys, kind="stable")
-    order = order[lengths[order] > 0]
-    return {
-        "lengths": np.minimum(lengths, _LONGEST).astype(np.uint16),
-        "starts": starts,
-        "sequence": codes.astype(np.uint32),
-        "distinct_lengths": np.unique(lengths[lengths > 0]).astype(np.int32),
-        "name_keys": keys[order],
-        "name_rows": order.astype(np.int32),
-        **_postings(codes, lengths),
-        **_spelling(vocabulary, grams),
-    }
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -125,66 +112,9 @@ def trigrams(tokens: Sequence[str]) -> tuple[Grams, NDArray[np.int64]]:
     return (mixed[whole] >> np.uint64(32)).astype(np.uint32), owner[2:][whole]
 
 
-def _read(names: Sequence[str]) -> tuple[Codes, NDArray[np.int64], Codes, tuple[Grams, NDArray[np.int64]]]:
-    """Hashes of all words in order, words per name, and the distinct words with their trigrams."""
-    codes, distinct = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
-    lengths, owners = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    grams = [np.empty(0, np.uint32)]
-    count = 0  # distinct words of the batches so far
-    for start in range(0, len(names), _BATCH):
-        tokens = [name_words(name) for name in names[start : start + _BATCH]]
-        place: dict[str, int] = {}
-        flat = [place.setdefault(word, len(place)) for name in tokens for word in name]
-        hashes = content_keys(list(place))
-        codes.append(hashes[np.array(flat, dtype=np.int64)])
-        lengths.append(np.fromiter(map(len, tokens), np.int64, len(tokens)))
-        gram, owner = trigrams(list(place))
-        distinct.append(hashes)
-        grams.append(gram)
-        owners.append(owner + count)
-        count += len(place)
-    return (
-        np.concatenate(codes),
-        np.concatenate(lengths),
-        np.concatenate(distinct),
-        (np.concatenate(grams), np.concatenate(owners)),
-    )
-
-
-def _postings(codes: Codes, lengths: NDArray[np.int64]) -> Arrays:
-    rows = np.repeat(np.arange(lengths.size, dtype=np.int32), lengths)
-    paired = rows[1:] == rows[:-1]
-    keys = np.concatenate([codes, (codes[:-1] * np.uint64(BASE) + codes[1:])[paired]])
-    rows = np.concatenate([rows, rows[1:][paired]])
-    # Shortest names first, so that the most specific are found without looking at the others.
-    order = np.lexsort((rows, lengths[rows], keys))
-    keys, rows = keys[order], rows[order]
-    fresh = np.ones(keys.size, np.bool_)  # a word that a name has twice is one posting
-    fresh[1:] = (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1])
-    keys, rows = keys[fresh], rows[fresh]
-    unique, starts = np.unique(keys, return_index=True)
-    return {"keys": unique, "key_starts": np.append(starts, keys.size).astype(np.int64), "key_rows": rows}
-
-
-def _spelling(distinct: Codes, grams: tuple[Grams, NDArray[np.int64]]) -> Arrays:
-    """The postings of trigrams; a word of several batches has its trigrams once."""
-    vocabulary, first, place = np.unique(distinct, return_index=True, return_inverse=True)
-    codes, owners = grams
-    is_first = first[place[owners]] == owners
-    codes, owners = codes[is_first], place[owners[is_first]].astype(np.int32)
-    order = np.lexsort((owners, codes))
-    codes, owners = codes[order], owners[order]
-    fresh = np.ones(codes.size, np.bool_)
-    fresh[1:] = (codes[1:] != codes[:-1]) | (owners[1:] != owners[:-1])
-    codes, owners = codes[fresh], owners[fresh]
-    unique, starts = np.unique(codes, return_index=True)
-    return {
-        "vocabulary": vocabulary,
-        "gram_counts": np.minimum(np.bincount(owners, minlength=vocabulary.size), _LONGEST).astype(np.uint16),
-        "grams": unique,
-        "gram_starts": np.append(starts, codes.size).astype(np.int64),
-        "gram_words": owners,
-    }
+def build(names: Sequence[str]) -> Arrays:
+    """The arrays of an index of names; rows are places in `names`. Two may be equal, or be no name."""
+    return updated(_EMPTY, _NONE, len(names), dict(enumerate(names)))
 
 
 def updated(before: Mapping[str, NDArray[Any]], now: Rows, size: int, fresh: Mapping[int, str]) -> Arrays:
@@ -205,84 +135,106 @@ def updated(before: Mapping[str, NDArray[Any]], now: Rows, size: int, fresh: Map
     -------
     What `build` gives of all names.
     """
-    places = np.array(sorted(fresh), np.int64)
-    new = build([fresh[row] for row in places.tolist()])
-    old = np.flatnonzero(now >= 0)
-    rows, own, sizes = now[old], np.diff(before["starts"])[old], np.zeros(size, np.int64)
-    sizes[rows], sizes[places] = own, np.diff(new["starts"])
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    new_rows = np.array(sorted(fresh), np.int64)
+    distinct_words, codes, new_lengths = _read([fresh[row] for row in new_rows.tolist()])
+    stays = now >= 0
+    lengths, old_lengths = np.zeros(size, np.int64), np.diff(before["starts"])[stays]
+    lengths[now[stays]], lengths[new_rows] = old_lengths, new_lengths
+    starts = _borders(lengths)
     sequence = np.zeros(int(starts[-1]), np.uint32)
-    sequence[ranges(starts[rows], own)] = before["sequence"][ranges(before["starts"][old], own)]
-    sequence[ranges(starts[places], sizes[places])] = new["sequence"]
-    rows = np.concatenate([now[before["name_rows"]], places[new["name_rows"]]])
-    keys = np.concatenate([before["name_keys"], new["name_keys"]])
-    order = np.lexsort((rows, keys))
-    order = order[rows[order] >= 0]
-    postings = _updated_postings(before, new, (now, places), sizes)
+    old_words = ranges(before["starts"][:-1][stays], old_lengths)
+    sequence[ranges(starts[now[stays]], old_lengths)] = before["sequence"][old_words]
+    sequence[ranges(starts[new_rows], new_lengths)] = codes.astype(np.uint32)
+
+    has_words = new_lengths > 0
+    new_keys = sequence_keys(codes, _borders(new_lengths))[has_words]
+    name_keys = np.concatenate([before["name_keys"], new_keys])
+    name_rows = np.concatenate([now[before["name_rows"]], new_rows[has_words]])
+    order = np.lexsort((name_rows, name_keys))
+    order = order[name_rows[order] >= 0]
+
+    # Shortest names first, so that the most specific are found without looking at the others.
+    by_length = np.argsort(lengths, kind="stable")
+    rank = np.empty(size, np.int64)
+    rank[by_length] = np.arange(size)
+    old_ranks = np.full(len(now), -1, np.int64)
+    old_ranks[stays] = rank[now[stays]]
+    owners = np.repeat(rank[new_rows], new_lengths)
+    paired = owners[1:] == owners[:-1]
+    pairs = (codes[:-1] * np.uint64(BASE) + codes[1:])[paired]
+    came = _postings(np.concatenate([codes, pairs]), np.concatenate([owners, owners[1:][paired]]))
+    postings = _stored(before, "keys", "key_starts", "key_rows").updated(old_ranks, came, size)
     return {
-        "lengths": np.minimum(sizes, np.iinfo(np.uint16).max).astype(np.uint16),
+        "lengths": np.minimum(lengths, _LONGEST).astype(np.uint16),
         "starts": starts,
         "sequence": sequence,
-        "distinct_lengths": np.unique(sizes[sizes > 0]).astype(np.int32),
-        "name_keys": keys[order],
-        "name_rows": rows[order].astype(np.int32),
-        **postings,
-        **_updated_spelling(before, new, postings["keys"]),
-    }
-
-
-def _updated_postings(
-    before: Mapping[str, NDArray[Any]], new: Arrays, moved: tuple[Rows, Rows], sizes: Rows
-) -> Arrays:
-    """The names with each word or pair of words, the shortest first, of equals the lower row."""
-    now, places = moved
-    order = np.argsort(sizes, kind="stable")
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    old = _as_postings(before, "keys", "key_starts", before["key_rows"])
-    came = _as_postings(new, "keys", "key_starts", rank[places[new["key_rows"]]])
-    ranks = np.full(len(now), -1, np.int64)
-    ranks[now >= 0] = rank[now[now >= 0]]
-    postings = old.updated(ranks, came, len(sizes))
-    return {
+        "distinct_lengths": np.unique(lengths[lengths > 0]).astype(np.int32),
+        "name_keys": name_keys[order],
+        "name_rows": name_rows[order].astype(np.int32),
         "keys": postings.keys,
         "key_starts": np.asarray(postings.starts),
-        "key_rows": order[postings.rows].astype(np.int32),
+        "key_rows": by_length[postings.rows].astype(np.int32),
+        **_spelling(before, distinct_words, postings.keys),
     }
 
 
-def _updated_spelling(before: Mapping[str, NDArray[Any]], new: Arrays, keys: NDArray[np.uint64]) -> Arrays:
+def _read(names: Sequence[str]) -> tuple[list[str], Codes, NDArray[np.int64]]:
+    """The distinct words of names, the hash of each word of each name in order, and words per name."""
+    numbers: dict[str, int] = {}
+    lengths = np.zeros(len(names), np.int64)
+
+    def flat() -> Iterator[int]:
+        for row, name in enumerate(names):
+            parts = name_words(name)
+            lengths[row] = len(parts)
+            for word in parts:
+                yield numbers.setdefault(word, len(numbers))
+
+    places = np.fromiter(flat(), np.int64)
+    return list(numbers), content_keys(numbers)[places], lengths
+
+
+def _borders(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def _spelling(
+    before: Mapping[str, NDArray[Any]], distinct_words: Sequence[str], keys: NDArray[np.uint64]
+) -> Arrays:
     """The words of all names, which are among `keys`, and the words with each trigram."""
-    there = np.isin(before["vocabulary"], keys)
-    vocabulary = np.union1d(before["vocabulary"][there], new["vocabulary"])
-    place = np.full(len(there), -1, np.int64)
-    place[there] = np.searchsorted(vocabulary, before["vocabulary"][there])
-    counts = np.zeros(len(vocabulary), np.uint16)
-    counts[place[there]] = before["gram_counts"][there]
-    ours = np.searchsorted(vocabulary, new["vocabulary"])
-    counts[ours] = new["gram_counts"]
-    repeated = np.isin(new["vocabulary"], before["vocabulary"][there])
-    old = _as_postings(before, "grams", "gram_starts", before["gram_words"])
-    words = new["gram_words"]
-    grams = np.repeat(new["grams"].astype(np.uint64), np.diff(new["gram_starts"]))[~repeated[words]]
-    words = ours[words[~repeated[words]]]
-    came = Postings.of(grams, words, np.zeros(len(words), np.uint8))
-    postings = old.updated(place, came, len(vocabulary))
+    stays = np.isin(before["vocabulary"], keys)
+    old = before["vocabulary"][stays]
+    codes = content_keys(distinct_words)
+    is_new = ~np.isin(codes, old)
+    vocabulary = np.union1d(old, codes)
+    now = np.full(len(stays), -1, np.int64)
+    now[stays] = np.searchsorted(vocabulary, old)
+    grams, owners = trigrams([word for word, new in zip(distinct_words, is_new, strict=True) if new])
+    came = _postings(grams.astype(np.uint64), np.searchsorted(vocabulary, codes[is_new])[owners])
+    postings = _stored(before, "grams", "gram_starts", "gram_words").updated(now, came, len(vocabulary))
+    counts = np.bincount(postings.rows, minlength=len(vocabulary))
     return {
         "vocabulary": vocabulary,
-        "gram_counts": counts,
+        "gram_counts": np.minimum(counts, _LONGEST).astype(np.uint16),
         "grams": postings.keys.astype(np.uint32),
         "gram_starts": np.asarray(postings.starts),
         "gram_words": postings.rows.astype(np.int32),
     }
 
 
-def _as_postings(
-    arrays: Mapping[str, NDArray[Any]], keys: str, starts: str, rows: NDArray[np.integer]
-) -> Postings:
-    return Postings(
-        arrays[keys].astype(np.uint64), arrays[starts], rows.astype(np.int64), np.zeros(len(rows), np.uint8)
-    )
+def _postings(keys: Codes, rows: Rows) -> Postings:
+    """The rows of each key; a word that a name has twice is one posting."""
+    order = np.lexsort((rows, keys))
+    keys, rows = keys[order], rows[order]
+    first = np.ones(len(keys), np.bool_)
+    first[1:] = (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1])
+    return Postings.of(keys[first], rows[first], np.zeros(np.count_nonzero(first), np.uint8))
+
+
+def _stored(arrays: Mapping[str, NDArray[Any]], keys: str, starts: str, rows: str) -> Postings:
+    stored_rows = arrays[rows].astype(np.int64)
+    values = np.zeros(len(stored_rows), np.uint8)
+    return Postings(arrays[keys].astype(np.uint64), arrays[starts], stored_rows, values)
 
 
 class NameMatches(NamedTuple):
@@ -337,15 +289,11 @@ class NameIndex:
         lengths: Rows = self._arrays["lengths"][rows].astype(np.int64)
         return lengths
 
-    def lookup(self, question: str) -> Rows:
-        """The rows of all names whose words stand next to each other in the question, ascending.
+    def find(self, question: str) -> NameMatches:
+        """The names whose words stand next to each other in the question, with their places in its `words`.
 
         A name of words of grammar ("The Who", "It") counts only where it is written as a name.
         """
-        return np.unique(self.find(question).rows)
-
-    def find(self, question: str) -> NameMatches:
-        """As `lookup`, with the place of every occurrence, counted in `words(question)`."""
         tokens = words(question)
         keys, starts, sizes = self._stretches(content_keys(tokens))
         left = np.searchsorted(self._arrays["name_keys"], keys, "left")

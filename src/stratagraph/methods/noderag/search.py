@@ -85,7 +85,7 @@ class DualSearch:
         names = question_entities(question.text) if question.entities is None else question.entities
         named, _, near, likeness = linked_once(question, self._graph.names, self._graph.frequency)
         titles = [self._titles.match(name, TITLES + 1) for name in names]
-        titles.append(self._titles.lookup(question.text))
+        titles.append(np.unique(self._titles.find(question.text).rows))
         told = np.unique(np.concatenate([_NO_NODES, *(rows for rows in titles if len(rows) <= TITLES)]))
         entities, overviews = self._layout.first("N"), self._layout.first("O")
         nodes = np.concatenate([entities + named, entities + near, overviews + told])
