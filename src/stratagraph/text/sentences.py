@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence, Set
-from itertools import chain
 
 from stratagraph.text import CountTokens
 from stratagraph.text.stopwords import FUNCTION, OPENERS
@@ -100,7 +99,7 @@ def stream_sentences(blocks: Iterable[str]) -> Iterator[tuple[int, str, bool]]:
     buffer = ""
     base = 0  # offset of the buffer in the text
     start = 0  # offset of the next sentence in the buffer
-    for piece, last in _recut(blocks, _PIECE):
+    for piece, last in _recut(blocks):
         buffer += piece
         safe = len(buffer) if last else len(buffer) - _AHEAD
         for end, paragraph in _ends(buffer, start):
@@ -217,32 +216,17 @@ def _abbreviated(text: str, start: int, stop: int, end: int) -> bool:
     return "." in word and all(len(part) == 1 and part.isupper() for part in word.split("."))  # U.S.
 
 
-def _recut(blocks: Iterable[str], size: int) -> Iterator[tuple[str, bool]]:
-    """The same text in pieces of `size` characters, the last one marked: what the blocks were is gone."""
-    before: str | None = None
-    for piece in _pieces(blocks, size):
-        if before is not None:
-            yield before, False
-        before = piece if piece.isascii() else _SURROGATE.sub("\ufffd", piece)
-    if before is not None:
-        yield before, True
-
-
-def _pieces(blocks: Iterable[str], size: int) -> Iterator[str]:
-    parts: list[str] = []
-    missing = size
-    for block in chain(blocks, ("",)):
-        at = 0
-        while len(block) - at >= missing:
-            parts.append(block[at : at + missing])
-            yield "".join(parts)
-            at += missing
-            parts, missing = [], size
-        if at < len(block):
-            parts.append(block[at:])
-            missing -= len(block) - at
-    if parts:
-        yield "".join(parts)
+def _recut(blocks: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """The same text in pieces of `_PIECE` characters, the last one marked, whatever the blocks were."""
+    buffer = ""
+    for block in blocks:
+        for at in range(0, len(block), _PIECE):
+            buffer += block[at : at + _PIECE]
+            if len(buffer) > _PIECE:
+                yield _SURROGATE.sub("\ufffd", buffer[:_PIECE]), False
+                buffer = buffer[_PIECE:]
+    if buffer:
+        yield _SURROGATE.sub("\ufffd", buffer), True
 
 
 def clip(text: str, max_tokens: int, count_tokens: CountTokens) -> str:

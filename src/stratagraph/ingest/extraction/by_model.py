@@ -68,10 +68,7 @@ SENTENCES = Task(
     placeholder=lambda values: expected_names(values["sentences"], values["relation_types"]),
 )
 # The same, with types of relations.
-_TYPED_EXTRACT, _TYPED_GLEAN = (
-    replace(task, schema=TypedExtractionSchema, parse=partial(parse_extraction, typed=True))
-    for task in (EXTRACT, GLEAN)
-)
+_TYPED_EXTRACT, _TYPED_GLEAN = (replace(task, schema=TypedExtractionSchema) for task in (EXTRACT, GLEAN))
 _TYPED_SENTENCES = replace(
     SENTENCES, schema=TypedNamesSchema, parse=partial(parse_named_sentences, typed=True)
 )

@@ -12,13 +12,13 @@ import unicodedata
 from collections.abc import Collection
 from operator import itemgetter
 
-from stratagraph.ingest.extraction.candidates import has_uncased, noun_phrases, occurrences, uncased
+from stratagraph.ingest.extraction.candidates import noun_phrases, occurrences, uncased
 from stratagraph.ingest.extraction.mentions import DATE, DOUBTFUL, QUANTITY, Mention, mentions
-from stratagraph.ingest.extraction.units import Named, Sentence, acronyms, relations, statement, units
+from stratagraph.ingest.extraction.units import Named, Sentence, descriptions, relations, units
 from stratagraph.ingest.headings import is_byline
 from stratagraph.text.sentences import markup_free, sentences, title_line
 from stratagraph.text.stopwords import ENGLISH, stop_words
-from stratagraph.types.records import EntityMention, Extraction, RelationMention
+from stratagraph.types.records import EntityMention, Extraction
 
 LONGEST_NAME = 120  # characters; what is longer is no name
 QUALIFIER = re.compile(r"(?<=\w) \([^()]*\)\Z")  # "Forbidden Ground (2013 film)"
@@ -99,28 +99,20 @@ def extract(text: str, *, title: str = "") -> Extraction:
         title, begin = title_line(said)
     names = _Names()
     topic = _title_names(title, said[begin:], names, heading=text[:1] == "#")
-    stops, foreign = stop_words(said), uncased(said) if has_uncased(said) else None
+    stops, foreign = stop_words(said), uncased(said)
     parsed: list[Sentence] = []
     for start, end in sentences(text[begin:] if begin else text):
         start, end = start + begin, end + begin
         mentioned = mentions(said, start, end, stops)
         if topic and topic in text:
             mentioned = _with_topic(said, start, end, topic, mentioned)
-        if foreign and foreign.names:
+        if foreign.names:
             mentioned = sorted([*mentioned, *occurrences(said, start, end, foreign.names)], key=itemgetter(1))
         parsed.append(Sentence(start, end, _named(mentioned, names)))
     _imply(text, topic, parsed)
 
-    related: list[RelationMention] = []
-    for sentence in parsed:
-        relations(text, sentence, related)
-    for short, full, stated in dict.fromkeys(acronyms(said)):
-        related.append(RelationMention(names.add(full), names.add(short), stated))
-    described = {
-        each.named[0][0]: statement(text, each.start, each.end)
-        for each in reversed(parsed)
-        if each.named and not is_byline(text, each.start, each.end)
-    }
+    related = relations(text, said, parsed, names.add)
+    described = descriptions(text, [each for each in parsed if not is_byline(text, each.start, each.end)])
     return Extraction(
         units=tuple(units(text, parsed)),
         entities=tuple(
@@ -130,7 +122,7 @@ def extract(text: str, *, title: str = "") -> Extraction:
             ]
         ),
         relations=tuple(related),
-        terms=tuple(noun_phrases(said, stops) | (foreign.terms if foreign else {})),
+        terms=tuple(noun_phrases(said, stops) | foreign.terms),
     )
 
 
@@ -146,13 +138,13 @@ def proper_names(text: str) -> tuple[str, ...]:
 
 def _mentioned(text: str, without: Collection[str]) -> tuple[str, ...]:
     text = _composed(text)
-    stops, foreign = stop_words(text), uncased(text) if has_uncased(text) else None
+    stops, foreign = stop_words(text), uncased(text)
     names = _Names()
     for start, end in sentences(text):
         for name, _, _, kind in mentions(text, start, end, stops):
             if kind not in without:
                 names.add(name)
-    for name in [*foreign.names, *foreign.terms] if foreign else ():  # a question is too short to repeat
+    for name in [*foreign.names, *foreign.terms]:  # a question is too short to repeat
         names.add(name)
     return tuple(name for name in names.doubtful if len(name) <= LONGEST_NAME)
 

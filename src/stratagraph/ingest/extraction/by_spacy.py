@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from stratagraph.errors import MissingExtra
 from stratagraph.ingest.extraction.by_rules import LONGEST_NAME, QUALIFIER, extract
-from stratagraph.ingest.extraction.candidates import has_uncased, noun_phrases, uncased
+from stratagraph.ingest.extraction.candidates import noun_phrases, uncased
 from stratagraph.ingest.extraction.mentions import DATE, QUANTITY
-from stratagraph.ingest.extraction.units import Named, Sentence, acronyms, relations, statement, units
+from stratagraph.ingest.extraction.units import Named, Sentence, descriptions, relations, units
 from stratagraph.ingest.names.index import canonical
 from stratagraph.text.sentences import sentences
 from stratagraph.text.stopwords import stop_words
-from stratagraph.types.records import EntityMention, Extraction, RelationMention
+from stratagraph.types.records import EntityMention, Extraction
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -133,23 +133,15 @@ def _extraction(doc: Doc, title: str) -> Extraction:
                 named.setdefault(spelling, (spelling, first, min(last, end)))
         parsed.append(Sentence(start, end, list(named.values())))
 
-    related: list[RelationMention] = []
-    for sentence in parsed:
-        relations(text, sentence, related)
-    for short, full, stated in dict.fromkeys(acronyms(text)):
-        related.append(RelationMention(names.add(full), names.add(short), stated))
-    described = {
-        each.named[0][0]: statement(text, each.start, each.end) for each in reversed(parsed) if each.named
-    }
+    related = relations(text, text, parsed, names.add)
+    described = descriptions(text, parsed)
     return Extraction(
         units=tuple(units(text, parsed)),
         entities=tuple(
             EntityMention(name, type_, described.get(name, "")) for name, type_ in names.types.items()
         ),
         relations=tuple(related),
-        terms=tuple(
-            noun_phrases(text, stop_words(text)) | (uncased(text).terms if has_uncased(text) else {})
-        ),
+        terms=tuple(noun_phrases(text, stop_words(text)) | uncased(text).terms),
     )
 
 

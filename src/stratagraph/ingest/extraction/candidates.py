@@ -81,6 +81,8 @@ def has_uncased(text: str) -> bool:
 def uncased(text: str) -> Uncased:
     """The names of a text in scripts without capitals, with their types (`date` or empty)."""
     candidates = Uncased({}, {})
+    if not has_uncased(text):
+        return candidates
     for title in _TITLE.findall(text):
         candidates.names.setdefault(title.strip(), "")
     for date in _DATE.findall(text):

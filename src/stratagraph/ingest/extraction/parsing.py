@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -153,7 +152,7 @@ def _read_entity(value: Any) -> EntityMention | None:
     return EntityMention(name, _as_text(value.get("type")), _as_text(value.get("description")))
 
 
-def _read_relation(value: Any, *, typed: bool) -> RelationMention | None:
+def _read_relation(value: Any) -> RelationMention | None:
     """A triple, alone or with a strength, or an object; an end that is missing is blank."""
     kind = ""
     if isinstance(value, list) and len(value) in (3, 4):
@@ -162,7 +161,7 @@ def _read_relation(value: Any, *, typed: bool) -> RelationMention | None:
         ends = max(_ENDS, key=lambda keys: sum(value.get(key) not in (None, "") for key in keys))
         source, target = map(value.get, ends)
         label, strength = _first(value, _LABEL), [_first(value, ("strength", "weight"))]
-        kind = _as_text(value.get("type")) if typed else ""
+        kind = _as_text(value.get("type"))
     else:
         return None
     if any(isinstance(end, list) for end in (source, target)):
@@ -195,7 +194,7 @@ def flat(value: Any) -> list[Any]:
     return [] if value is None else [value]
 
 
-def _read_answer(value: Any, repaired: bool, *, typed: bool) -> ExtractionAnswer | None:
+def _read_answer(value: Any, repaired: bool) -> ExtractionAnswer | None:
     """An answer from a JSON value, or None if it has another shape."""
     sections = _sections(value)
     if sections is None:
@@ -212,7 +211,7 @@ def _read_answer(value: Any, repaired: bool, *, typed: bool) -> ExtractionAnswer
     answer = ExtractionAnswer(
         read("units", _read_unit),
         read("entities", _read_entity),
-        read("relations", partial(_read_relation, typed=typed)),
+        read("relations", _read_relation),
         unread,
     )
     if 2 * unread.total() > sum(map(len, sections.values())):
@@ -247,12 +246,12 @@ def _sections(value: Any) -> dict[str, list[Any]] | None:
     return merged
 
 
-def parse_extraction(answer: str, *, typed: bool = False) -> ExtractionAnswer:
-    """The answer from JSON; with `typed`, relations have types.
+def parse_extraction(answer: str) -> ExtractionAnswer:
+    """The answer from JSON.
 
     Raises
     ------
     ParseFailed
         If it has another shape, or less than half of its elements can be read.
     """
-    return read_json(answer, partial(_read_answer, typed=typed))
+    return read_json(answer, _read_answer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from stratagraph.types.records import RelationMention, SemanticUnit
@@ -33,15 +33,25 @@ _BORDER = re.compile(
 )
 
 
-def relations(text: str, sentence: Sentence, related: list[RelationMention]) -> None:
-    """Join each name of a sentence to the next and to the first, its likely subject.
+def relations(
+    text: str, prose: str, sentences: Sequence[Sentence], add: Callable[[str], str]
+) -> list[RelationMention]:
+    """Join each name of a sentence to the next and to the first, its likely subject; acronyms to long forms.
 
     So n names give at most 2n - 3 relations and never more than 40. The strength is 1 / (1 + gap / 60
-    characters).
+    characters). `prose` is the text in which acronyms are looked for; `add` gives the spelling of a name.
     """
+    related: list[RelationMention] = []
+    for sentence in sentences:
+        if len(sentence.named) > 1:
+            _join(text, sentence, related)
+    for short, full, stated in dict.fromkeys(acronyms(prose)):
+        related.append(RelationMention(add(full), add(short), stated))
+    return related
+
+
+def _join(text: str, sentence: Sentence, related: list[RelationMention]) -> None:
     named = sentence.named
-    if len(named) < 2:
-        return
     description = passage(text, sentence.start, sentence.end)
     long = len(description) > _DESCRIPTION
     subject, _, subject_end = before, _, before_end = named[0]
@@ -56,12 +66,16 @@ def relations(text: str, sentence: Sentence, related: list[RelationMention]) -> 
         before, before_end = name, end
 
 
-def statement(text: str, start: int, end: int) -> str:
-    """`text[start:end]` as a description: with single spaces, and cut at a blank where it is very long."""
-    stated = passage(text, start, min(end, start + 2 * _DESCRIPTION))
-    if len(stated) <= _DESCRIPTION:
-        return stated
-    return stated[: max(stated.rfind(" ", 0, _DESCRIPTION), _DESCRIPTION // 2)]
+def descriptions(text: str, sentences: Sequence[Sentence]) -> dict[str, str]:
+    """The first sentence that begins with each name, in one line, cut at a blank if it is very long."""
+    described: dict[str, str] = {}
+    for start, end, named in sentences:
+        if named and named[0][0] not in described:
+            stated = passage(text, start, min(end, start + 2 * _DESCRIPTION))
+            if len(stated) > _DESCRIPTION:
+                stated = stated[: max(stated.rfind(" ", 0, _DESCRIPTION), _DESCRIPTION // 2)]
+            described[named[0][0]] = stated
+    return described
 
 
 def passage(text: str, start: int, end: int) -> str:
