@@ -39,7 +39,6 @@ _MARKUP = re.compile(
     r"|(?=[^`\n]*[^\w`\n.])(?:(?!'')[^`\n]){1,200})\1(?!`)",
     re.MULTILINE,
 )
-_SIGNS = ("`", "<", "|", "{", "://", "///", "!!!", "???", ".. ", ">>>", "$ ", "~~~", ":::")
 _VISIBLE = re.compile(r"[^\s]")
 
 
@@ -161,8 +160,6 @@ def prose(text: str) -> str:
     Fenced blocks of a passage may have lost a fence to the passage before or after it: a fence without a
     language ends a block that begins the passage, and a block without an end goes on to the end.
     """
-    if not any(sign in text for sign in _SIGNS):
-        return text
     return _MARKUP.sub(lambda markup: _VISIBLE.sub(" ", markup[0]), _unfenced(text))
 
 

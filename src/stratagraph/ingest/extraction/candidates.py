@@ -182,7 +182,7 @@ def noun_phrases(text: str, stops: frozenset[str]) -> dict[str, None]:
     phrases: dict[str, None] = {}
     run: list[str] = []
     for word in text.split():
-        bare = word if word.isalpha() else word.strip(_OPENING + _CLOSING)
+        bare = word.strip(_OPENING + _CLOSING)
         if not bare or bare in stops or "0" <= bare[0] <= "Z" or not _COMPOUND.fullmatch(bare):
             if run:
                 _close(run, bare in _ENDS or not bare or word[0] in _OPENING, phrases)
@@ -220,16 +220,14 @@ def neighbours(text: str, stops: frozenset[str]) -> dict[str, None]:
         if word in stops or "0" <= word[0] <= "Z":  # a digit or a capital
             before = pair = ""
             continue
-        ends = False
-        if not (word.isalpha() and word.islower()):
-            bare = word.strip(_OPENING + _CLOSING)
-            if bare in stops or not _COMPOUND.fullmatch(bare):
-                before = pair = ""
-                continue
-            if word[0] in _OPENING:
-                before = pair = ""
-            ends = word[-1] in _CLOSING
-            word = bare
+        bare = word.strip(_OPENING + _CLOSING)
+        if bare in stops or not _COMPOUND.fullmatch(bare):
+            before = pair = ""
+            continue
+        if word[0] in _OPENING:
+            before = pair = ""
+        ends = word[-1] in _CLOSING
+        word = bare
         if before and len(before) + len(word) < _LONGEST:
             both = f"{before} {word}"
             phrases[both] = None

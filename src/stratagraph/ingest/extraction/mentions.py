@@ -118,7 +118,6 @@ _SPAN = (
     rf"|(?<=[{_MONEY}])(?P<money>{_MONEY_REST}))"
 )
 _ANY = re.compile(_SPAN)
-_ASCII = re.compile(_SPAN.replace(_U, "A-Z"), re.ASCII)  # the same for ASCII text, a third faster
 
 
 def spans(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
@@ -127,7 +126,7 @@ def spans(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
     `name`, `numbered` (a name behind a number), `date`, `day`, `year`, `quantity`, `money`, `title` and
     `phrase` (these two groups are the text between the quotes).
     """
-    return (_ASCII if text.isascii() else _ANY).finditer(text, start, end)
+    return _ANY.finditer(text, start, end)
 
 
 # Name, start, end and kind: empty for a name. A plain tuple: one is made for every name.
@@ -205,19 +204,15 @@ def mentions(text: str, start: int, end: int, stops: Set[str]) -> list[Mention]:
             _quoted(match, kind, stops, mentioned)
         else:
             what = QUANTITY if kind == "quantity" or kind == "money" else DATE
-            mentioned.append((_squeezed(match[0]), *match.span(), what))
+            mentioned.append((" ".join(match[0].split()), *match.span(), what))
     if text[start] == "#":  # in a heading a capital tells nothing
         return [(name, at, last, kind or DOUBTFUL) for name, at, last, kind in mentioned]
     return mentioned
 
 
-def _squeezed(name: str) -> str:
-    return " ".join(name.split()) if "\n" in name or "  " in name or "\u00a0" in name else name
-
-
 def _quoted(match: Match[str], kind: str, stops: Set[str], mentioned: list[Mention]) -> None:
     inside = match[kind]
-    name = _squeezed(inside.rstrip(" .,;:!?'\u2019"))
+    name = " ".join(inside.rstrip(" .,;:!?'\u2019").split())
     folded = name.lower()
     is_speech = kind == "phrase" and name != inside
     if name and not is_speech and folded not in stops and folded not in _ALONE:
@@ -226,7 +221,7 @@ def _quoted(match: Match[str], kind: str, stops: Set[str], mentioned: list[Menti
 
 def _numbered(text: str, at: int, end: int, stops: Set[str], mentioned: list[Mention]) -> None:
     """Part "in 1998 Bill Clinton" and "a 1998 American film" but not "the 1998 World Cup"."""
-    name = _squeezed(text[at:end])
+    name = " ".join(text[at:end].split())
     number, _, rest = name.partition(" ")
     year = len(number) == 4 and number.isdigit()
     if year and (" " not in rest or (at and not _DEFINITE.search(text, max(0, at - 5), at))):
@@ -244,22 +239,11 @@ def _name(
     opens = (
         text[at - 1] in '"\u201c['
         or text[at - 2 : at] in (": ", "| ")
-        or (
-            (at - start < 2 or text[at - 2] in _BEFORE)
-            and not text[max(start, at - _MARKS) : at].strip(_BEFORE)
-        )
+        or not text[max(start, at - _MARKS) : at].strip(_BEFORE)
     )
     if at and text[at - 1] not in " \n(":
         name, at = _extended(text, name, at)
-    if not opens and name.isalpha():
-        if len(name) > 1:
-            mentioned.append((name, at, end, ""))
-        return
-    if " " not in name and "\n" not in name:
-        _word(text, name, at, end, opens, stops, mentioned)
-        return
-    if "\n" in name or "  " in name or "\u00a0" in name:
-        name = " ".join(name.split())
+    name = " ".join(name.split())
     if name.endswith(" I") and text[end : end + 2].strip().islower() and _FIRST_PERSON.search(text):
         name, end = name[:-2], end - 2  # "to my nephew Caspar I leave"
     if name[:4] == "The " and name[4:] in _NOTHING and not opens:  # "a song by The Who"

@@ -151,8 +151,6 @@ _LETTERS = re.compile(r"[^\W_]+")
 
 def acronyms(text: str) -> Iterator[tuple[str, str, str]]:
     """(acronym, what it stands for, the text that says so) for every one that a text explains."""
-    if "(" not in text:
-        return
     for explained in _LONG_FIRST.finditer(text):
         short = explained["short"]
         if _shouted(short):
