@@ -30,9 +30,7 @@ UNSPACED = (
 )
 # Articles that are no part of names. Those that are (El Salvador, Los Angeles, La Paz, Die Hard) stay.
 _ARTICLES = "the an a der den dem das ein eine il gli het een ο η το οι τα τον την των του της"
-_FRONT = frozenset(_ARTICLES.split())
 
-_ASCII_WORD = re.compile(r"[a-z0-9]+(?:[+#]++(?!\w))?")
 _WORD = re.compile(rf"\w[\w{MARKS}]*(?:[+#]++(?!\w))?")
 _RUN = re.compile(
     rf"(?=\w)(?:(?=[\w{MARKS}])[{UNSPACED}])+|\w(?:(?![{UNSPACED}])[\w{MARKS}])*(?:[+#]++(?!\w))?"
@@ -66,7 +64,7 @@ def canonical(name: str) -> str:
     A string with `canonical(canonical(x)) == canonical(x)`; empty if `name` has no letter and no digit.
     """
     initial, folded = _without_articles(_fold(name))
-    return initial + " ".join(_split(folded))
+    return initial + " ".join(_WORD.findall(folded))
 
 
 def words(text: str) -> list[str]:
@@ -76,8 +74,8 @@ def words(text: str) -> list[str]:
     name is found inside a run.
     """
     folded = _fold(text)
-    if folded.isascii() or not _UNSPACED.search(folded):
-        return _split(folded)
+    if not _UNSPACED.search(folded):
+        return _WORD.findall(folded)
     parts: list[str] = []
     for run in _RUN.findall(folded):
         if len(run) > 2 and _UNSPACED.match(run):
@@ -89,24 +87,14 @@ def words(text: str) -> list[str]:
 
 def name_words(name: str) -> list[str]:
     """The words of `canonical(name)`."""
-    parts = words(name)
-    if parts and (parts[0] in _FRONT or len(parts[0]) == 1):
-        return words(canonical(name))
-    return parts
+    return words(canonical(name))
 
 
 def _fold(text: str) -> str:
     """Case, compatibility forms and apostrophes unified; other punctuation still there."""
     folded = text.lower() if text.isascii() else _fold_unicode(text)
-    if "_" in folded:
-        folded = folded.replace("_", " ")
-    if "'" in folded:
-        folded = _INNER_APOSTROPHE.sub("", _POSSESSIVE.sub("", folded))
-    if "." in folded:
-        folded = _INITIALS.sub(r"\1", folded)
-    if "," in folded:
-        folded = _THOUSANDS.sub("", folded)
-    return folded.replace("&", " and ")
+    folded = _INNER_APOSTROPHE.sub("", _POSSESSIVE.sub("", folded.replace("_", " ")))
+    return _THOUSANDS.sub("", _INITIALS.sub(r"\1", folded)).replace("&", " and ")
 
 
 def _fold_unicode(text: str) -> str:
@@ -116,10 +104,6 @@ def _fold_unicode(text: str) -> str:
         if again == folded:
             return folded
         folded = again
-
-
-def _split(folded: str) -> list[str]:
-    return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
 
 
 def _without_articles(folded: str) -> tuple[str, str]:
