@@ -65,18 +65,6 @@ def corpus_names(*texts: str) -> set[str]:
         ("He saw the 1998 World Cup.", ["1998 World Cup"]),
         ("It is a 1998 American Western film.", ["American Western"]),
         ("In July 2013 Tuvalu signed.", ["Tuvalu"]),
-        # another name begins behind the article
-        ("On Monday the European Commission fined Google.", ["European Commission", "Google"]),
-        ("On 6 April the Committee of Public Safety was created.", ["Committee of Public Safety"]),
-        ("Later in October the Commission wrote.", ["Commission"]),
-        ("After Waterloo the Duke of Wellington went home.", ["Waterloo", "Duke of Wellington"]),
-        ("In Paris the Louvre opened.", ["Paris", "Louvre"]),
-        ("In the Bay of Biscay the Bismarck sank.", ["Bay of Biscay", "Bismarck"]),
-        ("In the United States the Watch Tower Society won.", ["United States", "Watch Tower Society"]),
-        ("They awarded King the Congressional Gold Medal.", ["King", "Congressional Gold Medal"]),
-        ("According to Reuters the White House declined.", ["Reuters", "White House"]),
-        ("Because of Brexit the Bank of England cut rates.", ["Brexit", "Bank of England"]),
-        ("Passing the Online Safety Act was difficult.", ["Online Safety Act"]),
         # the article belongs to the name
         ("After Alexander the Great died, they fought.", ["Alexander the Great"]),
         ("In Winnie the Pooh, a bear eats honey.", ["Winnie the Pooh"]),
@@ -135,11 +123,6 @@ def test_dates_and_quantities_are_told_by_units_and_are_no_entities() -> None:
     found = extract(text)
     assert found.entities == found.relations == ()
     assert [unit.text for unit in found.units] == [text]
-
-
-def test_headings_in_capitals_are_parted_at_small_words() -> None:
-    found = names("ILLUSTRATED BY ARTHUR RACKHAM FOR CHARLES DICKENS.\n\nThe end of it was this.")
-    assert {"ARTHUR RACKHAM", "CHARLES DICKENS"} <= set(found)
 
 
 # ---- titles

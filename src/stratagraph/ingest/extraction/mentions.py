@@ -148,8 +148,7 @@ _HONORIFIC_WORDS = """
     Congresswoman Ambassador Judge Captain Colonel Lieutenant Sergeant Corporal Reverend
 """
 _HONORIFICS = frozenset(_HONORIFIC_WORDS.split())
-_OFFICE = re.compile(r"(?:Prime Minister|Vice President) (?=\S+ \S)")
-_IN_FRONT = _HONORIFICS | {"The", "A", "An", "I", "THE", "AN", "Prime", "Vice"}
+_IN_FRONT = _HONORIFICS | {"The", "A", "An", "I", "THE", "AN"}
 # Bodies, prizes and the like, whose names go on after a preposition: "Council for Small Business".
 _BODY = re.compile(
     r"\b(?:Academy|Act|Administration|Agency|Agreement|Alliance|Association|Authority|Award|Bachelor|Board"
@@ -162,18 +161,7 @@ _BODY = re.compile(
 _ANDS = frozenset({"and", "und", "et", "y", "e", "och", "og", "en", "\u0438"})
 _TOPIC = re.compile(r" (?:of|for|on) ")
 _DEFINITE = re.compile(r"(?:\b[Tt]he|['\u2019]s) \Z")
-# Where "the" may begin another name: "On Monday the European Commission", not "Bank of the West".
-_THE = re.compile(r"(?<! of) the ")
-_PERSONS = frozenset({"Bachelor", "Doctor", "Master", "Minister", "Secretary"})  # of `_BODY`
-_WHERE = frozenset({"in", "on", "at", "during", "near"})
-_PREPOSITIONS = _WHERE | {"after", "before", "by", "despite", "from", "since", "through", "until"}
-_PRECEDING = re.compile(
-    r"(?P<opens>(?:Because|According|Thanks|Due|Prior|Contrary|Instead) )?(?P<last>\w+) (?:the )?\Z"
-)
-# The next word may be a verb, so the name may be its subject.
-_VERB = re.compile(r" (?!(?:and|or|the|an?|one|you|he|she|it|they|we|there|his|her|its|their)\b)[a-z]")
 _FIRST_PERSON = re.compile(r"(?:^|[,.;:!?] |\n|\b[a-z]+ )I [a-z]")
-_SHOUTED = re.compile(r" (?:AND|BY|IN|ON|AT|TO|FOR|FROM|WITH|A|AN|IS|ARE|WAS|&) ")
 _NEAR = 20_000  # characters on either side in which a word is looked for in lower case
 _APOSTROPHE = re.compile("['\u2019]")
 _POSSESSIVE = re.compile(r"['\u2019]s ")
@@ -183,7 +171,6 @@ _AFTER_PARTICIPLE = re.compile(
     r",? (?:an?|the|this|that|these|his|her|its|their|in|on|at|from|to|by|as|for|with|up|out|into|of|about"
     r"|over)\b"
 )
-_ADVERB = re.compile(r"\w{2,}(?:al|ed|ous|ent|ant|ive|[ai]b|[aei]r|at|ic|ful|less|ri)ly\Z")
 
 
 def mentions(text: str, start: int, end: int, stops: Set[str]) -> list[Mention]:
@@ -246,64 +233,21 @@ def _name(
     name = " ".join(name.split())
     if name.endswith(" I") and text[end : end + 2].strip().islower() and _FIRST_PERSON.search(text):
         name, end = name[:-2], end - 2  # "to my nephew Caspar I leave"
-    if name[:4] == "The " and name[4:] in _NOTHING and not opens:  # "a song by The Who"
-        mentioned.append((name, at, end, ""))
-        return
-    opener = name.partition(" ")[0].lower() if opens else ""
     if opens or name[: name.find(" ")] in _IN_FRONT:
         name, opens = _beheaded(name, opens, stops, item=text[start] in _ITEM)
         at = end - len(name)
-    if " the " in name and (article := _second_article(text, name, at, end, opener)):
-        left, right = name[: article.start()], name[article.end() :]
-        if left not in _NOTHING:
-            _name(text, start, left, at, at + len(left), stops, mentioned)
-        _name(text, start, right, end - len(right), end, stops, mentioned)
-        return
     if name.partition(" ")[0].isdigit():
         _numbered(text, at, end, stops, mentioned)
         return
     if " " not in name:
         _word(text, name, at, end, opens, stops, mentioned)
         return
-    if name.isupper() and len(name) > 8:
-        for part in _SHOUTED.split(name):
-            _part(part, at, end, mentioned)
-    elif "'s " in name or "\u2019s " in name:
+    if "'s " in name or "\u2019s " in name:
         _possessive(name, at, mentioned)
     elif JUNCTION.search(name):
         _parted(text, name, at, opens, stops, mentioned)
     else:
         mentioned.append((name, at, end, ""))
-
-
-def _second_article(text: str, name: str, at: int, end: int, opener: str) -> Match[str] | None:
-    """The "the" that begins another name, if there is one.
-
-    One does after a month or weekday, before a body ("in Norway the Watch Tower Society"), and before the
-    subject of a sentence that opens with a preposition ("After Waterloo the Duke of Wellington went"); a
-    subject of one word only after a place ("In Paris the Louvre opened"), since "After Alexander the Great
-    died" has another. Others belong to the name: "Into the Wild". `opener` is the sentence's first word if
-    the name stands behind it.
-    """
-    before = _PRECEDING.search(text, max(0, at - 20), at)
-    preposition = before["last"].lower() if before else ""
-    opens = bool(before and before["opens"])  # such a sentence opens with two words
-    place = preposition == opener and preposition in _WHERE
-    other = opens or (preposition == opener and preposition in _PREPOSITIONS)
-    for article in _THE.finditer(name):
-        last = name[: article.start()].rpartition(" ")[2].lower()
-        if last in MONTHS_AND_WEEKDAYS:
-            return article
-        if last in ENGLISH:
-            continue
-        right = name[article.end() :]
-        several = " " in right
-        body = _BODY.search(right.partition(" of ")[0]) if several else None
-        if body and body[0] not in _PERSONS:
-            return article
-        if (place or (other and several)) and _VERB.match(text, end):
-            return article
-    return None
 
 
 def _extended(text: str, name: str, at: int) -> tuple[str, int]:
@@ -321,7 +265,6 @@ def _beheaded(name: str, opens: bool, stops: Set[str], *, item: bool) -> tuple[s
     A line of a list may begin with a verb: "Drop Python 3.9".
     """
     while " " in name:
-        name = _OFFICE.sub("", name, count=1)
         first, _, rest = name.partition(" ")
         folded = first.lower()
         if first in _HONORIFICS:
@@ -354,7 +297,7 @@ def _word(
         return
     if opens and not acronym:
         # A capital tells nothing here: the word must not be a common one, nor be in lower case elsewhere.
-        if folded in stops or folded in OPENERS or _ADVERB.match(folded):
+        if folded in stops or folded in OPENERS:
             return
         if text.find(f" {folded}", max(0, at - _NEAR), at + _NEAR) >= 0:
             return

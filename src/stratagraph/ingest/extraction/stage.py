@@ -42,7 +42,7 @@ PASSAGE_TOKENS = 6000
 """What an extraction prompt takes of one chunk; a caller's chunk may have any length."""
 GIVEN = "given"
 LOCAL = "without a model: "
-LOCAL_VERSION = "3"
+LOCAL_VERSION = "4"
 """Raised with each change of the rules, so that an update extracts again what other rules extracted."""
 NOTHING = "chunks in which nothing was found"
 MOST_GLEANING = 20
