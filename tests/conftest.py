@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,14 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--kills", type=int, default=8, help="how many child processes the kill trial kills")
+    parser.addoption("--kills", type=int, default=4, help="how many child processes the kill trial kills")
     parser.addoption("--trials", type=int, default=1, help="how many times the small campaigns are as large")
+
+
+def pytest_collection_finish() -> None:
+    """Keep the modules and tests themselves out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

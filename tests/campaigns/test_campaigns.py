@@ -14,8 +14,8 @@ from tests.campaigns.interrupted import available
 ROOT = Path(__file__).resolve().parents[2]
 # Trials per unit of `--trials`: some kinds need more than others to meet something.
 SMALL = {
-    "adapters": 6,
-    "arrays": 20,
+    "adapters": 4,
+    "arrays": 12,
     "bombs": 6,
     "caches": 2,
     "cancellations": 10,
@@ -27,7 +27,7 @@ SMALL = {
     "hirag": 2,
     "hostile": 16,
     "kills": 8,
-    "power_cuts": 5,
+    "power_cuts": 3,
     "traces": 10,
 }
 
