@@ -24,6 +24,7 @@ from tests.kill_child import documents, perform
 
 CHILD = Path(__file__).with_name("kill_child.py")
 OPERATIONS = ("build", "insert", "delete", "rebuild")
+Stage = tuple[Path | None, dict[str, object], int]
 
 
 def spawn(folder: Path, operation: str, log: Path) -> subprocess.Popen[bytes]:
@@ -32,13 +33,16 @@ def spawn(folder: Path, operation: str, log: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def finished(folder: Path, operation: str, log: Path) -> float:
-    """Run a child to its end; returns its seconds."""
-    began = time.perf_counter()
+def finished(folder: Path, operation: str, log: Path) -> int:
+    """Run a child to its end; returns the number of its calls."""
     child = spawn(folder, operation, log)
     _, errors = child.communicate(timeout=120)
     assert child.returncode == 0, errors.decode()
-    return time.perf_counter() - began
+    return calls(log)
+
+
+def calls(log: Path) -> int:
+    return len(log.read_bytes().splitlines()) if log.exists() else 0
 
 
 def answered(folder: Path) -> set[str]:
@@ -63,36 +67,35 @@ def contents(folder: Path) -> dict[str, object]:
 @pytest.fixture(scope="module")
 def stages(
     tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, tuple[Path | None, dict[str, object], float]]:
-    """For each operation: the folder before it, the contents after it, and how long it takes."""
+) -> dict[str, Stage]:
+    """For each operation: the folder before it, the contents after it, and the number of its calls."""
     base = tmp_path_factory.mktemp("stages")
-    folder, log = base / "work", base / "log"
+    folder = base / "work"
     before: Path | None = None
-    found = {}
+    stages = {}
     for operation in OPERATIONS:
-        seconds = finished(folder, operation, log)
-        found[operation] = (before, contents(folder), seconds)
+        asked = finished(folder, operation, base / f"{operation}.log")
+        stages[operation] = (before, contents(folder), asked)
         before = base / f"after-{operation}"
         shutil.copytree(folder, before)
-    return found
+    return stages
 
 
-def test_kills(
-    stages: dict[str, tuple[Path | None, dict[str, object], float]],
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-) -> None:
+def test_kills(stages: dict[str, Stage], tmp_path: Path, request: pytest.FixtureRequest) -> None:
     chance = random.Random(20)
     interrupted = 0
     for number in range(request.config.getoption("--kills")):
         operation = OPERATIONS[number % len(OPERATIONS)]
-        before, after, seconds = stages[operation]
+        before, after, asked = stages[operation]
         folder, log = tmp_path / f"{number}", tmp_path / f"{number}.log"
         if before is not None:
             shutil.copytree(before, folder)
         old = contents(folder) if before is not None else None
         child = spawn(folder, operation, log)
-        time.sleep(chance.uniform(0.25, 1.0) * seconds)
+        enough = chance.randint(0, asked)
+        while child.poll() is None and calls(log) < enough:
+            time.sleep(0.002)
+        time.sleep(chance.uniform(0, 0.1))
         interrupted += child.poll() is None
         child.kill()
         child.communicate()
