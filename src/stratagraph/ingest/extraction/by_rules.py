@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection
 from operator import itemgetter
 
 from stratagraph.ingest.extraction.candidates import noun_phrases, occurrences, uncased
-from stratagraph.ingest.extraction.mentions import DATE, DOUBTFUL, QUANTITY, Mention, mentions
+from stratagraph.ingest.extraction.mentions import DATE, DOUBTFUL, Mention, mentions
 from stratagraph.ingest.extraction.units import Named, Sentence, descriptions, relations, units
 from stratagraph.ingest.headings import is_byline
 from stratagraph.text.sentences import markup_free, sentences, title_line
@@ -84,7 +83,7 @@ def extract(text: str, *, title: str = "") -> Extraction:
     Returns
     -------
     Entities in the order of the text, the title first; one that a sentence begins with has that sentence as
-    its description. Dates and quantities are in the units and are no entities. Relations join names of one
+    its description. Dates are in the units and are no entities. Relations join names of one
     sentence, with the sentence as description and a strength in (0, 1] that falls with the distance. Doubtful
     entities and terms are candidates, which the corpus decides on.
     """
@@ -126,22 +125,22 @@ def extract(text: str, *, title: str = "") -> Extraction:
 
 
 def question_entities(question: str) -> tuple[str, ...]:
-    """The names, titles, dates and quantities in a question, in order; question words are none."""
-    return _mentioned(question, without=())
+    """The names, titles and dates in a question, in order; question words are none."""
+    return _mentioned(question, dates=True)
 
 
 def proper_names(text: str) -> tuple[str, ...]:
-    """As `question_entities`, without dates and quantities."""
-    return _mentioned(text, without=(DATE, QUANTITY))
+    """As `question_entities`, without dates."""
+    return _mentioned(text, dates=False)
 
 
-def _mentioned(text: str, without: Collection[str]) -> tuple[str, ...]:
+def _mentioned(text: str, *, dates: bool) -> tuple[str, ...]:
     text = _composed(text)
     stops, foreign = stop_words(text), uncased(text)
     names = _Names()
     for start, end in sentences(text):
         for name, _, _, kind in mentions(text, start, end, stops):
-            if kind not in without:
+            if dates or kind != DATE:
                 names.add(name)
     for name in [*foreign.names, *foreign.terms]:  # a question is too short to repeat
         names.add(name)
@@ -203,7 +202,7 @@ def _title_names(title: str, body: str, names: _Names, *, heading: bool) -> str:
     names.add(topic, doubtful=doubtful)
     names.add(title, doubtful=doubtful)
     for name, _, _, kind in parts:
-        if kind not in (DATE, QUANTITY):
+        if kind != DATE:
             names.add(name, doubtful=True)
     return "" if doubtful else topic
 
@@ -224,7 +223,7 @@ def _with_topic(text: str, start: int, end: int, topic: str, mentioned: list[Men
 def _named(mentioned: list[Mention], names: _Names) -> list[Named]:
     named: dict[str, Named] = {}
     for name, start, end, kind in mentioned:
-        if len(name) <= LONGEST_NAME and kind not in (DATE, QUANTITY):
+        if len(name) <= LONGEST_NAME and kind != DATE:
             spelling = names.mentioned(name, doubtful=kind == DOUBTFUL)
             if spelling not in named:
                 named[spelling] = (spelling, start, end)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from stratagraph.errors import MissingExtra
 from stratagraph.ingest.extraction.by_rules import LONGEST_NAME, QUALIFIER, extract
 from stratagraph.ingest.extraction.candidates import noun_phrases, uncased
-from stratagraph.ingest.extraction.mentions import DATE, QUANTITY
+from stratagraph.ingest.extraction.mentions import DATE
 from stratagraph.ingest.extraction.units import Named, Sentence, descriptions, relations, units
 from stratagraph.ingest.names.index import canonical
 from stratagraph.text.sentences import sentences
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-_PLACE = "place"
+_PLACE, _QUANTITY = "place", "quantity"
 # Labels of the published pipelines, in our words; another label is taken as it is, in lower case.
 _TYPES = {
     "PER": "person",
@@ -39,8 +39,8 @@ _TYPES = {
     "WORK_OF_ART": "work",
     "NORP": "group",
     "TIME": DATE,
-    "MONEY": QUANTITY,
-    "PERCENT": QUANTITY,
+    "MONEY": _QUANTITY,
+    "PERCENT": _QUANTITY,
     "MISC": "",
 }
 _NUMBERS = frozenset({"CARDINAL", "ORDINAL"})  # "two" and "first" are no entities
@@ -119,7 +119,7 @@ def _extraction(doc: Doc, title: str) -> Extraction:
     begin = len(title) if text.startswith(f"{title}\n") else 0
     while coming and coming[0][1] < begin:
         name, _, _, type_ = coming.popleft()
-        if type_ not in (DATE, QUANTITY):
+        if type_ not in (DATE, _QUANTITY):
             names.add(name, type_)
     parsed = []
     for start, end in _sentences(doc, begin):
@@ -128,7 +128,7 @@ def _extraction(doc: Doc, title: str) -> Extraction:
             named[topic] = (topic, start, start)
         while coming and coming[0][1] < end:
             name, first, last, type_ = coming.popleft()
-            if type_ not in (DATE, QUANTITY):
+            if type_ not in (DATE, _QUANTITY):
                 spelling = names.add(name, type_)
                 named.setdefault(spelling, (spelling, first, min(last, end)))
         parsed.append(Sentence(start, end, list(named.values())))

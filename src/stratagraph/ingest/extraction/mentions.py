@@ -1,6 +1,6 @@
-"""Names, dates and quantities of a sentence: where they may be, and which of these spans are names.
+"""Names and dates of a sentence: where they may be, and which of these spans are names.
 
-One compiled expression finds the spans: capitalised words, titles in quotes, dates, quantities. It begins
+One compiled expression finds the spans: capitalised words, titles in quotes, dates. It begins
 with one plain character set, which `re` can look for quickly. Repetitions are possessive or bounded, so that
 any text takes linear time. Rules then judge each span.
 """
@@ -28,16 +28,12 @@ def _capitals() -> str:
 _U = CAPITALS = _capitals()
 _SPACE = r"(?:[ \u00a0]\s?|\n[ \t]{0,8}(?=\S))"
 
-# Small words that a name may contain; those of the second kind join two names ("Paris and London") as often
-# as they belong to one ("Council for Small Business").
+# Small words that a name may contain; "and" and "for" join two names as often as they belong to one.
 _LINK = (
-    "of(?: the)?|the|de(?: l[ao]s?| l['\u2019]|r|n|l|lla|i|gli|lle|s|m)?|du|d[aio]s?|van(?: de[rn]?)?"
+    "&|of(?: the)?|the|de(?: l[ao]s?| l['\u2019]|r|n|l|lla|i|gli|lle|s|m)?|du|d[aio]s?|van(?: de[rn]?)?"
     "|von(?: de[rm])?|zu[mr]?|te[rn]?|[ae]l|bin|ibn|bint|af|av|upon|sur|f\u00fcr|la|le"
     "|\u0438\u043c\u0435\u043d\u0438"
 )
-_JUNCTION = "and|&|for|in|on|with|to|und|et|y|e|och|og|en|\u0438"
-JUNCTION = re.compile(rf" ({_JUNCTION}) ")
-
 _ABBREVIATIONS = (
     "St Mt Ft Mr Mrs Ms Dr Prof Gen Col Capt Cpl Lt Sgt Gov Sen Rep Rev Hon Jr Sr Bros Vol Inc Ltd"
 )
@@ -61,7 +57,7 @@ _NUMBER = (
     rf"|{_SPACE}[{_U}]\w++{_SPACE}\d)"
 )
 _MORE = (
-    rf"(?:{_SPACE}(?:(?:{_LINK}|{_JUNCTION}){_SPACE})?(?:[dl]['\u2019]|[ae][lsnrd]-)?(?!{_MONTH}\s\d){_TOKEN}"
+    rf"(?:{_SPACE}(?:(?:{_LINK}){_SPACE})?(?:[dl]['\u2019]|[ae][lsnrd]-)?(?!{_MONTH}\s\d){_TOKEN}"
     rf"|{_SPACE}{_NUMBER}){{0,11}}+"
 )
 
@@ -82,17 +78,6 @@ _DAY_FIRST = (
 
 _YEARS = r"(?<=[12])\d{3}(?:s|[-\u2013/]\d\d(?:\d\d)?)?(?![\w%\u00b0]|[.,]\d)"
 
-_COUNT_REST = r"\d*+(?:,\d{3})*+(?:\.\d++)?"
-_MAGNITUDE = r"(?:\s?(?:thousand|million|billion|trillion|bn|mn|Mio\.?|Mrd\.?)\b)"
-_UNIT = (
-    r"%|\u00b0\s?[CFK]?(?!\w)|(?:per\s?cent|[kM]?g|[kcmd\u00b5]?m[23\u00b2\u00b3]?|km/h|m/s|mi|ft|ha|mph|lbs?"
-    r"|USD|EUR|GBP|[kMGT]?(?:Wh?|Hz|B|bit|J|V|eV|Pa)|(?:(?:square|sq\.?|cubic|nautical)\s)?"
-    r"(?:(?:kilo|centi|milli|micro|nano|mega|giga)?(?:met(?:re|er)|gram|lit(?:re|er)|watt|hertz|byte|joule|volt)"
-    r"|mile|foot|feet|inche?|yard|acre|hectare|pound|ounce|ton(?:ne)?|knot|dollar|euro|rupee|yen|km|mi|m|ft)s?)(?!\w)"
-)
-_QUANTITY_REST = rf"{_COUNT_REST}(?:{_MAGNITUDE}?[\s-]?(?:{_UNIT})|{_MAGNITUDE})"
-_MONEY_REST = rf"\s?\d{_COUNT_REST}{_MAGNITUDE}?"
-
 # In quotes: a title, whose words have capitals but for the small ones, or a phrase of one to three words.
 _SMALL = (
     "of|the|an?|and|or|nor|but|in|on|at|to|for|from|by|with|as|is|into|de|du|des|l[aeo]s?|et|el|y|del|d[aio]|il"
@@ -107,15 +92,13 @@ _QUOTE_REST = (
     r"[ \u00a0]?(?:[\"\u201d\u201c\u00bb\u2019]|'')"
 )
 _QUOTES = '"\u201c\u201e\u00ab\u2018`'
-_MONEY = "$\u20ac\u00a3\u00a5\u20b9"
 
 _SPAN = (
-    rf"[{_U}\d{_QUOTES}{_MONEY}](?:"
+    rf"[{_U}\d{_QUOTES}](?:"
     rf"(?<=[{_U}])(?:(?<!\w\w)|(?<=\b[a-z][{_U}]))(?:(?P<date>{_MONTH_FIRST})|(?P<name>{_REST}{_MORE}))"
-    rf"|(?<=\d)(?<![\w.]\d)(?<!\d,\d)(?:(?P<day>{_DAY_FIRST})|(?P<quantity>{_QUANTITY_REST})"
+    rf"|(?<=\d)(?<![\w.]\d)(?<!\d,\d)(?:(?P<day>{_DAY_FIRST})"
     rf"|(?P<numbered>\d*+(?:st|nd|rd|th)?{_SPACE}{_TOKEN}{_MORE})|(?P<year>{_YEARS}))"
-    rf"|(?<=[{_QUOTES}]){_QUOTE_REST}"
-    rf"|(?<=[{_MONEY}])(?P<money>{_MONEY_REST}))"
+    rf"|(?<=[{_QUOTES}]){_QUOTE_REST})"
 )
 _ANY = re.compile(_SPAN)
 
@@ -123,15 +106,15 @@ _ANY = re.compile(_SPAN)
 def spans(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
     """The spans in `text[start:end]`; the `lastgroup` of a match is its kind.
 
-    `name`, `numbered` (a name behind a number), `date`, `day`, `year`, `quantity`, `money`, `title` and
-    `phrase` (these two groups are the text between the quotes).
+    `name`, `numbered` (a name behind a number), `date`, `day`, `year`, `title` and `phrase` (these two groups
+    are the text between the quotes).
     """
     return _ANY.finditer(text, start, end)
 
 
 # Name, start, end and kind: empty for a name. A plain tuple: one is made for every name.
 Mention = tuple[str, int, int, str]
-DATE, QUANTITY = "date", "quantity"
+DATE = "date"
 DOUBTFUL = "doubtful"
 """A word that may owe its capital to the beginning of a sentence."""
 
@@ -140,7 +123,6 @@ _NOTHING = frozenset(word.capitalize() for word in _ALONE)
 _BEFORE = " \t\n\"'([\u201c\u2018\u00ab*_#|`\u2022\u2013\u2014.)0123456789-"  # before a sentence's first word
 _MARKS = 200  # characters before that word, at most
 _ITEM = "*-+#\u2022"  # how a line of a list, or a heading, begins
-_ELIDED = re.compile(r"(?<!\w)(?:[dD]['\u2019]|[aAeE]l-|[aA][dnrs]-)\Z")
 # "President Nelson Mandela" and "Nelson Mandela" are one; "President Lincoln" stays.
 _HONORIFIC_WORDS = """
     Mr Mrs Ms Dr Prof Capt Col Lt Sgt Cpl Gov Sen Rep Rev Hon Gen Mr. Mrs. Ms. Dr. Prof. Capt. Col. Lt. Sgt.
@@ -149,17 +131,6 @@ _HONORIFIC_WORDS = """
 """
 _HONORIFICS = frozenset(_HONORIFIC_WORDS.split())
 _IN_FRONT = _HONORIFICS | {"The", "A", "An", "I", "THE", "AN"}
-# Bodies, prizes and the like, whose names go on after a preposition: "Council for Small Business".
-_BODY = re.compile(
-    r"\b(?:Academy|Act|Administration|Agency|Agreement|Alliance|Association|Authority|Award|Bachelor|Board"
-    r"|Bureau|Cent(?:er|re)|Charter|Coalition|College|Commission|Committee|Conference|Congress|Convention|Council|Court|Degree|Department"
-    r"|Directorate|Division|Doctor|Faculty|Federation|Festival|Forum|Foundation|Fund|Handbook|Hospital"
-    r"|Initiative|Institut(?:e|ion)?|Journal|Laboratory|League|Library|Master|Medal|Minist(?:er|ry)|Movement"
-    r"|Museum|Network|Office|Organi[sz]ation|Panel|Party|Prize|Program(?:me)?|Project|Review|School|Secretary"
-    r"|Section|Service|Society|Summit|Symposium|Transactions|Treaty|Trust|Union)s?\b(?P<last>\Z)?"
-)
-_ANDS = frozenset({"and", "und", "et", "y", "e", "och", "og", "en", "\u0438"})
-_TOPIC = re.compile(r" (?:of|for|on) ")
 _DEFINITE = re.compile(r"(?:\b[Tt]he|['\u2019]s) \Z")
 _FIRST_PERSON = re.compile(r"(?:^|[,.;:!?] |\n|\b[a-z]+ )I [a-z]")
 _NEAR = 20_000  # characters on either side in which a word is looked for in lower case
@@ -174,7 +145,7 @@ _AFTER_PARTICIPLE = re.compile(
 
 
 def mentions(text: str, start: int, end: int, stops: Set[str]) -> list[Mention]:
-    """The names, dates and quantities in the sentence `text[start:end]`, in order.
+    """The names and dates in the sentence `text[start:end]`, in order.
 
     `stops` are the words of grammar of the text's language.
     """
@@ -190,8 +161,7 @@ def mentions(text: str, start: int, end: int, stops: Set[str]) -> list[Mention]:
         elif kind == "title" or kind == "phrase":
             _quoted(match, kind, stops, mentioned)
         else:
-            what = QUANTITY if kind == "quantity" or kind == "money" else DATE
-            mentioned.append((" ".join(match[0].split()), *match.span(), what))
+            mentioned.append((" ".join(match[0].split()), *match.span(), DATE))
     if text[start] == "#":  # in a heading a capital tells nothing
         return [(name, at, last, kind or DOUBTFUL) for name, at, last, kind in mentioned]
     return mentioned
@@ -228,8 +198,8 @@ def _name(
         or text[at - 2 : at] in (": ", "| ")
         or not text[max(start, at - _MARKS) : at].strip(_BEFORE)
     )
-    if at and text[at - 1] not in " \n(":
-        name, at = _extended(text, name, at)
+    if at and text[at - 1].isalnum():  # "iPhone"
+        name, at = text[at - 1] + name, at - 1
     name = " ".join(name.split())
     if name.endswith(" I") and text[end : end + 2].strip().islower() and _FIRST_PERSON.search(text):
         name, end = name[:-2], end - 2  # "to my nephew Caspar I leave"
@@ -244,19 +214,8 @@ def _name(
         return
     if "'s " in name or "\u2019s " in name:
         _possessive(name, at, mentioned)
-    elif JUNCTION.search(name):
-        _parted(text, name, at, opens, stops, mentioned)
     else:
         mentioned.append((name, at, end, ""))
-
-
-def _extended(text: str, name: str, at: int) -> tuple[str, int]:
-    """The name with what belongs to it before the capital: iPhone, d'Artagnan, al-Assad."""
-    before = text[at - 1]
-    if before.isalnum():
-        return before + name, at - 1
-    elided = _ELIDED.search(text, max(0, at - 4), at) if before in "'\u2019-" else None
-    return (elided[0] + name, elided.start()) if elided else (name, at)
 
 
 def _beheaded(name: str, opens: bool, stops: Set[str], *, item: bool) -> tuple[str, bool]:
@@ -270,9 +229,7 @@ def _beheaded(name: str, opens: bool, stops: Set[str], *, item: bool) -> tuple[s
         if first in _HONORIFICS:
             if " " not in rest:  # "President Lincoln"
                 break
-        elif opens and (
-            folded in stops or (folded in OPENERS and rest.startswith("the ")) or (item and folded in STEPS)
-        ):
+        elif opens and (folded in stops or (item and folded in STEPS)):
             pass
         elif folded not in ("the", "a", "an", "i") and not (first == folded and first.isalpha()):
             break
@@ -324,29 +281,3 @@ def _possessive(name: str, at: int, mentioned: list[Mention]) -> None:
     _part(name, at, end, mentioned)
     if owner.lower() not in OPENERS:
         _part(owner, at, cut, mentioned)
-
-
-def _parted(text: str, name: str, at: int, opens: bool, stops: Set[str], mentioned: list[Mention]) -> None:
-    """Split the names in "Paris and London", not in "Department of Trade and Industry"."""
-    begin = 0
-    for junction in JUNCTION.finditer(name):
-        if not _joins(name[begin : junction.start()], junction[1], name[junction.end() :]):
-            part, place = name[begin : junction.start()], (at + begin, at + junction.start())
-            if opens and not begin and " " not in part:  # "Given to Greta Coil"
-                _word(text, part, *place, True, stops, mentioned)
-            else:
-                _part(part, *place, mentioned)
-            begin = junction.end()
-    _part(name[begin:], at + begin, at + len(name), mentioned)
-
-
-def _joins(left: str, junction: str, right: str) -> bool:
-    if junction == "&":
-        return True
-    body = _BODY.search(left)
-    if junction not in _ANDS:
-        return body is not None and junction != "to" and junction != "with"
-    right = JUNCTION.split(right, maxsplit=1)[0]
-    if any(kind["last"] is not None for kind in _BODY.finditer(right)):
-        return " " not in left and " " in right  # "Food and Drug Administration"; not "A School and B School"
-    return body is not None and _TOPIC.search(left, body.end() - 1) is not None
