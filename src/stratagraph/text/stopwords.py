@@ -174,20 +174,7 @@ ENGLISH = frozenset(_ENGLISH.split())
 FUNCTION = ENGLISH | frozenset(_OTHER.split())
 STEPS = frozenset(_STEPS.split())
 OPENERS = frozenset(f"{_QUALIFIERS} {_THINGS} {_DOINGS}".split()) | STEPS
-# What a noun is followed by: verbs in forms that no ending tells, and words of place.
-_AFTER_NOUNS = """
-    aboard abroad ahead alike alive ashore asleep became become becomes began begins break broke brought
-    came centers centres chose comes concerns consists contains covering covers depicts died dies drove ends
-    explores feels fell fled flew flows focuses follows forced froze gave gets gives goes grew include
-    includes including km lay leads lies lit makes mile miles northeast northwest ran rang refers remains
-    revolves rises rode rose runs sang sank saw serves shone shook shuts slept southeast southwest spanning
-    spans spoke stands starts stole stood struck swam swung takes tells tied took tore turns uncommon
-    unharmed unknown wakes walks wears woke won wore
-"""
-_TIMES = (
-    "minute minutes hour hours day days week weeks month months year years night morning evening afternoon"
-)
-NO_THINGS = frozenset(f"{_QUALIFIERS} {_DOINGS} {_AFTER_NOUNS} {_TIMES}".split())
+NO_THINGS = frozenset(f"{_QUALIFIERS} {_DOINGS}".split())
 _CALENDAR = """
     january february march april may june july august september october november december monday tuesday
     wednesday thursday friday saturday sunday

@@ -342,11 +342,11 @@ def test_terms_are_phrases_that_stand_where_things_are_named() -> None:
 
 def test_what_is_done_is_no_term() -> None:
     found = extract(
-        "She stayed aboard until the evening. He became emperor of the islands.\n"
+        "She stayed aboard until the evening.\n"
         "The film earned the studio much money. They rebuilt the old mill and ceased publication."
     )
     terms = select_terms(dict.fromkeys(found.terms, 2), chunks=100)
-    assert not {"stayed aboard", "became emperor", "film earned", "ceased publication"} & terms
+    assert not {"stayed aboard", "film earned", "ceased publication"} & terms
 
 
 def test_a_term_joins_chunks_and_tells_them_apart() -> None:
