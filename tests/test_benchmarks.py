@@ -35,3 +35,9 @@ def test_it_runs(
     shown = capsys.readouterr().out
     assert printed in shown
     assert "failed" not in shown
+
+
+def test_all_of_them_import_what_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    for script in sorted(BENCHMARKS.glob("*.py")):
+        runpy.run_path(str(script), run_name="imported")

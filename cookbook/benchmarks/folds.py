@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 import stratagraph as sg
 from stratagraph.eval import load_dataset, paired_difference
 from stratagraph.eval.datasets import Question as Asked
-from stratagraph.search import fusion, walk
+from stratagraph.search import walk
 
 Settings = Mapping[str, float]
 PLAIN = ("bm25", "dense", "hybrid")
@@ -38,11 +38,11 @@ VARIED: dict[str, tuple[Any, tuple[float, ...]]] = {
     "SIMILAR_POWER": (walk, (4, 8, 12)),
     "RESTART": (walk, (0.15, 0.2, 0.25)),
     "LEXICAL_POWER": (walk, (2, 4, 6)),
-    "LEXICAL_SHARE": (fusion, (0.1, 0.2, 0.3)),
-    "SHARE_NAMES": (fusion, (0.02, 0.03, 0.05)),
-    "LEXICAL_BOOST": (fusion, (3, 6, 10)),
-    "BOOST_NAMES": (fusion, (0.1, 0.3, 1.0)),
-    "LENGTH_POWER": (fusion, (2, 3, 4)),
+    "LEXICAL_SHARE": (walk, (0.1, 0.2, 0.3)),
+    "SHARE_NAMES": (walk, (0.02, 0.03, 0.05)),
+    "LEXICAL_BOOST": (walk, (3, 6, 10)),
+    "BOOST_NAMES": (walk, (0.1, 0.3, 1.0)),
+    "LENGTH_POWER": (walk, (2, 3, 4)),
 }
 DEFAULTS: Settings = {name: getattr(module, name) for name, (module, _) in VARIED.items()}
 
