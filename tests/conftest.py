@@ -1,8 +1,11 @@
-"""What all tests share: where real data may be, and how often heavy trials run."""
+"""What all tests share: where folders and real data are, and how often heavy trials run."""
 
 from __future__ import annotations
 
 import gc
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,13 @@ pytest.register_assert_rewrite("stratagraph.testing.contract")
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("stratagraph", deadline=None)
 settings.load_profile("stratagraph")
+
+# Most of a small build is waiting for the disk, so that temporary folders are in memory where there is room.
+# Child processes inherit the variable.
+MEMORY = Path("/dev/shm")
+if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 * 2**30:
+    os.environ["TMPDIR"] = str(MEMORY)
+    tempfile.tempdir = None  # the folder that was chosen before
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -144,9 +144,7 @@ def one_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("reader")
 
 
-@pytest.mark.parametrize(
-    "guide", [ROOT / "README.md", *HOW_TO], ids=lambda guide: f"{guide.parent.name}/{guide.stem}"
-)
+@pytest.mark.parametrize("guide", HOW_TO, ids=lambda guide: f"{guide.parent.name}/{guide.stem}")
 def test_guides_run_one_after_the_other_in_one_folder(
     guide: Path, one_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

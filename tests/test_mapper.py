@@ -26,14 +26,20 @@ from stratagraph.testing.contract import Caller, CountingModel, documents
 from stratagraph.types.protocols import Mapper
 
 EMBEDDER = sg.HashingEmbedder(64)
-LONG = [sg.Document(d.id, f"{d.text} " * 40, {"n": n % 3}) for n, d in enumerate(documents(60))]
+LONG = [sg.Document(d.id, f"{d.text} " * 20, {"n": n % 3}) for n, d in enumerate(documents(30))]
 QUESTION = "What does the lantern of note 3 have to do with the keeper?"
 
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Mapper]:
-    with sg.mapper("processes", 2) as made:
-        yield made
+    with sg.mapper("processes", 2) as mapper:
+        yield mapper
+
+
+@pytest.fixture(scope="module")
+def embedding_processes() -> Iterator[Mapper]:
+    with sg.mapper("processes", 2, embed=True) as mapper:
+        yield mapper
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -89,26 +95,32 @@ class Deadly:
         return EMBEDDER.embed_query(text)
 
 
-def test_a_killed_worker_loses_nothing_and_repeats_no_call(tmp_path: Path) -> None:
+def test_a_killed_worker_loses_nothing_and_repeats_no_call(
+    embedding_processes: Mapper, tmp_path: Path
+) -> None:
     model, undisturbed = CountingModel(), CountingModel()
     given = {"method": "lshtree", "config": {"extraction": {"mode": "llm"}}, "progress": False}
     (tmp_path / "mark").write_text("it has died")
     with sg.build_index(LONG[:20], embedder=Deadly(tmp_path / "mark"), llm=undisturbed, **given) as index:
         expected = files(index.path)
     (tmp_path / "mark").unlink()
-    with sg.mapper("processes", 2, embed=True) as where:
-        embedder = Deadly(tmp_path / "mark")
-        with sg.build_index(LONG[:20], embedder=embedder, llm=model, mapper=where, **given) as index:
-            assert (tmp_path / "mark").exists()
-            assert sorted(model.prompts) == sorted(undisturbed.prompts)
-            assert files(index.path) == expected
+    embedder = Deadly(tmp_path / "mark")
+    with sg.build_index(
+        LONG[:20], embedder=embedder, llm=model, mapper=embedding_processes, **given
+    ) as index:
+        assert (tmp_path / "mark").exists()
+        assert sorted(model.prompts) == sorted(undisturbed.prompts)
+        assert files(index.path) == expected
 
 
-def test_workers_that_die_again_and_again_end_the_build_which_resumes(tmp_path: Path) -> None:
+def test_workers_that_die_again_and_again_end_the_build_which_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratagraph.mapping.processes.DEATHS", 2)
     mark, model = tmp_path / "mark", CountingModel()
     given = {"method": "lshtree", "path": tmp_path / "idx", "llm": model, "progress": False}
     with sg.mapper("processes", 1, embed=True) as where:
-        with pytest.raises(MapperError, match=r"4 workers died .* the same batch .*SIGKILL.* fewer workers"):
+        with pytest.raises(MapperError, match=r"2 workers died .* the same batch .*SIGKILL.* fewer workers"):
             sg.build_index(LONG[:20], embedder=Deadly(mark, always=True), mapper=where, **given)
         with sg.build_index(LONG[:20], embedder=Deadly(mark), mapper=where, **given) as index:
             assert index.stats()["documents"] == 20
@@ -130,39 +142,35 @@ class Client(Refusing):
         self.session = {"lock": threading.Lock()}
 
 
-def test_what_cannot_be_sent_is_named_before_anything_is_done(processes: Mapper, tmp_path: Path) -> None:
+def test_what_cannot_be_sent_is_named_before_anything_is_done(
+    processes: Mapper, embedding_processes: Mapper, tmp_path: Path
+) -> None:
     path = tmp_path / "idx"
-    with (
-        sg.mapper("processes", 2, embed=True) as where,
-        pytest.raises(MapperError, match=r"Client 'refusing'\.session\.lock .*_thread\.lock.*embed=False"),
-    ):
-        sg.build_index(LONG, path=path, embedder=Client(), mapper=where, progress=False)
-    assert not path.exists()
-    with (
-        sg.mapper("processes", 2, embed=True) as where,
-        pytest.raises(MapperError, match=r"\.session\.lock cannot be sent .*_thread\.lock.*embed=False"),
-    ):
-        sg.build_shards(LONG, path, shards=2, embedder=Client(), mapper=where, progress=False)
+    given: dict[str, Any] = {"embedder": Client(), "mapper": embedding_processes, "progress": False}
+    message = r"Client 'refusing'\.session\.lock cannot be sent .*_thread\.lock.*embed=False"
+    with pytest.raises(MapperError, match=message):
+        sg.build_index(LONG, path=path, **given)
+    with pytest.raises(MapperError, match=message):
+        sg.build_shards(LONG, path, shards=2, **given)
     assert not path.exists()
     with pytest.raises(EmbedderError, match="not today"):  # not sent unless the caller says so
         sg.build_index(LONG, path=path, embedder=Client(), mapper=processes, progress=False)
 
 
-def test_an_error_in_a_worker_is_the_functions_own() -> None:
-    with sg.mapper("processes", 2, embed=True) as where:
-        with pytest.raises(EmbedderError, match="not today"):
-            sg.build_index(LONG, embedder=Refusing(), mapper=where, progress=False)
+def test_an_error_in_a_worker_is_the_functions_own(embedding_processes: Mapper) -> None:
+    with pytest.raises(EmbedderError, match="not today"):
+        sg.build_index(LONG, embedder=Refusing(), mapper=embedding_processes, progress=False)
 
-        class Odd(Exception):
-            def __init__(self, one: int, two: int) -> None:
-                super().__init__(f"{one} and {two}")
+    class Odd(Exception):
+        def __init__(self, one: int, two: int) -> None:
+            super().__init__(f"{one} and {two}")
 
-        def odd(batch: int) -> int:
-            raise Odd(batch, 2)
+    def odd(batch: int) -> int:
+        raise Odd(batch, 2)
 
-        with pytest.raises(MapperError, match=r"Odd: 1 and 2"):  # one that does not unpickle
-            list(in_order(where, odd, [1, 2]))
-        assert list(in_order(where, abs, range(-9, 0))) == list(range(9, 0, -1))
+    with pytest.raises(MapperError, match=r"Odd: 1 and 2"):  # one that does not unpickle
+        list(in_order(embedding_processes, odd, [1, 2]))
+    assert list(in_order(embedding_processes, abs, range(-9, 0))) == list(range(9, 0, -1))
 
 
 @pytest.mark.parametrize(
@@ -255,7 +263,7 @@ def test_streamed_documents_and_those_with_sections(processes: Mapper, tmp_path:
         *LONG[:10],
         sg.StreamedDocument("streamed", lambda: iter([LONG[11].text] * 3), {"from": "a stream"}),
         sg.Document("sections", LONG[12].text, {"title": "Pages"}, section),
-        *LONG[13:40],
+        *LONG[13:],
     ]
     chunks = []
     for where in (None, processes):
@@ -322,7 +330,7 @@ def _alive(pid: int) -> bool:
 
 
 def test_the_command_line(tmp_path: Path) -> None:
-    lines = [json.dumps({"id": d.id, "text": d.text}) for d in LONG[:30]]
+    lines = [json.dumps({"id": d.id, "text": d.text}) for d in LONG]
     (tmp_path / "docs.jsonl").write_text("\n".join(lines))
     made = []
     for name, options in (("one", []), ("other", ["--mapper", "processes", "--workers", "2"])):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,33 +55,24 @@ def test_a_token_opens_the_api_and_nothing_else_does(client: Client) -> None:
     assert server.get("/api/index", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
 
 
-def test_guessing_tokens_is_slowed_down(client: Client) -> None:
+def test_guessing_tokens_is_slowed_down_and_locks_nobody_out(client: Client) -> None:
     server = client(token=TOKEN)
     codes = [
         server.get("/api/index", headers={"authorization": f"Bearer {n}"}).status_code for n in range(30)
     ]
     assert codes[0] == 401
     assert codes[-1] == 429
+    assert server.get("/api/index", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("host", "passes"),
-    [
-        ("127.0.0.1:8765", True),
-        ("localhost", True),
-        ("[::1]:8765", True),
-        ("192.168.1.4:80", True),
-        ("notes.example.org:8765", True),
-        ("evil.example.com", False),
-        ("localhost.evil.example.com:8765", False),
-        ("127.0.0.1.evil.example.com", False),
-        ("", False),
-    ],
-)
-def test_only_our_own_names_are_answered(client: Client, host: str, passes: bool) -> None:
+def test_only_our_own_names_are_answered(client: Client) -> None:
     server = client(hosts=("notes.example.org",))
-    for path in ("/", "/api/index"):
-        assert server.get(path, headers={"host": host}).status_code == (200 if passes else 421)
+    own = ("127.0.0.1:8765", "localhost", "[::1]:8765", "192.168.1.4:80", "notes.example.org:8765")
+    foreign = ("evil.example.com", "localhost.evil.example.com:8765", "127.0.0.1.evil.example.com", "")
+    for host in (*own, *foreign):
+        for path in ("/", "/api/index"):
+            code = server.get(path, headers={"host": host}).status_code
+            assert code == (200 if host in own else 421), host
 
 
 def test_pages_of_other_sites_change_nothing(client: Client) -> None:
@@ -173,8 +164,9 @@ def test_no_file_outside_the_page_is_served(client: Client) -> None:
         assert b"root:x:" not in answer.content
 
 
-@pytest.mark.parametrize("prefix", ["/idx", "/a/b"])
-@pytest.mark.parametrize("framework", ["starlette", "fastapi", "root_path"])
+@pytest.mark.parametrize(
+    ("framework", "prefix"), [("starlette", "/idx"), ("fastapi", "/a/b"), ("root_path", "/a/b")]
+)
 def test_a_mounted_application_asks_for_its_token(folder: Path, framework: str, prefix: str) -> None:
     inner = create_app(
         folder,
@@ -205,16 +197,11 @@ def test_a_mounted_application_asks_for_its_token(folder: Path, framework: str, 
         assert large.status_code == 413
 
 
-def test_wrong_tokens_do_not_lock_out_the_right_one(client: Client) -> None:
-    server = client(token=TOKEN)
-    for n in range(30):
-        server.get("/api/index", headers={"authorization": f"Bearer {n}"})
-    assert server.get("/api/index", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
+def test_only_options_of_the_method_pass(client: Client) -> None:
+    """No option reaches the model, the filter or the budget of a question."""
+    model = ScriptedChatModel("An answer [1].")
+    server = client(llm=model)
+    for options in (
         {"llm": "openai:m@http://127.0.0.1:9/v1"},
         {"k": 5},
         {"where": {"year": 1890}},
@@ -223,16 +210,11 @@ def test_wrong_tokens_do_not_lock_out_the_right_one(client: Client) -> None:
         {"decompose": True},
         {"view": "chunks"},
         {"levels": 10**12},
-    ],
-)
-def test_only_options_of_the_method_pass(client: Client, options: dict[str, Any]) -> None:
-    """No option reaches the model, the filter or the budget of a question."""
-    model = ScriptedChatModel("An answer [1].")
-    server = client(llm=model)
-    for path in ("/api/search", "/api/answer", "/api/ask", "/api/graph"):
-        refused = server.post(path, json={**QUESTION, "options": options})
-        assert refused.status_code == 422, path
-        assert refused.json()["error"] in ("ValueError", "WrongRequest")
+    ):
+        for path in ("/api/search", "/api/answer", "/api/ask", "/api/graph"):
+            refused = server.post(path, json={**QUESTION, "options": options})
+            assert refused.status_code == 422, (path, options)
+            assert refused.json()["error"] in ("ValueError", "WrongRequest")
     assert model.calls == 0
     accepted = server.post("/api/search", json={**QUESTION, "options": {"mode": "collapsed"}})
     assert accepted.status_code == 200
@@ -274,7 +256,7 @@ def test_requests_without_the_token_leave_the_others_their_rate(client: Client) 
 def test_a_client_that_stops_reading_is_cut_off() -> None:
     script = (
         "from stratagraph.server import connection, run\n"
-        "connection.READ_SECONDS = 1.0\n"
+        "connection.READ_SECONDS = 0.3\n"
         "async def app(scope, receive, send):\n"
         "    if scope['type'] != 'http': raise RuntimeError\n"
         "    await send({'type': 'http.response.start', 'status': 200, 'headers': []})\n"
@@ -288,7 +270,7 @@ def test_a_client_that_stops_reading_is_cut_off() -> None:
         port = int(process.stdout.readline().strip().rstrip("/").rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
             connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            time.sleep(3)
+            time.sleep(1)
             received = 0
             with suppress(ConnectionError):
                 while block := connection.recv(2**20):
@@ -299,20 +281,20 @@ def test_a_client_that_stops_reading_is_cut_off() -> None:
         process.wait(20)
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"",
-        b"GET /api/index HTTP/1.1\r\nHost: localhost\r\n",
-        b"GET /api/index HTTP/1.1\r\nHost: localhost\r\n\r\nGET /api/ind",
-        b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\n{",
-    ],
-)
-def test_a_client_that_stops_sending_is_cut_off(address: tuple[str, int], sent: bytes) -> None:
-    with socket.create_connection(address, timeout=30) as connection:
-        connection.sendall(sent)
-        while connection.recv(65536):
-            pass
+def test_clients_that_stop_sending_are_cut_off(address: tuple[str, int]) -> None:
+    with ExitStack() as stack:
+        connections = []
+        for sent in (
+            b"",
+            b"GET /api/index HTTP/1.1\r\nHost: localhost\r\n",
+            b"GET /api/index HTTP/1.1\r\nHost: localhost\r\n\r\nGET /api/ind",
+            b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\n{",
+        ):
+            connections.append(stack.enter_context(socket.create_connection(address, timeout=30)))
+            connections[-1].sendall(sent)
+        for connection in connections:
+            while connection.recv(65536):
+                pass
 
 
 def test_a_slow_answer_is_not_cut_off(address: tuple[str, int]) -> None:
