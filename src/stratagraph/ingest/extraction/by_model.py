@@ -205,13 +205,9 @@ def to_extraction(answers: Sequence[ExtractionAnswer], notes: Counter[str]) -> E
             notes[f"{kind} that could not be read dropped"] += count
     chunk = _Chunk(notes)
     chunk.add_entities(entity for answer in answers for entity in answer.entities)
-    relations = [relation for answer in answers for relation in answer.relations]
-    for relation in relations:
-        if _is_whole(relation):
+    for answer in answers:
+        for relation in answer.relations:
             chunk.add_relation(relation)
-    for relation in relations:  # the other ones, now that all entities are known
-        if not _is_whole(relation):
-            chunk.mend(relation)
     for answer in answers:
         for unit in answer.units:
             chunk.add_unit(unit)
@@ -219,21 +215,6 @@ def to_extraction(answers: Sequence[ExtractionAnswer], notes: Counter[str]) -> E
         tuple(dict.fromkeys(chunk.units)),
         tuple(chunk.entities.values()),
         tuple(dict.fromkeys(chunk.relations)),
-    )
-
-
-def _is_whole(relation: RelationMention) -> bool:
-    """Whether a relation joins two different names."""
-    ends = (relation.source, relation.target)
-    return all(map(canonical_name, ends)) and len(set(map(canonical, ends))) == 2
-
-
-def _names_in(text: str, name: str) -> bool:
-    """Whether a text has the words of a name next to each other."""
-    text_words, name_words = words(text), words(name)
-    size = len(name_words)
-    return size > 0 and any(
-        text_words[at : at + size] == name_words for at in range(len(text_words) - size + 1)
     )
 
 
@@ -268,39 +249,21 @@ class _Chunk:
             self._notes["entities beyond the limit of a chunk dropped"] += len(beyond)
 
     def add_relation(self, relation: RelationMention) -> None:
-        if self._ensure((relation.source, relation.target), "relation ends added as entities"):
-            self.relations.append(relation)
-        else:
-            self._notes["relations of entities beyond the limit of a chunk dropped"] += 1
-
-    def mend(self, relation: RelationMention) -> None:
-        """Complete a relation with one end from its description, or turn it into a unit about that end."""
+        """Add a relation of two names; what is said of one name becomes a unit."""
         source, target, text = relation.source, relation.target, relation.description
         name = next(filter(canonical_name, (source, target)), None)
-        if name is None or not text:
+        if canonical_name(source) and canonical_name(target) and canonical(source) != canonical(target):
+            if self._ensure((source, target), "relation ends added as entities"):
+                self.relations.append(relation)
+            else:
+                self._notes["relations of entities beyond the limit of a chunk dropped"] += 1
+        elif name is None or not text:
             self._notes["relations without two names dropped"] += 1
-            return
-        other = None if canonical_name(source) and canonical_name(target) else self._other(name, text)
-        if other is not None:
-            self._notes["relation ends found in the description"] += 1
-            ends = (name, other) if canonical_name(source) else (other, name)
-            self.add_relation(RelationMention(*ends, text, relation.strength, relation.type))
-            return
-        if not _names_in(text, name):
-            text = f"{name} {text}" if canonical_name(source) else f"{text} {name}"
-        self._notes["relations without two names kept as units"] += 1
-        self.add_unit(SemanticUnit(text, (name,)))
-
-    def _other(self, name: str, text: str) -> str | None:
-        """The one other entity that a text names; a name within a longer one does not count."""
-        named = [each.name for each in self.entities.values() if _names_in(text, each.name)]
-        longest = [
-            each
-            for each in named
-            if not any(_names_in(other, each) and other != each for other in (*named, name))
-        ]
-        others = [each for each in longest if canonical(each) != canonical(name)]
-        return others[0] if len(others) == 1 else None
+        else:
+            if f" {' '.join(words(name))} " not in f" {' '.join(words(text))} ":
+                text = f"{name} {text}" if canonical_name(source) else f"{text} {name}"
+            self._notes["relations without two names kept as units"] += 1
+            self.add_unit(SemanticUnit(text, (name,)))
 
     def add_unit(self, unit: SemanticUnit) -> None:
         if not unit.text:
