@@ -46,10 +46,14 @@ _REST = (
     rf"(?:[+#]++|\.(?=\s[^\W_])(?:{_ABBREVIATED}))?)"
 )
 _TOKEN = rf"[{_U}]{_REST}"
-_MONTH = (
-    "(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?"
-    "|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?|Januar|Februar|M\u00e4rz|Mai|Juni|Juli|Oktober|Dezember)"
-)
+# The longest first, since the first alternative that matches is taken.
+_MONTH_NAMES = """
+    September February November December January October Oktober Dezember Februar August Januar March April
+    M\u00e4rz Sept July June Juli Juni Jan Feb Mar Apr May Mai Jun Jul Aug Sep Oct Nov Dec
+"""
+_MONTHS = _MONTH_NAMES.split()
+_MONTH = rf"(?:{'|'.join(_MONTHS)})"
+_MONTH_REST = rf"(?:{'|'.join(f'(?<={month[0]}){month[1:]}' for month in _MONTHS)})"  # behind its capital
 # A number belongs to the name before it ("Apollo 11 landed") unless it counts what follows ("Paris 300 men").
 _ANYTHING = "and|or|is|was|are|were|has|had|by|in|on|at|to|of|as|from|for|with|which|that|who|when|until"
 _NUMBER = (
@@ -61,11 +65,6 @@ _MORE = (
     rf"|{_SPACE}{_NUMBER}){{0,11}}+"
 )
 
-_MONTH_REST = (
-    "(?:(?<=J)(?:an(?:uary?)?|u(?:n[ei]?|l[yi]?))|(?<=F)eb(?:ruary?)?|(?<=M)(?:a(?:r(?:ch)?|y|i)|\u00e4rz)"
-    "|(?<=A)(?:pr(?:il)?|ug(?:ust)?)|(?<=S)ept?(?:ember)?|(?<=O)(?:ct(?:ober)?|ktober)|(?<=N)ov(?:ember)?"
-    "|(?<=D)e[cz](?:ember)?)"
-)
 _YEAR = r"(?:,?\s(?:of\s)?[12]\d{3}(?!\d))"
 _ERA = r"(?:BCE?|AD|CE)\b"
 _MONTH_FIRST = rf"{_MONTH_REST}\b\.?(?:\s\d{{1,2}}(?:st|nd|rd|th)?(?![\d:]){_YEAR}?|{_YEAR})"
