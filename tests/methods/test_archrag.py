@@ -16,8 +16,8 @@ from stratagraph.errors import ParseFailed
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.methods.archrag import ArchRAGConfig
+from stratagraph.methods.archrag.build import CHANGES, opened
 from stratagraph.methods.archrag.compose import FILTER
-from stratagraph.methods.archrag.index import CHANGES, opened
 from stratagraph.methods.archrag.ranking import Calibration, calibration_arrays, select
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import CountingModel, assert_sound, documents, written_summary

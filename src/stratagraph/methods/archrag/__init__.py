@@ -7,7 +7,7 @@ Alg. 1, the loop                     `build.build`
 Alg. 1, lines 3-6                    `levels.partition` (any augmentation with any clustering)
 Alg. 1, line 7                       `communities.write_communities`, `methods.reports`
 Alg. 1, line 9                       `levels.partition`
-3.1.3, Alg. 3 C-HNSW                 `index.index_arrays`, `kernels.chnsw`
+3.1.3, Alg. 3 C-HNSW                 `build.index_arrays`, `kernels.chnsw`
 3.2.1, Alg. 2 hierarchical search    `search.HierarchySearcher`, `kernels.chnsw`
 3.2.1, relations among entities      `search.Relations`
 3.2.2, Eq. 3 and 4                   `compose.compose`

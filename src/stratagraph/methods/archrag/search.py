@@ -14,9 +14,15 @@ from stratagraph.ingest.graph.stage import Graph
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.topk import TopK, top_k
-from stratagraph.methods.archrag.build import ADDED, ADDED_ABOVE, layer_vectors
+from stratagraph.methods.archrag.build import (
+    ADDED,
+    ADDED_ABOVE,
+    CHANGES,
+    INDEX,
+    layer_vectors,
+    opened,
+)
 from stratagraph.methods.archrag.config import ArchRAGOptions
-from stratagraph.methods.archrag.index import CHANGES, INDEX, opened
 from stratagraph.methods.archrag.ranking import SAMPLED, Calibration, select
 from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
 from stratagraph.methods.drift import check_drift
