@@ -15,8 +15,6 @@ import pytest
 from click.testing import CliRunner
 
 import stratagraph as sg
-from langchain_stratagraph import TreeRetriever
-from llama_index_stratagraph import LSHTreeIndex
 from stratagraph import errors
 from stratagraph.cli.main import main
 from stratagraph.models.local import HashingEmbedder
@@ -322,6 +320,9 @@ def test_shards_are_refused_by_name(tmp_path: Path, url: str) -> None:
 
 def test_both_frameworks_open_a_url(local: sg.Index, url: str) -> None:
     from langchain_core.embeddings import Embeddings
+
+    from langchain_stratagraph import TreeRetriever
+    from llama_index_stratagraph import LSHTreeIndex
 
     class Hashed(Embeddings):
         def embed_documents(self, texts: list[str]) -> list[list[float]]:

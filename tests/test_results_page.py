@@ -52,14 +52,14 @@ def test_records_hold_what_searches_find(
     monkeypatch.setattr(results, "METHODS", ("hirag",))
     monkeypatch.setattr(results, "code", lambda: "first")
     monkeypatch.setattr(results, "KEPT", tmp_path)
-    monkeypatch.setattr(results, "MOST", 12)
+    monkeypatch.setattr(results, "MOST", 6)
     run = partial(results.measure, "demo", DEMO, tmp_path / "work")
     run(["walk", "bm25", "dense, whole passages", "hirag/nodes"])
     first = json.loads((tmp_path / "demo.json").read_text("utf-8"))
     assert [*first["rows"]] == ["bm25", "dense, whole passages", "walk", "hirag/nodes"]
 
     data = load_dataset("demo")
-    asked = replace(data, questions=tuple(Random(0).sample(data.questions, 12)))
+    asked = replace(data, questions=tuple(Random(0).sample(data.questions, 6)))
     same = {"budgets": (1000,), "embedder": embedder, "config": {"tokenizer": "estimate-1"}}
     found = evaluate(asked, ["walk", "dense"], k=(5,), **same)
     for name, row in (("walk", "walk"), ("dense, whole passages", "dense")):

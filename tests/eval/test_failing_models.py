@@ -94,19 +94,19 @@ def misbehaving(at: int) -> str:
     return ("wrong_key", "context", "truncated", "refusal")[at // 8 % 4] if at % 8 == 7 else "ok"
 
 
-def test_every_baseline_stands_a_misbehaving_server(tmp_path: Path) -> None:
+def test_every_baseline_stands_a_misbehaving_server(corpus: Path, tmp_path: Path) -> None:
     def asked(body: dict[str, Any]) -> str:
         return json.dumps([body["model"], body["messages"]])
 
     again = ("--json", "--cache", str(tmp_path / "cache"))
     with ModelServer(misbehaving, write=replies) as server:
-        for name, row in rows_of(run("demo", server, BASELINES, *again)).items():
+        for name, row in rows_of(run(corpus, server, BASELINES, *again)).items():
             assert not row["error"], name
             assert None not in row["answers"] or row["failures"], name
         requests = server.requests
         answered = {asked(body) for at, body in enumerate(server.bodies) if server.mode_of(at) == "ok"}
         server.mode = "ok"
-        rows = rows_of(run("demo", server, BASELINES, *again))
+        rows = rows_of(run(corpus, server, BASELINES, *again))
     assert not any(asked(body) in answered for body in server.bodies[requests:]), "what was paid is kept"
     assert not any(row["failures"] for row in rows.values())
 
@@ -221,7 +221,7 @@ def test_baselines_ask_about_several_questions_at_once_with_the_same_results() -
                 self.now -= 1
             return replies(prompt)
 
-    dataset = load_dataset("demo").head(8)
+    dataset = load_dataset("demo").head(5)
     asking = ("Write a short passage", "low_level", '"facts"')
     rows, answers = ["hyde", "lightrag", "hipporag2"], AnswerConfig(judge=False)
     found = {}

@@ -61,7 +61,8 @@ class Fixed:
 @pytest.fixture(scope="module")
 def demo() -> Evaluation:
     pytest.importorskip("bm25s")
-    return evaluate("demo", embedder=HashingEmbedder(), resamples=500)
+    config = {"tokenizer": "estimate-1"}
+    return evaluate("demo", embedder=HashingEmbedder(), config=config, budgets=(1000,), resamples=100)
 
 
 def test_data_by_which_nothing_could_be_scored_are_refused() -> None:

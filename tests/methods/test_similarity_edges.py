@@ -109,7 +109,7 @@ def test_edges_of_similarity_hold_of_what_their_ends_are(seed: int, monkeypatch:
     documents = {each.id: each for each in (told(number, chance) for number in range(60))}
     index = build(documents)
     before = Entities.of(index)
-    for number in range(100, 115):
+    for number in range(100, 108):
         changed(index, documents, chance, number)
         now = Entities.of(index)
         assert all(now.passes(edge) for edge in now.edges)
