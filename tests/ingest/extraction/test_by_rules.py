@@ -152,33 +152,6 @@ def test_a_title_is_one_name_in_the_text_whatever_it_looks_like() -> None:
     assert "Boston Red Sox" in names("Boston\nThe Boston Red Sox play here.")
 
 
-# ---- acronyms
-
-
-@pytest.mark.parametrize(
-    ("text", "full", "short"),
-    [
-        ("The International Monetary Fund (IMF) met.", "International Monetary Fund", "IMF"),
-        ("The IMF (International Monetary Fund) met.", "International Monetary Fund", "IMF"),
-        ("We use retrieval-augmented generation (RAG).", "retrieval-augmented generation", "RAG"),
-        ("Many non-governmental organizations (NGOs) came.", "non-governmental organizations", "NGOs"),
-        (
-            "All of the Food and Agriculture Organization (FAO; Rome).",
-            "Food and Agriculture Organization",
-            "FAO",
-        ),
-    ],
-)
-def test_an_acronym_and_what_it_stands_for_are_related(text: str, full: str, short: str) -> None:
-    found = extract(text)
-    assert {full, short} <= {entity.name for entity in found.entities}
-    assert any({full, short} == {r.source, r.target} and r.strength == 1.0 for r in found.relations)
-
-
-def test_what_an_acronym_does_not_stand_for_is_not_related_to_it() -> None:
-    assert not extract("He lives in a small old town (USA).").relations
-
-
 # ---- relations and units
 
 

@@ -38,8 +38,7 @@ class _Kept:
 
 
 TEXT = (
-    "The Silver Heron was built by mara quill. She met Dr. Quill's brother in Tolmouth. "
-    "First came the International Monetary Fund (IMF)."
+    "The Silver Heron was built by mara quill. She met Dr. Quill's brother in Tolmouth. First came the rain."
 )
 
 
@@ -72,19 +71,16 @@ def test_entities_are_the_pipelines_and_proper_nouns(pipeline: str) -> None:
         "The Silver Heron": "vessel",
         "mara quill": "person",
         "Tolmouth": "",
-        "International Monetary Fund": "",
-        "IMF": "",
     }
     assert found.entities[0].description == "The Silver Heron was built by mara quill."
 
 
-def test_relations_units_and_acronyms_are_made_as_without_it(pipeline: str) -> None:
+def test_relations_and_units_are_made_as_without_it(pipeline: str) -> None:
     found = one(TEXT, pipeline)
     pairs = {(relation.source, relation.target) for relation in found.relations}
     assert pairs == {
         ("The Silver Heron", "mara quill"),
         ("mara quill", "Tolmouth"),  # "Quill" is the person whose full name went before
-        ("International Monetary Fund", "IMF"),
     }
     assert "".join(unit.text for unit in found.units).replace(" ", "") == TEXT.replace(" ", "")
 

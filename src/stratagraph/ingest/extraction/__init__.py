@@ -9,5 +9,5 @@ by_rules       without a model: names, sentences as units, co-occurrence as rela
 by_spacy       the same with a spaCy pipeline that the caller has installed
 mentions       names in a sentence
 candidates     names without capitals, and which candidates for names the corpus supports
-units          relations, semantic units and acronyms of the sentences of a passage
+units          relations, descriptions and semantic units of the sentences of a passage
 """

@@ -2,7 +2,7 @@
 
 `extract` is a pure function of one chunk, so that inserting a document gives what a rebuild would. It reads
 the title, the names of each sentence (`mentions`, `uncased`), subjects that a sentence only refers to,
-relations, semantic units and acronyms (`units`), and lower-case phrases (`candidates`).
+relations and semantic units (`units`), and lower-case phrases (`candidates`).
 """
 
 from __future__ import annotations
@@ -109,7 +109,6 @@ def extract(text: str, *, title: str = "") -> Extraction:
         parsed.append(Sentence(start, end, _named(mentioned, names)))
     _imply(text, topic, parsed)
 
-    related = relations(text, said, parsed, names.add)
     described = descriptions(text, [each for each in parsed if not is_byline(text, each.start, each.end)])
     return Extraction(
         units=tuple(units(text, parsed)),
@@ -119,7 +118,7 @@ def extract(text: str, *, title: str = "") -> Extraction:
                 for name, doubtful in names.doubtful.items()
             ]
         ),
-        relations=tuple(related),
+        relations=tuple(relation for sentence in parsed for relation in relations(text, sentence)),
         terms=tuple(noun_phrases(said, stops) | foreign.terms),
     )
 

@@ -1,7 +1,7 @@
 """Extraction by a spaCy pipeline that the caller has installed, in place of `by_rules`.
 
-The pipeline says where sentences and names are; relations, semantic units, acronyms and candidate terms come
-from the same functions as without it. A pipeline is never downloaded.
+The pipeline says where sentences and names are; relations, semantic units and candidate terms come from the
+same functions as without it. A pipeline is never downloaded.
 """
 
 from __future__ import annotations
@@ -133,14 +133,13 @@ def _extraction(doc: Doc, title: str) -> Extraction:
                 named.setdefault(spelling, (spelling, first, min(last, end)))
         parsed.append(Sentence(start, end, list(named.values())))
 
-    related = relations(text, text, parsed, names.add)
     described = descriptions(text, parsed)
     return Extraction(
         units=tuple(units(text, parsed)),
         entities=tuple(
             EntityMention(name, type_, described.get(name, "")) for name, type_ in names.types.items()
         ),
-        relations=tuple(related),
+        relations=tuple(relation for sentence in parsed for relation in relations(text, sentence)),
         terms=tuple(noun_phrases(text, stop_words(text)) | uncased(text).terms),
     )
 

@@ -1,9 +1,9 @@
-"""Relations and semantic units of the sentences of a passage, and the acronyms that it explains."""
+"""Relations, descriptions and semantic units of the sentences of a passage."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from stratagraph.types.records import RelationMention, SemanticUnit
@@ -33,25 +33,15 @@ _BORDER = re.compile(
 )
 
 
-def relations(
-    text: str, prose: str, sentences: Sequence[Sentence], add: Callable[[str], str]
-) -> list[RelationMention]:
-    """Join each name of a sentence to the next and to the first, its likely subject; acronyms to long forms.
+def relations(text: str, sentence: Sentence) -> Iterator[RelationMention]:
+    """Join each name of a sentence to the next and to the first, its likely subject.
 
     So n names give at most 2n - 3 relations and never more than 40. The strength is 1 / (1 + gap / 60
-    characters). `prose` is the text in which acronyms are looked for; `add` gives the spelling of a name.
+    characters).
     """
-    related: list[RelationMention] = []
-    for sentence in sentences:
-        if len(sentence.named) > 1:
-            _join(text, sentence, related)
-    for short, full, stated in dict.fromkeys(acronyms(prose)):
-        related.append(RelationMention(add(full), add(short), stated))
-    return related
-
-
-def _join(text: str, sentence: Sentence, related: list[RelationMention]) -> None:
     named = sentence.named
+    if len(named) < 2:
+        return
     description = passage(text, sentence.start, sentence.end)
     long = len(description) > _DESCRIPTION
     subject, _, subject_end = before, _, before_end = named[0]
@@ -59,10 +49,10 @@ def _join(text: str, sentence: Sentence, related: list[RelationMention]) -> None
         stated = _around(text, sentence, before_end, end) if long else description
         if start >= before_end:
             strength = _HALF / (_HALF + start - before_end)
-            related.append(RelationMention(before, name, stated, strength))
+            yield RelationMention(before, name, stated, strength)
         if 0 < at < _FROM_SUBJECT and start >= subject_end:
             strength = _HALF / (_HALF + start - subject_end)
-            related.append(RelationMention(subject, name, stated, strength))
+            yield RelationMention(subject, name, stated, strength)
         before, before_end = name, end
 
 
@@ -138,51 +128,3 @@ def _clauses(text: str, sentence: Sentence) -> Iterator[Sentence]:
             yield Sentence(start, cut, here)
             start, named = cut + text[cut : cut + 1].isspace(), named[len(here) :]
     yield Sentence(start, end, named)
-
-
-_LONG_FIRST = re.compile(r"\((?P<short>[^\W\d_][\w&.-]{1,9})[);,]")
-_SHORT_FIRST = re.compile(r"\((?P<long>[^()\n]{5,90})\)")
-_SHORT_BEFORE = re.compile(r"(?<!\w)[^\W\d_][\w&.-]{1,9} \Z")
-_SENTENCE_END = re.compile(r"[.;:!?()\n]")
-_SMALL_WORDS = "of the and for in on to a an de la le les du des et y und der die das für del di"
-_SMALL = frozenset(_SMALL_WORDS.split())
-_LETTERS = re.compile(r"[^\W_]+")
-
-
-def acronyms(text: str) -> Iterator[tuple[str, str, str]]:
-    """(acronym, what it stands for, the text that says so) for every one that a text explains."""
-    for explained in _LONG_FIRST.finditer(text):
-        short = explained["short"]
-        if _shouted(short):
-            at = explained.start()
-            full = _expansion(text[max(0, at - 120) : at], short)
-            if full:
-                yield short, full, f"{full} ({short})"
-    for explained in _SHORT_FIRST.finditer(text):
-        before = _SHORT_BEFORE.search(text, max(0, explained.start() - 12), explained.start())
-        if before and _shouted(before[0].strip()):
-            short, full = before[0].strip(), explained["long"].strip()
-            if _expansion(full, short) == full:
-                yield short, full, f"{short} ({full})"
-
-
-def _shouted(short: str) -> bool:
-    """Whether most of its letters are capitals: "IMF", "PhD", "NGOs"."""
-    return 2 * sum(map(str.isupper, short)) > len(short.rstrip("s"))
-
-
-def _expansion(before: str, short: str) -> str:
-    """The words at the end of `before` whose initials spell `short`; empty if none do."""
-    letters = [letter for letter in short.rstrip("s").lower() if letter.isalnum()]
-    tail = _SENTENCE_END.split(before)[-1].rstrip(" \"'\u201d\u2019")
-    parts = list(_LETTERS.finditer(tail))
-    initials = [part[0].lower()[0] for part in parts]
-    small = [part[0].lower() in _SMALL for part in parts]
-    for first in range(len(parts) - 2, max(-1, len(parts) - 2 * len(letters) - 3), -1):
-        if initials[first] != letters[0] or (first and tail[parts[first].start() - 1] == "-"):
-            continue
-        every = initials[first:]
-        significant = [each for each, minor in zip(every, small[first:], strict=True) if not minor]
-        if letters in (every, significant) and not small[first]:
-            return tail[parts[first].start() :]
-    return ""
