@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 
 from stratagraph.ingest.extraction import by_rules
@@ -69,9 +68,7 @@ SENTENCES = Task(
 )
 # The same, with types of relations.
 _TYPED_EXTRACT, _TYPED_GLEAN = (replace(task, schema=TypedExtractionSchema) for task in (EXTRACT, GLEAN))
-_TYPED_SENTENCES = replace(
-    SENTENCES, schema=TypedNamesSchema, parse=partial(parse_named_sentences, typed=True)
-)
+_TYPED_SENTENCES = replace(SENTENCES, schema=TypedNamesSchema)
 FORMS = ("sentences", "full")
 TOGETHER = 8
 """Passages of one call in the form `sentences`, if they are short,"""

@@ -42,7 +42,7 @@ _VISIBLE = re.compile(r"[^\s]")
 
 
 class _Names:
-    """The names of a chunk, each in the spelling met first; capitals and an article make no difference."""
+    """The names of a chunk, each in the spelling met first; capitals make no difference."""
 
     def __init__(self) -> None:
         self.doubtful: dict[str, bool] = {}
@@ -54,8 +54,6 @@ class _Names:
         spelling = name
         if name not in self.doubtful:
             key = name.lower()
-            if key[:4] == "the ":
-                key = key[4:]
             spelling = self._spelling.setdefault(key, name)
             if spelling is name and " " in key and " of " not in key:
                 last = key[key.rindex(" ") + 1 :]

@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -263,18 +262,18 @@ def _left_out(name: str, spoken: set[str]) -> bool:
     return 2 * sum(heard) < len(name_words)
 
 
-def parse_named_sentences(answer: str, *, typed: bool = False) -> NamedSentences:
-    """The names of sentences from JSON, with `typed` also relations.
+def parse_named_sentences(answer: str) -> NamedSentences:
+    """The names of sentences, and relations if there are any, from JSON.
 
     Raises
     ------
     ParseFailed
         If it has another shape, or half of the sentences cannot be read.
     """
-    return read_json(answer, partial(_read_answer, typed=typed))
+    return read_json(answer, _read_answer)
 
 
-def _read_answer(value: Any, repaired: bool, *, typed: bool) -> NamedSentences | None:
+def _read_answer(value: Any, repaired: bool) -> NamedSentences | None:
     sections = _sections(value)
     if sections is None:
         return None
@@ -293,7 +292,7 @@ def _read_answer(value: Any, repaired: bool, *, typed: bool) -> NamedSentences |
         )
     faults = Counter({"entries of sentences": unread})
     relations: list[TypedRelation] = []
-    for each in sections["relations"] if typed else ():
+    for each in sections["relations"]:
         head, *parts = [part.strip() for part in _bars(each, str | int).split("|")]
         numbers, _ = _read_entry(head)
         if numbers and len(parts) == 3 and all(parts):
