@@ -42,8 +42,8 @@ from stratagraph.operations.shards.reader import opened_reader
 from stratagraph.operations.shards.updating import carried_out, estimated
 from stratagraph.search.rerank import Reranker, SetReranker
 from stratagraph.store.folder import IndexFolder
-from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.remote import is_url
+from stratagraph.store.snapshot import JoinedSnapshot
 from stratagraph.types.question import (
     SEARCH_ARGUMENTS,
     WALK,

@@ -20,7 +20,7 @@ from stratagraph.errors import Locked, NotAnIndex
 from stratagraph.store import database
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import MARKER, made_layout
-from stratagraph.store.temporary import TemporaryFolder
+from stratagraph.store.lock import TemporaryFolder
 from tests.store.support import contents, fill, manifest, publish
 
 
@@ -142,7 +142,7 @@ import sys, time
 from pathlib import Path
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.layout import MARKER, made_layout
-from stratagraph.store.temporary import TemporaryFolder
+from stratagraph.store.lock import TemporaryFolder
 with IndexFolder.create(Path(sys.argv[1])).writer("delete"):
     print("held", flush=True)
     time.sleep(60)

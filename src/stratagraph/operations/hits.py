@@ -15,8 +15,7 @@ from stratagraph.operations.origins import RecentOrigins
 from stratagraph.search.evidence import asked_metadata
 from stratagraph.search.excerpts import Excerpts
 from stratagraph.search.ranking import Origin, Ranking
-from stratagraph.store.joined import JoinedSnapshot
-from stratagraph.store.snapshot import Snapshot
+from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
 from stratagraph.text.sentences import without_added, without_names
 from stratagraph.types.built import Item
 from stratagraph.types.protocols import Rows

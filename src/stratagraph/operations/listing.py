@@ -16,8 +16,7 @@ from stratagraph.ingest.extraction.stored import extractions as stored_extractio
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.operations.origins import Origin, RecentOrigins
-from stratagraph.store.joined import JoinedSnapshot
-from stratagraph.store.snapshot import Snapshot
+from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
 from stratagraph.types.protocols import Stored
 from stratagraph.types.records import Extraction, GraphEntity, GraphRelation, GraphUnit, MethodNode, Node
 

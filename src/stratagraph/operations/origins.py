@@ -9,8 +9,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from stratagraph.store.corpus import Corpus
-from stratagraph.store.joined import JoinedSnapshot
-from stratagraph.store.snapshot import Snapshot
+from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
 from stratagraph.system.locks import Lock
 from stratagraph.types.protocols import Rows
 

@@ -31,8 +31,7 @@ from stratagraph.search.excerpts import Excerpts
 from stratagraph.search.filters import compile_where
 from stratagraph.search.ranking import concatenate, first, interleaved, labelled, taken
 from stratagraph.search.walk import CONSIDERED, PassageWalk, Provenance, Similar
-from stratagraph.store.joined import JoinedSnapshot
-from stratagraph.store.snapshot import Snapshot
+from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
 from stratagraph.system.locks import Lock, cached_property
 from stratagraph.types.built import Item
 from stratagraph.types.protocols import Vectors

@@ -18,7 +18,7 @@ from fastapi import Request
 
 import stratagraph as sg
 from stratagraph.server.guard import Settings
-from stratagraph.store.temporary import TemporaryFolder
+from stratagraph.store.lock import TemporaryFolder
 
 PREFIX = "stratagraph-upload-"
 OFTEN = 1.0

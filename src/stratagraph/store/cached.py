@@ -16,10 +16,9 @@ from stratagraph.store.checksums import Check, as_check, problem
 from stratagraph.store.copying import keep_known_calls, take_over
 from stratagraph.store.folder import DEFAULT_CHECK, TEMPORARY, IndexFolder
 from stratagraph.store.layout import ORIGIN, Layout, made_layout
-from stratagraph.store.lock import WriterLock
+from stratagraph.store.lock import TemporaryFolder, WriterLock
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.remote import Remote, shown
-from stratagraph.store.temporary import TemporaryFolder
 
 _RACES = 20  # how often a writer may replace the generation that is being fetched
 _WAIT = 600.0  # seconds that another process may take to fetch into the same folder

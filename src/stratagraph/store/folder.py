@@ -19,11 +19,10 @@ from stratagraph.store.external_writer import require_current, settled
 from stratagraph.store.files import Directory, bytes_below
 from stratagraph.store.journal import Journal, Operation, begun
 from stratagraph.store.layout import CURRENT, ORIGIN, Layout, found_layout, made_layout
-from stratagraph.store.lock import WriterLock
+from stratagraph.store.lock import TemporaryFolder, WriterLock
 from stratagraph.store.remote import Remote, publish
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
-from stratagraph.store.temporary import TemporaryFolder
 from stratagraph.store.verify import Inspect, verify
 from stratagraph.system.locks import Lock
 from stratagraph.types.protocols import VectorTable

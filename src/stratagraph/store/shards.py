@@ -24,10 +24,9 @@ from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import Check, as_check
 from stratagraph.store.files import Directory, bytes_below, make_folder
 from stratagraph.store.folder import DEFAULT_CHECK, IndexFolder
-from stratagraph.store.joined import JoinedSnapshot, differences, require_alike
 from stratagraph.store.layout import MARKER, SHARDS, of_shards
 from stratagraph.store.lock import LOCK, NOTE, WriterLock
-from stratagraph.store.snapshot import Snapshot
+from stratagraph.store.snapshot import JoinedSnapshot, Snapshot, differences, require_alike
 from stratagraph.store.spread import ADD_METHOD, BUILD, COPY, Shard, Spread, begun, told
 from stratagraph.store.verify import Inspect, verify_folder
 from stratagraph.system.locks import Lock

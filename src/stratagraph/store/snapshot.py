@@ -1,13 +1,18 @@
-"""A published generation, opened for reading."""
+"""Published generations, opened for reading: of one index, and of all shards as one."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.errors import MethodMissing, VectorStoreError
+from stratagraph.errors import MethodMissing, ShardMismatch, VectorStoreError
+from stratagraph.kernels.ranges import Parts
 from stratagraph.store.arrays import Layers
 from stratagraph.store.checksums import Check
 from stratagraph.store.contents import (
@@ -25,7 +30,9 @@ from stratagraph.store.manifest import Manifest
 from stratagraph.store.nodes import SLOTS, StoredPart
 from stratagraph.store.pool import Pool, pooled
 from stratagraph.store.rows import PASSAGES, Fields, TableRows
-from stratagraph.types.protocols import Vectors, VectorTable
+from stratagraph.system.locks import cached_property
+from stratagraph.types.protocols import Rows, Vectors, VectorTable
+from stratagraph.types.records import Chunk, Metadata
 
 
 def rows_of(
@@ -145,3 +152,236 @@ class Snapshot(Corpus):
         except KeyError:
             held = ", ".join(self._parts) or "none"
             raise MethodMissing(f"index '{self.path}' holds no {name!r}; it holds: {held}") from None
+
+
+class JoinedPart:
+    """The nodes of a part in several generations."""
+
+    def __init__(self, name: str, snapshots: Sequence[Snapshot]) -> None:
+        self._parts = [snapshot.part(name) for snapshot in snapshots]
+        self.rows_of = Parts([part.size for part in self._parts])
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return self.rows_of.size
+
+    def levels(self, rows: Sequence[int]) -> list[tuple[str, int]]:
+        """Kind and level of the nodes at these rows."""
+        return self.rows_of.read(rows, lambda part, own: self._parts[part].levels(own))
+
+
+class JoinedVectors:
+    """The vectors of several corpora, read on demand."""
+
+    def __init__(self, snapshots: Sequence[Snapshot], rows_of: Parts) -> None:
+        self._snapshots = snapshots
+        self._rows_of = rows_of
+        self.shape = rows_of.size, snapshots[0].manifest.dimension
+
+    def __getitem__(self, rows: Rows) -> NDArray[np.float32]:
+        vectors = np.zeros((len(rows), self.shape[1]), np.float32)
+        for part, places, own in self._rows_of.split(rows):
+            vectors[places] = self._snapshots[part].vectors[own]
+        return vectors
+
+
+class JoinedSnapshot:
+    """Generations of several folders, read as one.
+
+    Attributes
+    ----------
+    path
+        The folder that holds the others.
+    parts
+        The generations.
+    numbers, names
+        Place of each among the shards, and its name in messages.
+    missing
+        Names of the missing shards.
+    rows_of
+        First chunk row of each.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        numbers: Sequence[int],
+        names: Sequence[str],
+        parts: Sequence[Snapshot],
+        missing: Sequence[str] = (),
+        *,
+        methods: Sequence[str],
+    ) -> None:
+        self.path = path
+        self.numbers = tuple(numbers)
+        self.names = tuple(names)
+        self.parts = tuple(parts)
+        self.missing = tuple(missing)
+        self.manifest = replace(_manifest([part.manifest for part in parts]), methods=tuple(methods))
+        self.rows_of = Parts([part.size for part in parts])
+        self._documents_of = Parts([part.document_count for part in parts])
+        self._joined: dict[str, JoinedPart] = {}
+
+    @property
+    def size(self) -> int:
+        """Number of chunks."""
+        return self.rows_of.size
+
+    @property
+    def document_count(self) -> int:
+        """Number of documents."""
+        return self._documents_of.size
+
+    @cached_property
+    def vectors(self) -> Any:
+        """Unit vectors of the chunks, gathered by rows."""
+        return JoinedVectors(self.parts, self.rows_of)
+
+    @cached_property
+    def _chunk_documents(self) -> NDArray[np.int32]:
+        numbered = zip(self.parts, self._documents_of.starts[:-1].tolist(), strict=True)
+        return np.concatenate([part.chunk_documents() + np.int32(start) for part, start in numbered])
+
+    def chunk_documents(self) -> NDArray[np.int32]:
+        """The number of each chunk's document, held in memory."""
+        return self._chunk_documents
+
+    def part(self, name: str) -> JoinedPart:
+        """The nodes of a part."""
+        if name not in self._joined:
+            self._joined[name] = JoinedPart(name, self.parts)
+        return self._joined[name]
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """Chunk ids."""
+        return self.rows_of.read(rows, lambda part, own: self.parts[part].ids(own))
+
+    def texts(self, rows: Sequence[int]) -> list[str]:
+        """Chunk texts."""
+        return self.rows_of.read(rows, lambda part, own: self.parts[part].texts(own))
+
+    def chunks(self, rows: Sequence[int]) -> list[Chunk]:
+        """Whole chunks, with the document's metadata merged under their own."""
+        return self.rows_of.read(rows, lambda part, own: self.parts[part].chunks(own))
+
+    def row_of(self, ids: Sequence[str]) -> dict[str, int]:
+        """Rows by chunk id; ids that are not there are left out."""
+        rows: dict[str, int] = {}
+        for part, start in zip(self.parts, self.rows_of.starts.tolist(), strict=False):
+            left = [each for each in ids if each not in rows]
+            rows.update((name, start + row) for name, row in part.row_of(left).items())
+        return rows
+
+    def refs(self, refs: Sequence[str]) -> dict[str, list[int]]:
+        """Rows by the caller's own ids of passages; those not there are left out."""
+        rows_of: dict[str, list[int]] = {}
+        for part, start in zip(self.parts, self.rows_of.starts.tolist(), strict=False):
+            for name, rows in part.refs(refs).items():
+                rows_of.setdefault(name, []).extend(start + row for row in rows)
+        return rows_of
+
+    def document_ids(self, numbers: Sequence[int]) -> list[str]:
+        """Document ids by their numbers, as `chunk_documents` has them."""
+        return self._documents_of.read(numbers, lambda part, own: self.parts[part].document_ids(own))
+
+    def digests(self) -> dict[str, str]:
+        """Digests by document id."""
+        return {identity: digest for part in self.parts for identity, digest in part.digests().items()}
+
+    def document_metadata(self, ids: Sequence[str] | None = None) -> dict[str, Metadata]:
+        """Metadata by document id; of all documents if `ids` is None."""
+        metadata: dict[str, Metadata] = {}
+        for part in self.parts:
+            metadata |= part.document_metadata(ids)
+        return metadata
+
+    def chunk_metadata(self) -> list[Metadata]:
+        """Each chunk's metadata, in row order."""
+        return [each for part in self.parts for each in part.chunk_metadata()]
+
+
+def _manifest(manifests: Sequence[Manifest]) -> Manifest:
+    spent: dict[str, Counter[str]] = {}
+    nodes: Counter[str] = Counter()
+    for each in manifests:
+        nodes.update(each.nodes)
+        for model, counted in each.spent.items():
+            spent.setdefault(model, Counter()).update(counted)
+    return replace(
+        manifests[0],
+        generation=sum(each.generation for each in manifests),
+        documents=sum(each.documents for each in manifests),
+        chunks=sum(each.chunks for each in manifests),
+        nodes=dict(nodes),
+        spent={model: dict(counted) for model, counted in spent.items()},
+        files={},
+    )
+
+
+_SAME = ("methods", "embedder", "dimension", "tokenizer", "config")
+"""What of a manifest all shards must share."""
+
+
+def require_alike(names: Sequence[str], parts: Sequence[Snapshot], *, adding: bool) -> tuple[str, ...]:
+    """The methods of all shards; `ShardMismatch` if the shards differ.
+
+    While a method is being added (`adding`), shards may differ in methods, and those that all have count.
+    """
+    manifests = [part.manifest for part in parts]
+    methods = _common(manifests) if adding else tuple(manifests[0].methods)
+    compared = [_with(each, methods) for each in manifests] if adding and methods else manifests
+    difference = next(differences(list(zip(names, compared, strict=True))), None)
+    if difference is not None:
+        advice = (
+            "A new method, or new settings of one, reached only some: give it to each of the others alone, "
+            "as in open_index(SHARD).add_method(...)"
+            if adding
+            else "Build that shard again with the settings of the others"
+        )
+        raise ShardMismatch(f"{difference}. {advice}")
+    return methods
+
+
+def _common(manifests: Sequence[Manifest]) -> tuple[str, ...]:
+    """The methods that all shards have, with the same settings, in the order of the first."""
+    return tuple(
+        name
+        for name in manifests[0].methods
+        if all(name in each.methods for each in manifests)
+        and all(_own(each).get(name) == _own(manifests[0]).get(name) for each in manifests)
+    )
+
+
+def _own(manifest: Manifest) -> Mapping[str, Any]:
+    methods: Mapping[str, Any] = manifest.config.get("methods", {})
+    return methods
+
+
+def _with(manifest: Manifest, methods: Sequence[str]) -> Manifest:
+    settings = {name: own for name, own in _own(manifest).items() if name in methods}
+    return replace(manifest, methods=tuple(methods), config={**manifest.config, "methods": settings})
+
+
+def differences(manifests: Sequence[tuple[str, Manifest]]) -> Iterator[str]:
+    """Differences from the first shard, one line each."""
+    for name, manifest in manifests[1:]:
+        first, known = manifests[0]
+        for what in _SAME:
+            own, other = getattr(manifest, what), getattr(known, what)
+            if own != other:
+                where, own, other = _narrowed(what, own, other)
+                yield f"{name} differs from {first} in {where}: {_short(own)}, not {_short(other)}"
+
+
+def _narrowed(name: str, own: Any, other: Any) -> tuple[str, Any, Any]:
+    """The innermost setting that differs, by its dotted name, and both values."""
+    while isinstance(own, Mapping) and isinstance(other, Mapping):
+        differing = [key for key in {**other, **own} if own.get(key) != other.get(key)]
+        name, own, other = f"{name}.{differing[0]}", own.get(differing[0]), other.get(differing[0])
+    return name, own, other
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."

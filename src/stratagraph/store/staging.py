@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stratagraph.errors import MethodMissing
 from stratagraph.store import nodes as node_files
 from stratagraph.store.arrays import Layers, WritableArray, check_name, open_arrays, write_arrays
-from stratagraph.store.assembly import Assembled, Scratch, assemble
+from stratagraph.store.assembly import ArrayWriter, Assembled, Scratch, assemble
 from stratagraph.store.checksums import FileEntry
 from stratagraph.store.contents import (
     CHUNK_ARRAYS,
@@ -38,7 +38,6 @@ from stratagraph.store.nodes import (
     first_sources,
     write_nodes,
 )
-from stratagraph.store.part_arrays import ArrayWriter
 from stratagraph.store.pool import FOLDER as VECTOR_FOLDER
 from stratagraph.store.pool import PoolWriter
 from stratagraph.store.records import (

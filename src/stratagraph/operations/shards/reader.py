@@ -24,8 +24,7 @@ from stratagraph.operations.reader import Answering, Reader
 from stratagraph.search.joined import JoinedGround, JoinedNearest, admitted
 from stratagraph.search.ranking import concatenate, taken
 from stratagraph.search.walk import PassageWalk
-from stratagraph.store.joined import JoinedSnapshot
-from stratagraph.store.snapshot import Snapshot
+from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
 from stratagraph.system.locks import cached_property
 from stratagraph.types.built import Item
 from stratagraph.types.protocols import Rows

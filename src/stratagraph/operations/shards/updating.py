@@ -30,8 +30,8 @@ from stratagraph.operations.documents import Documents, as_document, check_docum
 from stratagraph.operations.gates import Models
 from stratagraph.operations.update import Target, update
 from stratagraph.store.folder import IndexFolder
-from stratagraph.store.joined import JoinedSnapshot
 from stratagraph.store.shards import ShardedFolder
+from stratagraph.store.snapshot import JoinedSnapshot
 from stratagraph.store.spread import ADD_METHOD, BUILD, Spread
 from stratagraph.types.records import BuildReport, Chunk, Document, StreamedDocument, Usage, content_key
 
