@@ -215,7 +215,7 @@ def test_files_that_are_no_export(tmp_path: Path, text: str, message: str) -> No
         sg.read_extraction(path)
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet", "neo4j"])
+@pytest.mark.parametrize("kind", ["jsonl", "neo4j"])  # a file, a folder
 def test_an_export_removes_what_a_killed_one_left(index: sg.Index, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "out"
     code = (

@@ -186,20 +186,6 @@ def test_small_sums_are_not_shown_as_nothing() -> None:
     assert f"cost: {bill.cost:.4f}" in str(bill)
 
 
-@pytest.mark.parametrize(
-    ("module", "missing", "extra"),
-    [
-        ("langchain_stratagraph", "langchain_core", "langchain"),
-        ("llama_index_stratagraph", "llama_index", "llama-index"),
-    ],
-)
-def test_a_framework_that_is_not_installed(module: str, missing: str, extra: str) -> None:
-    code = f"import sys; sys.modules[{missing!r}] = None; import {module}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1
-    assert f"pip install 'stratagraph[{extra}]'" in done.stderr.splitlines()[-1]
-
-
 @pytest.mark.parametrize("value", ["3", 2.5, True, None])
 def test_llama_index_k_that_is_no_number(index: sg.Index, value: Any) -> None:
     adapters = pytest.importorskip("llama_index_stratagraph")

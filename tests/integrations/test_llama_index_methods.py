@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -27,9 +28,16 @@ INDEXES: list[type[StrataIndex]] = [
 ]
 
 
-@pytest.fixture(params=INDEXES, ids=lambda kind: kind.__name__)
+@pytest.fixture(scope="module", params=INDEXES, ids=lambda kind: kind.__name__)
 def kind(request: pytest.FixtureRequest) -> Any:
     return request.param
+
+
+@pytest.fixture(scope="module")
+def index(kind: type[StrataIndex]) -> Iterator[StrataIndex]:
+    built = kind.from_documents(make_documents(), llm=False, embed_model=HashingEmbedder())
+    yield built
+    built.close()
 
 
 def make_documents() -> list[Document]:
@@ -40,12 +48,10 @@ def test_options_are_those_of_the_method(kind: type[StrataIndex]) -> None:
     assert set(kind.options) == {item.name for item in fields(get_way(kind.method).options_type)}
 
 
-async def test_built_persisted_and_loaded(kind: type[StrataIndex], tmp_path: Any) -> None:
-    index = kind.from_documents(make_documents(), llm=False, embed_model=HashingEmbedder())
+async def test_built_persisted_and_loaded(kind: Any, index: StrataIndex, tmp_path: Any) -> None:
     found = index.as_retriever(similarity_top_k=6).retrieve(QUESTION)
     assert len(found) == 6
     index.storage_context.persist(str(tmp_path / "kept"))
-    index.close()
     storage = StorageContext.from_defaults(persist_dir=str(tmp_path / "kept"))
     loaded = load_index_from_storage(storage, llm=False, embed_model=HashingEmbedder())
     assert type(loaded) is kind
@@ -54,20 +60,17 @@ async def test_built_persisted_and_loaded(kind: type[StrataIndex], tmp_path: Any
     loaded.close()
 
 
-def test_answers_are_the_methods_own(kind: type[StrataIndex]) -> None:
-    index = kind.from_documents(make_documents(), llm=False, embed_model=HashingEmbedder())
+def test_answers_are_the_methods_own(index: StrataIndex) -> None:
     engine = index.as_query_engine(llm=MockLLM())
     assert isinstance(engine._response_synthesizer, CoreSynthesizer)
     plain = index.as_query_engine(llm=MockLLM(), response_mode="compact")
     assert not isinstance(plain._response_synthesizer, CoreSynthesizer)
-    index.close()
 
 
 @pytest.mark.parametrize("view", [None, "chunks"])
 async def test_what_we_know_of_nodes_stays_out_of_prompts_and_embeddings(
-    kind: type[StrataIndex], view: Any
+    index: StrataIndex, view: Any
 ) -> None:
-    index = kind.from_documents(make_documents(), llm=False, embed_model=HashingEmbedder())
     retriever = index.as_retriever(similarity_top_k=200, view=view)
     given = {key for _, _, metadata in passages() for key in metadata}
     for scored in [*retriever.retrieve(QUESTION), *await retriever.aretrieve(QUESTION)]:
@@ -82,4 +85,3 @@ async def test_what_we_know_of_nodes_stays_out_of_prompts_and_embeddings(
     assert "kept its comet" in prompt
     assert "topic: observatory" in prompt
     assert "stratagraph" not in prompt
-    index.close()

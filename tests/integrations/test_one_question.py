@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,11 +66,17 @@ def embedder() -> CountingEmbedder:
     return CountingEmbedder()
 
 
-@pytest.fixture(params=["lshtree", "archrag", "noderag", "hirag"])
-def index(request: Any, embedder: CountingEmbedder) -> Iterator[sg.Index]:
-    with sg.build_index(documents(48), request.param, embedder=embedder, progress=False) as built:
-        embedder.questions = 0
-        yield built
+@pytest.fixture(scope="module", params=["lshtree", "archrag", "noderag", "hirag"])
+def folder(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("one") / "idx"
+    sg.build_index(documents(48), request.param, path, embedder=FakeEmbedder(), progress=False).close()
+    return path
+
+
+@pytest.fixture
+def index(folder: Path, embedder: CountingEmbedder) -> Iterator[sg.Index]:
+    with sg.open_index(folder, embedder=embedder) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -125,10 +132,11 @@ def test_numbers_are_places_among_the_hits(index: sg.Index) -> None:
     ]
 
 
-@pytest.mark.parametrize("wrong", [{"k": 3}, {"view": "chunks"}, {"where": {"a": 1}}, {"decompose": True}])
-def test_how_to_search_is_refused_where_nothing_is_searched(index: sg.Index, wrong: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match=f"'{next(iter(wrong))}' says how to search"):
-        index.answer(index.retrieve(QUESTION), **wrong)
+def test_how_to_search_is_refused_where_nothing_is_searched(index: sg.Index) -> None:
+    retrieval = index.retrieve(QUESTION)
+    for wrong in ({"k": 3}, {"view": "chunks"}, {"where": {"a": 1}}, {"decompose": True}):
+        with pytest.raises(TypeError, match=f"'{next(iter(wrong))}' says how to search"):
+            index.answer(retrieval, **wrong)
 
 
 def test_another_model_decomposes_too(index: sg.Index) -> None:
