@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -175,70 +175,42 @@ def noun_phrases(text: str, stops: frozenset[str]) -> dict[str, None]:
     In English a noun phrase ends at a preposition, a conjunction, an auxiliary, a verb in the past tense or a
     mark of punctuation: "the relief boat stopped" has one, "he stayed aboard until the" has none. Its last
     two and three words are taken, and the first two of these three (`parts_of`). In other languages all
-    `neighbours` are taken.
+    pairs and triples of neighbouring content words are taken.
     """
-    if stops is not ENGLISH:
-        return neighbours(text, stops)
+    english = stops is ENGLISH
     phrases: dict[str, None] = {}
+    for run, ends in _runs(text, stops):
+        if not english:
+            parts = [run[max(0, end - size) : end] for end in range(2, len(run) + 1) for size in (2, 3)]
+        else:
+            parts = [run[-3:], run[-3:-1], run[-2:]] if ends else []
+        for part in parts:
+            if len(part) > 1 and sum(map(len, part)) < _LONGEST:
+                phrases[" ".join(part)] = None
+    return phrases
+
+
+def _runs(text: str, stops: frozenset[str]) -> Iterator[tuple[list[str], bool]]:
+    """Runs of lower-case content words, and whether each ends where a noun phrase may end."""
     run: list[str] = []
     for word in text.split():
         bare = word.strip(_OPENING + _CLOSING)
-        if not bare or bare in stops or "0" <= bare[0] <= "Z" or not _COMPOUND.fullmatch(bare):
-            if run:
-                _close(run, bare in _ENDS or not bare or word[0] in _OPENING, phrases)
-                run = []
-            continue
-        if word[0] in _OPENING or _is_verb(bare):
-            _close(run, True, phrases)
+        opens = word[0] in _OPENING
+        if bare in stops or not _COMPOUND.fullmatch(bare):
+            yield run, bare in _ENDS or not bare or opens
             run = []
-        if not _is_verb(bare):
+            continue
+        # A word like a verb in the past tense; "shed" is none.
+        verb = stops is ENGLISH and len(bare) > 4 and bare.endswith("ed") and bare[-3] != "e"
+        if opens or verb:
+            yield run, True
+            run = []
+        if not verb:
             run.append(bare)
         if word[-1] in _CLOSING:
-            _close(run, True, phrases)
+            yield run, True
             run = []
-    _close(run, True, phrases)
-    return phrases
-
-
-def _is_verb(word: str) -> bool:
-    """Whether a word looks like a verb in the past tense ("shed" does not)."""
-    return len(word) > 4 and word.endswith("ed") and word[-3] != "e"
-
-
-def _close(run: list[str], ends: bool, phrases: dict[str, None]) -> None:
-    if ends and len(run) > 1 and sum(map(len, run[-3:])) < _LONGEST:
-        for part in (run[-3:], run[-3:-1], run[-2:]):
-            if len(part) > 1:
-                phrases[" ".join(part)] = None
-
-
-def neighbours(text: str, stops: frozenset[str]) -> dict[str, None]:
-    """Pairs and triples of neighbouring lower-case content words, in order, as keys."""
-    phrases: dict[str, None] = {}
-    before = pair = ""  # the content word before this one, and the two before
-    for word in text.split():
-        if word in stops or "0" <= word[0] <= "Z":  # a digit or a capital
-            before = pair = ""
-            continue
-        bare = word.strip(_OPENING + _CLOSING)
-        if bare in stops or not _COMPOUND.fullmatch(bare):
-            before = pair = ""
-            continue
-        if word[0] in _OPENING:
-            before = pair = ""
-        ends = word[-1] in _CLOSING
-        word = bare
-        if before and len(before) + len(word) < _LONGEST:
-            both = f"{before} {word}"
-            phrases[both] = None
-            if pair:
-                phrases[f"{pair} {word}"] = None
-            before, pair = word, both
-        else:
-            before, pair = word, ""
-        if ends:
-            before = pair = ""
-    return phrases
+    yield run, True
 
 
 def select_terms(document_frequency: Mapping[str, int], chunks: int) -> set[str]:
