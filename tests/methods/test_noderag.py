@@ -18,8 +18,7 @@ from stratagraph.methods.base import Question
 from stratagraph.methods.noderag import NodeRAGOptions
 from stratagraph.methods.noderag.build import TITLES
 from stratagraph.methods.noderag.config import TYPES
-from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, EdgeList, Heterograph, Kind
-from stratagraph.methods.noderag.matching import matches
+from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, EdgeList, Heterograph, Kind, matches
 from stratagraph.methods.noderag.ranking import blended, diverse
 from stratagraph.methods.noderag.search import HeterographSearcher
 from stratagraph.testing import FakeEmbedder

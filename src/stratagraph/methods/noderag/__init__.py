@@ -7,12 +7,12 @@ paper                           here
 2.2 graph decomposition         `ingest.extraction.stage`, `ingest.graph.stage`; `heterograph.decomposition`
 2.3 important entities, Alg. 1  `attributes.important_entities`, `kernels.centrality`
 2.3 attributes                  `attributes`
-2.3 communities                 `communities`, `kernels.leiden`
+2.3 communities                 `elements.detect_communities`, `kernels.leiden`
 2.3 high-level elements, titles `elements`
-2.3 semantic matching, Alg. 2   `kernels.spherical_kmeans`, `matching.matches`
+2.3 semantic matching, Alg. 2   `kernels.spherical_kmeans`, `heterograph.matches`
 2.4 text insertion              `heterograph.text_edges`
 2.4 embedding                   `build`: T, S, A and H
-2.4 HNSW semantic edges         `matching.semantic_links`
+2.4 HNSW semantic edges         `heterograph.semantic_links`
 2.5 dual search                 `search.DualSearch`
 2.5 shallow PPR, cross nodes    `search`, `kernels.ppr`
 2.5 filter, retrieval           `search.HeterographSearcher`

@@ -28,16 +28,26 @@ from stratagraph.methods.noderag.attributes import (
     write_attributes,
 )
 from stratagraph.methods.noderag.attributes import STAGE as ATTRIBUTES
-from stratagraph.methods.noderag.communities import detect_communities, graph_drift, large_communities
-from stratagraph.methods.noderag.elements import Element, write_elements
+from stratagraph.methods.noderag.elements import (
+    Element,
+    detect_communities,
+    graph_drift,
+    large_communities,
+    write_elements,
+)
 from stratagraph.methods.noderag.heterograph import (
+    CELLS,
     KINDS,
     EdgeList,
     Kind,
     Layout,
+    Moved,
     decomposition,
     edge_arrays,
+    entry_cells,
+    entry_links,
     isolated_entities,
+    matches,
     stating_units,
     text_edges,
 )
@@ -49,7 +59,6 @@ from stratagraph.methods.noderag.inputs import (
     BuildInputs,
     Unchanged,
 )
-from stratagraph.methods.noderag.matching import CELLS, Moved, entry_cells, entry_links, matches
 from stratagraph.system.memory import release
 from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.records import Node

@@ -1,13 +1,19 @@
-"""High-level elements, the insights of a community, and their overview titles (paper 001, 2.3)."""
+"""Communities, and their high-level elements with overview titles (paper 001, 2.3)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
 
-from stratagraph.ingest.carryover import CarryOver
+from stratagraph.ingest.carryover import CarryOver, Labels, needs_reclustering, previous_labels
+from stratagraph.ingest.names.spelling import telling
 from stratagraph.ingest.summarize import (
     MODEL,
     Summary,
@@ -19,13 +25,160 @@ from stratagraph.ingest.summarize import (
     told_within,
     words_for,
 )
-from stratagraph.methods.noderag.communities import Community
+from stratagraph.kernels.leiden import leiden
+from stratagraph.methods.drift import Drift, communities_measured
+from stratagraph.methods.groups import KeptNodes, united
 from stratagraph.methods.noderag.config import NodeRAGConfig
-from stratagraph.methods.noderag.inputs import Builder
+from stratagraph.methods.noderag.inputs import Builder, BuildInputs
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as, readable
+from stratagraph.types.protocols import Rows
 from stratagraph.types.records import Node, content_id
+
+PARTITION = "communities"
+"""The name of the partition whose drift is counted."""
+_NAMES = 3
+
+
+def detect_communities(builder: Builder, ends: Rows, origin: Rows, drift: Drift) -> Labels:
+    """The community of each entity, relation, unit and attribute, shape (nodes,).
+
+    Nodes of the previous index stay in their communities, and new ones join the community where they gain
+    most modularity. If the communities have drifted, all nodes may move (`methods.drift`); if too much is
+    new, all are partitioned anew. `ends` are the edges, shape (edges, 2), and `origin` the previous row of
+    each node, or -1.
+    """
+    config, previous = builder.config, builder.grouped
+    detect = partial(
+        leiden,
+        ends,
+        None,
+        len(origin),
+        resolution=config.resolution,
+        max_size=config.max_community,
+        seed=config.seed,
+    )
+    measure = partial(communities_measured, ends, None)
+    initial = np.full(len(origin), -1, np.int64)
+    if previous is not None:
+        initial = previous_labels(origin, previous.arrays["communities.labels"])
+
+    def moved(movable: bool) -> Labels:
+        return detect(initial=initial, movable=np.full(len(origin), movable))
+
+    ways = [] if needs_reclustering(initial >= 0) else [partial(moved, False), partial(moved, True)]
+    return drift.settled(PARTITION, len(origin), ways, detect, measure)
+
+
+def graph_drift(inputs: BuildInputs) -> Drift:
+    """How many rows of the graph came or went since communities were last compared."""
+    previous, seen = inputs.builder.grouped, inputs.graph.before
+    if previous is None or seen is None:
+        return Drift(inputs.size)
+    return Drift.between(previous.arrays, seen.size, seen.origin)
+
+
+@dataclass(frozen=True, slots=True)
+class Community:
+    """A community before its high-level elements."""
+
+    digest: str  # a hash of all that the elements are made of
+    label: int
+    rows: Sequence[int]  # graph rows of its units, then of its described relations (M1), or all without units
+    attributes: Sequence[int]  # places of its attributes among all attributes
+    names: Sequence[str]  # of the entities that its rows mention most
+    texts: Sequence[str]  # of its attributes, then of its rows
+    members: Sequence[str]  # their ids
+    sources: Sequence[int]  # the chunk rows behind them, ascending
+
+
+def large_communities(
+    inputs: BuildInputs, labels: Rows, made: NDArray[np.bool_], attributes: KeptNodes
+) -> list[Community]:
+    """The communities that are large enough for high-level elements and whose elements are `made`, by label.
+
+    `labels` are those of the rows of the graph, then of the attributes.
+    """
+    config, own = inputs.builder.config, labels[inputs.size :]
+    rows = _rows_by_label(np.where(made[labels], labels, -1), inputs)
+    places: dict[int, list[int]] = {}
+    for place in np.flatnonzero(made[own]).tolist():
+        places.setdefault(int(own[place]), []).append(place)
+    own_units = {label: sum(row >= inputs.first_unit for row in members) for label, members in rows.items()}
+    large = [
+        label
+        for label in sorted({*rows, *places})
+        if (own_units.get(label) or len(rows.get(label, ()))) + len(places.get(label, ()))
+        >= config.min_members
+    ]
+    named = {label: _most_named(rows.get(label, ()), inputs) for label in large}
+    names = inputs.names([row for members in named.values() for row in members])
+    texts = inputs.texts(row for label in large for row in rows.get(label, ()))
+    ids = inputs.ids(row for label in large for row in rows.get(label, ()))
+    chosen = [place for label in large for place in places.get(label, ())]
+    nodes = dict(zip(chosen, attributes.read(chosen), strict=True))
+    return [
+        _community(
+            label,
+            rows.get(label, []),
+            [(place, nodes[place]) for place in places.get(label, ())],
+            telling((names[row] for row in named[label]), _NAMES),
+            texts,
+            ids,
+            inputs,
+        )
+        for label in large
+    ]
+
+
+def _rows_by_label(labels: Rows, inputs: BuildInputs) -> dict[int, list[int]]:
+    """The units of each community, then its relations: those with a description, or all if it has no units.
+
+    There are none of label -1.
+    """
+    by_label: dict[int, list[int]] = {}
+    total, first, entities = inputs.size, inputs.first_unit, inputs.graph.entities
+    described = inputs.graph.described
+    for row in (first + np.flatnonzero(labels[first:total] >= 0)).tolist():
+        by_label.setdefault(int(labels[row]), []).append(row)
+    with_units = frozenset(by_label)
+    for row in (entities + np.flatnonzero(labels[entities:first] >= 0)).tolist():
+        label = int(labels[row])
+        if label not in with_units or described[row - entities]:
+            by_label.setdefault(label, []).append(row)
+    return by_label
+
+
+def _most_named(rows: Sequence[int], inputs: BuildInputs) -> list[int]:
+    """Entities that most of these units name, or that most of these relations join."""
+    graph, counts = inputs.graph, Counter[int]()
+    indptr, indices = graph.unit_entities
+    for row in rows:
+        unit = row - inputs.first_unit
+        near: NDArray[np.integer] = (
+            graph.ends[row - graph.entities] if unit < 0 else indices[indptr[unit] : indptr[unit + 1]]
+        )
+        counts.update(near.tolist())
+    return [row for row, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: 2 * _NAMES]]
+
+
+def _community(
+    label: int,
+    rows: Sequence[int],
+    attributes: Sequence[tuple[int, Node]],
+    names: Sequence[str],
+    texts_by_row: Mapping[int, str],
+    ids_by_row: Mapping[int, str],
+    inputs: BuildInputs,
+) -> Community:
+    texts = [*(node.text for _, node in attributes), *(texts_by_row[row] for row in rows)]
+    members = [*(node.id for _, node in attributes), *(ids_by_row[row] for row in rows)]
+    settings = ("noderag", "community", *map(str, inputs.builder.config.text_settings))
+    digest = content_id(*settings, *names, "", *members, "", *texts)
+    sources = united([inputs.sources(rows), *(node.sources for _, node in attributes)])
+    return Community(digest, label, rows, [place for place, _ in attributes], names, texts, members, sources)
+
 
 PROMPT = load_prompt("stratagraph.methods.noderag", "elements")
 STAGE = "high-level elements"

@@ -23,9 +23,8 @@ from stratagraph.methods.drift import check_drift
 from stratagraph.methods.groups import check_nodes
 from stratagraph.methods.noderag.attributes import SOURCES
 from stratagraph.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGOptions
-from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, Heterograph, Kind, Layout
+from stratagraph.methods.noderag.heterograph import CELLS, KINDS, SIMILAR, Heterograph, Kind, Layout
 from stratagraph.methods.noderag.inputs import BORDERS, ELEMENT_LABELS, MEMBERS
-from stratagraph.methods.noderag.matching import CELLS
 from stratagraph.methods.noderag.ranking import SHARES, Similarity, Support, best, blended, diverse, received
 from stratagraph.search.ranking import concatenate, first
 from stratagraph.search.walk import NEAR_SHARE
