@@ -8,9 +8,8 @@ any text takes linear time. Rules then judge each span.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from itertools import pairwise
-from re import Match
 
 from stratagraph.text.stopwords import ENGLISH, MONTHS_AND_WEEKDAYS, OPENERS, STEPS
 
@@ -99,17 +98,9 @@ _SPAN = (
     rf"|(?P<numbered>\d*+(?:st|nd|rd|th)?{_SPACE}{_TOKEN}{_MORE})|(?P<year>{_YEARS}))"
     rf"|(?<=[{_QUOTES}]){_QUOTE_REST})"
 )
+# `lastgroup` of a match is its kind: `name`, `numbered` (a name behind a number), `date`, `day`, `year`,
+# `title` and `phrase` (these two groups are the text between the quotes).
 _ANY = re.compile(_SPAN)
-
-
-def spans(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
-    """The spans in `text[start:end]`; the `lastgroup` of a match is its kind.
-
-    `name`, `numbered` (a name behind a number), `date`, `day`, `year`, `title` and `phrase` (these two groups
-    are the text between the quotes).
-    """
-    return _ANY.finditer(text, start, end)
-
 
 # Name, start, end and kind: empty for a name. A plain tuple: one is made for every name.
 Mention = tuple[str, int, int, str]
@@ -149,30 +140,23 @@ def mentions(text: str, start: int, end: int, stops: Set[str]) -> list[Mention]:
     `stops` are the words of grammar of the text's language.
     """
     mentioned: list[Mention] = []
-    for match in spans(text, start, end):
+    for match in _ANY.finditer(text, start, end):
         kind = match.lastgroup
         if kind == "name":
-            name = match[0]
-            if name not in _NOTHING:
-                _name(text, start, name, match.start(), match.end(), stops, mentioned)
+            if match[0] not in _NOTHING:
+                _name(text, start, match[0], *match.span(), stops, mentioned)
         elif kind == "numbered":
             _numbered(text, *match.span(), stops, mentioned)
         elif kind == "title" or kind == "phrase":
-            _quoted(match, kind, stops, mentioned)
+            name = " ".join(match[kind].rstrip(" .,;:!?'\u2019").split())
+            is_speech = kind == "phrase" and name != match[kind]
+            if name and not is_speech and name.lower() not in stops | _ALONE:
+                mentioned.append((name, *match.span(kind), ""))
         else:
             mentioned.append((" ".join(match[0].split()), *match.span(), DATE))
     if text[start] == "#":  # in a heading a capital tells nothing
         return [(name, at, last, kind or DOUBTFUL) for name, at, last, kind in mentioned]
     return mentioned
-
-
-def _quoted(match: Match[str], kind: str, stops: Set[str], mentioned: list[Mention]) -> None:
-    inside = match[kind]
-    name = " ".join(inside.rstrip(" .,;:!?'\u2019").split())
-    folded = name.lower()
-    is_speech = kind == "phrase" and name != inside
-    if name and not is_speech and folded not in stops and folded not in _ALONE:
-        mentioned.append((name, *match.span(kind), ""))
 
 
 def _numbered(text: str, at: int, end: int, stops: Set[str], mentioned: list[Mention]) -> None:
