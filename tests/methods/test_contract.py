@@ -117,17 +117,17 @@ def test_what_is_not_sound_is_noticed(built: sg.Index, grouped: str) -> None:
 
 
 def test_insert_equals_rebuild(call: Caller, method: str) -> None:
-    whole = call.build(documents(60), method=method, llm=CountingModel())
-    grown = call.build(documents(45), method=method, llm=CountingModel())
-    report = call(grown, "insert", documents(15, start=45))
-    assert len(report.added) == 15
+    whole = call.build(documents(40), method=method, llm=CountingModel())
+    grown = call.build(documents(30), method=method, llm=CountingModel())
+    report = call(grown, "insert", documents(10, start=30))
+    assert len(report.added) == 10
     assert_equal_states(state_after_update(grown, method), state_after_update(whole, method))
 
 
 def test_delete_equals_never_inserted(call: Caller, method: str) -> None:
-    never = call.build(documents(45), method=method, llm=CountingModel())
-    shrunk = call.build(documents(60), method=method, llm=CountingModel())
-    gone = [document.id for document in documents(15, start=45)]
+    never = call.build(documents(30), method=method, llm=CountingModel())
+    shrunk = call.build(documents(40), method=method, llm=CountingModel())
+    gone = [document.id for document in documents(10, start=30)]
     report = call(shrunk, "delete", gone)
     assert set(report.deleted) == set(gone)
     assert_equal_states(state_after_update(shrunk, method), state_after_update(never, method))

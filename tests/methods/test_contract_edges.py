@@ -85,26 +85,26 @@ def test_what_a_model_failed_at_is_made_good_by_the_next_update(call: Caller, me
         return written_summary(prompt)
 
     model = CountingModel(sometimes)
-    index = call.build(documents(80), method=method, llm=model, config={"max_failures": 1.0})
+    index = call.build(documents(48), method=method, llm=model, config={"max_failures": 1.0})
     assert index.last_report.failures
     model._answer = written_summary
-    report = call(index, "insert", documents(80))
-    assert len(report.unchanged) == 80
+    report = call(index, "insert", documents(48))
+    assert len(report.unchanged) == 48
     assert report.failures == ()
-    healthy = call.build(documents(80), method=method, llm=CountingModel())
+    healthy = call.build(documents(48), method=method, llm=CountingModel())
     assert_equal_states(state_after_update(index, method), state_after_update(healthy, method))
     asked = len(model.prompts)
-    call(index, "insert", documents(80))
+    call(index, "insert", documents(48))
     assert len(model.prompts) == asked
 
 
 def test_a_model_over_an_index_made_without_one(call: Caller, method: str, tmp_path: Path) -> None:
-    call.build(documents(60), method=method, path=tmp_path / "idx").close()
+    call.build(documents(40), method=method, path=tmp_path / "idx").close()
     model = CountingModel()
-    index = call.build(documents(60), method=method, path=tmp_path / "idx", llm=model)
+    index = call.build(documents(40), method=method, path=tmp_path / "idx", llm=model)
     assert model.prompts
     assert state_after_update(index, method) == state_after_update(
-        call.build(documents(60), method=method, llm=CountingModel()), method
+        call.build(documents(40), method=method, llm=CountingModel()), method
     )
 
 
@@ -184,6 +184,7 @@ def test_a_lone_surrogate_in_an_answer_is_replaced(call: Caller, method: str) ->
     assert index.verify() == []
 
 
+@BOTH
 def test_texts_without_a_vector_are_reported(call: Caller, method: str) -> None:
     index = call.build(["!!! ???", "an ordinary text"], method=method)
     assert index.last_report.notes["texts without a vector, not found by similarity"] >= 1

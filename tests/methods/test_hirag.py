@@ -27,13 +27,6 @@ def index() -> sg.Index:
 # The hierarchy
 
 
-def test_a_build_is_sound(index):
-    check(index, max_cluster=5, max_community=6)
-    details = index.stats()["methods"]["hirag"]
-    assert details["nodes"]["summary_entities"] > 0
-    assert details["nodes"]["communities"] > 0
-
-
 def test_layers_go_on_until_one_is_too_small_or_hardly_smaller():
     details = build(documents(60), SMALL).stats()["methods"]["hirag"]
     few = documents(20)
@@ -205,16 +198,6 @@ def many(count: int, start: int = 0, topic: int | None = None) -> list[sg.Docume
         names = " ".join(f"topic{kind}part{(number + j) % 9}no{number}" for j in range(8))
         made.append(sg.Document(f"doc-{number:04}", f"Note {number} tells of topic{kind} now {names}"))
     return made
-
-
-def test_updates_stay_sound():
-    built = build(documents(48), SMALL, llm=Answering())
-    built.delete([f"doc-{number:03}" for number in range(0, 12)])
-    check(built, max_cluster=5, max_community=6)
-    built.insert(documents(24, start=48))
-    check(built, max_cluster=5, max_community=6)
-    texts = " ".join(json.dumps(dict(node.extra)) + node.text for node in stored(built)[1])
-    assert "Note 3 " not in texts
 
 
 # The search
