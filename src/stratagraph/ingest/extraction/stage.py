@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -161,7 +161,7 @@ async def extract_corpus(
     todo: list[int] = np.flatnonzero(rows < 0).tolist()
     stage = _Stage(corpus, todo, gate, config, previous, use_llm, placed, may_load)
     with gate.stage("extract", corpus.size):
-        nodes = await (stage.by_model() if use_llm else stage.locally())
+        nodes = await stage.nodes()
     arrays, noted, by_model = summed_up(rows, nodes, previous, recipe=recipe, wanted=wanted)
     notes.update(noted)
     if use_llm:
@@ -190,68 +190,45 @@ class _Stage:
     given: Mapping[int, Extraction]
     may_load: bool
 
-    async def by_model(self) -> list[Node]:
-        """The node of each chunk, by the model where there is none yet."""
+    async def nodes(self) -> list[Node]:
+        """The node of each chunk, made where there is none yet."""
         nodes: list[Node] = []
-        for rows, chunks in self._windows():
+        for start in range(0, len(self.rows), BATCH):
+            rows = self.rows[start : start + BATCH]
+            chunks = self.corpus.chunks(rows)
             own = self._there(rows, chunks)
             todo = [(row, chunk) for row, chunk in zip(rows, chunks, strict=True) if row not in own]
             if todo:  # a missing pipeline is an error before any model call
                 await asyncio.to_thread(self._check_pipeline)
-            own |= await self._asked(todo)
+                own |= await (self._by_model(todo) if self.use_llm else self._by_rules(todo))
             nodes += [own[row] for row in rows]
         return nodes
 
-    async def _asked(self, todo: Sequence[tuple[int, Chunk]]) -> dict[int, Node]:
+    async def _by_model(self, todo: Sequence[tuple[int, Chunk]]) -> dict[int, Node]:
         """Nodes by the model, or by rules for the chunks for which it fails."""
         config, count_tokens = self.config, self.gate.count_tokens
         shown = [replace(chunk, text=clip(chunk.text, PASSAGE_TOKENS, count_tokens)) for _, chunk in todo]
         ontology = _ontology(config)
         answers = await ask(shown, self.gate, form=config.form, ontology=ontology, gleaning=config.gleaning)
-        failed = [chunk for (_, chunk), own in zip(todo, answers, strict=True) if not own]
-        local = iter(await self._by_rules((chunk.text, _title(chunk)) for chunk in failed))
-        nodes = {}
+        nodes = await self._by_rules([each for each, own in zip(todo, answers, strict=True) if not own])
         for (row, chunk), read, own in zip(todo, shown, answers, strict=True):
-            notes: Counter[str] = Counter()
-            if len(read.text) < len(chunk.text):
-                notes["chunks too long for a prompt, read in part"] += 1
             if own:
-                maker = _maker(config, len(own) - 1)
+                notes: Counter[str] = Counter()
+                if len(read.text) < len(chunk.text):
+                    notes["chunks too long for a prompt, read in part"] += 1
                 text = to_json(ontology.applied(to_extraction(own, notes), notes))
-            else:
-                maker, text = _local_maker(chunk, config), next(local)
-            nodes[row] = _node(row, chunk.id, text, maker, notes)
+                nodes[row] = _node(row, chunk.id, text, _maker(config, len(own) - 1), notes)
         return nodes
 
-    async def locally(self) -> list[Node]:
-        """The node of each chunk, without a model where there is none yet, in one pass over all windows."""
-        nodes: dict[int, Node] = {}
-        missing: list[tuple[int, str, str]] = []
-
-        def passages() -> Iterator[_Passage]:
-            for rows, chunks in self._windows():
-                nodes.update(self._there(rows, chunks))
-                for row, chunk in zip(rows, chunks, strict=True):
-                    if row not in nodes:
-                        if not missing:
-                            self._check_pipeline()
-                        missing.append((row, chunk.id, _local_maker(chunk, self.config)))
-                        yield chunk.text, _title(chunk)
-
-        texts = await self._by_rules(passages())
-        for (row, identity, maker), text in zip(missing, texts, strict=True):
-            nodes[row] = _node(row, identity, text, maker)
-        return [nodes[row] for row in self.rows]
-
-    async def _by_rules(self, passages: Iterable[_Passage]) -> list[str]:
-        return await self.gate.compute(
-            partial(_extracted, pipeline=self.config.spacy), passages, batch=_AT_ONCE
-        )
-
-    def _windows(self) -> Iterator[tuple[Sequence[int], list[Chunk]]]:
-        for start in range(0, len(self.rows), BATCH):
-            rows = self.rows[start : start + BATCH]
-            yield rows, self.corpus.chunks(rows)
+    async def _by_rules(self, todo: Sequence[tuple[int, Chunk]]) -> dict[int, Node]:
+        """Nodes without a model."""
+        passages = [(chunk.text, _title(chunk)) for _, chunk in todo]
+        extracted = partial(_extracted, pipeline=self.config.spacy)
+        texts = await self.gate.compute(extracted, passages, batch=_AT_ONCE)
+        return {
+            row: _node(row, chunk.id, text, _local_maker(chunk, self.config))
+            for (row, chunk), text in zip(todo, texts, strict=True)
+        }
 
     def _there(self, rows: Sequence[int], chunks: Sequence[Chunk]) -> dict[int, Node]:
         """The given nodes, and the previous ones that may be kept, with the row of today.
