@@ -12,6 +12,7 @@ import argparse
 
 from stratagraph import _sync
 from stratagraph.eval import load_dataset
+from stratagraph.ingest.extraction.by_rules import question_entities
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.named import as_chat_model
 from stratagraph.search.questions import decompose
@@ -34,7 +35,11 @@ def main() -> None:
     print(f"{'':20} questions  without a name  with a poor one")
     for data in given.data:
         dataset = load_dataset(data)
-        found = [_sync.run(decompose(each.question, gate)) for each in dataset.questions]
+        questions = [each.question for each in dataset.questions]
+        if given.llm:
+            found = [_sync.run(decompose(question, gate)) for question in questions]
+        else:
+            found = [question_entities(question) for question in questions]
         none = sum(not names for names in found) / len(found)
         poor = sum(any(map(is_poor, names)) for names in found) / len(found)
         print(f"{dataset.name:20} {len(found):9}  {none:14.1%}  {poor:15.1%}")

@@ -25,4 +25,18 @@ def passages() -> list[tuple[str, str, dict[str, Any]]]:
     ]
 
 
+def langchain_documents() -> list[Any]:
+    """The passages as LangChain's documents."""
+    from langchain_core.documents import Document
+
+    return [Document(id=name, page_content=text, metadata=data) for name, text, data in passages()]
+
+
+def llama_documents() -> list[Any]:
+    """The passages as LlamaIndex's documents."""
+    from llama_index.core.schema import Document
+
+    return [Document(id_=name, text=text, metadata=data) for name, text, data in passages()]
+
+
 QUESTION = "Who kept the comet at the observatory?"

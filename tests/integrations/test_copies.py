@@ -25,22 +25,22 @@ from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 import stratagraph as sg
 from langchain_stratagraph import TreeRetriever
 from llama_index_stratagraph import LSHTreeIndex
-from tests.integrations.corpus import QUESTION, passages
+from tests.integrations.corpus import QUESTION, langchain_documents, llama_documents, passages
 
 WAYS = {"pickle": lambda held: pickle.loads(pickle.dumps(held)), "deepcopy": copy.deepcopy}
 COPIES = pytest.mark.parametrize("again", WAYS.values(), ids=WAYS)
 
 
 def tree(path: Path | None, **settings: Any) -> TreeRetriever:
-    given = [Document(id=name, page_content=text, metadata=data) for name, text, data in passages()]
     return TreeRetriever.from_documents(
-        given, path=path, embedding=DeterministicFakeEmbedding(size=32), **settings
+        langchain_documents(), path=path, embedding=DeterministicFakeEmbedding(size=32), **settings
     )
 
 
 def lsh_tree(path: Path | None, **settings: Any) -> LSHTreeIndex:
-    given = [LlamaDocument(id_=name, text=text, metadata=data) for name, text, data in passages()]
-    return LSHTreeIndex.from_documents(given, path=path, embed_model=MockEmbedding(32), **settings)
+    return LSHTreeIndex.from_documents(
+        llama_documents(), path=path, embed_model=MockEmbedding(32), **settings
+    )
 
 
 @COPIES

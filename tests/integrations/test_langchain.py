@@ -30,7 +30,7 @@ from stratagraph import HashingEmbedder
 from stratagraph.errors import MethodMissing
 from stratagraph.models.gate import ModelGate, Prompt, Task
 from stratagraph.models.structured import json_as
-from tests.integrations.corpus import QUESTION, passages
+from tests.integrations.corpus import QUESTION, langchain_documents, passages
 
 
 class WordEmbeddings(Embeddings):
@@ -69,13 +69,9 @@ class Log(BaseCallbackHandler):
         self.events.append(f"found {len(documents)}")
 
 
-def make_documents() -> list[Document]:
-    return [Document(id=name, page_content=text, metadata=data) for name, text, data in passages()]
-
-
 def build(documents: list[Document] | None = None, **kwargs: Any) -> TreeRetriever:
     kwargs.setdefault("embedding", HashingEmbedder())
-    return TreeRetriever.from_documents(make_documents() if documents is None else documents, **kwargs)
+    return TreeRetriever.from_documents(langchain_documents() if documents is None else documents, **kwargs)
 
 
 @pytest.fixture(scope="module")
@@ -169,9 +165,9 @@ async def test_misspelt_arguments_are_refused(retriever: TreeRetriever, shared: 
 async def test_settings_are_checked_before_a_build_is_paid_for(setting: dict[str, Any]) -> None:
     embeddings = WordEmbeddings()
     with pytest.raises(ValidationError):
-        TreeRetriever.from_documents(make_documents(), embedding=embeddings, **setting)
+        TreeRetriever.from_documents(langchain_documents(), embedding=embeddings, **setting)
     with pytest.raises(ValidationError):
-        await TreeRetriever.afrom_documents(make_documents(), embedding=embeddings, **setting)
+        await TreeRetriever.afrom_documents(langchain_documents(), embedding=embeddings, **setting)
     assert embeddings.calls == []
 
 
@@ -226,7 +222,7 @@ def test_document_ids() -> None:
 
 
 async def test_adding_and_deleting(tmp_path: Any) -> None:
-    documents = make_documents()
+    documents = langchain_documents()
     retriever = build(documents[:20], path=tmp_path / "idx")
     assert retriever.add_documents(iter(documents[18:])) == [each.id for each in documents[18:]]
     report = retriever.index.last_report
@@ -285,9 +281,9 @@ async def test_chat_models_write_summaries_and_callbacks_hear_of_it(twin: bool) 
     model = FakeListChatModel(responses=["A summary of the town and its trades."])
     arguments: dict[str, Any] = {"llm": model, "embedding": HashingEmbedder(), "callbacks": [log]}
     if twin:
-        retriever = await TreeRetriever.afrom_documents(make_documents(), **arguments)
+        retriever = await TreeRetriever.afrom_documents(langchain_documents(), **arguments)
     else:
-        retriever = TreeRetriever.from_documents(make_documents(), **arguments)
+        retriever = TreeRetriever.from_documents(langchain_documents(), **arguments)
     summaries = retriever.invoke("summary of the town", k=1, levels=(1,))
     assert summaries[0].page_content == "A summary of the town and its trades."
     calls = log.events.count("chat")

@@ -9,13 +9,12 @@ import pytest
 pytest.importorskip("langchain_core")
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableLambda
 
 from langchain_stratagraph import TreeRetriever
 from stratagraph import HashingEmbedder
-from tests.integrations.corpus import QUESTION, passages
+from tests.integrations.corpus import QUESTION, langchain_documents
 
 
 class Calls(BaseCallbackHandler):
@@ -34,8 +33,7 @@ class Calls(BaseCallbackHandler):
 
 @pytest.fixture(scope="module")
 def retriever() -> Any:
-    documents = [Document(id=name, page_content=text, metadata=data) for name, text, data in passages()]
-    made = TreeRetriever.from_documents(documents, embedding=HashingEmbedder())
+    made = TreeRetriever.from_documents(langchain_documents(), embedding=HashingEmbedder())
     with made.index:
         yield made
 

@@ -23,7 +23,7 @@ import stratagraph
 from langchain_stratagraph import HierarchicalRetriever, StrataDocumentIndex, TreeRetriever
 from stratagraph import HashingEmbedder
 from stratagraph.errors import Locked, NotAnIndex
-from tests.integrations.corpus import QUESTION, passages
+from tests.integrations.corpus import QUESTION, langchain_documents, passages
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*DocumentIndex.*")
 
@@ -153,7 +153,7 @@ async def test_every_document_has_a_source(kind: Any, call: Callable[..., Any]) 
 
 
 def test_a_summary_of_many_documents_names_the_first() -> None:
-    retriever = made([Document(t, id=i, metadata=m) for i, t, m in passages()])
+    retriever = made(langchain_documents())
     summaries = retriever.invoke(QUESTION, k=9, levels=(1,))
     for summary in summaries:
         documents = summary.metadata["stratagraph"]["documents"]
@@ -166,7 +166,7 @@ def test_a_summary_of_many_documents_names_the_first() -> None:
 
 
 async def test_filter_is_where(call: Callable[..., Any]) -> None:
-    retriever = made([Document(t, id=i, metadata=m) for i, t, m in passages()])
+    retriever = made(langchain_documents())
     wanted = {"topic": "orchard"}
     expected = await call(retriever, "invoke", QUESTION, where=wanted)
     assert await call(retriever, "invoke", QUESTION, filter=wanted) == expected

@@ -9,13 +9,12 @@ import pytest
 
 pytest.importorskip("langchain_core")
 
-from langchain_core.documents import Document
 
 import langchain_stratagraph
 from langchain_stratagraph._base import IndexRetriever
 from stratagraph import HashingEmbedder
 from stratagraph.methods import get_way
-from tests.integrations.corpus import QUESTION, passages
+from tests.integrations.corpus import QUESTION, langchain_documents
 
 RETRIEVERS: list[type[IndexRetriever]] = [
     kind
@@ -37,8 +36,9 @@ def test_fields_are_the_options_of_the_method(kind: type[IndexRetriever]) -> Non
 
 @pytest.mark.parametrize("kind", RETRIEVERS, ids=lambda kind: kind.__name__)
 async def test_built_saved_and_loaded(kind: type[IndexRetriever], tmp_path: Any) -> None:
-    documents = [Document(id=name, page_content=text, metadata=data) for name, text, data in passages()]
-    built = kind.from_documents(documents, embedding=HashingEmbedder(), path=tmp_path / "idx", k=5)
+    built = kind.from_documents(
+        langchain_documents(), embedding=HashingEmbedder(), path=tmp_path / "idx", k=5
+    )
     found = built.invoke(QUESTION)
     built.index.close()
     again = {"embedding": HashingEmbedder(), "k": 5}

@@ -49,7 +49,7 @@ from stratagraph import HashingEmbedder
 from stratagraph.errors import MethodMissing, ParseFailed, SettingsConflict
 from stratagraph.testing import ScriptedChatModel
 from stratagraph.types.results import NOTHING_FOUND
-from tests.integrations.corpus import QUESTION, passages
+from tests.integrations.corpus import QUESTION, llama_documents, passages
 
 
 class WordEmbedding(BaseEmbedding):
@@ -101,13 +101,9 @@ class WritingLLM(CustomLLM):
         return pieces()
 
 
-def make_documents() -> list[Document]:
-    return [Document(id_=name, text=text, metadata=data) for name, text, data in passages()]
-
-
 def build(documents: list[Document] | None = None, **kwargs: Any) -> LSHTreeIndex:
     kwargs.setdefault("embed_model", HashingEmbedder())
-    return LSHTreeIndex.from_documents(make_documents() if documents is None else documents, **kwargs)
+    return LSHTreeIndex.from_documents(llama_documents() if documents is None else documents, **kwargs)
 
 
 @pytest.fixture(autouse=True)
@@ -165,7 +161,7 @@ async def test_summaries_have_ids_that_stay(index: LSHTreeIndex, ask: Any) -> No
 async def test_docstore_nodes_come_back_with_all_they_have(ask: Any) -> None:
     long = " ".join(f"Sentence {n} of the long tale." for n in range(400))
     index = build([Document(id_="tale", text=long, metadata={"author": "me", "secret": "x"},
-                            excluded_llm_metadata_keys=["secret"]), *make_documents()])  # fmt: skip
+                            excluded_llm_metadata_keys=["secret"]), *llama_documents()])  # fmt: skip
     assert len(index.ref_doc_info["tale"].node_ids) > 2
     found = await ask(index.as_retriever(similarity_top_k=3, where={"author": "me"}, view="chunks"), "tale")
     node = found[1].node
@@ -325,8 +321,8 @@ async def test_chat_engines(index: LSHTreeIndex, mode: str) -> None:
 async def test_llm_and_embedding_from_arguments_and_settings(twin: bool) -> None:
     async def made(**kwargs: Any) -> LSHTreeIndex:
         if twin:
-            return await LSHTreeIndex.afrom_documents(make_documents(), **kwargs)
-        return LSHTreeIndex.from_documents(make_documents(), **kwargs)
+            return await LSHTreeIndex.afrom_documents(llama_documents(), **kwargs)
+        return LSHTreeIndex.from_documents(llama_documents(), **kwargs)
 
     llm, embedding = WritingLLM(), WordEmbedding()
     index = await made(llm=llm, embed_model=embedding)
@@ -379,23 +375,23 @@ async def test_the_same_command_again(tmp_path: Any, twin: bool) -> None:
             return await LSHTreeIndex.afrom_documents(documents, **kwargs)
         return LSHTreeIndex.from_documents(documents, **kwargs)
 
-    first = await run([*make_documents(), Document(id_="blank", text=" ")])
+    first = await run([*llama_documents(), Document(id_="blank", text=" ")])
     expected = [n.score for n in first.as_retriever(similarity_top_k=9).retrieve(QUESTION)]
     first.close()
-    again = await run(make_documents())
+    again = await run(llama_documents())
     assert [n.score for n in again.as_retriever(similarity_top_k=9).retrieve(QUESTION)] == expected
     best = again.as_retriever().retrieve(QUESTION)[0]
     assert again.docstore.document_exists(best.node_id)
     again.close()
-    fewer = await run(make_documents()[:5])
-    assert fewer.core.documents().keys() == {document.id_ for document in make_documents()}
+    fewer = await run(llama_documents()[:5])
+    assert fewer.core.documents().keys() == {document.id_ for document in llama_documents()}
     fewer.close()
-    pruned = await run(make_documents()[:5], prune=True)
-    assert pruned.core.documents().keys() == {document.id_ for document in make_documents()[:5]}
+    pruned = await run(llama_documents()[:5], prune=True)
+    assert pruned.core.documents().keys() == {document.id_ for document in llama_documents()[:5]}
     pruned.close()
     with pytest.raises(SettingsConflict, match=r"lshtree\.max_cluster"):
-        await run(make_documents(), config={"lshtree": {"max_cluster": 20}})
-    (await run(make_documents(), config={"lshtree": {"max_cluster": 20}}, rebuild=True)).close()
+        await run(llama_documents(), config={"lshtree": {"max_cluster": 20}})
+    (await run(llama_documents(), config={"lshtree": {"max_cluster": 20}}, rebuild=True)).close()
 
 
 @pytest.mark.parametrize("twin", [False, True])

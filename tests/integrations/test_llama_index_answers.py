@@ -10,17 +10,15 @@ pytest.importorskip("llama_index.core")
 
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.schema import Document
 
 from llama_index_stratagraph import CoreSynthesizer, LSHTreeIndex
 from stratagraph import HashingEmbedder
-from tests.integrations.corpus import QUESTION, passages
+from tests.integrations.corpus import QUESTION, llama_documents
 
 
 @pytest.fixture(scope="module")
 def index() -> Any:
-    documents = [Document(id_=name, text=text, metadata=data) for name, text, data in passages()]
-    made = LSHTreeIndex.from_documents(documents, llm=False, embed_model=HashingEmbedder())
+    made = LSHTreeIndex.from_documents(llama_documents(), llm=False, embed_model=HashingEmbedder())
     yield made
     made.close()
 

@@ -25,13 +25,9 @@ import stratagraph
 from llama_index_stratagraph import LSHTreeIndex
 from stratagraph import HashingEmbedder
 from stratagraph.errors import EmbedderError, Locked, NotAnIndex
-from tests.integrations.corpus import QUESTION, passages
+from tests.integrations.corpus import QUESTION, llama_documents, passages
 
 SPLIT = SentenceSplitter(chunk_size=40, chunk_overlap=0, include_metadata=False)
-
-
-def make_documents() -> list[Document]:
-    return [Document(id_=name, text=text, metadata=data) for name, text, data in passages()]
 
 
 def tale(word: str = "tale", sentences: int = 12) -> Document:
@@ -41,7 +37,7 @@ def tale(word: str = "tale", sentences: int = 12) -> Document:
 def build(documents: list[Document] | None = None, **kwargs: Any) -> LSHTreeIndex:
     kwargs.setdefault("embed_model", HashingEmbedder())
     kwargs.setdefault("transformations", [SPLIT])
-    given = [*make_documents(), tale()] if documents is None else documents
+    given = [*llama_documents(), tale()] if documents is None else documents
     return LSHTreeIndex.from_documents(given, **kwargs)
 
 
@@ -106,10 +102,10 @@ def call(request: pytest.FixtureRequest) -> Caller:
 
 
 async def test_insert_equals_build(index: LSHTreeIndex, call: Caller) -> None:
-    grown = build([*make_documents()[:10]])
-    for document in make_documents()[10:12]:
+    grown = build([*llama_documents()[:10]])
+    for document in llama_documents()[10:12]:
         await call(grown, "insert", document)
-    await call(grown, "refresh_ref_docs", [*make_documents()[12:], tale()])
+    await call(grown, "refresh_ref_docs", [*llama_documents()[12:], tale()])
     agree(grown)
     assert found(grown) == found(index)
     grown.close()
@@ -155,7 +151,7 @@ async def test_deleting_what_is_not_there(
 
 async def test_refresh_is_one_step_and_tells_what_changed(index: LSHTreeIndex, call: Caller) -> None:
     before = index.core.generation
-    documents = make_documents()
+    documents = llama_documents()
     documents[0].metadata["topic"] = "docks"
     documents[1].set_content("The harbour burnt down.")
     documents.append(Document(id_="new", text="A new house by the sea."))
@@ -192,8 +188,8 @@ def test_what_a_failed_build_left_out_is_not_hidden_from_a_refresh() -> None:
     context = StorageContext.from_defaults()
     with pytest.raises(EmbedderError):
         build(storage_context=context, embed_model=Failing())
-    index = build(make_documents()[:4], storage_context=context)
-    assert index.refresh_ref_docs(make_documents()) == [*[False] * 4, *[True] * 20]
+    index = build(llama_documents()[:4], storage_context=context)
+    assert index.refresh_ref_docs(llama_documents()) == [*[False] * 4, *[True] * 20]
     agree(index)
     # A hash that says that the document is there, set by someone who did not index it.
     index.docstore.set_document_hash("tale", tale().hash)
@@ -265,7 +261,7 @@ async def test_a_folder_of_another_program(tmp_path: Path, call: Caller) -> None
     await call(index, "delete_nodes", [best.node_id])
     assert documents_in(index) == {name for name, _, _ in passages()} - {"observatory-1"}
     await call(index, "delete_ref_doc", "observatory-2")
-    await call(index, "insert", make_documents()[0])
+    await call(index, "insert", llama_documents()[0])
     assert len(documents_in(index)) == 22
     index.close()
 
@@ -403,21 +399,21 @@ def test_another_index_in_the_same_directory_takes_the_place_of_the_first(
         )
         return [os.path.basename(each) for each in listed]
 
-    first = build(make_documents()[:12])
+    first = build(llama_documents()[:12])
     first.storage_context.persist(directory, **given)
     assert copies() == [first.index_id]
-    second = build(make_documents()[12:])
+    second = build(llama_documents()[12:])
     loaded = persisted(second, directory, **given)
     assert documents_in(loaded) == documents_in(second)
     assert copies() == [second.index_id]
-    assert documents_in(first) == {document.id_ for document in make_documents()[:12]}
+    assert documents_in(first) == {document.id_ for document in llama_documents()[:12]}
     if remote:
         memory.rm("/twice", recursive=True)
 
 
 def test_only_index_folders_that_nothing_names_go(tmp_path: Path) -> None:
     context = StorageContext.from_defaults()
-    both = [build(part, storage_context=context) for part in (make_documents()[:12], make_documents()[12:])]
+    both = [build(part, storage_context=context) for part in (llama_documents()[:12], llama_documents()[12:])]
     context.persist(tmp_path / "dir")
     mine = tmp_path / "dir" / "stratagraph" / "mine"
     mine.mkdir()
@@ -488,9 +484,9 @@ def test_a_moved_directory_is_named(index: LSHTreeIndex, tmp_path: Path) -> None
 
 def test_ids_of_ones_own_and_two_indexes_in_one_context(tmp_path: Path) -> None:
     context = StorageContext.from_defaults()
-    first = build(make_documents()[:12], storage_context=context)
+    first = build(llama_documents()[:12], storage_context=context)
     first.set_index_id("../first/index")
-    second = build(make_documents()[12:], storage_context=context)
+    second = build(llama_documents()[12:], storage_context=context)
     second.set_index_id("second")
     context.persist(tmp_path / "dir")
     assert len(list((tmp_path / "dir" / "stratagraph").iterdir())) == 2

@@ -12,14 +12,14 @@ pytest.importorskip("llama_index.core")
 
 from llama_index.core import StorageContext, load_index_from_storage
 from llama_index.core.llms import MockLLM
-from llama_index.core.schema import Document, MetadataMode
+from llama_index.core.schema import MetadataMode
 
 import llama_index_stratagraph
 from llama_index_stratagraph import CoreSynthesizer
 from llama_index_stratagraph._base import StrataIndex
 from stratagraph import HashingEmbedder
 from stratagraph.methods import get_way
-from tests.integrations.corpus import QUESTION, passages
+from tests.integrations.corpus import QUESTION, llama_documents, passages
 
 INDEXES: list[type[StrataIndex]] = [
     kind
@@ -35,13 +35,9 @@ def kind(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(scope="module")
 def index(kind: type[StrataIndex]) -> Iterator[StrataIndex]:
-    built = kind.from_documents(make_documents(), llm=False, embed_model=HashingEmbedder())
+    built = kind.from_documents(llama_documents(), llm=False, embed_model=HashingEmbedder())
     yield built
     built.close()
-
-
-def make_documents() -> list[Document]:
-    return [Document(id_=name, text=text, metadata=data) for name, text, data in passages()]
 
 
 def test_options_are_those_of_the_method(kind: type[StrataIndex]) -> None:

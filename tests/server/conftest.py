@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,18 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(built: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(built, tmp_path / "idx"))
+
+
+@contextmanager
+def serving(command: list[str], name: str) -> Iterator[str]:
+    """Start a server, and give the address that it prints after `name`."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().removeprefix(name).strip()
+    finally:
+        process.terminate()
+        process.wait(20)
 
 
 Client = Callable[..., TestClient]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from fastapi import FastAPI
@@ -22,7 +22,7 @@ import stratagraph as sg
 from stratagraph.server import Settings, checked_token, create_app, is_loopback
 from stratagraph.server.guard import Rate
 from stratagraph.testing import ScriptedChatModel
-from tests.server.conftest import Client
+from tests.server.conftest import Client, serving
 
 QUESTION = {"question": "Who steered the ferry?"}
 TOKEN = "a token that is long enough"
@@ -236,14 +236,8 @@ def address(built: Path) -> Iterator[tuple[str, int]]:
         "progress=progress), Settings(body_seconds=1.0)); "
         "run(app, '127.0.0.1', 0, started=lambda at: print(at, flush=True))"
     )
-    process = subprocess.Popen([sys.executable, "-c", script, str(built)], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        port = process.stdout.readline().strip().rstrip("/").rpartition(":")[2]
-        yield "127.0.0.1", int(port)
-    finally:
-        process.terminate()
-        process.wait(20)
+    with serving([sys.executable, "-c", script, str(built)], "") as url:
+        yield "127.0.0.1", urlsplit(url).port
 
 
 def test_requests_without_the_token_leave_the_others_their_rate(client: Client) -> None:
@@ -264,21 +258,17 @@ def test_a_client_that_stops_reading_is_cut_off() -> None:
         "        await send({'type': 'http.response.body', 'body': bytes(2**20), 'more_body': True})\n"
         "run(app, '127.0.0.1', 0, started=lambda at: print(at, flush=True))"
     )
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        port = int(process.stdout.readline().strip().rstrip("/").rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            time.sleep(1)
-            received = 0
-            with suppress(ConnectionError):
-                while block := connection.recv(2**20):
-                    received += len(block)
-        assert received < 32 * 2**20
-    finally:
-        process.terminate()
-        process.wait(20)
+    with (
+        serving([sys.executable, "-c", script], "") as url,
+        socket.create_connection(("127.0.0.1", urlsplit(url).port), timeout=30) as connection,
+    ):
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        time.sleep(1)
+        received = 0
+        with suppress(ConnectionError):
+            while block := connection.recv(2**20):
+                received += len(block)
+    assert received < 32 * 2**20
 
 
 def test_clients_that_stop_sending_are_cut_off(address: tuple[str, int]) -> None:

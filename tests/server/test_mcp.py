@@ -26,7 +26,7 @@ from stratagraph.cli.main import main
 from stratagraph.mcp import create_server, http_app
 from stratagraph.server import Settings
 from stratagraph.store.folder import IndexFolder
-from tests.server.conftest import DOCUMENTS
+from tests.server.conftest import DOCUMENTS, serving
 
 QUESTION = "Who steered the ferry from Ostra to Bremen?"
 COMMAND = [sys.executable, "-c", "from stratagraph.cli.main import main; main()", "mcp"]
@@ -190,13 +190,8 @@ async def test_an_index_of_the_local_model_names_what_serves_it(tmp_path: Path) 
 @pytest.fixture
 def address(folder: Path) -> Iterator[str]:
     command = [*COMMAND, str(folder), "--embedder", "hashing", "--http", "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().removeprefix("MCP: ").strip()
-    finally:
-        process.terminate()
-        process.wait(20)
+    with serving(command, "MCP: ") as address:
+        yield address
 
 
 async def test_tools_over_http(address: str) -> None:

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.server.conftest import EVIL
+from tests.server.conftest import EVIL, serving
 from tests.viz.browser import Browser, Page, program, running
 
 pytest.importorskip("fastapi")
@@ -33,13 +33,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def address(folder: Path) -> Iterator[str]:
     command = [*SERVE, str(folder), "--embedder", "hashing", "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().removeprefix("page: ").strip()
-    finally:
-        process.terminate()
-        process.wait(20)
+    with serving(command, "page: ") as address:
+        yield address
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
@@ -262,12 +257,7 @@ def test_text_stands_out_from_its_ground(browser: Browser, address: str, dark: b
 
 def test_a_token_is_asked_for_and_kept(browser: Browser, folder: Path) -> None:
     command = [*SERVE, str(folder), "--embedder", "hashing", "--port", "0"]
-    process = subprocess.Popen(
-        [*command, "--token", "a-token-of-some-length"], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None
-        shown = process.stdout.readline().removeprefix("page: ").strip()
+    with serving([*command, "--token", "a-token-of-some-length"], "page: ") as shown:
         address, _, token = shown.partition("#token=")
         assert token == "a-token-of-some-length"
         page = browser.open(address)
@@ -278,6 +268,3 @@ def test_a_token_is_asked_for_and_kept(browser: Browser, folder: Path) -> None:
         page = browser.open(shown)
         wait(page, "!!document.querySelector('#facts b')")
         assert "token" not in page.run("location.href")
-    finally:
-        process.terminate()
-        process.wait(20)
