@@ -48,25 +48,6 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratagraph.store.external_writer._PAUSES", (0.0,))
 
 
-@pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest) -> Any:
-    return STORES[request.param]()
-
-
-def test_hits_are_those_of_an_index_that_holds_its_vectors(
-    plain: sg.Index, store: Any, tmp_path: Path
-) -> None:
-    index = built(tmp_path / "idx", store)
-    assert found(index) == found(plain)
-    assert found(index, {"year": {"$lt": 1930}}) == found(plain, {"year": {"$lt": 1930}})
-    assert index.vectors is not None
-    assert index.verify() == []
-    with sg.open_index(tmp_path / "idx", embedder=embedder(), vectors=store) as opened:
-        assert found(opened, lambda metadata: metadata.get("year") != 1907) == found(
-            plain, lambda metadata: metadata.get("year") != 1907
-        )
-
-
 @pytest.fixture(scope="module")
 def after_changes(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, ...]]:
     """What an index that holds its vectors finds after an insert and a delete."""
@@ -80,12 +61,22 @@ def changed(index: sg.Index) -> sg.Index:
     return index
 
 
-def test_updates_are_those_of_an_index_that_holds_its_vectors(
-    store: Any, after_changes: list[tuple[str, ...]], tmp_path: Path
+@pytest.mark.parametrize("name", STORES)
+def test_an_index_finds_and_changes_as_one_that_holds_its_vectors(
+    name: str, plain: sg.Index, after_changes: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
-    index = changed(built(tmp_path / "idx", store))
-    assert found(index) == after_changes
+    store = STORES[name]()
+    index = built(tmp_path / "idx", store)
+    assert found(index) == found(plain)
+    assert found(index, {"year": {"$lt": 1930}}) == found(plain, {"year": {"$lt": 1930}})
+    assert index.vectors is not None
     assert index.verify() == []
+    with sg.open_index(tmp_path / "idx", embedder=embedder(), vectors=store) as opened:
+        assert found(opened, lambda metadata: metadata.get("year") != 1907) == found(
+            plain, lambda metadata: metadata.get("year") != 1907
+        )
+        assert found(changed(opened)) == after_changes
+        assert opened.verify() == []
 
 
 async def test_async_twins(tmp_path: Path, plain: sg.Index) -> None:
