@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import log
@@ -156,7 +156,7 @@ def pack(
     scores = [
         SIMILAR * similarities[each.place] - RANK * log(rank) / log(20) for rank, each in enumerate(read, 1)
     ]
-    chosen = _Choice(question, read, scores, count_tokens).within(max_tokens)
+    chosen = _chosen(question, read, scores, max_tokens, count_tokens)
     while True:
         orders = defaultdict[int, list[int]](list)
         for at, order in sorted(chosen):
@@ -167,96 +167,70 @@ def pack(
         chosen.pop()
 
 
-class _Choice:
-    """The sentences of texts, a row for each, with their features."""
-
-    def __init__(
-        self, question: str, texts: Sequence[_Text], scores: Sequence[float], count_tokens: CountTokens
-    ) -> None:
-        self._rows = [(at, order) for at, each in enumerate(texts) for order in range(len(each.spans))]
-        said = [texts[at].text[slice(*texts[at].spans[order])] for at, order in self._rows]
-        self._at = np.array([at for at, _ in self._rows], np.int64)
-        self._costs = np.array([count_tokens(text) + 1 for text in said], np.int64)
-        self._heads = np.array([count_tokens(str(Piece(each.place, each.title))) + 2 for each in texts])
-        written = [_WORD.findall(text) for text in said]
-        words = [[word.lower() for word in own] for own in written]
-        self._repeats = _repeats(said, words)
-        self._words = _words_in(question, said, words)
-        self._scores = np.array([scores[at] for at, _ in self._rows])
-        self._scores[[not order for _, order in self._rows]] += FIRST
-        titles = [_WORD.findall(each.title) for each in texts]
-        self._names = _names_in(question, written, titles, self._at)
-
-    def within(self, budget: int) -> list[tuple[int, int]]:
-        """Places and orders of statements that fit a budget, best first; one of the first text leads."""
-        at, words = self._at, self._words
-        costs = self._costs + self._heads[at]
-        costs[self._repeats] = _NEVER
-        links, unsaid = np.zeros(len(at)), np.ones(words.shape[1])
-        scores = self._scores + words @ unsaid
-        followed: set[str] = set()
-        used: set[int] = set()
-        chosen: list[tuple[int, int]] = []
-        while True:
-            fits = costs <= budget
-            if not used:
-                fits &= at == 0
-            best = int(np.argmax(np.where(fits, scores + links, -np.inf)))
-            if not fits[best]:
-                return chosen
-            chosen.append(self._rows[best])
-            budget -= int(costs[best])
-            costs[best] = _NEVER
-            place = int(at[best])
-            if place not in used:
-                used.add(place)
-                costs[at == place] -= self._heads[place]
-            if (own := words[best] > 0).any():
-                unsaid[own] = 0.0
-                scores = self._scores + words @ unsaid
-            for name in self._names.of[best] - followed:
-                rows, rarity = self._names.rows[name]
-                others = rows[at[rows] != place]
-                links[others] = np.maximum(links[others], LINK * rarity)
-                followed.add(name)
-
-
-class _Names(NamedTuple):
-    """The names of each row, and for each name of several texts its rows and its rarity, at most 1."""
-
-    of: Sequence[set[str]]
-    rows: Mapping[str, tuple[NDArray[np.int64], float]]
+def _chosen(
+    question: str, texts: Sequence[_Text], scores: Sequence[float], budget: int, count_tokens: CountTokens
+) -> list[tuple[int, int]]:
+    """Places and orders of statements that fit a budget, best first; one of the first text leads."""
+    statements = [(at, order) for at, each in enumerate(texts) for order in range(len(each.spans))]
+    said = [texts[at].text[slice(*texts[at].spans[order])] for at, order in statements]
+    at = np.array([at for at, _ in statements], np.int64)
+    heads = np.array([count_tokens(str(Piece(each.place, each.title))) + 2 for each in texts])
+    written = [_WORD.findall(text) for text in said]
+    words = [[word.lower() for word in own] for own in written]
+    costs = np.array([count_tokens(text) + 1 for text in said], np.int64) + heads[at]
+    costs[_repeats(said, words)] = _NEVER
+    plain = np.array([scores[place] + FIRST * (not order) for place, order in statements])
+    weights = _words_in(question, said, words)
+    names, shared = _names_in(question, written, [_WORD.findall(each.title) for each in texts], at)
+    links, unsaid = np.zeros(len(at)), np.ones(weights.shape[1])
+    followed: set[str] = set()
+    used: set[int] = set()
+    chosen: list[tuple[int, int]] = []
+    while True:
+        fits = costs <= budget
+        if not used:
+            fits &= at == 0
+        best = int(np.argmax(np.where(fits, plain + weights @ unsaid + links, -np.inf)))
+        if not fits[best]:
+            return chosen
+        chosen.append(statements[best])
+        budget -= int(costs[best])
+        costs[best] = _NEVER
+        place = int(at[best])
+        if place not in used:
+            used.add(place)
+            costs[at == place] -= heads[place]
+        unsaid[weights[best] > 0] = 0.0
+        for name in names[best] - followed:
+            rows, rarity = shared[name]
+            others = rows[at[rows] != place]
+            links[others] = np.maximum(links[others], LINK * rarity)
+            followed.add(name)
 
 
 def _names_in(
     question: str, said: Sequence[Sequence[str]], titles: Sequence[Sequence[str]], at: NDArray[np.int64]
-) -> _Names:
-    """Names and numbers among the words of statements or their titles that the question does not have."""
-    own = {word.lower() for word in _WORD.findall(question[:_LONGEST_QUESTION])} | FUNCTION
-    names = {word: word.lower() for word in {*chain(*said, *titles)} if _NAME.match(word)}
-    names = {word: name for word, name in names.items() if name not in own}
-    entitled = [{names[word] for word in words if word in names} for words in titles]
-    places = at.tolist()
-    of = [
-        {names[word] for word in words if word in names} | entitled[place]
-        for words, place in zip(said, places, strict=True)
-    ]
-    rows = defaultdict[str, list[int]](list)
-    for row, own in enumerate(of):
-        for name in own:
+) -> tuple[list[set[str]], dict[str, tuple[NDArray[np.int64], float]]]:
+    """Names and numbers that the question does not have, among the words of statements or their titles.
+
+    Returns those of each statement that several texts have, and the statements and rarity of each, at most 1.
+    """
+    asked = {word.lower() for word in _WORD.findall(question[:_LONGEST_QUESTION])} | FUNCTION
+    entitled = [{word.lower() for word in words if _NAME.match(word)} for words in titles]
+    rows, places = defaultdict[str, list[int]](list), defaultdict[str, set[int]](set)
+    names = []
+    for row, (words, place) in enumerate(zip(said, at.tolist(), strict=True)):
+        names.append(({word.lower() for word in words if _NAME.match(word)} | entitled[place]) - asked)
+        for name in names[row]:
             rows[name].append(row)
-    rarity = [log(1 + len(titles) / count) / log(1 + len(titles)) for count in range(1, len(titles) + 1)]
-    counts = {
-        name: len({places[row] for row in with_name})
-        for name, with_name in rows.items()
+            places[name].add(place)
+    most = log(1 + len(titles))
+    shared = {
+        name: (np.array(rows[name], np.int64), log(1 + len(titles) / len(with_name)) / most)
+        for name, with_name in places.items()
         if len(with_name) > 1
     }
-    shared = {
-        name: (np.array(rows[name], np.int64), rarity[count - 1])
-        for name, count in counts.items()
-        if count > 1
-    }
-    return _Names([own & shared.keys() for own in of], shared)
+    return [own & shared.keys() for own in names], shared
 
 
 def _words_in(question: str, said: Sequence[str], words: Sequence[Sequence[str]]) -> NDArray[np.float64]:

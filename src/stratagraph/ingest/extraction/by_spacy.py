@@ -11,6 +11,7 @@ import unicodedata
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -160,16 +161,10 @@ def _mentions(doc: Doc) -> Iterator[_Mention]:
         if entity.label_ not in _NUMBERS:
             type_ = _TYPES.get(entity.label_, entity.label_.lower())
             yield from _mention(doc.text, entity.start_char, entity.end_char, type_)
-    start = None
-    for token in doc:
-        proper = token.pos_ == "PROPN" and token.i not in taken
-        if proper and start is None:
-            start = token.idx
-        elif not proper and start is not None:
-            yield from _mention(doc.text, start, token.idx, "")
-            start = None
-    if start is not None:
-        yield from _mention(doc.text, start, len(doc.text), "")
+    for proper, run in groupby(doc, lambda token: token.pos_ == "PROPN" and token.i not in taken):
+        if proper:
+            tokens = list(run)
+            yield from _mention(doc.text, tokens[0].idx, tokens[-1].idx + len(tokens[-1]), "")
 
 
 def _mention(text: str, start: int, end: int, type_: str) -> Iterator[_Mention]:
