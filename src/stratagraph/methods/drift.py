@@ -10,7 +10,9 @@ An update leaves communities and clusters as they are and places new members amo
 3. If it has, or if more than `ANEW_SHARE` of the members changed since all partitions were made anew, one is
    made anew to compare with, at the cost of a build's clustering.
 4. Of several ways to update, which change more the later they come, the first is taken whose result has not
-   drifted from that, else the partition made anew.
+   drifted from that, else the partition made anew. HiRAG's second way brings the parts to the number of a
+   partition made anew. Without it 24 updates of 400 passages of MuSiQue asked a model for 37 % more texts,
+   and 32 updates of 300 passages of 2WikiMultiHopQA for 43 % more.
 
 After a comparison every partition is thus as near to one made anew as `MOST_DRIFT` says. Partitions made anew
 differ from each other by chance: levels of 50 to 90 communities by up to 12 %. `cookbook/benchmarks/drift.py`
