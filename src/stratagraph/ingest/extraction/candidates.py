@@ -80,48 +80,27 @@ def has_uncased(text: str) -> bool:
 
 def uncased(text: str) -> Uncased:
     """The names of a text in scripts without capitals, with their types (`date` or empty)."""
-    candidates = Uncased({}, {})
     if not has_uncased(text):
-        return candidates
-    for title in _TITLE.findall(text):
-        candidates.names.setdefault(title.strip(), "")
-    for date in _DATE.findall(text):
-        candidates.names.setdefault(date, "date")
-    if _HIRAGANA.search(text):
-        for name in _KATAKANA.findall(text):
-            candidates.names.setdefault(name, "")
+        return Uncased({}, {})
+    titles = [title.strip() for title in _TITLE.findall(text)]
+    dates = {date: "date" for date in _DATE.findall(text) if date not in titles}
+    katakana = _KATAKANA.findall(text) if _HIRAGANA.search(text) else []
     segments = _SEGMENT.findall(_DATE.sub(" ", text))
-    for segment in segments:
-        for body in _BODY.findall(segment):
-            candidates.names.setdefault(body, "")
-        if 2 <= len(segment) <= 6:
-            candidates.terms[segment] = None
-    for gram in _repeated(segments, shortest=2, longest=6):
-        candidates.names.setdefault(gram, "")
-    _repeated_words(
-        [_PARTICLE.sub("", _PARTICLE.sub("", word)) for word in _HANGUL.findall(text)], candidates, shortest=2
-    )
-    _repeated_words(_WORD.findall(text), candidates, shortest=3)
-    for gram in _repeated(_THAI.findall(text), shortest=4, longest=14):
-        candidates.names.setdefault(gram, "")
-    candidates.names.pop("", None)
-    return candidates
+    bodies = [body for segment in segments for body in _BODY.findall(segment)]
+    strings = _repeated(segments, shortest=2, longest=6)
+    korean = [_PARTICLE.sub("", _PARTICLE.sub("", word)) for word in _HANGUL.findall(text)]
+    korean_names, korean_terms = _repeated_words(korean, shortest=2)
+    spaced_names, spaced_terms = _repeated_words(_WORD.findall(text), shortest=3)
+    thai = _repeated(_THAI.findall(text), shortest=4, longest=14)
+    names = [*titles, *dates, *katakana, *bodies, *strings, *korean_names, *spaced_names, *thai]
+    terms = [*(each for each in segments if 2 <= len(each) <= 6), *korean_terms, *spaced_terms]
+    return Uncased({name: dates.get(name, "") for name in names if name}, dict.fromkeys(terms))
 
 
 def occurrences(text: str, start: int, end: int, names: Mapping[str, str]) -> list[Mention]:
     """Where a sentence has names, the longest at each place."""
-    mentioned: list[Mention] = []
-    sizes = sorted({len(name) for name in names}, reverse=True)
-    at = start
-    while at < end:
-        for size in sizes:
-            name = text[at : at + size]
-            if name in names and at + size <= end:
-                mentioned.append((name, at, at + size, names[name]))
-                at += size - 1
-                break
-        at += 1
-    return mentioned
+    longest_first = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
+    return [(match[0], *match.span(), names[match[0]]) for match in longest_first.finditer(text, start, end)]
 
 
 def _repeated(segments: list[str], *, shortest: int, longest: int) -> list[str]:
@@ -137,17 +116,12 @@ def _repeated(segments: list[str], *, shortest: int, longest: int) -> list[str]:
     return [gram for gram in often if gram not in covered]
 
 
-def _repeated_words(words: list[str], candidates: Uncased, *, shortest: int) -> None:
+def _repeated_words(words: list[str], *, shortest: int) -> tuple[list[str], list[str]]:
+    """Words and pairs of neighbours that occur twice or more, and the pairs that occur once."""
     content = [word if len(word) >= shortest and word not in _STOPS else "" for word in words]
-    pairs = [f"{first} {second}" for first, second in pairwise(content) if first and second]
-    for word, count in Counter(content).items():
-        if word and count > 1:
-            candidates.names.setdefault(word, "")
-    for pair, count in Counter(pairs).items():
-        if count > 1:
-            candidates.names.setdefault(pair, "")
-        else:
-            candidates.terms[pair] = None
+    pairs = Counter(f"{first} {second}" for first, second in pairwise(content) if first and second)
+    counts = Counter(filter(None, content)) | pairs
+    return [each for each, count in counts.items() if count > 1], [pair for pair in pairs if pairs[pair] == 1]
 
 
 # A lower-case word with a hyphen or an apostrophe, and what may stand around it.
