@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import tiktoken
@@ -50,19 +50,6 @@ _SLICE = 100_000
 _ENVIRONMENT = threading.Lock()
 
 
-class TokenCounter(Protocol):
-    """Counts the tokens of a text; `name` is what the manifest records."""
-
-    @property
-    def name(self) -> str:
-        """`o200k_base`, `cl100k_base` or `estimate-1`."""
-        ...
-
-    def __call__(self, text: str) -> int:
-        """The number of tokens in `text`."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """Tokens by one regular expression, whose every match counts as one token.
@@ -93,8 +80,12 @@ class Tiktoken:
             return len(self.encode(text))
         return sum(len(self.encode(text[at : at + _SLICE])) for at in range(0, len(text), _SLICE))
 
-    def __reduce__(self) -> tuple[Callable[[str], TokenCounter], tuple[str]]:
+    def __reduce__(self) -> tuple[Callable[[str], Estimate | Tiktoken], tuple[str]]:
         return choose, (self.name,)  # another process finds the vocabulary itself, and downloads none
+
+
+TokenCounter = Estimate | Tiktoken
+"""Counts the tokens of a text; `name` is what the manifest records."""
 
 
 def choose(name: str | None = None) -> TokenCounter:

@@ -115,7 +115,10 @@ class _Names:
 def _extraction(doc: Doc, title: str) -> Extraction:
     text: str = doc.text
     names = _Names()
-    topic = _titled(title, names)
+    topic = ""  # the subject of the passage: the title without its qualifier
+    if canonical(title) and len(title) <= LONGEST_NAME:
+        topic = names.add(QUALIFIER.sub("", title))
+        names.add(title)
     coming = deque(sorted(_mentions(doc), key=itemgetter(1)))
     begin = len(title) if text.startswith(f"{title}\n") else 0
     while coming and coming[0][1] < begin:
@@ -143,15 +146,6 @@ def _extraction(doc: Doc, title: str) -> Extraction:
         relations=tuple(relation for sentence in parsed for relation in relations(text, sentence)),
         terms=tuple(noun_phrases(text, stop_words(text)) | uncased(text).terms),
     )
-
-
-def _titled(title: str, names: _Names) -> str:
-    """Add the title to the names, with and without its qualifier; returns the passage's subject."""
-    if not canonical(title) or len(title) > LONGEST_NAME:
-        return ""
-    topic = names.add(QUALIFIER.sub("", title))
-    names.add(title)
-    return topic
 
 
 def _mentions(doc: Doc) -> Iterator[_Mention]:

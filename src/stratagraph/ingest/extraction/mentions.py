@@ -246,21 +246,16 @@ def _word(
     mentioned.append((word, at, end, DOUBTFUL if opens and not acronym else ""))
 
 
-def _part(name: str, at: int, end: int, mentioned: list[Mention]) -> None:
-    if name[:4] in ("the ", "The ", "THE "):
-        name, at = name[4:], at + 4
-    if len(name) > 1 and (name.lower() not in _ALONE or (name.isupper() and len(name) < 4)):
-        mentioned.append((name, at, end, ""))
-
-
 def _possessive(name: str, at: int, mentioned: list[Mention]) -> None:
     """Of "Britain's Prime Minister" both parts; of "Schindler's List" the whole and the owner."""
     owner, owned = _POSSESSIVE.split(name, maxsplit=1)
-    cut, end = at + len(owner), at + len(name)
-    if " " in owned and owner.lower() not in OPENERS:
-        _part(owner, at, cut, mentioned)
-        _part(owned, end - len(owned), end, mentioned)
-        return
-    _part(name, at, end, mentioned)
-    if owner.lower() not in OPENERS:
-        _part(owner, at, cut, mentioned)
+    owners = [] if owner.lower() in OPENERS else [(owner, at)]
+    if owners and " " in owned:
+        parts = [*owners, (owned, at + len(name) - len(owned))]
+    else:
+        parts = [(name, at), *owners]
+    for part, start in parts:
+        if part.lower().startswith("the "):
+            part, start = part[4:], start + 4
+        if len(part) > 1 and (part.lower() not in _ALONE or (part.isupper() and len(part) < 4)):
+            mentioned.append((part, start, start + len(part), ""))
