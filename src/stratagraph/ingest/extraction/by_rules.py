@@ -81,9 +81,9 @@ def extract(text: str, *, title: str = "") -> Extraction:
     Returns
     -------
     Entities in the order of the text, the title first; one that a sentence begins with has that sentence as
-    its description. Dates are in the units and are no entities. Relations join names of one
-    sentence, with the sentence as description and a strength in (0, 1] that falls with the distance. Doubtful
-    entities and terms are candidates, which the corpus decides on.
+    its description. Dates are in the units and are no entities. Relations join names of one sentence, with
+    the sentence as description and a strength in (0, 1] that falls with the distance. Doubtful entities and
+    terms are candidates, which the corpus decides on.
     """
     text = _composed(text)
     said = prose(text)
@@ -111,10 +111,8 @@ def extract(text: str, *, title: str = "") -> Extraction:
     return Extraction(
         units=tuple(units(text, parsed)),
         entities=tuple(
-            [
-                EntityMention(name, "", described.get(name, ""), doubtful)
-                for name, doubtful in names.doubtful.items()
-            ]
+            EntityMention(name, "", described.get(name, ""), doubtful)
+            for name, doubtful in names.doubtful.items()
         ),
         relations=tuple(relation for sentence in parsed for relation in relations(text, sentence)),
         terms=tuple(noun_phrases(said, stops) | foreign.terms),
