@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Set
 from itertools import pairwise
+from re import Match
 
 from stratagraph.text.stopwords import ENGLISH, MONTHS_AND_WEEKDAYS, OPENERS, STEPS
 
@@ -27,12 +28,16 @@ def _capitals() -> str:
 _U = CAPITALS = _capitals()
 _SPACE = r"(?:[ \u00a0]\s?|\n[ \t]{0,8}(?=\S))"
 
-# Small words that a name may contain; "and" and "for" join two names as often as they belong to one.
+# Small words that a name may contain; those of the second kind join two names ("Paris and London") as often
+# as they belong to one ("Council for Small Business").
 _LINK = (
-    "&|of(?: the)?|the|de(?: l[ao]s?| l['\u2019]|r|n|l|lla|i|gli|lle|s|m)?|du|d[aio]s?|van(?: de[rn]?)?"
+    "of(?: the)?|the|de(?: l[ao]s?| l['\u2019]|r|n|l|lla|i|gli|lle|s|m)?|du|d[aio]s?|van(?: de[rn]?)?"
     "|von(?: de[rm])?|zu[mr]?|te[rn]?|[ae]l|bin|ibn|bint|af|av|upon|sur|f\u00fcr|la|le"
     "|\u0438\u043c\u0435\u043d\u0438"
 )
+_JUNCTION = "and|&|for|in|on|with|to|und|et|y|e|och|og|en|\u0438"
+_JUNCTIONS = re.compile(rf" ({_JUNCTION}) ")
+
 _ABBREVIATIONS = (
     "St Mt Ft Mr Mrs Ms Dr Prof Gen Col Capt Cpl Lt Sgt Gov Sen Rep Rev Hon Jr Sr Bros Vol Inc Ltd"
 )
@@ -60,7 +65,7 @@ _NUMBER = (
     rf"|{_SPACE}[{_U}]\w++{_SPACE}\d)"
 )
 _MORE = (
-    rf"(?:{_SPACE}(?:(?:{_LINK}){_SPACE})?(?:[dl]['\u2019]|[ae][lsnrd]-)?(?!{_MONTH}\s\d){_TOKEN}"
+    rf"(?:{_SPACE}(?:(?:{_LINK}|{_JUNCTION}){_SPACE})?(?:[dl]['\u2019]|[ae][lsnrd]-)?(?!{_MONTH}\s\d){_TOKEN}"
     rf"|{_SPACE}{_NUMBER}){{0,11}}+"
 )
 
@@ -113,6 +118,7 @@ _NOTHING = frozenset(word.capitalize() for word in _ALONE)
 _BEFORE = " \t\n\"'([\u201c\u2018\u00ab*_#|`\u2022\u2013\u2014.)0123456789-"  # before a sentence's first word
 _MARKS = 200  # characters before that word, at most
 _ITEM = "*-+#\u2022"  # how a line of a list, or a heading, begins
+_ELIDED = re.compile(r"(?<!\w)(?:[dD]['\u2019]|[aAeE]l-|[aA][dnrs]-)\Z")
 # "President Nelson Mandela" and "Nelson Mandela" are one; "President Lincoln" stays.
 _HONORIFIC_WORDS = """
     Mr Mrs Ms Dr Prof Capt Col Lt Sgt Cpl Gov Sen Rep Rev Hon Gen Mr. Mrs. Ms. Dr. Prof. Capt. Col. Lt. Sgt.
@@ -121,7 +127,28 @@ _HONORIFIC_WORDS = """
 """
 _HONORIFICS = frozenset(_HONORIFIC_WORDS.split())
 _IN_FRONT = _HONORIFICS | {"The", "A", "An", "I", "THE", "AN"}
+# Bodies, prizes and the like, whose names go on after a preposition: "Council for Small Business".
+_BODY = re.compile(
+    r"\b(?:Academy|Act|Administration|Agency|Agreement|Alliance|Association|Authority|Award|Bachelor|Board"
+    r"|Bureau|Cent(?:er|re)|Charter|Coalition|College|Commission|Committee|Conference|Congress|Convention|Council|Court|Degree|Department"
+    r"|Directorate|Division|Doctor|Faculty|Federation|Festival|Forum|Foundation|Fund|Handbook|Hospital"
+    r"|Initiative|Institut(?:e|ion)?|Journal|Laboratory|League|Library|Master|Medal|Minist(?:er|ry)|Movement"
+    r"|Museum|Network|Office|Organi[sz]ation|Panel|Party|Prize|Program(?:me)?|Project|Review|School|Secretary"
+    r"|Section|Service|Society|Summit|Symposium|Transactions|Treaty|Trust|Union)s?\b(?P<last>\Z)?"
+)
+_ANDS = frozenset({"and", "und", "et", "y", "e", "och", "og", "en", "\u0438"})
+_TOPIC = re.compile(r" (?:of|for|on) ")
 _DEFINITE = re.compile(r"(?:\b[Tt]he|['\u2019]s) \Z")
+# Where "the" may begin another name: "On Monday the European Commission", not "Bank of the West".
+_THE = re.compile(r"(?<! of) the ")
+_PERSONS = frozenset({"Bachelor", "Doctor", "Master", "Minister", "Secretary"})  # of `_BODY`
+_WHERE = frozenset({"in", "on", "at", "during", "near"})
+_PREPOSITIONS = _WHERE | {"after", "before", "by", "despite", "from", "since", "through", "until"}
+_PRECEDING = re.compile(
+    r"(?P<opens>(?:Because|According|Thanks|Due|Prior|Contrary|Instead) )?(?P<last>\w+) (?:the )?\Z"
+)
+# The next word may be a verb, so the name may be its subject.
+_VERB = re.compile(r" (?!(?:and|or|the|an?|one|you|he|she|it|they|we|there|his|her|its|their)\b)[a-z]")
 _FIRST_PERSON = re.compile(r"(?:^|[,.;:!?] |\n|\b[a-z]+ )I [a-z]")
 _NEAR = 20_000  # characters on either side in which a word is looked for in lower case
 _APOSTROPHE = re.compile("['\u2019]")
@@ -181,14 +208,21 @@ def _name(
         or text[at - 2 : at] in (": ", "| ")
         or not text[max(start, at - _MARKS) : at].strip(_BEFORE)
     )
-    if at and text[at - 1].isalnum():  # "iPhone"
-        name, at = text[at - 1] + name, at - 1
+    if at and text[at - 1] not in " \n(":
+        name, at = _extended(text, name, at)
     name = " ".join(name.split())
     if name.endswith(" I") and text[end : end + 2].strip().islower() and _FIRST_PERSON.search(text):
         name, end = name[:-2], end - 2  # "to my nephew Caspar I leave"
+    opener = name.partition(" ")[0].lower() if opens else ""
     if opens or name[: name.find(" ")] in _IN_FRONT:
         name, opens = _beheaded(name, opens, stops, item=text[start] in _ITEM)
         at = end - len(name)
+    if " the " in name and (article := _second_article(text, name, at, end, opener)):
+        left, right = name[: article.start()], name[article.end() :]
+        if left not in _NOTHING:
+            _name(text, start, left, at, at + len(left), stops, mentioned)
+        _name(text, start, right, end - len(right), end, stops, mentioned)
+        return
     if name.partition(" ")[0].isdigit():
         _numbered(text, at, end, stops, mentioned)
         return
@@ -197,8 +231,49 @@ def _name(
         return
     if "'s " in name or "\u2019s " in name:
         _possessive(name, at, mentioned)
+    elif _JUNCTIONS.search(name):
+        _parted(text, name, at, opens, stops, mentioned)
     else:
         mentioned.append((name, at, end, ""))
+
+
+def _second_article(text: str, name: str, at: int, end: int, opener: str) -> Match[str] | None:
+    """The "the" that begins another name, if there is one.
+
+    One does after a month or weekday, before a body ("in Norway the Watch Tower Society"), and before the
+    subject of a sentence that opens with a preposition ("After Waterloo the Duke of Wellington went"); a
+    subject of one word only after a place ("In Paris the Louvre opened"), since "After Alexander the Great
+    died" has another. Others belong to the name: "Into the Wild". `opener` is the sentence's first word if
+    the name stands behind it.
+    """
+    before = _PRECEDING.search(text, max(0, at - 20), at)
+    preposition = before["last"].lower() if before else ""
+    opens = bool(before and before["opens"])  # such a sentence opens with two words
+    place = preposition == opener and preposition in _WHERE
+    other = opens or (preposition == opener and preposition in _PREPOSITIONS)
+    for article in _THE.finditer(name):
+        last = name[: article.start()].rpartition(" ")[2].lower()
+        if last in MONTHS_AND_WEEKDAYS:
+            return article
+        if last in ENGLISH:
+            continue
+        right = name[article.end() :]
+        several = " " in right
+        body = _BODY.search(right.partition(" of ")[0]) if several else None
+        if body and body[0] not in _PERSONS:
+            return article
+        if (place or (other and several)) and _VERB.match(text, end):
+            return article
+    return None
+
+
+def _extended(text: str, name: str, at: int) -> tuple[str, int]:
+    """The name with what belongs to it before the capital: iPhone, d'Artagnan, al-Assad."""
+    before = text[at - 1]
+    if before.isalnum():
+        return before + name, at - 1
+    elided = _ELIDED.search(text, max(0, at - 4), at) if before in "'\u2019-" else None
+    return (elided[0] + name, elided.start()) if elided else (name, at)
 
 
 def _beheaded(name: str, opens: bool, stops: Set[str], *, item: bool) -> tuple[str, bool]:
@@ -212,7 +287,9 @@ def _beheaded(name: str, opens: bool, stops: Set[str], *, item: bool) -> tuple[s
         if first in _HONORIFICS:
             if " " not in rest:  # "President Lincoln"
                 break
-        elif opens and (folded in stops or (item and folded in STEPS)):
+        elif opens and (
+            folded in stops or (folded in OPENERS and rest.startswith("the ")) or (item and folded in STEPS)
+        ):
             pass
         elif folded not in ("the", "a", "an", "i") and not (first == folded and first.isalpha()):
             break
@@ -255,7 +332,37 @@ def _possessive(name: str, at: int, mentioned: list[Mention]) -> None:
     else:
         parts = [(name, at), *owners]
     for part, start in parts:
-        if part.lower().startswith("the "):
-            part, start = part[4:], start + 4
-        if len(part) > 1 and (part.lower() not in _ALONE or (part.isupper() and len(part) < 4)):
-            mentioned.append((part, start, start + len(part), ""))
+        _part(part, start, mentioned)
+
+
+def _part(name: str, at: int, mentioned: list[Mention]) -> None:
+    if name[:4].lower() == "the ":
+        name, at = name[4:], at + 4
+    if len(name) > 1 and (name.lower() not in _ALONE or (name.isupper() and len(name) < 4)):
+        mentioned.append((name, at, at + len(name), ""))
+
+
+def _parted(text: str, name: str, at: int, opens: bool, stops: Set[str], mentioned: list[Mention]) -> None:
+    """Split the names in "Paris and London", not in "Department of Trade and Industry"."""
+    begin = 0
+    for junction in _JUNCTIONS.finditer(name):
+        if not _joins(name[begin : junction.start()], junction[1], name[junction.end() :]):
+            part = name[begin : junction.start()]
+            if opens and not begin and " " not in part:  # "Given to Greta Coil"
+                _word(text, part, at + begin, at + junction.start(), True, stops, mentioned)
+            else:
+                _part(part, at + begin, mentioned)
+            begin = junction.end()
+    _part(name[begin:], at + begin, mentioned)
+
+
+def _joins(left: str, junction: str, right: str) -> bool:
+    if junction == "&":
+        return True
+    body = _BODY.search(left)
+    if junction not in _ANDS:
+        return body is not None and junction != "to" and junction != "with"
+    right = _JUNCTIONS.split(right, maxsplit=1)[0]
+    if any(kind["last"] is not None for kind in _BODY.finditer(right)):
+        return " " not in left and " " in right  # "Food and Drug Administration"; not "A School and B School"
+    return body is not None and _TOPIC.search(left, body.end() - 1) is not None
