@@ -50,6 +50,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def walk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index that no method was built for."""
+    path = tmp_path_factory.mktemp("walk") / "idx"
+    sg.build_index(DOCUMENTS, path=path, embedder=sg.HashingEmbedder(), progress=False).close()
+    return path
+
+
 @pytest.fixture
 def folder(built: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(built, tmp_path / "idx"))
@@ -74,10 +82,10 @@ Client = Callable[..., TestClient]
 def client(folder: Path) -> Iterator[Client]:
     opened: list[TestClient] = []
 
-    def make(llm: Any = None, **settings: Any) -> TestClient:
+    def make(llm: Any = None, path: Path = folder, **settings: Any) -> TestClient:
         app = create_app(
-            folder,
-            lambda progress: sg.open_index(folder, llm, sg.HashingEmbedder(), progress=progress),
+            path,
+            lambda progress: sg.open_index(path, llm, sg.HashingEmbedder(), progress=progress),
             Settings(**settings),
         )
         opened.append(TestClient(app, base_url="http://127.0.0.1:8765", raise_server_exceptions=False))

@@ -73,6 +73,26 @@ def test_a_method_s_own_ranking_is_asked_for(folder: Path, client: Client) -> No
     assert server.post("/api/answer", json={**question, "fill": False}).status_code == 200
 
 
+def test_an_index_without_methods_is_searched_by_the_walk(client: Client, walk: Path) -> None:
+    server = client(path=walk)
+    found = server.post("/api/search", json={**QUESTION, "k": 3}).json()
+    assert (found["method"], {hit["kind"] for hit in found["hits"]}) == ("walk", {"chunk"})
+    assert found["hits"][0]["documents"] == ["ferry.txt"]
+    named = server.post("/api/search", json={**QUESTION, "k": 3, "method": "walk"}).json()
+    assert named["hits"] == found["hits"]
+    assert events(server.post("/api/ask", json=QUESTION).text)[0][0] == "hits"
+    assert "nodes" in server.post("/api/graph", json=QUESTION).json()
+    missing = server.post("/api/search", json={**QUESTION, "method": "hirag"})
+    assert (missing.status_code, missing.json()["error"]) == (404, "MethodMissing")
+    ignored = server.post("/api/search", json={**QUESTION, "options": {"mode": "local"}})
+    assert ignored.status_code == 422
+    overview = server.get("/api/index").json()
+    assert (overview["documents"], overview["methods"]) == (5, [])
+    assert server.get("/api/levels").status_code == 404
+    assert server.get("/api/browse", params={"table": "documents"}).json()["total"] == 5
+    assert server.get("/api/browse", params={"table": "entities", "text": "mara"}).json()["items"]
+
+
 def test_an_answer_cites_places_among_the_hits(client: Client) -> None:
     told = client().post("/api/answer", json=QUESTION).json()
     assert told["answer"]["extractive"]

@@ -84,6 +84,18 @@ async def test_a_method_s_own_ranking_is_asked_for(folder: Path) -> None:
         assert found != await called(client, "search", **asked)
 
 
+async def test_an_index_without_methods_is_searched_by_the_walk(walk: Path) -> None:
+    async with Client(opened(walk)) as client:
+        for options in ({}, {"method": "walk"}):
+            found = await called(client, "search", question=QUESTION, k=3, **options)
+            assert found["method"] == "walk"
+            assert found["hits"][0]["documents"] == ["ferry.txt"]
+        assert "Mara Quill" in (await called(client, "answer", question=QUESTION))["text"]
+        refused = await client.call_tool("search", {"question": QUESTION, "method": "hirag"})
+        assert refused.is_error
+        assert "MethodMissing" in refused.content[0].text
+
+
 async def test_errors_are_told_to_the_agent(folder: Path) -> None:
     async with Client(opened(folder)) as client:
         for tool, arguments, said in (
