@@ -104,9 +104,11 @@ def test_an_answer_reads_what_is_not_printed(demo_index: sg.Index) -> None:
 
 
 @pytest.mark.parametrize("blank", ["", " \n"])
-def test_a_blank_question_does_not_end_the_run_of_an_agent(index: sg.Index, blank: str) -> None:
+async def test_a_blank_question_does_not_end_the_run_of_an_agent(index: sg.Index, blank: str) -> None:
     retriever = TreeRetriever(index=index)
     own = retriever.as_tool(name="search", description="Search.")
+    assert "blank" in await own.ainvoke(blank)
+    assert own.invoke(QUESTION) == await own.ainvoke(QUESTION) == retriever.invoke(QUESTION)
     made = create_retriever_tool(retriever, "search", "Search.")
     with pytest.raises(ValueError, match="blank"):
         answer_of_tool(made, {"query": blank})  # LangChain raises unless its tool is told to go on

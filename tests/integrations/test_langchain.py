@@ -27,7 +27,6 @@ from langchain_stratagraph import TreeRetriever
 from langchain_stratagraph._convert import to_chunks
 from langchain_stratagraph._models import LangChainChatModel, to_chat_model
 from stratagraph import HashingEmbedder
-from stratagraph.errors import MethodMissing
 from stratagraph.models.gate import ModelGate, Prompt, Task
 from stratagraph.models.structured import json_as
 from tests.integrations.corpus import QUESTION, langchain_documents, passages
@@ -260,18 +259,6 @@ async def test_from_texts() -> None:
         TreeRetriever.from_texts(texts, [{}])
 
 
-# Folders
-
-
-def test_a_method_that_the_folder_lacks(tmp_path: Any) -> None:
-    class OtherRetriever(TreeRetriever):
-        method = "hirag"
-
-    build(path=tmp_path / "idx").index.close()
-    with pytest.raises(MethodMissing, match=r"needs the method hirag.*holds lshtree.*add_method"):
-        OtherRetriever.load(tmp_path / "idx", embedding=HashingEmbedder())
-
-
 # Models and callbacks
 
 
@@ -298,10 +285,6 @@ async def test_retrieval_callbacks(retriever: TreeRetriever, ask: Any) -> None:
     log = Log()
     await ask(retriever, config={"callbacks": [log]}, k=2)
     assert log.events == ["retrieve", "found 2"]
-
-
-async def test_a_synchronous_call_inside_a_running_loop(retriever: TreeRetriever) -> None:
-    assert retriever.invoke(QUESTION)[0].id == "observatory-1"
 
 
 def test_k_can_be_configured(retriever: TreeRetriever) -> None:

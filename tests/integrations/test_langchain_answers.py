@@ -84,13 +84,3 @@ async def test_streams_are_runs_of_their_own(retriever: TreeRetriever) -> None:
     assert events[0] == "on_chain_start"
     assert events[-1] == "on_chain_end"
     assert "on_chat_model_end" in events
-
-
-async def test_a_blank_question_of_a_tool_gets_a_note(retriever: TreeRetriever) -> None:
-    tool = retriever.as_tool(name="search", description="Search the town's records.")
-    assert tool.invoke(QUESTION) == await tool.ainvoke(QUESTION) == retriever.invoke(QUESTION)
-    for blank in ("", "  \n"):
-        assert "blank" in tool.invoke(blank)
-        assert "blank" in await tool.ainvoke(blank)
-        with pytest.raises(ValueError, match="blank"):
-            retriever.invoke(blank)

@@ -46,7 +46,7 @@ import stratagraph
 from llama_index_stratagraph import LSHTreeIndex
 from llama_index_stratagraph._models import to_chat_model, to_embedder
 from stratagraph import HashingEmbedder
-from stratagraph.errors import MethodMissing, ParseFailed, SettingsConflict
+from stratagraph.errors import ParseFailed, SettingsConflict
 from stratagraph.testing import ScriptedChatModel
 from stratagraph.types.results import NOTHING_FOUND
 from tests.integrations.corpus import QUESTION, llama_documents, passages
@@ -425,15 +425,6 @@ async def test_every_way_into_one_folder(tmp_path: Any) -> None:
         assert [(n.metadata["stratagraph"]["id"], n.score, n.node_id) for n in nodes] == expected
         chunks = [n.node for n in nodes if n.metadata["stratagraph"]["kind"] == "chunk"]
         assert all(node.ref_doc_id in dict.fromkeys(p[0] for p in passages()) for node in chunks)
-
-
-def test_a_method_that_the_folder_lacks(tmp_path: Any) -> None:
-    class OtherIndex(LSHTreeIndex):
-        method = "hirag"
-
-    build(path=tmp_path / "idx").close()
-    with pytest.raises(MethodMissing, match=r"needs the method hirag.*holds lshtree"):
-        OtherIndex.load(tmp_path / "idx", embed_model=HashingEmbedder())
 
 
 # The wrapped models
