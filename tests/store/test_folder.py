@@ -174,19 +174,6 @@ def test_the_lock_may_be_given_back_in_another_thread(tmp_path: Path) -> None:
     assert publish(folder, {"a": ["x"]}) == 1
 
 
-def test_readers_keep_their_generation(tmp_path: Path) -> None:
-    folder = IndexFolder.create(tmp_path)
-    publish(folder, {"a": ["x"], "b": ["y"]})
-    reader = IndexFolder.open(tmp_path)
-    old = reader.snapshot()
-    seen = contents(old)
-    publish(folder, {"c": ["z"]}, removed=["a"])
-    assert contents(old) == seen
-    assert reader.snapshot() is not old
-    assert reader.snapshot().texts([0, 1]) == ["y", "z"]
-    assert reader.snapshot() is reader.snapshot()
-
-
 def test_readers_race_with_writers(tmp_path: Path) -> None:
     folder = IndexFolder.create(tmp_path)
     publish(folder, {"a": ["x0"]})

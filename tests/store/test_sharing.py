@@ -78,6 +78,7 @@ def test_readers_keep_their_generation(folder: IndexFolder) -> None:
     publish(folder, {"new": ["x"]})
     assert contents(old) == before
     assert reader.snapshot().size == COUNT // 4 + 1
+    assert reader.snapshot() is reader.snapshot()
 
 
 def shared(folder: IndexFolder, before: dict[str, int]) -> set[str]:
