@@ -121,13 +121,17 @@ class Drift:
         if not ways:
             return self.anew(name, members, make, measure)
         first = ways[0]()
-        known = self._before.get(name)
-        if known is not None:
-            self._made[name] = known
+        made_before = self._before.get(name)
+        if made_before is not None:
+            self._made[name] = made_before
         if not self.due:
             return first
         own = measure(first)
-        if not self.lapsed and known is not None and not drifted(own, known * [max(members, 1), 1]):
+        if (
+            not self.lapsed
+            and made_before is not None
+            and not drifted(own, made_before * [max(members, 1), 1])
+        ):
             return first
         best = self.anew(name, members, make, measure)
         wanted = self._made[name] * [max(members, 1), 1]
@@ -159,9 +163,9 @@ def majority(labels: Labels, previous: Labels, count: int) -> tuple[Labels, Rows
 
     And how many had it, shape (count,). `previous` is -1 for new members.
     """
-    known = previous >= 0
+    had_label = previous >= 0
     span = int(previous.max(initial=0)) + 1
-    pairs, shared = np.unique(labels[known] * span + previous[known], return_counts=True)
+    pairs, shared = np.unique(labels[had_label] * span + previous[had_label], return_counts=True)
     new, old = pairs // span, pairs % span
     labels_before, overlap = np.full(count, -1, np.int64), np.zeros(count, np.int64)
     order = np.lexsort((-old, shared))  # the last one written is the most frequent, of equals the lowest

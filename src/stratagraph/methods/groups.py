@@ -179,10 +179,10 @@ class GroupBuilder(Generic[C_co]):
         name for the writing; without it, the caller has opened a stage.
         """
         open_ones = [each for each in drafts if not each.text]
-        known = self.carry.nodes([each.id for each in open_ones])
-        missing = [each for each in open_ones if each.id not in known]
+        carried = self.carry.nodes([each.id for each in open_ones])
+        missing = [each for each in open_ones if each.id not in carried]
         text_of: dict[str, tuple[str, Metadata]] = {
-            node.id: (node.text, node.extra) for node in known.values()
+            node.id: (node.text, node.extra) for node in carried.values()
         }
         if self.gate.has_llm and short:
             for each in missing:
@@ -287,19 +287,19 @@ class KeptNodes:
     def read(self, rows: Sequence[int]) -> list[Node]:
         """The nodes at some rows."""
         kept = [row for row in dict.fromkeys(rows) if self.before[row] >= 0]
-        known: dict[int, Node] = {}
+        previous_nodes: dict[int, Node] = {}
         if self.previous is not None and kept:
             nodes = self.previous.nodes(self.before[kept].tolist())
-            known = {row: self._placed(row, node) for row, node in zip(kept, nodes, strict=True)}
+            previous_nodes = {row: self._placed(row, node) for row, node in zip(kept, nodes, strict=True)}
         places = np.cumsum(self.before < 0) - 1
-        return [known[row] if row in known else self.fresh[places[row]] for row in rows]
+        return [previous_nodes[row] if row in previous_nodes else self.fresh[places[row]] for row in rows]
 
     def texts(self) -> list[str]:
         """The texts of all nodes."""
         kept = self.before[self.before >= 0].tolist()
-        known = iter(self.previous.texts(kept) if self.previous is not None and kept else [])
+        previous_texts = iter(self.previous.texts(kept) if self.previous is not None and kept else [])
         fresh = iter(self.fresh)
-        return [next(known) if row >= 0 else next(fresh).text for row in self.before.tolist()]
+        return [next(previous_texts) if row >= 0 else next(fresh).text for row in self.before.tolist()]
 
     def column(self, name: str, fresh: NDArray[Any]) -> NDArray[Any]:
         """An array with a value for each node: the previous values, and the given ones of fresh nodes."""

@@ -39,10 +39,10 @@ def positive(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be above 0, not {value!r}")
 
 
-def one_of(name: str, value: Any, known: Sequence[str]) -> None:
+def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
     """Require one of some texts."""
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
 
 
 def flag(name: str, value: Any) -> None:

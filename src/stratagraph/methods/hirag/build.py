@@ -41,7 +41,7 @@ from stratagraph.methods.hirag.naming import (
 )
 from stratagraph.methods.hirag.summary_entities import (
     Groups,
-    KnownProposals,
+    PreviousProposals,
     Proposed,
     SummaryWriter,
     id_of,
@@ -211,8 +211,8 @@ async def build_layers(builder: Builder, types: Sequence[str], zeros: Rows) -> L
     """Alg. 1, with the meta types X. Entities whose vectors are zero, the rows `zeros`, are in no layer."""
     config = builder.config
     entities = await asyncio.to_thread(Entities.of, builder)
-    known_proposals = KnownProposals(builder.previous, entities.count_before)
-    writer = SummaryWriter(builder, entities, known_proposals)
+    previous_proposals = PreviousProposals(builder.previous, entities.count_before)
+    writer = SummaryWriter(builder, entities, previous_proposals)
     drift = Drift(entities.count)
     if builder.grouped is not None:  # entities of the basic graph that came or went
         drift = Drift.between(builder.grouped.arrays, entities.first_before, entities.origin)
@@ -225,8 +225,8 @@ async def build_layers(builder: Builder, types: Sequence[str], zeros: Rows) -> L
         whole = len(layer) == builder.graph.entities == int(layer.max(initial=-1)) + 1  # need not be copied
         vectors = builder.graph.vectors if whole else entities.vectors[layer]
         places = np.full(entities.count_before, -1, np.int64)
-        known = np.flatnonzero(entities.origin[layer] >= 0)
-        places[entities.origin[layer[known]]] = known
+        stays = np.flatnonzero(entities.origin[layer] >= 0)
+        places[entities.origin[layer[stays]]] = stays
         before = previous_clusters(builder.grouped, len(clusters), places, len(layer))
         partition = await asyncio.to_thread(cluster, vectors, before, config, drift, len(clusters))
         sizes = partition.sizes
@@ -236,7 +236,7 @@ async def build_layers(builder: Builder, types: Sequence[str], zeros: Rows) -> L
         members.append(layer)
         clusters.append(partition)
         sparsities.append(sparsity(sizes, len(layer)))
-        summarizer = _LayerSummarizer(builder, entities, known_proposals, len(clusters))
+        summarizer = _LayerSummarizer(builder, entities, previous_proposals, len(clusters))
         groups = await asyncio.to_thread(summarizer.groups, layer, partition, first)
         all_ids = np.zeros((len(sizes), 2), np.uint64)
         all_ids[groups.rows - first] = groups.ids
@@ -255,10 +255,10 @@ async def build_layers(builder: Builder, types: Sequence[str], zeros: Rows) -> L
 class _LayerSummarizer:
     """Finds the summary entities of one layer's clusters."""
 
-    def __init__(self, builder: Builder, entities: Entities, known: KnownProposals, level: int) -> None:
+    def __init__(self, builder: Builder, entities: Entities, previous: PreviousProposals, level: int) -> None:
         self._builder = builder
         self._entities = entities
-        self._known = known
+        self._previous = previous
         self._level = level
 
     def groups(self, layer: Rows, clusters: Clusters, first: int) -> Groups:
@@ -288,13 +288,13 @@ class _LayerSummarizer:
 
     async def proposed(self, groups: Groups, types: Sequence[str]) -> Proposed:
         """The summary entities of each cluster, from the previous index where it has them."""
-        known = self._known
-        before = np.where(groups.before >= 0, groups.before, known.clusters_of(groups.ids))
-        before = known.usable(before, by_model=self._builder.gate.has_llm)
+        previous = self._previous
+        before = np.where(groups.before >= 0, groups.before, previous.clusters_of(groups.ids))
+        before = previous.usable(before, by_model=self._builder.gate.has_llm)
         missing = np.flatnonzero(before < 0).tolist()
         self._entities.fetch(row for place in missing for row in groups.of(place))
-        made = await self._made(groups, missing, types) if missing else {}
-        return Proposed.of(before, known, made)
+        new_proposals = await self._made(groups, missing, types) if missing else {}
+        return Proposed.of(before, previous, new_proposals)
 
     async def _made(
         self, groups: Groups, missing: Sequence[int], types: Sequence[str]

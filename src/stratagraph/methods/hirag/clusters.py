@@ -76,12 +76,12 @@ def previous_clusters(previous: Stored | None, level: int, now: Rows, count: int
     numbers = np.repeat(np.arange(len(rows)), sizes)
     left = np.bincount(numbers[places >= 0], minlength=len(rows))
     stays = (left > 1) | (left == sizes)
-    kept = np.flatnonzero((places >= 0) & stays[numbers])
-    if not len(kept):
+    places_left = np.flatnonzero((places >= 0) & stays[numbers])
+    if not len(places_left):
         return None
-    kept = kept[order(places[kept], count)]
-    kept = kept[order(numbers[kept], len(rows))]
-    return Clusters(np.concatenate([[0], np.cumsum(left[stays])]), places[kept], rows[stays])
+    places_left = places_left[order(places[places_left], count)]
+    places_left = places_left[order(numbers[places_left], len(rows))]
+    return Clusters(np.concatenate([[0], np.cumsum(left[stays])]), places[places_left], rows[stays])
 
 
 def told_clusters(
@@ -115,8 +115,8 @@ def cluster(
     number of clusters; if that does not help, the new clusters are taken.
     """
     name, count = f"layer{level}", len(vectors)
-    known, before = np.zeros(count, np.bool_), previous or Clusters.of([])
-    known[before.rows] = True
+    in_previous, before = np.zeros(count, np.bool_), previous or Clusters.of([])
+    in_previous[before.rows] = True
 
     @cache
     def anew() -> Clusters:
@@ -124,12 +124,12 @@ def cluster(
 
     @cache
     def updated() -> Clusters:
-        return _updated(vectors, before, np.flatnonzero(~known), config)
+        return _updated(vectors, before, np.flatnonzero(~in_previous), config)
 
     def as_many() -> Clusters:
         return _resized(vectors, updated(), len(anew().before), config)
 
-    ways: list[Callable[[], Clusters]] = [] if needs_reclustering(known) else [updated, as_many]
+    ways: list[Callable[[], Clusters]] = [] if needs_reclustering(in_previous) else [updated, as_many]
     settled: Clusters = drift.settled(name, count, ways, anew, partial(_measured, vectors))
     return settled
 

@@ -213,16 +213,16 @@ class CommunityWriter:
         """Report on the communities of the finest level."""
         groups = by_label(labels)
         inner = self._inner(labels)
-        known = self._rows_before(0, labels, inner, len(groups))
-        made = np.flatnonzero(known < 0).tolist()
-        self._entities.fetch(row for place in made for row in groups[place].tolist())
-        relations = self._relations(inner, made)
-        communities = [self._of_entities(groups[place], relations[place]) for place in made]
+        rows_before = self._rows_before(0, labels, inner, len(groups))
+        to_write = np.flatnonzero(rows_before < 0).tolist()
+        self._entities.fetch(row for place in to_write for row in groups[place].tolist())
+        relations = self._relations(inner, to_write)
+        communities = [self._of_entities(groups[place], relations[place]) for place in to_write]
 
         def sources(place: int) -> list[int]:
             return self._entities.sources_of(groups[place])
 
-        numbers = await self._write(0, communities, known, labels, groups, sources)
+        numbers = await self._write(0, communities, rows_before, labels, groups, sources)
         return numbers[labels]
 
     async def coarser(self, level: int, finer: Labels, labels: Labels) -> Labels:
@@ -236,16 +236,16 @@ class CommunityWriter:
         places[several] = np.arange(len(several))
         own = places[labels]
         inner = self._inner(own, finer)
-        known = self._rows_before(level, own, inner, len(several))
-        if (known >= 0).any():  # a community has the finer communities in it that it had
+        rows_before = self._rows_before(level, own, inner, len(several))
+        if (rows_before >= 0).any():  # a community has the finer communities in it that it had
             parts = self._labels_before(level - 1)[self._entities.origin]
-            known[own[(own >= 0) & (self._told[finer] != parts)]] = -1
-        made = [place for place, row in zip(several, known.tolist(), strict=True) if row < 0]
-        nodes = self._read({number for place in made for number in inside[place].tolist()})
-        relations = self._relations(inner, places[made].tolist())
+            rows_before[own[(own >= 0) & (self._told[finer] != parts)]] = -1
+        to_write = [place for place, row in zip(several, rows_before.tolist(), strict=True) if row < 0]
+        nodes = self._read({number for place in to_write for number in inside[place].tolist()})
+        relations = self._relations(inner, places[to_write].tolist())
         ends = finer[self._builder.graph.ends]
         made_of = []
-        for place in made:
+        for place in to_write:
             joined = [(ends[row].tolist(), text) for row, text in relations[int(places[place])]]
             made_of.append(self._of_communities(level, inside[place], nodes, joined))
         numbers, members = (
@@ -256,7 +256,7 @@ class CommunityWriter:
         def sources(place: int) -> list[int]:
             return self._sources(inside[several[place]])
 
-        numbers[several] = await self._write(level, made_of, known, own, members, sources)
+        numbers[several] = await self._write(level, made_of, rows_before, own, members, sources)
         return numbers[labels]
 
     def _inner(self, labels: Labels, finer: Labels | None = None) -> Labels:
@@ -348,12 +348,12 @@ class CommunityWriter:
         self,
         level: int,
         numbers: Labels,
-        known: Mapping[int, Node],
+        node_of: Mapping[int, Node],
         relations: Sequence[tuple[Sequence[int], str]],
     ) -> NodeDraft:
         order = sorted(numbers.tolist(), key=lambda number: (-len(self.members[number]), number))
-        nodes = [known[number] for number in order]
-        joined = [([known[number] for number in ends], text) for ends, text in relations]
+        nodes = [node_of[number] for number in order]
+        joined = [([node_of[number] for number in ends], text) for ends, text in relations]
         title = "; ".join(node.extra["title"] for node in nodes[:_NAMED])
         return self._draft(level, title, nodes, self._sources(numbers), joined)
 
@@ -382,14 +382,14 @@ class CommunityWriter:
         self,
         level: int,
         drafts: Sequence[NodeDraft],
-        known: Rows,
+        rows_before: Rows,
         labels: Labels,
         groups: Sequence[Rows],
         sources: Callable[[int], list[int]],
     ) -> Labels:
-        """Add communities, those without a `known` row from `drafts`; return their numbers.
+        """Add communities, those without a previous row from `drafts`; return their numbers.
 
-        `labels` are the places of the entities in `groups`, or -1. A community with a known row is written
+        `labels` are the places of the entities in `groups`, or -1. A community with a previous row is written
         with the `sources` of its place if a member's sources or vector changed.
         """
         config, carry = self._builder.config, self._builder.carry
@@ -403,27 +403,32 @@ class CommunityWriter:
         )
         short = config.report_tokens if config.report_form == "short" else 0
         stage = f"report communities, level {level}"
-        same, previous = known >= 0, self._builder.previous
+        same, previous = rows_before >= 0, self._builder.previous
         same[labels[(labels >= 0) & ~self._entities.same]] = False
         keys = np.array([content_key(*sorted(each.texts)) for each in drafts], np.uint64)
         were = self._arrays[INPUTS] if self._arrays else keys[:0]
-        inputs = carried_keys(were, known - self._first_before, lambda _: keys)
+        inputs = carried_keys(were, rows_before - self._first_before, lambda _: keys)
         self.inputs = np.concatenate([self.inputs, inputs])
         if self._arrays:
             drafts = self._with_texts(drafts, lookup(keys, were))
         new = iter(await self._builder.nodes(drafts, write, stage, short=short))
-        told = iter(previous.nodes(known[(known >= 0) & ~same].tolist()) if previous is not None else ())
+        told = iter(
+            previous.nodes(rows_before[(rows_before >= 0) & ~same].tolist()) if previous is not None else ()
+        )
         places = np.flatnonzero(~same).tolist()
         nodes = [
-            next(new) if known[place] < 0 else replace(next(told), sources=sources(place)) for place in places
+            next(new) if rows_before[place] < 0 else replace(next(told), sources=sources(place))
+            for place in places
         ]
-        made = [groups[place] for place in places]
+        written_groups = [groups[place] for place in places]
         vectors = self._entities.vectors
-        self._vectors.append(await group_vectors(nodes, made, vectors, stage="embed reports", carry=carry))
+        self._vectors.append(
+            await group_vectors(nodes, written_groups, vectors, stage="embed reports", carry=carry)
+        )
         first = len(self.members)
         self._fresh |= zip((first + place for place in places), nodes, strict=True)
-        self._before = np.concatenate([self._before, np.where(same, known, -1)])
-        self._told = np.concatenate([self._told, known])
+        self._before = np.concatenate([self._before, np.where(same, rows_before, -1)])
+        self._told = np.concatenate([self._told, rows_before])
         self.members += groups
         return np.arange(first, len(self.members))
 

@@ -103,8 +103,8 @@ class Entities:
             ]
         arrays = {} if previous is None else previous.arrays
         vectors = np.zeros((0, graph.vectors.shape[1]), np.float32)
-        known = arrays.get(NAMES, np.zeros(0, np.uint64))
-        names = carried_keys(known, named, lambda rows: _name_keys(graph, rows))
+        previous_keys = arrays.get(NAMES, np.zeros(0, np.uint64))
+        names = carried_keys(previous_keys, named, lambda rows: _name_keys(graph, rows))
         return cls(graph, previous, vectors, origin, told, same, names, np.flatnonzero(named < 0))
 
     @property

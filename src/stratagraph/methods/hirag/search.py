@@ -76,12 +76,14 @@ class BridgeSearcher:
 
         def looked_up() -> tuple[Knowledge, dict[Part, Ranking]]:
             admitted = self._admitted(question.allowed)
-            known = self._knowledge(question, options, admitted)
-            return known, {part: self._part(part, known, question, admitted) for part in MODES[options.mode]}
+            knowledge = self._knowledge(question, options, admitted)
+            return knowledge, {
+                part: self._part(part, knowledge, question, admitted) for part in MODES[options.mode]
+            }
 
-        known, parts = question.once(self, "knowledge", looked_up)
+        knowledge, parts = question.once(self, "knowledge", looked_up)
         chosen = by_quota(parts, options.quotas, question.k, self._sources)
-        return self._explained(chosen, known, question)
+        return self._explained(chosen, knowledge, question)
 
     def describe(self) -> Description:
         """Entities per layer, communities per level, and the sparsity of each layer's clusters."""
@@ -129,32 +131,36 @@ class BridgeSearcher:
             communities, likeness = communities_near[kept][: options.communities], likeness[kept]
         return Knowledge(local, near, communities, likeness[: options.communities], bridge)
 
-    def _part(self, part: Part, known: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
+    def _part(
+        self, part: Part, knowledge: Knowledge, question: Question, admitted: _Admitted | None
+    ) -> Ranking:
         if part == "local":
             edges = None if admitted is None else admitted.edges
-            members = self._members(self._layered.triples(np.sort(known.bridge.entities), edges)[1])
+            members = self._members(self._layered.triples(np.sort(knowledge.bridge.entities), edges)[1])
             trace: list[Metadata] = [
                 {"part": part, "similarity": float(score)}
                 | ({"ends": [row], "members": members[row]} if row in members else {})  # told here alone
-                for row, score in zip(known.entities.tolist(), known.similarity, strict=True)
+                for row, score in zip(knowledge.entities.tolist(), knowledge.similarity, strict=True)
             ]
-            base = known.entities < self._layered.base
+            base = knowledge.entities < self._layered.base
             origin = np.where(base, Origin.GRAPH, Origin.NODE).astype(np.int8)
-            rows = np.where(base, known.entities, known.entities - self._layered.base)
-            return Ranking(rows, known.similarity, origin, trace)
+            rows = np.where(base, knowledge.entities, knowledge.entities - self._layered.base)
+            return Ranking(rows, knowledge.similarity, origin, trace)
         if part == "global":
-            trace = [{"part": part, "similarity": float(score)} for score in known.likeness]
-            return Ranking.of(Origin.NODE, known.communities + self._layered.summaries, known.likeness, trace)
-        return self._triples(known, question, admitted)
+            trace = [{"part": part, "similarity": float(score)} for score in knowledge.likeness]
+            return Ranking.of(
+                Origin.NODE, knowledge.communities + self._layered.summaries, knowledge.likeness, trace
+            )
+        return self._triples(knowledge, question, admitted)
 
-    def _triples(self, known: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
+    def _triples(self, knowledge: Knowledge, question: Question, admitted: _Admitted | None) -> Ranking:
         """The bridge's triples, best first: relations, and summary entities for relations with them.
 
         The score of a triple is the mean similarity of its two ends to the question. Eq. 16 keeps all triples
         without an order; here they are ranked, because only the bridge's share of them is returned.
         """
         layered = self._layered
-        rows = np.sort(known.bridge.entities)
+        rows = np.sort(knowledge.bridge.entities)
         numbers, ends = layered.triples(rows, None if admitted is None else admitted.edges)
         similarity = layered.similarity(rows, question.vector)
         scores = (
@@ -164,7 +170,7 @@ class BridgeSearcher:
         numbers, ends, scores = numbers[order], ends[order], scores[order]
         related = numbers < layered.relations
         hubs = np.unique(ends[~related][ends[~related] >= layered.base])
-        hubs = hubs[~np.isin(hubs, known.entities)]
+        hubs = hubs[~np.isin(hubs, knowledge.entities)]
         graph_rows = numbers[related] + layered.base
         trace = [{"part": "bridge", "ends": pair} for pair in ends[related].tolist()]
         of_relations = Ranking.of(Origin.GRAPH, graph_rows, scores[related], trace)
@@ -185,9 +191,9 @@ class BridgeSearcher:
             members.setdefault(high, []).append(low)
         return members
 
-    def _explained(self, ranking: Ranking, known: Knowledge, question: Question) -> Ranking:
+    def _explained(self, ranking: Ranking, knowledge: Knowledge, question: Question) -> Ranking:
         """Adds to the trace the step and path of each bridge hit, and the pairs without a path."""
-        bridge = known.bridge
+        bridge = knowledge.bridge
         ends_of = [tuple(entry.get("ends", ())) for entry in ranking.trace]
         explained = _explaining(bridge.paths, ends_of)
         steps = [explained.get(ends, (ends, 0)) for ends in ends_of]
@@ -280,15 +286,15 @@ def fresh(passages: Iterable[Sequence[int]], count: int) -> Rows:
 
     `passages` are the passages of each result, best first.
     """
-    known: set[int] = set()
+    seen: set[int] = set()
     new: list[int] = []
     rest: list[int] = []
     for place, rows in enumerate(passages):
         if len(new) == count:
             break
-        (rest if new and known.issuperset(rows) else new).append(place)
+        (rest if new and seen.issuperset(rows) else new).append(place)
         if len(rows) <= FOCUSED:
-            known.update(rows)
+            seen.update(rows)
     return np.array([*new, *rest][:count], np.int64)
 
 

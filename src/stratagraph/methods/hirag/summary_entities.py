@@ -78,14 +78,18 @@ class Proposed:
     fresh: Sequence[Summary]
 
     @classmethod
-    def of(cls, clusters: Rows, known: KnownProposals, made: Mapping[int, Sequence[Summary]]) -> Proposed:
-        """Proposals of previous clusters, and proposals `made` for the places without a previous cluster."""
-        kept = np.flatnonzero(clusters >= 0)
-        counts, rows = known.of_clusters(clusters[kept])
-        fresh = [each for proposals in made.values() for each in proposals]
-        sizes = [len(proposals) for proposals in made.values()]
+    def of(
+        cls, clusters: Rows, previous: PreviousProposals, new_proposals: Mapping[int, Sequence[Summary]]
+    ) -> Proposed:
+        """Proposals of previous clusters, and new ones for the places without a previous cluster."""
+        previous_places = np.flatnonzero(clusters >= 0)
+        counts, rows = previous.of_clusters(clusters[previous_places])
+        fresh = [each for proposals in new_proposals.values() for each in proposals]
+        sizes = [len(proposals) for proposals in new_proposals.values()]
         all_counts = np.concatenate([counts, np.array(sizes, np.int64)])
-        places = np.repeat(np.concatenate([kept, np.array([*made], np.int64)]), all_counts)
+        places = np.repeat(
+            np.concatenate([previous_places, np.array([*new_proposals], np.int64)]), all_counts
+        )
         plain = [canonical(each.name) for each in fresh]
         names = np.column_stack([keys_of("name", plain), content_keys(plain)])
         none, own = np.full(len(rows), -1, np.int64), np.arange(len(fresh))
@@ -93,32 +97,32 @@ class Proposed:
         return cls(
             places[order],
             ranges(np.zeros(len(all_counts), np.int64), all_counts)[order],
-            np.concatenate([known.names[rows], names])[order],
+            np.concatenate([previous.names[rows], names])[order],
             np.concatenate([rows, np.full(len(fresh), -1, np.int64)])[order],
             np.concatenate([none, own])[order],
             fresh,
         )
 
-    def summaries(self, numbers: Rows, known: KnownProposals) -> list[Summary]:
+    def summaries(self, numbers: Rows, previous: PreviousProposals) -> list[Summary]:
         """Read proposals in full."""
         before = self.before[numbers]
-        read = iter(known.read(before[before >= 0]))
+        read = iter(previous.read(before[before >= 0]))
         return [
             next(read) if row >= 0 else self.fresh[place]
             for row, place in zip(before.tolist(), self.made[numbers].tolist(), strict=True)
         ]
 
-    def by_model(self, known: KnownProposals) -> NDArray[np.bool_]:
+    def by_model(self, previous: PreviousProposals) -> NDArray[np.bool_]:
         """Whether a model wrote each proposal."""
         by_model = np.zeros(len(self.places), np.bool_)
-        kept = self.before >= 0
-        by_model[kept] = known.by_model[self.before[kept]]
+        is_previous = self.before >= 0
+        by_model[is_previous] = previous.by_model[self.before[is_previous]]
         own = np.array([each.by == MODEL for each in self.fresh], np.bool_)
-        by_model[~kept] = own[self.made[~kept]]
+        by_model[~is_previous] = own[self.made[~is_previous]]
         return by_model
 
 
-class KnownProposals:
+class PreviousProposals:
     """The proposals of the previous index: `clusters`, `entities`, `names` and `by_model` as of `CLUSTERS`.
 
     `levels`, `counts`, `own` and `first` are of each summary entity: its layer, the number of its proposals,
@@ -185,8 +189,8 @@ class KnownProposals:
 
     def _pairs(self, proposals: Rows, members: Rows) -> Keys:
         """A key for each pair of proposal and member; if one of them is -1, that of no pair."""
-        known = (proposals >= 0) & (members >= 0)
-        return np.where(known, proposals * self._count + members, -1).astype(np.uint64)
+        is_pair = (proposals >= 0) & (members >= 0)
+        return np.where(is_pair, proposals * self._count + members, -1).astype(np.uint64)
 
     def read(self, proposals: Rows) -> list[Summary]:
         """Read proposals in full."""
@@ -209,10 +213,10 @@ class SummaryWriter:
     A summary entity with exactly the proposals that it has in the previous index is kept unread.
     """
 
-    def __init__(self, builder: Builder, entities: Entities, known: KnownProposals) -> None:
+    def __init__(self, builder: Builder, entities: Entities, previous: PreviousProposals) -> None:
         self._builder = builder
         self._entities = entities
-        self._known = known
+        self._previous = previous
         self._proposed: list[tuple[Groups, Proposed, Rows]] = []
 
     async def add(self, groups: Groups, proposed: Proposed) -> Rows:
@@ -237,7 +241,7 @@ class SummaryWriter:
         sizes = np.diff(groups.indptr)[proposed.places]
         members = groups.members[ranges(groups.indptr[proposed.places], sizes)]
         numbers = np.repeat(np.arange(len(rows)), sizes)
-        strengths = self._known.strengths(proposed.before[numbers], self._entities.origin[members])
+        strengths = self._previous.strengths(proposed.before[numbers], self._entities.origin[members])
         told = np.array([bool(each.members) for each in proposed.fresh], np.bool_)
         made = proposed.made[numbers]
         places = np.flatnonzero((made >= 0) & told[made]) if told.any() else np.zeros(0, np.int64)
@@ -261,7 +265,7 @@ class SummaryWriter:
         kept, fresh = np.flatnonzero(same), np.flatnonzero(~same)
         borders = np.concatenate([[0], np.cumsum(counts)])
         one = numbers[borders[:-1]]
-        origin = self._known.continued(groups.origin[proposed.places[one]], proposed.ranks[one])
+        origin = self._previous.continued(groups.origin[proposed.places[one]], proposed.ranks[one])
         origin = np.where(before >= 0, before, origin)
         added = SummaryEntities(
             names=names,
@@ -281,19 +285,19 @@ class SummaryWriter:
 
     def _told(self, groups: Groups, proposed: Proposed, numbers: Rows, counts: Rows) -> Rows:
         """The summary entity of the previous index with the same proposals in the same order, or -1."""
-        known, starts = self._known, np.cumsum(counts) - counts
+        previous, starts = self._previous, np.cumsum(counts) - counts
         before, places = proposed.before[numbers], proposed.places[numbers]
         good = (before >= 0) & (groups.before[places] >= 0)
-        entities = np.where(good, known.entities[before] if len(known.entities) else -1, -1)
+        entities = np.where(good, previous.entities[before] if len(previous.entities) else -1, -1)
         if not (entities >= 0).any():
             return np.full(len(counts), -1, np.int64)
-        good &= (entities >= 0) & (known.levels[entities] == groups.level)
+        good &= (entities >= 0) & (previous.levels[entities] == groups.level)
         first = np.repeat(entities[starts], counts)
         good &= entities == first
         rising = np.ones(len(numbers), np.bool_)
         rising[1:] = np.diff(before) > 0
         rising[starts] = True
-        whole = np.logical_and.reduceat(good & rising, starts) & (known.own[entities[starts]] == counts)
+        whole = np.logical_and.reduceat(good & rising, starts) & (previous.own[entities[starts]] == counts)
         return np.where(whole, entities[starts], -1)
 
     async def _made(
@@ -312,7 +316,7 @@ class SummaryWriter:
         ]
         new = np.flatnonzero(told < 0).tolist()
         numbers = np.concatenate([np.zeros(0, np.int64), *(own[place] for place in new)])
-        summaries = iter(proposed.summaries(numbers, self._known))
+        summaries = iter(proposed.summaries(numbers, self._previous))
         said = [[next(summaries) for _ in own[place]] for place in new]
         ids = []
         for place, each in zip(new, said, strict=True):
@@ -346,8 +350,10 @@ class SummaryWriter:
     def _member_ids(self, members: Sequence[Sequence[int]], before: Rows) -> list[list[str]]:
         """Ids of members; an entity that the previous index has keeps its members' ids."""
         entities, previous, rows = self._entities, self._builder.previous, before.tolist()
-        known = sorted({row for row in rows if row >= 0})
-        nodes = dict(zip(known, previous.nodes(known), strict=True)) if previous is not None else {}
+        rows_before = sorted({row for row in rows if row >= 0})
+        nodes = (
+            dict(zip(rows_before, previous.nodes(rows_before), strict=True)) if previous is not None else {}
+        )
         entities.fetch(row for own, place in zip(members, rows, strict=True) if place < 0 for row in own)
         return [
             list(nodes[place].extra["members"]) if place >= 0 else [entities.node(row).id for row in own]
@@ -356,7 +362,7 @@ class SummaryWriter:
 
     def finish(self) -> None:
         """Write the proposals of other layers into a summary entity's node if they changed."""
-        entities, known, first = self._entities, self._known, self._entities.graph.entities
+        entities, previous, first = self._entities, self._previous, self._entities.graph.entities
         if not self._proposed:
             return
         rows = np.concatenate([each for _, _, each in self._proposed]) - first
@@ -367,12 +373,12 @@ class SummaryWriter:
         told = entities.told[first:]
         was = np.where(told, entities.origin[first:] - entities.first_before, -1)
         counts, changed = np.bincount(rows, minlength=len(was)), np.zeros(len(was), np.bool_)
-        if len(known.entities):
-            other = (before < 0) | (known.entities[before] != was[rows])
+        if len(previous.entities):
+            other = (before < 0) | (previous.entities[before] != was[rows])
             other[1:] |= (np.diff(rows) == 0) & (np.diff(before) <= 0)
             changed[rows[other]] = True
         changed &= told
-        changed[told] |= counts[told] != known.counts[was[told]]
+        changed[told] |= counts[told] != previous.counts[was[told]]
         entities.fetch((first + np.flatnonzero(changed)).tolist())
         made = [(row - first, node) for row, node in entities.made.items() if not told[row - first]]
         wanted = [place for place, node in made if len(node.extra["summaries"]) != counts[place]]
@@ -392,13 +398,13 @@ class SummaryWriter:
         """A proposal by its number among those of all layers."""
         for _, proposed, rows in self._proposed:
             if number < len(rows):
-                return proposed.summaries(np.array([number]), self._known)[0]
+                return proposed.summaries(np.array([number]), self._previous)[0]
             number -= len(rows)
         raise IndexError(f"there is no proposal {number}")
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays that `KnownProposals` reads."""
-        none, known = np.zeros(0, np.int64), self._known
+        """The arrays that `PreviousProposals` reads."""
+        none, previous = np.zeros(0, np.int64), self._previous
         clusters = [groups.rows[proposed.places] for groups, proposed, _ in self._proposed]
         rows = [each - self._entities.graph.entities for _, _, each in self._proposed]
         sizes = np.cumsum([0, *map(len, rows)])
@@ -416,7 +422,7 @@ class SummaryWriter:
                 [np.zeros((0, 2), np.uint64), *(proposed.names for _, proposed, _ in self._proposed)]
             ),
             WRITTEN: np.concatenate(
-                [np.zeros(0, np.bool_), *(proposed.by_model(known) for _, proposed, _ in self._proposed)]
+                [np.zeros(0, np.bool_), *(proposed.by_model(previous) for _, proposed, _ in self._proposed)]
             ),
             SAID: np.column_stack([numbers, members]).astype(np.int32),
             STRENGTHS: np.concatenate([np.zeros(0, np.float64), *strengths]),

@@ -107,15 +107,15 @@ async def build(builder: GroupBuilder[LSHTreeConfig]) -> Built:
 def _chunks(builder: GroupBuilder[LSHTreeConfig]) -> Layer:
     """The chunks as level 0; what orders them is taken over for those that there were."""
     corpus, previous, seen = builder.corpus, builder.previous, builder.graph.before
-    before, known = np.full(corpus.size, -1, np.int64), np.zeros(0, np.uint64)
+    before, previous_ties = np.full(corpus.size, -1, np.int64), np.zeros(0, np.uint64)
     if previous is not None and seen is not None:
-        before, known = seen.chunks, previous.arrays[CHUNK_TIES]
+        before, previous_ties = seen.chunks, previous.arrays[CHUNK_TIES]
 
     def read(rows: Sequence[int]) -> list[Node]:
         chunks = zip(corpus.ids(rows), corpus.texts(rows), rows, strict=True)
         return [Node(identity, "chunk", 0, text, [row]) for identity, text, row in chunks]
 
-    ties = carried_keys(known, before, lambda rows: _ties(corpus.ids(rows)))
+    ties = carried_keys(previous_ties, before, lambda rows: _ties(corpus.ids(rows)))
     return Layer(0, corpus.vectors, ties, before, before, read)
 
 
@@ -217,7 +217,7 @@ def _built(
         "children.indices": np.concatenate([np.zeros(0, np.int64), *lists]),
     }
     previous, rows = builder.previous, [np.zeros(0, np.int64), *(each.before for each in layers)]
-    known = None if previous is None else (previous.arrays, np.concatenate(rows))
-    arrays |= Nearest.index(vectors, "nodes", known)
+    before = None if previous is None else (previous.arrays, np.concatenate(rows))
+    arrays |= Nearest.index(vectors, "nodes", before)
     nodes = [each.nodes for each in layers if each.nodes is not None]
     return builder.built(nodes, vectors, arrays, measures=["levels"])

@@ -284,8 +284,8 @@ def _title_index(titles: KeptNodes) -> dict[str, NDArray[Any]]:
         now[titles.before[kept] - before.count("A") - before.count("H")] = kept
         new = np.flatnonzero(titles.before < 0).tolist()
         fresh = dict(zip(new, (node.text for node in titles.fresh), strict=True))
-        known = {name[len(TITLES) :]: array for name, array in arrays.items() if name.startswith(TITLES)}
-        index = NameIndex.updated(known, now, len(titles), fresh)
+        stored = {name[len(TITLES) :]: array for name, array in arrays.items() if name.startswith(TITLES)}
+        index = NameIndex.updated(stored, now, len(titles), fresh)
     return {f"{TITLES}{name}": array for name, array in index.items()}
 
 

@@ -144,11 +144,11 @@ class NodeRAGOptions(SearchOptions):
         return self.types is not None
 
 
-def _types(name: str, given: Any, known: str) -> tuple[str, ...]:
-    """Type letters, each once, in the order of `known`."""
+def _types(name: str, given: Any, allowed: str) -> tuple[str, ...]:
+    """Type letters, each once, in the order of `allowed`."""
     if not isinstance(given, str | tuple | list | set | frozenset):
         raise TypeError(f"{name} must be a list of node types, not {given!r}")
-    unknown = sorted(str(each) for each in given if each not in tuple(known))
+    unknown = sorted(str(each) for each in given if each not in tuple(allowed))
     if unknown:
-        raise ValueError(f"{name} holds {unknown[0]!r}; it may hold {', '.join(known)}")
-    return tuple(kind for kind in known if kind in given)
+        raise ValueError(f"{name} holds {unknown[0]!r}; it may hold {', '.join(allowed)}")
+    return tuple(kind for kind in allowed if kind in given)

@@ -104,16 +104,16 @@ def diverse(
     ahead = np.concatenate([(1 + np.arange(len(own[kind]))) / share for kind, share in shares.items()])
     turns = np.repeat(list(shares), [len(places) for places in own.values()])
     told = np.zeros(rests.shape[1], np.bool_)
-    known, sizes = np.zeros(len(scores)), np.maximum(rests.sum(axis=1), 1)
+    repeated, sizes = np.zeros(len(scores)), np.maximum(rests.sum(axis=1), 1)
     order = []
     for kind in turns[np.argsort(ahead, kind="stable")[:k]].tolist():
         left = own[kind]
-        at = int(np.argmax(scores[left] * (1 - REPEATED * known[left] / sizes[left])))
+        at = int(np.argmax(scores[left] * (1 - REPEATED * repeated[left] / sizes[left])))
         own[kind] = np.delete(left, at)
         order.append(int(left[at]))
         new = rests[left[at]] & ~told
         told |= new
-        known += rests[:, new].sum(axis=1)
+        repeated += rests[:, new].sum(axis=1)
     return np.array(order, np.int64)
 
 
