@@ -129,7 +129,7 @@ def main(passages: int, entities: int) -> None:
         passage_walk, questions, (graph, nearest) = made(Path(folder), passages, entities)
         tasks = {
             "whole walk": lambda q: passage_walk.rank(q[0], q[1], 10),
-            "of it: names": lambda q: link(q[0], graph.names, frequency=passage_walk._frequency),
+            "of it: names": lambda q: link(q[0], graph.names),
             "of it: words": lambda q: graph.lexical.scores(q[0]),
             "of it: similar": lambda q: nearest.search(q[1], walk.CONSIDERED),
         }

@@ -71,7 +71,7 @@ def report(index: sg.Index, questions: list[str], passages: int) -> None:
     ground = passage_walk._ground
     parts: dict[str, Callable[[str], Any]] = {
         "walk to passages": lambda q: passage_walk.rank(q, vectors[q], 10),
-        "of it: names": lambda q: linking.link(q, ground.names, frequency=ground.frequency),
+        "of it: names": lambda q: linking.link(q, ground.names),
         "of it: words": lambda q: ground.lexical.scores(q),
         "of it: similar": lambda q: passage_walk._nearest.search(vectors[q], walk.CONSIDERED),
         "whole walk, unbounded": lambda q: unbounded(passage_walk, q, vectors[q]),

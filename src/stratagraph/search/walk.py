@@ -256,7 +256,7 @@ class PassageWalk:
             *(similar or self._nearest.search(vector, max(CONSIDERED, k), allowed)),
         )
         if rank == "walk":
-            linked = linked or link(question, self._ground.names, entities, frequency=self._frequency)
+            linked = linked or link(question, self._ground.names, entities)
             word_count = len(content_words(question, self._ground.lexical.language))
             return self._walked(evidence, linked, word_count)
         scored: tuple[Rows, NDArray[Any]] = (evidence.similar, evidence.similarity)
@@ -268,11 +268,11 @@ class PassageWalk:
 
     def linked(self, question: Question) -> Linked:
         """The entities that a question names; found once for the walk and a method."""
-        return linked_once(question, self._ground.names, self._frequency)
+        return linked_once(question, self._ground.names)
 
     def named(self, question: str) -> float:
         """The restart mass of the names in a question; see `Gate.names`."""
-        linked = link(question[:LONGEST], self._ground.names, frequency=self._frequency)
+        linked = link(question[:LONGEST], self._ground.names)
         return float(sum(each.sum() for each in self._names(linked)))
 
     def _names(self, linked: Linked) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -53,13 +53,7 @@ class Linked(NamedTuple):
     weights: NDArray[np.float64]
 
 
-def link(
-    question: str,
-    index: NameIndex,
-    entities: Sequence[str] | None = None,
-    *,
-    frequency: Rows | None = None,
-) -> Linked:
+def link(question: str, index: NameIndex, entities: Sequence[str] | None = None) -> Linked:
     """Find the names of an index in a question.
 
     A name inside a longer one that is there too ("York" in "New York City") is left out. A name that no
@@ -74,8 +68,6 @@ def link(
         The names of all entities.
     entities
         The names in the question, if known better than by the extractor; they need not stand in it literally.
-    frequency
-        In how many chunks each entity is, shape (n,); namesakes share their name's weight by it.
     """
     tokens = words(question)
     matches = index.find(question)
@@ -103,7 +95,7 @@ def link(
         exact_rows.append(exact)
         if not exact.size and ((place & ~met).any() or not place.any()):
             missed.append(name)
-    sole, near, weights = _candidates(missed, index, frequency)
+    sole, near, weights = _candidates(missed, index)
     exact_rows.append(sole)
     near, weights = near[~np.isin(near, sole)], weights[~np.isin(near, sole)]
     rows = np.unique(np.concatenate(exact_rows))
@@ -113,11 +105,9 @@ def link(
     return Linked(rows, contained, near, weights)
 
 
-def linked_once(question: Question, index: NameIndex, frequency: Rows) -> Linked:
+def linked_once(question: Question, index: NameIndex) -> Linked:
     """As `link`, once for a question."""
-    return question.once(
-        index, "linked", lambda: link(question.text, index, question.entities, frequency=frequency)
-    )
+    return question.once(index, "linked", lambda: link(question.text, index, question.entities))
 
 
 def _stands_alone(span: Sequence[str], question: str) -> bool:
@@ -153,9 +143,7 @@ def _place(tokens: list[str], part: list[str]) -> _Mask:
     return place
 
 
-def _candidates(
-    missed: Sequence[str], index: NameIndex, frequency: Rows | None
-) -> tuple[Rows, Rows, NDArray[np.float64]]:
+def _candidates(missed: Sequence[str], index: NameIndex) -> tuple[Rows, Rows, NDArray[np.float64]]:
     """For names that no entity has: the only longer names, then candidates, ascending, with weights."""
     weights: dict[int, float] = {}
     sole: list[int] = []
@@ -166,15 +154,11 @@ def _candidates(
         if rows.size == 1:
             sole += rows.tolist()
             continue
-        scores = (
-            np.ones(rows.size) if frequency is None else np.maximum(frequency[rows], 1).astype(np.float64)
-        )
         if not rows.size:
             rows, likeness = index.fuzzy(name, 1)
             rows = rows[likeness > LIKENESS]
-            scores = np.ones(rows.size)
-        if 0 < rows.size <= NAMESAKES:
-            for row, share in zip(rows.tolist(), (scores / scores.sum()).tolist(), strict=True):
-                weights[row] = max(share, weights.get(row, 0.0))
+        if rows.size <= NAMESAKES:
+            for row in rows.tolist():
+                weights[row] = max(1 / rows.size, weights.get(row, 0.0))
     near = np.array(sorted(weights), np.int64)
     return np.array(sole, np.int64), near, np.array([weights[row] for row in near.tolist()], np.float64)

@@ -82,7 +82,7 @@ class DualSearch:
     def _exact(self, question: Question) -> tuple[Rows, NDArray[np.float64]]:
         """Entities and titles that the question names, with weights."""
         names = question_entities(question.text) if question.entities is None else question.entities
-        named, _, near, likeness = linked_once(question, self._graph.names, self._graph.frequency)
+        named, _, near, likeness = linked_once(question, self._graph.names)
         titles = [self._titles.match(name, TITLES + 1) for name in names]
         titles.append(np.unique(self._titles.find(question.text).rows))
         told = np.unique(np.concatenate([_NO_NODES, *(rows for rows in titles if len(rows) <= TITLES)]))
