@@ -27,6 +27,7 @@ from langchain_stratagraph import TreeRetriever
 from langchain_stratagraph._convert import to_chunks
 from langchain_stratagraph._models import LangChainChatModel, to_chat_model
 from stratagraph import HashingEmbedder
+from stratagraph.errors import MethodMissing
 from stratagraph.models.gate import ModelGate, Prompt, Task
 from stratagraph.models.structured import json_as
 from tests.integrations.corpus import QUESTION, langchain_documents, passages
@@ -257,6 +258,15 @@ async def test_from_texts() -> None:
     assert made.invoke(QUESTION)[0].id == "observatory-1"
     with pytest.raises(ValueError, match="24 texts and 1 metadatas"):
         TreeRetriever.from_texts(texts, [{}])
+
+
+def test_a_method_that_the_folder_lacks(tmp_path: Any) -> None:
+    class OtherRetriever(TreeRetriever):
+        method = "hirag"
+
+    build(path=tmp_path / "idx").index.close()
+    with pytest.raises(MethodMissing, match=r"needs the method hirag.*holds lshtree.*add_method"):
+        OtherRetriever.load(tmp_path / "idx", embedding=HashingEmbedder())
 
 
 # Models and callbacks
