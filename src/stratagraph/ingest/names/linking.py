@@ -57,8 +57,8 @@ def link(question: str, index: NameIndex, entities: Sequence[str] | None = None)
     """Find the names of an index in a question.
 
     A name inside a longer one that is there too ("York" in "New York City") is left out. A name that no
-    entity has stands for longer names, else for names spelt alike; the only longer one ("Geoffrey Hinton"
-    for "Hinton") counts as named.
+    entity has stands for longer names ("Geoffrey Hinton" for "Hinton"), which share its weight, else for the
+    one spelt most like it.
 
     Parameters
     ----------
@@ -95,9 +95,7 @@ def link(question: str, index: NameIndex, entities: Sequence[str] | None = None)
         exact_rows.append(exact)
         if not exact.size and ((place & ~met).any() or not place.any()):
             missed.append(name)
-    sole, near, weights = _candidates(missed, index)
-    exact_rows.append(sole)
-    near, weights = near[~np.isin(near, sole)], weights[~np.isin(near, sole)]
+    near, weights = _candidates(missed, index)
     rows = np.unique(np.concatenate(exact_rows))
     contained, first = np.unique(matches.rows[outer & ~named], return_index=True)
     if not rows.size and not near.size:
@@ -143,17 +141,13 @@ def _place(tokens: list[str], part: list[str]) -> _Mask:
     return place
 
 
-def _candidates(missed: Sequence[str], index: NameIndex) -> tuple[Rows, Rows, NDArray[np.float64]]:
-    """For names that no entity has: the only longer names, then candidates, ascending, with weights."""
+def _candidates(missed: Sequence[str], index: NameIndex) -> tuple[Rows, NDArray[np.float64]]:
+    """Candidates for names that no entity has, ascending, with weights."""
     weights: dict[int, float] = {}
-    sole: list[int] = []
     for name in missed:
         if ENGLISH.issuperset(words(name)):
             continue
         rows = index.match(name, NAMESAKES + 1)
-        if rows.size == 1:
-            sole += rows.tolist()
-            continue
         if not rows.size:
             rows, likeness = index.fuzzy(name, 1)
             rows = rows[likeness > LIKENESS]
@@ -161,4 +155,4 @@ def _candidates(missed: Sequence[str], index: NameIndex) -> tuple[Rows, Rows, ND
             for row in rows.tolist():
                 weights[row] = max(1 / rows.size, weights.get(row, 0.0))
     near = np.array(sorted(weights), np.int64)
-    return np.array(sole, np.int64), near, np.array([weights[row] for row in near.tolist()], np.float64)
+    return near, np.array([weights[row] for row in near.tolist()], np.float64)
