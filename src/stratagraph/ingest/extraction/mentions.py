@@ -126,7 +126,8 @@ _HONORIFIC_WORDS = """
     Congresswoman Ambassador Judge Captain Colonel Lieutenant Sergeant Corporal Reverend
 """
 _HONORIFICS = frozenset(_HONORIFIC_WORDS.split())
-_IN_FRONT = _HONORIFICS | {"The", "A", "An", "I", "THE", "AN"}
+_OFFICE = re.compile(r"(?:Prime Minister|Vice President) (?=\S+ \S)")
+_IN_FRONT = _HONORIFICS | {"The", "A", "An", "I", "THE", "AN", "Prime", "Vice"}
 # Bodies, prizes and the like, whose names go on after a preposition: "Council for Small Business".
 _BODY = re.compile(
     r"\b(?:Academy|Act|Administration|Agency|Agreement|Alliance|Association|Authority|Award|Bachelor|Board"
@@ -282,6 +283,7 @@ def _beheaded(name: str, opens: bool, stops: Set[str], *, item: bool) -> tuple[s
     A line of a list may begin with a verb: "Drop Python 3.9".
     """
     while " " in name:
+        name = _OFFICE.sub("", name, count=1)
         first, _, rest = name.partition(" ")
         folded = first.lower()
         if first in _HONORIFICS:
