@@ -79,8 +79,8 @@ LIMITS = """## What this does not show
 - **No language model** took part, neither in extraction nor in summaries nor in answers. The methods are made
   for models. [Answers that need several documents](../docs/how-to/guided.md) tells what guided searches gain.
 - **Defaults were set with these corpora at hand.** With settings of the walk that were chosen without each
-  corpus in turn, mean recall of five documents fell from .845 to .838 ([folds.txt](measured/folds.txt), of
-  older code).
+  corpus in turn, mean recall of five documents fell from .845 to .844
+  ([folds.txt](measured/folds.txt)).
 - **The methods take their passages from the walk.** That all are better together is one finding, not five.
 - Intervals are not corrected for the number of comparisons: about one in twenty misses by chance.
 - `MuSiQue, given facts` is MuSiQue with entities and facts from gpt-3.5. No count or mean includes it.
