@@ -53,24 +53,24 @@ class Drift:
     """Counts the changed members of a method's partitions.
 
     `changed` of the `members` changed since the last comparison, and `stale` since all partitions were made
-    anew; `made` holds parts per member and quality of the partitions made anew last, by name.
+    anew; `measures` holds parts per member and quality of the partitions made anew last, by name.
     """
 
     def __init__(
-        self, members: int, changed: int = 0, stale: int = 0, made: Mapping[str, Measures] | None = None
+        self, members: int, changed: int = 0, stale: int = 0, measures: Mapping[str, Measures] | None = None
     ) -> None:
         self.members = members
         self.changed = changed
         self._stale = stale
-        self._before = made or {}
-        self._made: dict[str, Measures] = {}
+        self._before = measures or {}
+        self._measures: dict[str, Measures] = {}
 
     @classmethod
     def since(cls, arrays: Mapping[str, NDArray[Any]], members: int, changed: int) -> Drift:
         """With what the previous index counted."""
         before, stale = (int(arrays[name][0]) for name in (DRIFT, STALE))
-        made = {name.removeprefix(_MADE): arrays[name] for name in arrays if name.startswith(_MADE)}
-        return cls(members, before + changed, stale + changed, made)
+        measures = {name.removeprefix(_MADE): arrays[name] for name in arrays if name.startswith(_MADE)}
+        return cls(members, before + changed, stale + changed, measures)
 
     @classmethod
     def between(cls, arrays: Mapping[str, NDArray[Any]], before: int, origin: Rows) -> Drift:
@@ -95,13 +95,13 @@ class Drift:
         """The arrays for the next update; a comparison resets its count."""
         counts = {DRIFT: 0 if self.due else self.changed, STALE: 0 if self.lapsed else self._stale}
         return {name: np.array([count], np.int64) for name, count in counts.items()} | {
-            _MADE + name: made for name, made in self._made.items()
+            _MADE + name: measures for name, measures in self._measures.items()
         }
 
     def anew(self, name: str, members: int, make: Callable[[], T], measure: Callable[[T], Measures]) -> T:
         """A fresh partition of this many members; its measures are recorded under the name."""
         fresh = make()
-        self._made[name] = measure(fresh) / [max(members, 1), 1]
+        self._measures[name] = measure(fresh) / [max(members, 1), 1]
         return fresh
 
     def settled(
@@ -121,20 +121,20 @@ class Drift:
         if not ways:
             return self.anew(name, members, make, measure)
         first = ways[0]()
-        made_before = self._before.get(name)
-        if made_before is not None:
-            self._made[name] = made_before
+        measures_before = self._before.get(name)
+        if measures_before is not None:
+            self._measures[name] = measures_before
         if not self.due:
             return first
         own = measure(first)
         if (
             not self.lapsed
-            and made_before is not None
-            and not drifted(own, made_before * [max(members, 1), 1])
+            and measures_before is not None
+            and not drifted(own, measures_before * [max(members, 1), 1])
         ):
             return first
         best = self.anew(name, members, make, measure)
-        wanted = self._made[name] * [max(members, 1), 1]
+        wanted = self._measures[name] * [max(members, 1), 1]
         if not drifted(own, wanted):
             return first
         others = (way() for way in ways[1:])

@@ -152,8 +152,8 @@ class GroupBuilder(Generic[C_co]):
         """The previous nodes. With a model, -1 stands for each that no model wrote: it is written again."""
         if not self.gate.has_llm:
             return rows
-        usable, kept = rows.copy(), rows >= 0
-        usable[kept] = np.where(self.arrays[BY_MODEL][rows[kept]], rows[kept], -1)
+        usable, carried = rows.copy(), rows >= 0
+        usable[carried] = np.where(self.arrays[BY_MODEL][rows[carried]], rows[carried], -1)
         return usable
 
     async def read_and_written(
@@ -189,14 +189,14 @@ class GroupBuilder(Generic[C_co]):
                 if told := told_within(each.texts, short, self.gate.count_tokens):
                     text_of[each.id] = f"{each.title}: {told}", {"title": each.title}
             missing = [each for each in missing if each.id not in text_of]
-        asked = missing if self.gate.has_llm else []
-        rows = united(each.sources for each in asked)
+        to_write = missing if self.gate.has_llm else []
+        rows = united(each.sources for each in to_write)
         ids = dict(zip(rows, self.corpus.ids(rows), strict=True)) if rows else {}
         groups = [
             Group(
                 each.title,
                 each.texts,
-                [ids[row] for row in each.sources] if asked else [],
+                [ids[row] for row in each.sources] if to_write else [],
                 each.about,
                 each.ranked,
             )
@@ -267,18 +267,18 @@ class KeptNodes:
         cls, before: Rows, fresh: Sequence[Node], previous: Stored | None, seen: Before | None
     ) -> KeptNodes:
         """From nodes whose members and sources are unchanged (`Before.same`), and fresh ones."""
-        kept = before >= 0
-        if previous is None or seen is None or not kept.any():
+        carried = before >= 0
+        if previous is None or seen is None or not carried.any():
             indptr, indices = np.zeros(1, np.int64), np.zeros(0, np.int64)
         else:
-            indptr, indices = seen.sources(previous, before[kept])
+            indptr, indices = seen.sources(previous, before[carried])
         own = [node.sources for node in fresh]
         sizes = np.zeros(len(before), np.int64)
-        sizes[kept], sizes[~kept] = np.diff(indptr), [len(each) for each in own]
+        sizes[carried], sizes[~carried] = np.diff(indptr), [len(each) for each in own]
         borders = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         rows = np.empty(int(borders[-1]), np.int64)
-        rows[ranges(borders[:-1][kept], sizes[kept])] = indices
-        rows[ranges(borders[:-1][~kept], sizes[~kept])] = list(chain.from_iterable(own))
+        rows[ranges(borders[:-1][carried], sizes[carried])] = indices
+        rows[ranges(borders[:-1][~carried], sizes[~carried])] = list(chain.from_iterable(own))
         return cls(before, fresh, borders, rows, previous)
 
     def __len__(self) -> int:
@@ -286,28 +286,32 @@ class KeptNodes:
 
     def read(self, rows: Sequence[int]) -> list[Node]:
         """The nodes at some rows."""
-        kept = [row for row in dict.fromkeys(rows) if self.before[row] >= 0]
+        carried_rows = [row for row in dict.fromkeys(rows) if self.before[row] >= 0]
         previous_nodes: dict[int, Node] = {}
-        if self.previous is not None and kept:
-            nodes = self.previous.nodes(self.before[kept].tolist())
-            previous_nodes = {row: self._placed(row, node) for row, node in zip(kept, nodes, strict=True)}
+        if self.previous is not None and carried_rows:
+            nodes = self.previous.nodes(self.before[carried_rows].tolist())
+            previous_nodes = {
+                row: self._placed(row, node) for row, node in zip(carried_rows, nodes, strict=True)
+            }
         places = np.cumsum(self.before < 0) - 1
         return [previous_nodes[row] if row in previous_nodes else self.fresh[places[row]] for row in rows]
 
     def texts(self) -> list[str]:
         """The texts of all nodes."""
-        kept = self.before[self.before >= 0].tolist()
-        previous_texts = iter(self.previous.texts(kept) if self.previous is not None and kept else [])
+        previous_rows = self.before[self.before >= 0].tolist()
+        previous_texts = iter(
+            self.previous.texts(previous_rows) if self.previous is not None and previous_rows else []
+        )
         fresh = iter(self.fresh)
         return [next(previous_texts) if row >= 0 else next(fresh).text for row in self.before.tolist()]
 
     def column(self, name: str, fresh: NDArray[Any]) -> NDArray[Any]:
         """An array with a value for each node: the previous values, and the given ones of fresh nodes."""
         values = np.zeros((len(self.before), *fresh.shape[1:]), fresh.dtype)
-        kept = self.before >= 0
-        values[~kept] = fresh
-        if self.previous is not None and kept.any():
-            values[kept] = self.previous.arrays[name][self.before[kept]]
+        carried = self.before >= 0
+        values[~carried] = fresh
+        if self.previous is not None and carried.any():
+            values[carried] = self.previous.arrays[name][self.before[carried]]
         return values
 
     def by_model(self) -> NDArray[np.bool_]:
