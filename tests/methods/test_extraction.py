@@ -178,6 +178,17 @@ def test_a_rule_of_the_users_own_decides(call: Caller) -> None:
     assert {"hpg", "harbour pilots guild"} <= set(entities(index))
 
 
+def test_what_only_a_model_may_judge_is_no_rules(call: Caller) -> None:
+    docs = [
+        sg.Document("a", "In the harbour old Smith paints boats every summer."),
+        sg.Document("b", "In the harbour old John Smith paints boats every summer, they say."),
+        sg.Document("c", "In the village young Mary Smith bakes bread."),
+        sg.Document("d", "Bombay, now known as Mumbai, has a harbour. We saw Bombay and Mumbai."),
+    ]
+    index = call.build(docs, config={"extraction": {"resolve": True}}, resolve_rule=lambda candidate: True)
+    assert {"smith", "john smith", "mary smith", "bombay", "mumbai"} <= set(entities(index))
+
+
 def test_a_relation_that_everything_states_has_a_bounded_text(call: Caller) -> None:
     docs = [
         sg.Document(f"d{n}", f"Ada met Bo on day {n} at the pier, and nobody else was there.")

@@ -335,11 +335,7 @@ async def resolved(
     fragments = fragments_of(merged)
     same = await resolve(
         merged.entities,
-        [
-            each
-            for each in candidates(merged.entities, merged.units)
-            if (each.alias, each.kept) not in told.judged
-        ],
+        [each for each in candidates(merged.entities) if (each.alias, each.kept) not in told.judged],
         gate,
         describe=lambda entity: fragments[entity.key],
         rule=rule,
