@@ -139,7 +139,7 @@ def test_an_index_is_built_and_opened_with_it(pipeline: str, tmp_path: Path) -> 
     config = {"extraction": {"spacy": pipeline}}
     path = tmp_path / "index"
     sg.build_index([sg.Document("a", TEXT)], path=path, config=config, embedder=FakeEmbedder()).close()
-    with sg.open_index(path, embedder=FakeEmbedder()) as index:
+    with sg.open_index(path, embedder=FakeEmbedder(), spacy=pipeline) as index:
         index.insert([sg.Document("b", "Here sails The Silver Heron.")])
         ships = [entity for entity in index.entities() if entity.type == "vessel"]
         assert [set(ship.documents) for ship in ships] == [{"a", "b"}]
