@@ -29,6 +29,9 @@ from stratagraph.store.records import NewRecords, encoded
 from stratagraph.types.protocols import Rows
 from stratagraph.types.records import Chunk, Metadata, content_id
 
+if TYPE_CHECKING:
+    from stratagraph.store.snapshot import Snapshot
+
 _AT_ONCE = 256  # texts read at a time
 
 
@@ -250,10 +253,6 @@ def _pieces(
 def _statements(script: str) -> list[str]:
     """Statements one by one: `executescript` would commit the transaction first."""
     return [statement for statement in script.split(";\n") if statement.strip()]
-
-
-if TYPE_CHECKING:
-    from stratagraph.store.snapshot import Snapshot
 
 
 class ArrayWriter:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.errors import ClosedIndex, Damaged
+from stratagraph.errors import ClosedIndex
 from stratagraph.store.records import ChunkRecord, DocumentRecord, Records
 from stratagraph.store.segments import Keys
 from stratagraph.system.locks import cached_property
@@ -108,7 +108,8 @@ class Corpus:
     def row_of(self, ids: Sequence[str]) -> dict[str, int]:
         """Rows by chunk id; ids that are not there are left out."""
         wanted = [each for each in ids if _is_id(each)]
-        heads, tails = id_halves(wanted)
+        halves = np.frombuffer(b"".join(map(bytes.fromhex, wanted)), "<u8").reshape(-1, 2)
+        heads, tails = halves.astype(np.uint64).T
         rows = self.chunk_records.find(heads)
         there = np.flatnonzero(rows >= 0)
         there = there[self.chunk_records.column("tails", rows[there]) == tails[there]]
@@ -221,14 +222,6 @@ class _Digests(Mapping[str, str]):
 
     def __len__(self) -> int:
         return self._corpus.document_count
-
-
-def id_halves(ids: Sequence[str]) -> tuple[Keys, Keys]:
-    """The two halves of chunk ids; `Damaged` if an id is not valid."""
-    if wrong := next((each for each in ids if not _is_id(each)), None):
-        raise Damaged(f"{wrong[:80]!r} is not the id of a chunk, which has 32 hexadecimal digits")
-    both = np.frombuffer(b"".join(map(bytes.fromhex, ids)), "<u8").reshape(-1, 2)
-    return both[:, 0].astype(np.uint64), both[:, 1].astype(np.uint64)
 
 
 def ref_key(ref: str) -> int:

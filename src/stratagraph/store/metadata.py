@@ -10,7 +10,7 @@ from stratagraph.errors import Damaged
 from stratagraph.types.records import Metadata
 
 ADVICE = ". Where no row was asked for by its number, an array is damaged: verify() says which"
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 class NoSuchRow(Damaged, IndexError):
@@ -29,11 +29,11 @@ def to_json(metadata: Metadata, owner: str) -> str:
         return "{}"
     try:
         if all(isinstance(key, str) for key in metadata):
-            text = _encode(dict(metadata))
+            text = encode(dict(metadata))
             try:
                 text.encode()
             except UnicodeEncodeError:
-                text = _encode(_valid(json.loads(text)))
+                text = encode(_valid(json.loads(text)))
             return text
     except (TypeError, ValueError):
         pass  # said below, with the key

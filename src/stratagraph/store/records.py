@@ -36,7 +36,7 @@ from stratagraph.kernels.ranges import Parts
 from stratagraph.store.arrays import write_arrays
 from stratagraph.store.checksums import FileEntry
 from stratagraph.store.files import Directory
-from stratagraph.store.metadata import ADVICE, NoSuchRow, valid_mapping
+from stratagraph.store.metadata import ADVICE, NoSuchRow, encode, valid_mapping
 from stratagraph.store.segments import KeyIndex, Keys, planned, segment_file, segment_order
 from stratagraph.system.locks import Lock, cached_property
 from stratagraph.types.protocols import Rows
@@ -47,7 +47,6 @@ _LONGEST = 1 << 30  # bytes of records of a block that are believed
 _HELD = 1 << 24  # bytes of opened blocks that are kept
 _LEVEL = 6
 _decode = json.JSONDecoder().raw_decode
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 Segment = Mapping[str, NDArray[Any]]
 T = TypeVar("T")
@@ -165,7 +164,7 @@ NODES = Kind(
 
 def encoded(fields: Sequence[Any], mapping: str) -> bytes:
     """The bytes of a record; `mapping` is JSON. `ValueError` for text that is not valid Unicode."""
-    return f"{_encode(fields)[:-1]},{mapping}]".encode()
+    return f"{encode(fields)[:-1]},{mapping}]".encode()
 
 
 class Records(Generic[T]):
