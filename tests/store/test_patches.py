@@ -138,12 +138,15 @@ def test_contents_are_taken_as_they_are() -> None:
     assert not any(len(made[name]) for name in made if name.endswith(".moves"))
 
 
-def test_numbers_move_in_tables_and_without_them() -> None:
-    moves = np.array([[5, 2], [1 << 40, -3]])
-    numbers = np.array([-4, 0, 4, 5, 6, (1 << 40) - 1, 1 << 40])
-    assert moved(numbers, moves).tolist() == [-4, 0, 4, 7, 8, (1 << 40) + 1, (1 << 40) - 3]
-    assert moved(numbers[:5], moves).tolist() == [-4, 0, 4, 7, 8]
-    assert moved(np.array([-4, -1]), moves).tolist() == [-4, -1]
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_numbers_move(kind: type[np.signedinteger[Any]]) -> None:
+    moves = np.array([[5, 2], [900, -3]])
+    numbers = np.array([-4, 0, 4, 5, 6, 899, 900, 1 << 30], kind)
+    made = moved(numbers, moves)
+    assert made.dtype == kind
+    assert made.tolist() == [-4, 0, 4, 7, 8, 901, 897, (1 << 30) - 3]
+    assert moved(numbers, np.array([[0, 1]])).tolist() == [-4, 1, 5, 6, 7, 900, 901, (1 << 30) + 1]
+    assert moved(numbers[:0], moves).tolist() == []
 
 
 def test_what_says_something_of_a_row_is_told_from_numbers_of_rows() -> None:

@@ -39,7 +39,7 @@ _NEW = 8  # at most this fraction of an array's items may be new
 _NEAR = (1 << 6, 1 << 12, 1 << 17)  # by how much numbers may have moved, tried in this order
 _ENOUGH = 50  # a description by so many times less is not improved on
 _WIDE = 8  # bytes
-_TABLE = 1 << 22  # values up to which, and up to four times the items, moves are laid out as a table
+_TABLE = 1 << 22  # numbers below this, or below four times the items, may move
 
 How = Literal["same", "whole", "spliced", "lengths"]
 """As it was; stored; spliced from the array before; borders of lists, whose lengths are spliced."""
@@ -80,8 +80,15 @@ class Splice:
             return True
         if moves.dtype != np.int64 or moves.ndim != 2 or moves.shape[1] != 2 or self.items.ndim != 1:
             return True
-        if len(moves) and (kind.kind != "i" or (np.diff(moves[:, 0]) <= 0).any() or moves[0, 0] < 0):
-            return True
+        if len(moves):
+            starts = moves[:, 0]
+            if (
+                kind.kind != "i"
+                or starts[0] < 0
+                or (np.diff(starts) <= 0).any()
+                or starts[-1] >= _most(before)
+            ):
+                return True
         if (spans > max(before, len(self.items))).any():  # so that sums do not overflow
             return True
         ends = spans[:, 0] + spans[:, 1]
@@ -94,19 +101,12 @@ class Splice:
 
 def moved(numbers: NDArray[Any], moves: NDArray[np.int64]) -> NDArray[Any]:
     """Numbers, each moved by the entry of `moves` with the largest start not above it; negative ones stay."""
-    if not len(moves) or not len(numbers):
+    if not len(moves):
         return numbers
-    if (top := int(numbers.max())) < 0:
-        return numbers
-    signed = numbers.astype(np.int64)
-    if top < max(_TABLE, 4 * len(numbers)):
-        table = np.zeros(top + 2, np.int64)
-        within = moves[moves[:, 0] <= top]
-        table[within[:, 0]] = np.diff(within[:, 1], prepend=0)
-        by = np.cumsum(table)[signed.clip(min=0)]
-    else:
-        by = np.concatenate([[0], moves[:, 1]])[np.searchsorted(moves[:, 0], signed, side="right")]
-    return np.where(signed < 0, signed, signed + by).astype(numbers.dtype)
+    starts, distances = moves.T
+    by_number = np.append(0, distances).repeat(np.diff(starts, prepend=0, append=starts[-1] + 1))
+    by = by_number.astype(numbers.dtype).take(numbers, mode="clip")
+    return np.where(numbers < 0, numbers, numbers + by)
 
 
 def patch(before: Arrays, now: Arrays, *, numbers: bool) -> dict[str, NDArray[Any]] | None:
@@ -180,6 +180,11 @@ def _bits(array: NDArray[Any]) -> NDArray[Any]:
     return flat.view(f"u{size}")
 
 
+def _most(count: int) -> int:
+    """What the values of so many numbers that may move are below, so that a table of all of them is small."""
+    return max(_TABLE, 4 * count)
+
+
 def _are_borders(array: NDArray[Any]) -> bool:
     """Whether these can be the borders of lists that follow one another."""
     return array.ndim == 1 and len(array) > 1 and not array[0] and bool((array[1:] >= array[:-1]).all())
@@ -203,7 +208,7 @@ def _spliced(before: NDArray[Any], now: NDArray[Any], numbers: bool, row: int = 
     none = np.zeros((0, 2), np.int64)
     spans = _in_common(before, now, most // 8 if numbers else most, row)
     best = None if spans is None else Splice.of(before, now, spans, none)
-    if not numbers or int(before.max(initial=-1)) >= max(_TABLE, 4 * len(before)):
+    if not numbers or before.max(initial=-1) >= _most(len(before)):
         return best
     for tolerance in _NEAR:
         if best is not None and best.bytes * _ENOUGH < now.nbytes:
