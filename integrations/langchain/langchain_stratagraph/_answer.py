@@ -152,6 +152,6 @@ async def _each(source: Iterable[Asked] | AsyncIterable[Asked]) -> AsyncIterator
             yield asked
 
 
-async def _awaited(told: Any) -> Any:
+async def _awaited(value: Any) -> Any:
     """The result of a method of a run manager of either kind."""
-    return await told if inspect.isawaitable(told) else told
+    return await value if inspect.isawaitable(value) else value

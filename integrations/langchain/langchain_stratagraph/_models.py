@@ -232,8 +232,8 @@ def _without_retries(model: Any, *, fresh: bool) -> dict[str, Any]:
     """The fields of a model that hold OpenAI clients, with clients that do not retry."""
     updates: dict[str, Any] = {}
     for root, resource in (("root_client", "client"), ("root_async_client", "async_client")):
-        held: Any = getattr(model, resource, None)
-        client: Any = getattr(model, root, None) or getattr(held, "_client", None)
+        resource_client: Any = getattr(model, resource, None)
+        client: Any = getattr(model, root, None) or getattr(resource_client, "_client", None)
         if not hasattr(client, "with_options"):
             continue
         options: dict[str, Any] = {"max_retries": 0}

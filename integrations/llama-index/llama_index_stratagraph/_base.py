@@ -242,10 +242,10 @@ class StrataIndex(UpdatingIndex):
     def _check_method(self) -> None:
         if self.method in (*self.core.methods, WALK):
             return
-        held, path = ", ".join(self.core.methods) or "no method", str(self.core.path)
+        methods, path = ", ".join(self.core.methods) or "no method", str(self.core.path)
         self.core.close()
         raise MethodMissing(
-            f"{type(self).__name__} needs the method {self.method}, and index {path!r} holds {held}; "
+            f"{type(self).__name__} needs the method {self.method}, and index {path!r} holds {methods}; "
             f"open it with stratagraph.open_index and add_method({self.method!r})"
         )
 

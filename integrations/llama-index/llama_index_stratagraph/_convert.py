@@ -78,20 +78,20 @@ def _of_document(document: str, node: str) -> dict[NodeRelationship, RelatedNode
     return {} if document == node else {NodeRelationship.SOURCE: RelatedNodeInfo(node_id=document)}
 
 
-def to_node(hit: Hit, trace: Metadata, held: BaseNode | None) -> NodeWithScore:
+def to_node(hit: Hit, trace: Metadata, stored: BaseNode | None) -> NodeWithScore:
     """A hit as a scored node, with its provenance and trace under `metadata["stratagraph"]`.
 
-    `held` is the docstore's node of the hit, if any; a copy of it is returned, with its relationships and
+    `stored` is the docstore's node of the hit, if any; a copy of it is returned, with its relationships and
     templates.
     """
     ours = hit.provenance(trace)
-    if held is not None and held.get_content(metadata_mode=MetadataMode.NONE) == hit.text:
+    if stored is not None and stored.get_content(metadata_mode=MetadataMode.NONE) == hit.text:
         # A reader wants what we know, a prompt and an embedding do not.
-        node = held.model_copy(
+        node = stored.model_copy(
             update={
-                "metadata": {**held.metadata, OURS: ours},
-                "excluded_llm_metadata_keys": [*held.excluded_llm_metadata_keys, OURS],
-                "excluded_embed_metadata_keys": [*held.excluded_embed_metadata_keys, OURS],
+                "metadata": {**stored.metadata, OURS: ours},
+                "excluded_llm_metadata_keys": [*stored.excluded_llm_metadata_keys, OURS],
+                "excluded_embed_metadata_keys": [*stored.excluded_embed_metadata_keys, OURS],
             }
         )
     else:

@@ -139,8 +139,8 @@ def document_lines(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """A line for each document."""
     for each in documents:
         source = "" if each["source"] in (None, each["id"]) else f"from {each['source']}"
-        told = [each["id"], source, each["title"] or "", _counted(each["chunks"], "chunk")]
-        yield "  ".join(" ".join(str(part).split()) for part in told if part)
+        columns = [each["id"], source, each["title"] or "", _counted(each["chunks"], "chunk")]
+        yield "  ".join(" ".join(str(part).split()) for part in columns if part)
 
 
 def answer_lines(answer: sg.Answer, listed: int | None, methods: Sequence[str]) -> Iterator[str]:
@@ -167,11 +167,11 @@ def answer_lines(answer: sg.Answer, listed: int | None, methods: Sequence[str]) 
 
 def _place(metadata: Mapping[str, Any]) -> str:
     """The place of a passage in its document, if its metadata has it."""
-    told = [f"{name} {metadata[name]}" for name in ("page", "slide", "sheet") if name in metadata]
+    places = [f"{name} {metadata[name]}" for name in ("page", "slide", "sheet") if name in metadata]
     headings = metadata.get("headings")
     if isinstance(headings, list):
-        told.append(" > ".join(map(str, headings)))
-    return f", {', '.join(told)}" if told else ""
+        places.append(" > ".join(map(str, headings)))
+    return f", {', '.join(places)}" if places else ""
 
 
 def hit_lines(
@@ -197,13 +197,13 @@ def _step(metadata: Mapping[str, Any]) -> str:
 def _guidance_line(guidance: sg.Guidance) -> str:
     """What the model decided about a search."""
     queries = [query for step in guidance.steps for query in step.queries]
-    told = {
+    decisions = {
         "choice": f"guided: the first {guidance.chosen} were chosen as needed together",
         "overview": "guided: the question and its queries in turn",
         "none": "guided: no choice, the hits are those of the question",
     }[guidance.kind]
     searched = f"; searched for {'; '.join(repr(query) for query in queries)}" if queries else ""
-    return told + searched + (f" ({guidance.failed})" if guidance.failed else "")
+    return decisions + searched + (f" ({guidance.failed})" if guidance.failed else "")
 
 
 def _way_line(retrieval: sg.Retrieval, methods: Sequence[str]) -> str:

@@ -243,8 +243,8 @@ def export(
             written = opened.retrieve(question, k, method=method).show().save(path)
     files = written.iterdir() if written.is_dir() else [written]
     size = sum(each.stat().st_size for each in files)
-    told = {"path": str(written), "format": kind, "bytes": size}
-    output.show(told, lambda: [f"written: {written} ({kind}, {size:,} bytes)"])
+    result = {"path": str(written), "format": kind, "bytes": size}
+    output.show(result, lambda: [f"written: {written} ({kind}, {size:,} bytes)"])
 
 
 @main.command("list")

@@ -129,13 +129,13 @@ def load_model(kind: str, value: str) -> Any:
     """
     from stratagraph.models.named import PROVIDERS, as_chat_model, as_embedder
 
-    known = value.partition(":")[0] in PROVIDERS or ":" not in value
+    is_name = value.partition(":")[0] in PROVIDERS or ":" not in value
     try:
-        return (as_chat_model if kind == "llm" else as_embedder)(value if known else _imported(value))
+        return (as_chat_model if kind == "llm" else as_embedder)(value if is_name else _imported(value))
     except WrongOption as error:
         raise WrongOption(f"--{kind} {value}: {error}") from None
     except (Exception, SystemExit) as error:
-        hint = "; a model of your own is MODULE:NAME" if known else ""
+        hint = "; a model of your own is MODULE:NAME" if is_name else ""
         if isinstance(error, ModuleNotFoundError) and error.name == value.partition(":")[0]:
             hint = f"; known providers are {', '.join(PROVIDERS)}, and a model of your own is MODULE:NAME"
         raise WrongOption(f"--{kind} {value}: {type(error).__name__}: {error}{hint}") from error
@@ -146,11 +146,11 @@ def load_reranker(value: str) -> Any:
     from stratagraph.models.rerankers import EXAMPLES, RERANKERS, named_reranker
     from stratagraph.search.rerank import Reranker, SetReranker
 
-    known = value.partition(":")[0] in RERANKERS or ":" not in value
+    is_name = value.partition(":")[0] in RERANKERS or ":" not in value
     try:
-        reranker = named_reranker(value) if known else _imported(value)
+        reranker = named_reranker(value) if is_name else _imported(value)
     except (Exception, SystemExit) as error:
-        hint = "" if known else f"; known names are such as {EXAMPLES}"
+        hint = "" if is_name else f"; known names are such as {EXAMPLES}"
         raise WrongOption(f"--rerank {value}: {type(error).__name__}: {error}{hint}") from error
     if not isinstance(reranker, Reranker | SetReranker):
         raise WrongOption(

@@ -330,20 +330,20 @@ def judge_statements(
     averaged; see `verdicts` for judges that fail.
     """
     asked: dict[int, Question] = {}
-    said: dict[int, str] = {}
+    written: dict[int, str] = {}
     for at, (question, answer) in enumerate(zip(questions, answers, strict=True)):
         if question.type in BENCH_METRICS and question.answers and answer is not None:
-            asked[at], said[at] = question, answer
+            asked[at], written[at] = question, answer
     gold = {at: question.answers[0] for at, question in asked.items()}
     judges = _StatementJudges(gates, stage, asked)
-    own, expected = judges.statements(said), judges.statements(gold)
+    own, expected = judges.statements(written), judges.statements(gold)
     by_metric = {
         "correctness": judges.agreement(own, expected),
-        "coverage": judges.shares("coverage", expected, said),
+        "coverage": judges.shares("coverage", expected, written),
         "faithfulness": judges.shares("faithfulness", own, dict(enumerate(contexts))),
     }
     if asked:
-        ones, others = (embedder.documents([texts[at] for at in asked]) for texts in (said, gold))
+        ones, others = (embedder.documents([texts[at] for at in asked]) for texts in (written, gold))
         likeness = dict(zip(asked, ((ones * others).sum(axis=1) + 1) / 2, strict=True))
         by_metric["correctness"] = {
             at: None if f1 is None else FACTS * f1 + (1 - FACTS) * float(likeness[at])

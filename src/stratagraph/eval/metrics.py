@@ -206,8 +206,12 @@ def string_scores(answer: str, parts: Sequence[Sequence[str]]) -> dict[str, floa
 
     `strrec` is the share of the parts, `strem` 1 for all, `strhit` 1 for any.
     """
-    held = [contains_answer(answer, part) for part in parts]
-    return {"strrec": sum(held) / len(held), "strem": float(all(held)), "strhit": float(any(held))}
+    contained = [contains_answer(answer, part) for part in parts]
+    return {
+        "strrec": sum(contained) / len(contained),
+        "strem": float(all(contained)),
+        "strhit": float(any(contained)),
+    }
 
 
 METRICS: Mapping[str, Metric] = {

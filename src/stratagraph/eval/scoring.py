@@ -179,8 +179,8 @@ def score(
     scores[f"mrr@{deepest}"] = reciprocal_rank(ranking, gold, deepest) if gold else None
     texts = [passage.text for passage in deep]
     for budget in cutoffs.budgets:
-        held = float(contains_answer(contexts[budget], question.answers))
-        scores[f"answer@{budget}"] = held if _answerable(question) else None
+        contained = float(contains_answer(contexts[budget], question.answers))
+        scores[f"answer@{budget}"] = contained if _answerable(question) else None
         scores[f"recall@{budget}t"] = None
         if gold:  # a summary counts for none of its documents
             whole = deep[: fitting(texts, budget, count_tokens)]

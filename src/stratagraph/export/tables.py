@@ -55,11 +55,11 @@ def tables(index: Source, methods: Sequence[str]) -> Iterator[Table]:
 
 
 def _chunks(index: Source) -> Iterator[Record]:
-    said = index.extractions()
+    extractions = index.extractions()
     documents = iter(index.documents())
     while names := list(islice(documents, _DOCUMENTS)):
         for chunk in chain.from_iterable(index.chunks(names).values()):
-            identity, extraction = next(said)
+            identity, extraction = next(extractions)
             if identity != chunk.id:
                 raise RuntimeError(
                     f"chunk {chunk.id!r} has the extraction of {identity!r}: the index changed"

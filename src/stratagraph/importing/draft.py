@@ -214,9 +214,9 @@ class Loose:
             self._notes["relations naming an entity that is not there: kept, both ends as entities"] += 1
         source, target = (end.name for end in ends)
         words = clean_name(label).replace("_", " ")  # "WORKS_AT" describes the edge as "works at"
-        said = statement(source, words.lower() if words.isupper() else words, target)
+        sentence = statement(source, words.lower() if words.isupper() else words, target)
         strength = strength_of(next((properties[key] for key in _STRENGTHS if key in properties), 1.0))
-        relation = RelationMention(source, target, _description(properties) or said, strength)
+        relation = RelationMention(source, target, _description(properties) or sentence, strength)
         if draft is None:
             note = "relations without a source text: kept in a passage of the graph's own statements"
             self._notes[note] += 1

@@ -60,9 +60,9 @@ class Packer:
     def function(self, function: Callable[..., Any]) -> Packed:
         """A function as bytes; `MapperError` names what in it cannot be pickled."""
         with self._lock:
-            held = self._packed.get(id(function))
-            if held is not None:
-                return held[1]
+            already_packed = self._packed.get(id(function))
+            if already_packed is not None:
+                return already_packed[1]
         payload = _dumped(function)
         packed = Packed(hashlib.blake2b(payload, digest_size=16).hexdigest(), payload)
         with self._lock:
@@ -113,8 +113,8 @@ def _parts(value: object) -> list[tuple[str, object]]:
     if isinstance(value, Mapping):
         return [(str(key), part) for key, part in value.items()]
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
-    held = [(name, getattr(value, name)) for name in slots if hasattr(value, name)]
-    return [*getattr(value, "__dict__", {}).items(), *held]
+    fields = [(name, getattr(value, name)) for name in slots if hasattr(value, name)]
+    return [*getattr(value, "__dict__", {}).items(), *fields]
 
 
 def _picklable(value: object) -> bool:

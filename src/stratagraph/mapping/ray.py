@@ -138,8 +138,8 @@ class RayMapper(ApartMapper):
         if not ray.is_initialized():
             self._connect(ray)
             self._started_here = True
-        there = ray.cluster_resources()
-        self.workers = self._wanted or max(1, int(there.get("CPU", 1)))
+        resources = ray.cluster_resources()
+        self.workers = self._wanted or max(1, int(resources.get("CPU", 1)))
         again = {"max_restarts": -1, "max_task_retries": DEATHS - 1}
         actor = ray.remote(_Actor)
         self._workers = [
@@ -148,7 +148,7 @@ class RayMapper(ApartMapper):
         self._check_version(ray)
         self._on_gpus = [
             _Worker(actor.options(num_cpus=0, num_gpus=1, **again).remote(), [])
-            for _ in range(int(there.get("GPU", 0)))
+            for _ in range(int(resources.get("GPU", 0)))
         ]
 
     def _connect(self, ray: Any) -> None:
@@ -168,9 +168,9 @@ class RayMapper(ApartMapper):
                 if self._address is None
                 else "start one with `ray start --head`, or give the address that it prints"
             )
-            said = " ".join(str(error).split())
+            message = " ".join(str(error).split())
             raise MapperError(
-                f"no cluster of Ray {where} ({type(error).__name__}: {said}); {todo}"
+                f"no cluster of Ray {where} ({type(error).__name__}: {message}); {todo}"
             ) from error
 
     def _check_version(self, ray: Any) -> None:

@@ -448,8 +448,8 @@ def _posts_alone(app: ASGIApp) -> ASGIApp:
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] not in ("POST", "OPTIONS"):
-            told = {"error": "MethodNotAllowed", "message": "this server keeps no sessions: use POST"}
-            await JSONResponse(told, 405, {"allow": "POST"})(scope, receive, send)
+            body = {"error": "MethodNotAllowed", "message": "this server keeps no sessions: use POST"}
+            await JSONResponse(body, 405, {"allow": "POST"})(scope, receive, send)
             return
         await app(scope, receive, send)
 

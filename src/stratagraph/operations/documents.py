@@ -124,9 +124,9 @@ def _whole(
     digest = content_id(document.digest, _canonical(document.metadata, document.id), *parts)
     if document.file:
         digest = f"{digest} {document.file}"
-    held = document if isinstance(document, Document) else None
+    whole = document if isinstance(document, Document) else None
     return Arrival(
-        document.id, digest, document.metadata, lambda: split(document, chunking, count_tokens), held
+        document.id, digest, document.metadata, lambda: split(document, chunking, count_tokens), whole
     )
 
 
@@ -155,12 +155,14 @@ def matching(digests: Mapping[str, str], names: Iterable[str]) -> list[str]:
 
 def _presplit(document_id: str, chunks: list[Chunk]) -> Arrival:
     parts = [part for c in chunks for part in (c.text, c.ref, _canonical(c.metadata, document_id))]
-    held = []
+    document_chunks = []
     for chunk in sorted(chunks, key=lambda chunk: chunk.ordinal):
         # No file can hold a lone surrogate: it becomes U+FFFD.
         text = chunk.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        held.append(replace(chunk, text=text))
-    return Arrival(document_id, content_id(*parts), {}, lambda: (c for c in held if c.text.strip()))
+        document_chunks.append(replace(chunk, text=text))
+    return Arrival(
+        document_id, content_id(*parts), {}, lambda: (c for c in document_chunks if c.text.strip())
+    )
 
 
 def _canonical(metadata: Metadata, document_id: str) -> str:
@@ -257,17 +259,17 @@ def take_in(
     Raises `ValueError` if an id comes twice with different content.
     """
     intake = Intake()
-    seen: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for arrival in coming:
-        if arrival.id in seen:
-            if arrival.digest != seen[arrival.id]:
+        if arrival.id in digests:
+            if arrival.digest != digests[arrival.id]:
                 raise ValueError(
                     f"document id {arrival.id!r} was given twice with different content; "
                     "ids must be unique within one call"
                 )
             intake.skipped.append(arrival.id)
             continue
-        seen[arrival.id] = arrival.digest
+        digests[arrival.id] = arrival.digest
         if existing.get(arrival.id) == arrival.digest:
             intake.unchanged.append(arrival.id)
         elif not add(arrival):

@@ -140,15 +140,15 @@ def _united(same: list[T]) -> T:
     )
     if isinstance(united, GraphRelation):
         relations = [each for each in same if isinstance(each, GraphRelation)]
-        there: dict[str, None] = {}
+        types: dict[str, None] = {}
         back: dict[str, None] = {}
         for each in relations:  # in another shard the relation may go the other way
             ways = (each.types, each.opposite_types)
             own, opposite = ways if each.source == united.source else ways[::-1]
-            there.update(dict.fromkeys(own))
+            types.update(dict.fromkeys(own))
             back.update(dict.fromkeys(opposite))
         weight = sum(each.weight for each in relations)
-        return replace(united, weight=weight, types=tuple(there), opposite_types=tuple(back))
+        return replace(united, weight=weight, types=tuple(types), opposite_types=tuple(back))
     return united
 
 

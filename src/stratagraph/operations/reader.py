@@ -96,9 +96,9 @@ class Answering(ABC):
             return next(iter(self.methods), WALK)
         get_way(name)
         if name not in (*self.methods, WALK):
-            held = ", ".join(self.methods) or "no method"
+            methods = ", ".join(self.methods) or "no method"
             raise MethodMissing(
-                f"index {str(self.snapshot.path)!r} holds {held}, not {name}; "
+                f"index {str(self.snapshot.path)!r} holds {methods}, not {name}; "
                 f"add it with index.add_method({name!r})"
             )
         return name

@@ -398,8 +398,8 @@ class _Update:
         if self._before is None or self._embeds_all:
             return None
         now, before = self._staging.known_rows()
-        gone = _TextsWithout(self._before, before)
-        return Kept(now, before, gone, self._previous(EXTRACTION), self._staging.arrived_rows())
+        without_texts = _TextsWithout(self._before, before)
+        return Kept(now, before, without_texts, self._previous(EXTRACTION), self._staging.arrived_rows())
 
     async def _put(self, name: str, built: Built) -> None:
         self._notes.update(built.notes)

@@ -213,13 +213,13 @@ def _candidates(
     of_hits = {rank: _statements(rank, hit, wanted, code=code) for rank, hit in hits}
     earlier = [each.text for rank, hit in hits if hit.kind == "chunk" for each in of_hits[rank]]
     candidates: list[_Statement] = []
-    seen: set[str] = set()
+    texts: set[str] = set()
     for rank, hit in hits:
         before = False
         for each in of_hits[rank]:
-            if new := each.text not in seen and (hit.kind == "chunk" or not _is_told(each.text, earlier)):
+            if new := each.text not in texts and (hit.kind == "chunk" or not _is_told(each.text, earlier)):
                 candidates.append(each._replace(leans=before and each.leans))
-                seen.add(each.text)
+                texts.add(each.text)
             before = new
         if hit.kind != "chunk":
             earlier += [each.text for each in of_hits[rank]]
@@ -234,7 +234,7 @@ def _statements(rank: int, hit: Hit, wanted: Callable[[str], bool], *, code: boo
     A statement that ends in a colon ("It runs on:") is put before the one that follows it. With `code`,
     blocks of code are statements too, and code in sentences keeps its marks.
     """
-    said: list[_Statement] = []
+    candidates: list[_Statement] = []
     label = _label(hit)
     whole = hit.text[len(label) :]
     title, lead = title_line(whole)[0] or label, ""
@@ -246,8 +246,8 @@ def _statements(rank: int, hit: Hit, wanted: Callable[[str], bool], *, code: boo
         lead = text if text.endswith(":") else ""
         if text and not lead:
             stems, leans = evidence.stems(text), _LEANS.match(text) is not None
-            said.append(_Statement(rank, len(label) + start, text, title, leans, stems, stems | named))
-    return said
+            candidates.append(_Statement(rank, len(label) + start, text, title, leans, stems, stems | named))
+    return candidates
 
 
 def _is_told(text: str, earlier: Iterable[str]) -> bool:

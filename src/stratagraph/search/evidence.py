@@ -93,14 +93,14 @@ def answers(question: str, texts: Sequence[str]) -> bool:
     text_words = {word for text in texts for word in words(text)}
     if not _same_language(question, texts, text_words):
         return True
-    there = {_stem(word) for word in text_words}
+    text_stems = {_stem(word) for word in text_words}
     named = {stem for name in question_entities(question) for stem in stems(name)}
-    if _share(stems(question), there) < LEAST_WORDS or _share(named, there) < LEAST_NAMES:
+    if _share(stems(question), text_stems) < LEAST_WORDS or _share(named, text_stems) < LEAST_NAMES:
         return False
     is_wanted = asked_for(question)
-    said = [stems(text[start:end]) for text in texts for start, end in statements(text, is_wanted)]
-    scores = weighed(question, said)
-    return max(scores, default=0.0) >= LEAST_TOGETHER or not weights(question, said)
+    statement_stems = [stems(text[start:end]) for text in texts for start, end in statements(text, is_wanted)]
+    scores = weighed(question, statement_stems)
+    return max(scores, default=0.0) >= LEAST_TOGETHER or not weights(question, statement_stems)
 
 
 def telling(question: str, text: str, most: int) -> str:
@@ -126,8 +126,10 @@ def asked_metadata(question: str, text: str, metadata: Metadata) -> Metadata:
     starts = [start for start, _ in sections_in(metadata)]
     if not starts:
         return metadata
-    said = [stems(text[start:end]) for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
-    scores = weighed(question, said)
+    field_stems = [
+        stems(text[start:end]) for start, end in zip(starts, [*starts[1:], len(text)], strict=True)
+    ]
+    scores = weighed(question, field_stems)
     best = max(scores)
     return at_place(metadata, starts[scores.index(best)]) if best and scores.count(best) == 1 else metadata
 
@@ -152,8 +154,10 @@ def shortened(
     if sum(costs) <= tokens:
         return list(texts)
     spans = [statements(text) for text in texts]
-    said = [stems(text[start:end]) for text, own in zip(texts, spans, strict=True) for start, end in own]
-    scores = iter(weighed(question, said))
+    statement_stems = [
+        stems(text[start:end]) for text, own in zip(texts, spans, strict=True) for start, end in own
+    ]
+    scores = iter(weighed(question, statement_stems))
     scored = [[(next(scores), span) for span in own] for own in spans]
     return [
         text if cost <= unit * part else _best_sentences(text, own, int(unit * part), count_tokens)
@@ -235,8 +239,8 @@ def _is_latin(text: str) -> bool:
     return 2 * sum(letter < _LATIN_END for letter in letters) > len(letters)
 
 
-def _share(question_stems: Set[str], there: Set[str]) -> float:
-    return len(question_stems & there) / len(question_stems) if question_stems else 1.0
+def _share(question_stems: Set[str], text_stems: Set[str]) -> float:
+    return len(question_stems & text_stems) / len(question_stems) if question_stems else 1.0
 
 
 @lru_cache(maxsize=32_768)

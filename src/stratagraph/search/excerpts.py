@@ -136,18 +136,18 @@ class Telling:
         related = [item.kind == "relation" and row >= 0 for item, row in zip(items, rows, strict=True)]
         passage = np.array([item.kind == "chunk" for item in items], np.bool_)
         entire = passage | np.array(related, np.bool_)
-        said = behind(
+        stating = behind(
             self._of.said,
             self._of.graph.unit_entities,
             self._passages(items, wanted, entire),
             self._of.names(rows, related),
         )
-        self._measure(said.distinct)
-        most = np.where(entire, len(said.values), wanted)
+        self._measure(stating.distinct)
+        most = np.where(entire, len(stating.values), wanted)
         shown = np.zeros(self._of.graph.units, np.bool_)
-        groups = Groups(said.values, said.borders)
-        chosen = most_telling(groups, self._similarity[said.values], most, shown, again=not dropped)
-        nothing = (np.diff(said.borders) > 0) & (np.diff(chosen.borders) == 0) & ~passage
+        groups = Groups(stating.values, stating.borders)
+        chosen = most_telling(groups, self._similarity[stating.values], most, shown, again=not dropped)
+        nothing = (np.diff(stating.borders) > 0) & (np.diff(chosen.borders) == 0) & ~passage
         units = np.split(chosen.values, chosen.borders[1:-1])
         read = [own for own, most in zip(units, wanted, strict=True) if most]
         self._read(np.concatenate([_NO_ROWS, *read]))
@@ -205,11 +205,11 @@ class Telling:
 
     def _excerpt(self, item: Item, units: Rows) -> Item:
         """A node with the texts of some units, and the passages that state them."""
-        said = units.tolist()
-        text = joined([self._texts[unit] for unit in said])
+        rows = units.tolist()
+        text = joined([self._texts[unit] for unit in rows])
         if item.kind == "entity":
             text = f"{item.extra['name']}: {text}"
-        said_by = np.array(sorted({chunk for unit in said for chunk in self._said_by[unit]}), np.int64)
+        said_by = np.array(sorted({chunk for unit in rows for chunk in self._said_by[unit]}), np.int64)
         at = np.minimum(np.searchsorted(item.sources, said_by), len(item.sources) - 1)
         return replace(item, text=text, sources=said_by[item.sources[at] == said_by])
 

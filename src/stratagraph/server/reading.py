@@ -58,16 +58,16 @@ def read_upload(path: Path, name: str, job: Job) -> tuple[list[sg.Document | sg.
                 raise ValueError(f"{name}: its documents take more than {OUTPUT // 2**20} MB")
             if not line.endswith(b"\n"):
                 break  # the process ended while it wrote
-            said = json.loads(line)
-            if "document" in said:
-                documents.append(_document(path.parent, said["document"], name))
-            elif "error" in said:
-                raise ValueError(said["error"])
-            elif "done" in said:
-                complete, whole = True, bool(said["done"])
+            entry = json.loads(line)
+            if "document" in entry:
+                documents.append(_document(path.parent, entry["document"], name))
+            elif "error" in entry:
+                raise ValueError(entry["error"])
+            elif "done" in entry:
+                complete, whole = True, bool(entry["done"])
             else:
-                heard = job.skipped if said["kind"] == "skipped" else job.warnings
-                heard[said["name"]] = said["reason"]
+                heard = job.skipped if entry["kind"] == "skipped" else job.warnings
+                heard[entry["name"]] = entry["reason"]
     finally:
         timer.cancel()
         child.kill()
@@ -85,12 +85,12 @@ def read_upload(path: Path, name: str, job: Job) -> tuple[list[sg.Document | sg.
     )
 
 
-def _document(folder: Path, said: dict[str, Any], file: str) -> sg.Document | sg.StreamedDocument:
-    if "file" in said:
-        read = partial(_blocks, folder / str(said["file"]))
-        return sg.StreamedDocument(said["id"], read, said["metadata"], file)
-    sections = tuple(sg.Section(start, metadata) for start, metadata in said["sections"])
-    return sg.Document(said["id"], said["text"], said["metadata"], sections, file)
+def _document(folder: Path, entry: dict[str, Any], file: str) -> sg.Document | sg.StreamedDocument:
+    if "file" in entry:
+        read = partial(_blocks, folder / str(entry["file"]))
+        return sg.StreamedDocument(entry["id"], read, entry["metadata"], file)
+    sections = tuple(sg.Section(start, metadata) for start, metadata in entry["sections"])
+    return sg.Document(entry["id"], entry["text"], entry["metadata"], sections, file)
 
 
 def _blocks(path: Path) -> Iterator[str]:

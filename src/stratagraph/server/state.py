@@ -124,9 +124,9 @@ class Costs:
 
     def add(self, operation: str, usage: sg.Usage, cost: float | None) -> None:
         """Count an operation."""
-        known = self._sums.get(operation, Cost(operation, 0, sg.Usage(), 0.0))
-        together = None if known.cost is None or cost is None else known.cost + cost
-        self._sums[operation] = Cost(operation, known.count + 1, known.usage + usage, together)
+        spent = self._sums.get(operation, Cost(operation, 0, sg.Usage(), 0.0))
+        together = None if spent.cost is None or cost is None else spent.cost + cost
+        self._sums[operation] = Cost(operation, spent.count + 1, spent.usage + usage, together)
 
     def all(self) -> list[Cost]:
         """The sums, by operation."""
@@ -257,8 +257,8 @@ class Jobs:
             try:
                 report = await asyncio.to_thread(work, job)
             except Exception as error:
-                said = error.args[0] if isinstance(error, KeyError) and error.args else error
-                job.error = f"{type(error).__name__}: {said}"
+                message = error.args[0] if isinstance(error, KeyError) and error.args else error
+                job.error = f"{type(error).__name__}: {message}"
                 job.state = "failed"
             else:
                 job.report = asdict(report)

@@ -172,15 +172,15 @@ def _chosen(
 ) -> list[tuple[int, int]]:
     """Places and orders of statements that fit a budget, best first; one of the first text leads."""
     statements = [(at, order) for at, each in enumerate(texts) for order in range(len(each.spans))]
-    said = [texts[at].text[slice(*texts[at].spans[order])] for at, order in statements]
+    sentences = [texts[at].text[slice(*texts[at].spans[order])] for at, order in statements]
     at = np.array([at for at, _ in statements], np.int64)
     heads = np.array([count_tokens(str(Piece(each.place, each.title))) + 2 for each in texts])
-    written = [_WORD.findall(text) for text in said]
+    written = [_WORD.findall(text) for text in sentences]
     words = [[word.lower() for word in own] for own in written]
-    costs = np.array([count_tokens(text) + 1 for text in said], np.int64) + heads[at]
-    costs[_repeats(said, words)] = _NEVER
+    costs = np.array([count_tokens(text) + 1 for text in sentences], np.int64) + heads[at]
+    costs[_repeats(sentences, words)] = _NEVER
     plain = np.array([scores[place] + FIRST * (not order) for place, order in statements])
-    weights = _words_in(question, said, words)
+    weights = _words_in(question, sentences, words)
     names, shared = _names_in(question, written, [_WORD.findall(each.title) for each in texts], at)
     links, unsaid = np.zeros(len(at)), np.ones(weights.shape[1])
     followed: set[str] = set()
@@ -233,7 +233,7 @@ def _names_in(
     return [own & shared.keys() for own in names], shared
 
 
-def _words_in(question: str, said: Sequence[str], words: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+def _words_in(question: str, sentences: Sequence[str], words: Sequence[Sequence[str]]) -> NDArray[np.float64]:
     """The weight of each word of the question in each sentence, shape (sentences, words of the question).
 
     By inverse sentence frequency; the weights of all words that any sentence has sum to 1.
@@ -245,14 +245,14 @@ def _words_in(question: str, said: Sequence[str], words: Sequence[Sequence[str]]
         for word in set(chain.from_iterable(words))
         if word.startswith(stems)
     }
-    has = np.zeros((len(said), len(spaced) + len(pairs)), np.bool_)
+    has = np.zeros((len(sentences), len(spaced) + len(pairs)), np.bool_)
     for row, own in enumerate(words):
         for word in columns.keys() & own:
             has[row, columns[word]] = True
     for column, pair in enumerate(pairs, len(spaced)):
-        has[:, column] = [pair in text for text in said]
+        has[:, column] = [pair in text for text in sentences]
     count = has.sum(axis=0)
-    weights = np.where(count > 0, np.log1p(len(said) / np.maximum(count, 1)), 0.0)
+    weights = np.where(count > 0, np.log1p(len(sentences) / np.maximum(count, 1)), 0.0)
     return np.asarray(has * (weights / max(weights.sum(), 1e-9)))
 
 
@@ -268,13 +268,13 @@ def _stems(question: str) -> tuple[list[str], list[str]]:
     return list(spaced), list(pairs)
 
 
-def _repeats(said: Sequence[str], words: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
+def _repeats(sentences: Sequence[str], words: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
     """Which statements have the same words as an earlier one; words that were added to them do not count."""
-    seen: set[tuple[str, ...]] = set()
+    earlier: set[tuple[str, ...]] = set()
     repeats = np.zeros(len(words), np.bool_)
-    for row, (text, own) in enumerate(zip(said, words, strict=True)):
+    for row, (text, own) in enumerate(zip(sentences, words, strict=True)):
         plain = without_added(text)
         key = tuple(own if plain is text else _WORD.findall(plain.lower()))
-        repeats[row] = key in seen
-        seen.add(key)
+        repeats[row] = key in earlier
+        earlier.add(key)
     return repeats

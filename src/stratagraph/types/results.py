@@ -87,20 +87,20 @@ class Hit:
             The caller's id.
         """
         ours = metadata.get("stratagraph")
-        known: Mapping[str, Any] = ours if isinstance(ours, Mapping) else {}
+        fields: Mapping[str, Any] = ours if isinstance(ours, Mapping) else {}
         own = {key: value for key, value in metadata.items() if key != "stratagraph"}
         hit = cls(
-            str(known.get("id", id)),
-            str(known.get("kind", "chunk")),
-            int(known.get("level", 0)),
+            str(fields.get("id", id)),
+            str(fields.get("kind", "chunk")),
+            int(fields.get("level", 0)),
             text,
-            float(known.get("score", 1.0) if score is None else score),
-            tuple(known.get("sources", (id,))),
-            tuple(known.get("documents", (document,))),
-            known.get("metadata", own),
+            float(fields.get("score", 1.0) if score is None else score),
+            tuple(fields.get("sources", (id,))),
+            tuple(fields.get("documents", (document,))),
+            fields.get("metadata", own),
             ref,
         )
-        return hit, known.get("trace", {})
+        return hit, fields.get("trace", {})
 
 
 @dataclass(frozen=True, slots=True)

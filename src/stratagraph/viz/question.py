@@ -218,17 +218,17 @@ def _join_entities(drawing: _Drawing, around: Subgraph) -> None:
     for relation in around.relations:
         ends = [drawing.places.get(("entity", each)) for each in (relation.source, relation.target)]
         if ends[0] is not None and ends[1] is not None:
-            told = f"{', '.join(relation.types)}: {relation.text}" if relation.types else relation.text
-            drawing.join(ends[0], ends[1], "relation", shortened(told, 200))
+            label = f"{', '.join(relation.types)}: {relation.text}" if relation.types else relation.text
+            drawing.join(ends[0], ends[1], "relation", shortened(label, 200))
 
 
 def _mark_paths(drawing: _Drawing, around: Subgraph, traces: Sequence[Mapping[str, Any]]) -> None:
     """Draw the paths in traces, through those of their entities that are shown."""
-    known = {name: each.id for each in around.entities for name in (each.name, each.id)}
+    ids = {name: each.id for each in around.entities for name in (each.name, each.id)}
     joined = set()
     for trace in traces:
         for path in paths(trace):
-            stations = [drawing.places.get(("entity", known.get(name, name))) for name in path]
+            stations = [drawing.places.get(("entity", ids.get(name, name))) for name in path]
             for source, target in pairwise(stations):
                 if source is not None and target is not None and (source, target) not in joined:
                     joined.add((source, target))

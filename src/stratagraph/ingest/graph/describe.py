@@ -214,8 +214,8 @@ class MergedNodes(MadeLate):
 
     def _entity(self, entity: Entity) -> Node:
         description = self._descriptions[entity.key]
-        known = {"name": entity.name, "type": entity.type, "description": description.text}
-        extra = known | description.extra()
+        fields = {"name": entity.name, "type": entity.type, "description": description.text}
+        extra = fields | description.extra()
         return Node(entity.key, "entity", 0, entity_text(entity, description), entity.chunks, extra)
 
     def _relation(self, relation: Relation) -> Node:

@@ -130,8 +130,8 @@ async def resolve(
         judged.append(replace(pair, similarity=float(vectors[row[first]] @ vectors[row[second]])))
     best: dict[str, Candidate] = {}  # the most similar entity of each alias, so that it is merged into one
     for candidate in filter(rule, judged):
-        known = best.get(candidate.alias)
-        if known is None or (candidate.similarity, known.kept) > (known.similarity, candidate.kept):
+        previous = best.get(candidate.alias)
+        if previous is None or (candidate.similarity, previous.kept) > (previous.similarity, candidate.kept):
             best[candidate.alias] = candidate
     return [best[alias] for alias in sorted(best)]
 
@@ -180,22 +180,22 @@ def candidates(entities: Sequence[Entity], units: Iterable[Unit] | None = None) 
     for group in _blocks(split):
         for place, one in enumerate(group):
             for two in group[place + 1 :]:
-                alias, kept = sorted((one, two), key=lambda key: (len(split[key]), len(key), key))
-                evidence = _evidence(split[alias], split[kept], spread)
+                alias, target = sorted((one, two), key=lambda key: (len(split[key]), len(key), key))
+                evidence = _evidence(split[alias], split[target], spread)
                 if evidence:
-                    pairs[alias, kept] = evidence
+                    pairs[alias, target] = evidence
     for entity in entities:
         bare = canonical(_BRACKET.sub("", entity.name))
         if bare != entity.key and bare in split:
             pairs[bare, entity.key] = "words"
     names = {entity.key: entity.name for entity in entities}
     for one, two in _told(units or (), names):
-        alias, kept = sorted((one, two), key=lambda key: (len(split[key]), len(key), key))
-        pairs[alias, kept] = "told"
+        alias, target = sorted((one, two), key=lambda key: (len(split[key]), len(key), key))
+        pairs[alias, target] = "told"
     fits = Counter(alias for (alias, _), evidence in pairs.items() if evidence == "words")
     return [
-        Candidate(alias, kept, evidence)
-        for (alias, kept), evidence in sorted(pairs.items())
+        Candidate(alias, target, evidence)
+        for (alias, target), evidence in sorted(pairs.items())
         if units is not None or evidence != "words" or fits[alias] == 1
     ]
 

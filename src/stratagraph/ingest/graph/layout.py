@@ -117,13 +117,13 @@ class LaidOut:
             index = NameIndex.build([entity.key for entity in graph.entities])
         else:
             new = ~np.isin(entities.fresh, entities.now)
-            came = {
+            new_names = {
                 row: entity.key
                 for row, entity, is_new in zip(entities.fresh.tolist(), graph.entities, new, strict=True)
                 if is_new
             }
             before = prefixed(self.before, "names.")
-            index = NameIndex.updated(before, entities.now, len(entities.origin), came)
+            index = NameIndex.updated(before, entities.now, len(entities.origin), new_names)
         return {f"names.{name}": array for name, array in index.items()}
 
     def joined(self, name: str, moved: Moved, fresh: NDArray[Any]) -> NDArray[Any]:

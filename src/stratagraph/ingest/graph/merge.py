@@ -161,11 +161,11 @@ class Merge:
         """Remove entities, by canonical names; units keep their texts without the link."""
         for key in keys:
             self.entities.pop(key, None)
-        there = self.entities
-        for pair in [pair for pair in self.relations if pair[0] not in there or pair[1] not in there]:
+        entities = self.entities
+        for pair in [pair for pair in self.relations if pair[0] not in entities or pair[1] not in entities]:
             del self.relations[pair]
-        for unit in [unit for unit in self.units if any(key not in there for key in unit[1])]:
-            self._named_anew(unit, tuple(key for key in unit[1] if key in there))
+        for unit in [unit for unit in self.units if any(key not in entities for key in unit[1])]:
+            self._named_anew(unit, tuple(key for key in unit[1] if key in entities))
 
     def rename(self, aliases: Mapping[str, str]) -> None:
         """Merge entities into others, by canonical names, as if the chunks had used those names.
@@ -183,17 +183,17 @@ class Merge:
             if first == second:
                 self.notes["relations of an entity with its alias dropped"] += len(relation.texts)
                 continue
-            kept = self.relations.setdefault((first, second), RelationFragments())
+            joined = self.relations.setdefault((first, second), RelationFragments())
             for (chunk, source, end, text), strength in relation.texts.items():
-                kept.add(chunk, target.get(source, source), target.get(end, end), text, strength)
-            kept.described |= relation.described
-            kept.typed += tuple((chunk, target.get(one, one), kind) for chunk, one, kind in relation.typed)
+                joined.add(chunk, target.get(source, source), target.get(end, end), text, strength)
+            joined.described |= relation.described
+            joined.typed += tuple((chunk, target.get(one, one), kind) for chunk, one, kind in relation.typed)
         for unit in [unit for unit in self.units if not target.keys().isdisjoint(unit[1])]:
             self._named_anew(unit, tuple(dict.fromkeys(target.get(key, key) for key in unit[1])))
 
     def _named_anew(self, unit: tuple[str, tuple[str, ...]], keys: tuple[str, ...]) -> None:
-        chunks, anew = self.units.pop(unit), (unit[0], keys)
-        self.units[anew] = _united(self.units.get(anew), chunks)
+        chunks, renamed = self.units.pop(unit), (unit[0], keys)
+        self.units[renamed] = _united(self.units.get(renamed), chunks)
 
     def _key(self, name: str) -> str:
         key = self._canonical.get(name)
@@ -242,20 +242,20 @@ def described_apart(relation: RelationMention, extraction: Extraction) -> bool:
 
     A model describes relations in words of its own; rules repeat the sentence, which is a unit.
     """
-    told = relation.description
-    return bool(told) and not any(told in unit.text for unit in extraction.units)
+    description = relation.description
+    return bool(description) and not any(description in unit.text for unit in extraction.units)
 
 
 def _append(lists: dict[K, list[int]], key: K, chunk: int) -> None:
     """Add a chunk to those of a key, once while it is the last; a list of one has no spare room."""
-    if (known := lists.get(key)) is None:
+    if (rows := lists.get(key)) is None:
         lists[key] = [chunk]
-    elif known[-1] != chunk:
-        known.append(chunk)
+    elif rows[-1] != chunk:
+        rows.append(chunk)
 
 
-def _united(known: Sequence[int] | None, chunks: Sequence[int]) -> list[int]:
-    return list(chunks) if known is None else list(dict.fromkeys([*known, *chunks]))
+def _united(earlier: Sequence[int] | None, chunks: Sequence[int]) -> list[int]:
+    return list(chunks) if earlier is None else list(dict.fromkeys([*earlier, *chunks]))
 
 
 def canonical_name(name: str) -> str:
@@ -265,11 +265,11 @@ def canonical_name(name: str) -> str:
 
 def resolved(key: str, aliases: Mapping[str, str]) -> str:
     """The end of a chain of aliases; a circle ends at its smallest name."""
-    seen = []
-    while key in aliases and key not in seen:
-        seen.append(key)
+    chain = []
+    while key in aliases and key not in chain:
+        chain.append(key)
         key = aliases[key]
-    return min(seen[seen.index(key) :]) if key in seen else key
+    return min(chain[chain.index(key) :]) if key in chain else key
 
 
 @dataclass(frozen=True, slots=True)

@@ -279,8 +279,8 @@ class Change:
                 pair = (one, two) if one < two else (two, one)
                 if pair in pairs:
                     fragments = whole.relations.setdefault(pair, RelationFragments())
-                    told = (relation.description, relation.strength, relation.type)
-                    fragments.add(chunk, one, two, *told, described=described_apart(relation, each))
+                    values = (relation.description, relation.strength, relation.type)
+                    fragments.add(chunk, one, two, *values, described=described_apart(relation, each))
         return whole
 
 
@@ -305,13 +305,13 @@ def _counted_otherwise(before: Side, now: Side) -> Iterator[str]:
 
 def _seen_otherwise(before: Side, now: Side, names: Collection[str]) -> Iterator[str]:
     """Those of some names, and of their forms of address, whose target changed."""
-    todo, known = set(names), set(names)
+    todo, related = set(names), set(names)
     while todo:
         short = {short_of(name) for name in todo}
         todo = short | {f"{front} {name}" for name in todo if " " in name for front in ADDRESSES}
-        todo -= known
+        todo -= related
         todo = {name for name in todo if before.rows_of_name(name) or now.rows_of_name(name)}
-        known |= todo
-    for name in known:
+        related |= todo
+    for name in related:
         if before.rows_of_name(name) and before.target(name) != now.target(name):
             yield name

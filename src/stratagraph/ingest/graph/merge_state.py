@@ -74,12 +74,12 @@ class Wider(NamedTuple):
         left, right = (int(np.searchsorted(self.parts, part, side)[0]) for side in ("left", "right"))
         return self.terms[left:right]
 
-    def updated(self, fresh: Wider, there: Postings) -> Wider:
-        """With those of `fresh`, as far as the terms are `there`."""
+    def updated(self, fresh: Wider, terms_now: Postings) -> Wider:
+        """With those of `fresh`, as far as their terms are in `terms_now`."""
         parts = np.concatenate([self.parts, fresh.parts])
         terms = np.concatenate([self.terms, fresh.terms])
-        kept = there.places(terms) >= 0
-        return self._ordered(parts[kept], terms[kept])
+        stays = terms_now.places(terms) >= 0
+        return self._ordered(parts[stays], terms[stays])
 
 
 class Tables(NamedTuple):
@@ -95,8 +95,8 @@ class Tables(NamedTuple):
     def of(cls, collected: Merge) -> Tables:
         """From extractions that were collected and not yet settled."""
         entities = collected.entities.items()
-        told = ((key, each.chunks, each.certain) for key, each in entities)
-        names = ((key, row, row in certain) for key, rows, certain in told for row in rows)
+        mentions = ((key, each.chunks, each.certain) for key, each in entities)
+        names = ((key, row, row in certain) for key, rows, certain in mentions for row in rows)
         terms = ((term, row, 1) for term, rows in collected.terms.items() for row in rows)
         return cls(
             _postings(names),
@@ -194,11 +194,13 @@ def closed(extraction: Extraction) -> bool:
 
 def state_of(tables: Arrays, entities: Sequence[EntityFragments], notes: Mapping[str, int]) -> Arrays:
     """The arrays for the next update, after all was merged; `tables` were made before it was settled."""
-    spelt = [spelling(each) for each in entities]
-    told = np.fromiter(chain.from_iterable(map(describing, entities)), np.bool_)
-    starts = np.cumsum([0, *map(len, spelt)], dtype=np.int64)
-    spellings: Arrays = dict(zip(SPELLINGS, (starts, np.frombuffer(b"".join(spelt), np.uint8)), strict=True))
-    return tables | spellings | {NOTES: counts_array(notes)} | {DESCRIBING: np.packbits(told)}
+    encoded = [spelling(each) for each in entities]
+    describes = np.fromiter(chain.from_iterable(map(describing, entities)), np.bool_)
+    starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    spellings: Arrays = dict(
+        zip(SPELLINGS, (starts, np.frombuffer(b"".join(encoded), np.uint8)), strict=True)
+    )
+    return tables | spellings | {NOTES: counts_array(notes)} | {DESCRIBING: np.packbits(describes)}
 
 
 def spelling(entity: EntityFragments) -> bytes:

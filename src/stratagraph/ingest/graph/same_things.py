@@ -246,8 +246,8 @@ class Identities:
         judged: set[tuple[str, str]] = set()
         for group, things in groups:
             in_things = Counter(key for thing in things for key in {entry.key for entry in thing})
-            told = sorted({entry.key for entry in group})
-            judged.update((one, two) for one in told for two in told if one != two)
+            keys_of_group = sorted({entry.key for entry in group})
+            judged.update((one, two) for one in keys_of_group for two in keys_of_group if one != two)
             for thing in things:
                 keys = []
                 for key in sorted({entry.key for entry in thing}):
@@ -260,11 +260,11 @@ class Identities:
                     for entry in thing:
                         for chunk in entry.chunks if entry.key == key else ():
                             apart[chunk][key] = name
-                kept = min(keys, key=lambda key: (-len(key), key))
+                target = min(keys, key=lambda key: (-len(key), key))
                 for key in keys:
-                    if key != kept:
-                        renamed[key] = kept
-                        notes[f"resolved: {key!r} is {kept!r} (by the model)"] += 1
+                    if key != target:
+                        renamed[key] = target
+                        notes[f"resolved: {key!r} is {target!r} (by the model)"] += 1
         return Identity(apart, renamed, frozenset(judged), +notes)
 
     def _told_apart(self, key: str, thing: Sequence[Entry], others: Sequence[Sequence[Entry]]) -> str:

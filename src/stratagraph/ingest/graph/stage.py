@@ -322,20 +322,20 @@ async def resolved(
     merged = await asyncio.to_thread(finish, collected)
     identities = Identities(corpus, read, {entity.key: entity.name for entity in merged.entities})
     if use_llm and rule is default_rule:
-        told = await identities.by_model(candidates(merged.entities, merged.units), gate)
+        identified = await identities.by_model(candidates(merged.entities, merged.units), gate)
     else:
-        told = await asyncio.to_thread(identities.by_titles)
-    if told.apart:
-        collected = merge((row, collected_as(each, told.apart.get(row, {}))) for row, each in read())
+        identified = await asyncio.to_thread(identities.by_titles)
+    if identified.apart:
+        collected = merge((row, collected_as(each, identified.apart.get(row, {}))) for row, each in read())
         settle(collected, corpus.size)
-    collected.rename(told.aliases)
-    collected.notes.update(told.notes)
-    if told.apart or told.aliases:
+    collected.rename(identified.aliases)
+    collected.notes.update(identified.notes)
+    if identified.apart or identified.aliases:
         merged = await asyncio.to_thread(finish, collected)
     fragments = fragments_of(merged)
     same = await resolve(
         merged.entities,
-        [each for each in candidates(merged.entities) if (each.alias, each.kept) not in told.judged],
+        [each for each in candidates(merged.entities) if (each.alias, each.kept) not in identified.judged],
         gate,
         describe=lambda entity: fragments[entity.key],
         rule=rule,

@@ -340,9 +340,9 @@ def described_by_units(fragments: Sequence[str], units: Sequence[str]) -> bool:
     """Whether an entity's description contains nothing but what its units say."""
     if not units:
         return False
-    known, joined = set(units), ""
+    statements, joined = set(units), ""
     for fragment in fragments:
-        if fragment in known:
+        if fragment in statements:
             continue
         joined = joined or "\n".join(units)
         if fragment not in joined and not any(unit in fragment for unit in units):

@@ -313,11 +313,11 @@ class _Update:
         spellings = entities.spliced_lists(
             before[SPELLINGS[0]], before[SPELLINGS[1]], [spelling(each) for each in touched]
         )
-        told = entities.spliced_lists(
+        describes = entities.spliced_lists(
             self._sources[0][: count + 1], self._describing, [describing(each) for each in touched]
         )
         state = self._change.now.tables.arrays() | {NOTES: counts_array(graph.notes)}
-        state |= dict(zip(SPELLINGS, spellings, strict=True)) | {DESCRIBING: np.packbits(told[1])}
+        state |= dict(zip(SPELLINGS, spellings, strict=True)) | {DESCRIBING: np.packbits(describes[1])}
         return Touched(graph, (entities, relations, laid_units), self._chunks, key_rows, state)
 
     def _places_of_pairs(
@@ -325,10 +325,10 @@ class _Update:
     ) -> list[int]:
         width = len(entities.origin)
         ends = np.sort(self._previous.arrays["relations.ends"], axis=1)[stay]
-        there = entities.now[ends[:, 0]] * width + entities.now[ends[:, 1]]
+        pairs_before = entities.now[ends[:, 0]] * width + entities.now[ends[:, 1]]
         new = (_rows_of(pair, key_rows) for pair, (row, rows) in pairs.items() if row is None and rows)
         numbers = sorted(low * width + high for low, high in new)
-        places: list[int] = np.searchsorted(there, np.array(numbers, np.int64)).tolist()
+        places: list[int] = np.searchsorted(pairs_before, np.array(numbers, np.int64)).tolist()
         return places
 
     def _places_of_units(
@@ -359,9 +359,9 @@ def _places(count: int, values: Sequence[T], read: Callable[[Rows], Sequence[T]]
     low, high = np.zeros(len(values), np.int64), np.full(len(values), count, np.int64)
     while len(going := np.flatnonzero(low < high)):
         looked, which = np.unique((low[going] + high[going]) // 2, return_inverse=True)
-        seen = read(looked)
+        read_values = read(looked)
         for at, place in zip(going.tolist(), which.tolist(), strict=True):
-            if seen[place] < values[at]:
+            if read_values[place] < values[at]:
                 low[at] = looked[place] + 1
             else:
                 high[at] = looked[place]

@@ -178,13 +178,13 @@ def telling(names: Iterable[str], count: int) -> list[str]:
     has is left out ("Ferrymen" after "Ferrymen's Company").
     """
     chosen: list[str] = []
-    told: list[set[str]] = []
+    groups: list[set[str]] = []
     for name in sorted(dict.fromkeys(names), key=str.islower):
         own = set(words(name))
-        if own and any(own <= each for each in told):
+        if own and any(own <= each for each in groups):
             continue
         chosen.append(name)
-        told.append(own)
+        groups.append(own)
         if len(chosen) == count:
             break
     return chosen

@@ -216,8 +216,8 @@ class FanOut:
         wanted = getattr(options, "levels", None)
         if wanted is None:
             return options
-        held = self._searcher(part).describe().details.get("levels", {})
-        levels = tuple(level for level in wanted if str(level) in held)
+        levels_here = self._searcher(part).describe().details.get("levels", {})
+        levels = tuple(level for level in wanted if str(level) in levels_here)
         return replace(options, levels=levels) if levels else None
 
     def _numbered(self, search: _ShardSearch, ranking: Ranking) -> Ranking:

@@ -155,14 +155,14 @@ class _Shards:
         assert before is not None
         if change.operation != "delete":
             return spread, [[_Step(number, change) for number in before.numbers]], []
-        held, unknown = _removals(tuple(change.removed), before)
+        holders, unknown = _removals(tuple(change.removed), before)
         unknown = [identity for identity in unknown if content_key(identity) not in spread.deleting]
         if unknown and not change.missing_ok:
             raise KeyError(
                 f"no document {unknown[0]!r} in the index ({len(unknown)} of {len(change.removed)} ids "
                 "unknown); pass missing_ok=True to ignore that"
             )
-        return spread, [[_Step(n, replace(change, removed=tuple(ids))) for n, ids in held.items()]], []
+        return spread, [[_Step(n, replace(change, removed=tuple(ids))) for n, ids in holders.items()]], []
 
     def _owe(self, change: Change, routes: _Routed, before: JoinedSnapshot | None) -> None:
         """Note the documents of a first build; those of one that was stopped must be given again."""
@@ -394,12 +394,12 @@ def _routed(
 
 def _removals(ids: Sequence[str], snapshot: JoinedSnapshot) -> tuple[dict[int, list[str]], list[str]]:
     """Ids by the number of the shard that holds them, and unknown ids."""
-    held = _holders(snapshot, ids)
+    holders_by_id = _holders(snapshot, ids)
     leaving: dict[int, list[str]] = {}
-    for identity, holders in held.items():
+    for identity, holders in holders_by_id.items():
         for holder in holders:
             leaving.setdefault(snapshot.numbers[holder], []).append(identity)
-    return leaving, [identity for identity in ids if identity not in held]
+    return leaving, [identity for identity in ids if identity not in holders_by_id]
 
 
 def _shard_of(item: Document | StreamedDocument | Chunk, identity: str, routes: _Routed) -> int:
