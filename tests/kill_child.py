@@ -1,6 +1,8 @@
 """A process to be killed: one operation on an index folder, with a model that notes what it answers.
 
-usage: python kill_child.py FOLDER OPERATION
+usage: python kill_child.py FOLDER OPERATION LOG [CALLS]
+
+After so many calls the model answers no more.
 """
 
 from __future__ import annotations
@@ -30,19 +32,23 @@ class LoggingModel:
 
     name = "logging-model"
 
-    def __init__(self, log: Path) -> None:
-        self._log = log.open("a")
+    def __init__(self, log: Path, calls: int | None = None) -> None:
+        self._log, self._left = log.open("a"), calls
 
     async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> str:
         digest = hashlib.sha256(prompt.encode()).hexdigest()[:24]
         self._log.write(digest + "\n")
         self._log.flush()
+        if self._left is not None:
+            self._left -= 1
+            if self._left <= 0:
+                await asyncio.sleep(3600)
         await asyncio.sleep(0.004)
         return f"digest{digest} summary of some notes."
 
 
-def perform(folder: Path, operation: str, log: Path) -> None:
-    model = LoggingModel(log)
+def perform(folder: Path, operation: str, log: Path, calls: int | None = None) -> None:
+    model = LoggingModel(log, calls)
     if operation == "build":
         sg.build_index(documents(0, 120), "lshtree", folder, model, FakeEmbedder(), progress=False)
         return
@@ -65,4 +71,4 @@ def perform(folder: Path, operation: str, log: Path) -> None:
 
 
 if __name__ == "__main__":
-    perform(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))
+    perform(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), *map(int, sys.argv[4:]))

@@ -97,7 +97,7 @@ def test_a_context_that_was_entered_after_a_cancellation_is_left(end: str) -> No
 
     async def use() -> None:
         async with _sync.entered(slow()):
-            await asyncio.sleep(1)
+            await asyncio.sleep(60)
 
     async def main() -> None:
         task = asyncio.ensure_future(use())

@@ -39,6 +39,8 @@ class ModelServer:
         from 0. `every(3, "500")` is such a function.
     latency
         Seconds that a model takes.
+    together
+        How many requests must be under way before the first of them is answered.
     supports
         What the server knows of: `tools`, `schema`.
     system
@@ -50,11 +52,12 @@ class ModelServer:
         mode: Modes = "ok",
         *,
         latency: float = 0.0,
+        together: int = 1,
         supports: Sequence[str] = ("tools", "schema"),
         write: Callable[[str], str] = written,
         system: bool = True,
     ) -> None:
-        self.system = system
+        self.system, self.together = system, together
         self.mode, self.latency, self.supports, self.write = mode, latency, supports, write
         self.count_tokens = choose()
         self.embedder = FakeEmbedder(16)
@@ -88,7 +91,12 @@ class ModelServer:
     @property
     def ollama(self) -> str:
         """Base address of the Ollama-compatible side."""
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def port(self) -> int:
+        """Where the server listens."""
+        return int(self._http.server_address[1])
 
     def mode_of(self, number: int) -> str:
         """How to treat a request."""
@@ -104,6 +112,9 @@ class ModelServer:
             self.at_once += 1
             self.peak = max(self.peak, self.at_once)
         try:
+            while self.peak < self.together:
+                if not self._wait(0.02, gone):
+                    return None
             mode = self.mode_of(number)
             if not self._wait(math.inf if mode == "hang" else self.latency, gone):
                 return None

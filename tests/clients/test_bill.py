@@ -113,14 +113,14 @@ def test_what_was_paid_before_a_kill_is_told(tmp_path: Path) -> None:
         "sg.build_index(list(demo.documents())[:12], 'archrag', sys.argv[1], llm=sys.argv[2], "
         "embedder='hashing', config={'limits': {'concurrency': 1}}, progress=False)"
     )
-    with ModelServer(latency=0.02) as server:
+    with ModelServer(lambda number: "ok" if number < 6 else "hang") as server:
         child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "i"), name(server)])
-        while server.requests < 6 and child.poll() is None:
+        while server.requests < 7 and child.poll() is None:
             time.sleep(0.01)
         child.kill()
         child.wait()
-        assert server.requests >= 6
-        server.latency = 0.0
+        assert server.requests == 7
+        server.mode = "ok"
         given: Any = {"llm": name(server), "embedder": "hashing", "progress": False}
         with sg.build_index(DOCUMENTS[:12], "archrag", tmp_path / "i", **given) as index:
             assert_all_is_told(index, server, lost=1)

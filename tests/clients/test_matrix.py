@@ -6,6 +6,7 @@ import asyncio
 import gc
 import itertools
 import logging
+import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -161,7 +162,7 @@ def test_requests_are_cold_and_say_only_what_models_should_read(name: str) -> No
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("name", CLIENTS)
 def test_ten_calls_in_flight_and_never_eleven(name: str, api: str) -> None:
-    with ModelServer(latency=0.2, write=lambda prompt: "fine") as server:
+    with ModelServer(latency=0.05, together=10, write=lambda prompt: "fine") as server:
         through = gate(name, server, limits=Limits(concurrency=10))
         items = [CallItem({"text": f"thing {number}"}, str(number)) for number in range(24)]
         assert APIS[api](through.map(TEXT, items)) == ["fine"] * 24
@@ -219,18 +220,19 @@ def test_a_server_that_hangs() -> None:
             through = gate(name, server, limits=Limits(concurrency=2, timeout=0.5, retries=5, grace=0.1))
             with pytest.raises(CallFailed, match=r"no answer within timeout=0\.5 s"):
                 APIS[api](extract(through))
-            in_thread = (
-                name == "ChatOpenAI" and api == "sync"
-            )  # which cannot be stopped, and so is not repeated
-            assert 1 <= server.requests <= (1 if in_thread else 2)
+            in_thread = name == "ChatOpenAI" and api == "sync"  # cannot be stopped, and so is not repeated
+            assert server.requests <= (1 if in_thread else 2)
 
 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_nobody_there(name: str) -> None:
     with ModelServer() as server:
-        pass
-    with pytest.raises(ModelError, match=r"no server answers there"):
-        _sync.run(extract(gate(name, server)))
+        port = server.port
+    with socket.socket() as taken:  # by nobody who listens
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", port))
+        with pytest.raises(ModelError, match=r"no server answers there"):
+            _sync.run(extract(gate(name, server)))
 
 
 async def test_what_users_gave_is_left_as_it_is() -> None:

@@ -210,13 +210,18 @@ def test_baselines_ask_about_several_questions_at_once_with_the_same_results() -
     class Slow:
         name = "slow"
 
-        def __init__(self) -> None:
+        def __init__(self, concurrency: int) -> None:
             self.now = self.most = 0
+            self.concurrency = concurrency
 
         async def acomplete(self, prompt: str, *, schema: Any = None) -> str:
             if any(each in prompt for each in asking):
                 self.now += 1
                 self.most = max(self.most, self.now)
+                for _ in range(200):  # let others ask before this one is answered
+                    if self.most >= self.concurrency:
+                        break
+                    await asyncio.sleep(0.001)
                 await asyncio.sleep(0.01)
                 self.now -= 1
             return replies(prompt)
@@ -226,7 +231,7 @@ def test_baselines_ask_about_several_questions_at_once_with_the_same_results() -
     rows, answers = ["hyde", "lightrag", "hipporag2"], AnswerConfig(judge=False)
     found = {}
     for concurrency in (1, 4):
-        model = Slow()
+        model = Slow(concurrency)
         config = {"limits": {"concurrency": concurrency}}
         found[concurrency] = evaluate(
             dataset, rows, llm=model, embedder=FakeEmbedder(), config=config, answers=answers, resamples=10

@@ -26,9 +26,9 @@ class Slow:
 
     name = "slow"
 
-    def __init__(self, fails_at: int | None = None) -> None:
+    def __init__(self, fails_at: int | None = None, together: int = 1) -> None:
         self.most = self.now = self.answered = 0
-        self._fails_at = fails_at
+        self._fails_at, self._together = fails_at, together
 
     async def acomplete(self, prompt: str, *, schema: Any = None) -> str:
         asked = re.search(r"Question \d+\?", prompt)
@@ -36,7 +36,13 @@ class Slow:
             return replies(prompt)
         self.now += 1
         self.most = max(self.most, self.now)
+        for _ in range(200):  # let others ask before this one is answered
+            if self.most >= self._together:
+                break
+            await asyncio.sleep(0.001)
         await asyncio.sleep(0.001 * (int(asked[0].split()[1][:-1]) % 3))  # those begun later may end first
+        if self._fails_at is not None and self.answered >= self._fails_at:
+            await asyncio.sleep(0.1)  # what is under way ends after the failure was seen
         self.now -= 1
         self.answered += 1
         if self.answered == self._fails_at:
@@ -71,7 +77,7 @@ def measured(corpus: Path, model: Slow, *rows: str, **options: Any) -> Evaluatio
 def test_own_answers_run_side_by_side_within_the_limits_and_cost_the_same(corpus: Path) -> None:
     costs = []
     for concurrency in (1, 4):
-        model = Slow()
+        model = Slow(together=concurrency)
         found = measured(corpus, model, *ROWS, config={"limits": {"concurrency": concurrency}})
         assert model.most == concurrency
         for row in found.rows:

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -476,7 +477,7 @@ def test_an_answer_takes_at_most_10_000_tokens() -> None:
             ]
             return json.dumps({"points": points})
         if "<members>" in prompt:
-            return json.dumps({"title": f"t {hash(prompt)}", "summary": "long words " * 200})
+            return json.dumps({"title": f"t {crc32(prompt.encode())}", "summary": "long words " * 200})
         return "The answer [1]. " * 20
 
     index = built(clustered(150, 8), llm=CountingModel(long), config={"archrag": {"max_community": 6}})

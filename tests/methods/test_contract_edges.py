@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,11 @@ async def test_a_cancelled_insert_lets_go_only_when_it_has_stopped(
     before = state(index, method)
     original = getattr(Staging, step)
     working: list[str] = []
+    go_on = threading.Event()
 
     def slow(self: Staging, *args: Any, **kwargs: Any) -> Any:
         working.append("begun")
-        time.sleep(0.5)
+        go_on.wait(60)
         result = original(self, *args, **kwargs)
         working.append("ended")
         return result
@@ -50,6 +51,7 @@ async def test_a_cancelled_insert_lets_go_only_when_it_has_stopped(
     while not working:
         await asyncio.sleep(0.01)
     task.cancel()
+    asyncio.get_running_loop().call_later(0.1, go_on.set)
     with pytest.raises(asyncio.CancelledError):
         await task
     assert working.count("begun") == working.count("ended")

@@ -23,6 +23,13 @@ def gate(model: object, **settings: object) -> ModelGate:
     return ModelGate(model, None, **{"cache": MemoryCalls(), "sleep": Pauses(), **settings})  # type: ignore[arg-type]
 
 
+async def freed(through: ModelGate) -> None:
+    """Wait until nothing is under way any more."""
+    async with asyncio.timeout(60):
+        while not all_free(through):
+            await asyncio.sleep(0.01)
+
+
 async def test_an_answer_is_kept_and_not_asked_for_again() -> None:
     model, cache = ScriptedChatModel(GOOD), MemoryCalls()
     for _ in range(2):
@@ -186,8 +193,7 @@ async def test_a_blocking_request_that_is_late_keeps_its_slot_and_its_answer() -
     with pytest.raises(TooManyFailures, match="cannot be stopped"):
         await through.map(FACT, items(6))
     assert model.most_at_once <= 3
-    await asyncio.sleep(0.5)
-    assert all_free(through)
+    await freed(through)
     assert len(cache.entries) == model.calls <= 6
 
 
@@ -353,12 +359,12 @@ async def test_cancellation_keeps_the_answers_that_are_on_their_way() -> None:
     model, cache = ScriptedChatModel("fine", latency=0.05), MemoryCalls()
     through = gate(model, cache=cache, limits=Limits(concurrency=5))
     work = asyncio.create_task(through.map(TEXT, items(100)))
-    await asyncio.sleep(0.07)
+    while model.calls < 5 and not work.done():
+        await asyncio.sleep(0)
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
-    assert model.calls == len(cache.entries) == through.ledger.total.calls
-    assert model.calls in (5, 10)  # one round of five, or two, by how fast the machine is
+    assert model.calls == len(cache.entries) == through.ledger.total.calls == 5
     assert all_free(through)
 
 
@@ -368,7 +374,7 @@ async def test_cancellation_does_not_wait_for_ever() -> None:
     work = asyncio.create_task(through.map(TEXT, items(30)))
     await asyncio.sleep(0.02)
     work.cancel()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         with pytest.raises(asyncio.CancelledError):
             await work
     assert all_free(through)
@@ -400,8 +406,7 @@ async def test_no_slot_is_lost_in_a_thousand_bad_calls() -> None:
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     kinds = {type(each) for each in outcomes}
     assert kinds == {Fact, CallFailed, ParseFailed, ModelError, asyncio.CancelledError}
-    await asyncio.sleep(0.05)
-    assert all_free(through)
+    await freed(through)
 
 
 async def test_a_mistake_in_the_values_is_not_a_failed_unit() -> None:

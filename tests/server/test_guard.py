@@ -247,8 +247,10 @@ def test_requests_without_the_token_leave_the_others_their_rate(client: Client) 
     assert server.get("/api/index", headers=own).status_code == 200
 
 
-def test_a_client_that_stops_reading_is_cut_off() -> None:
+def test_a_client_that_stops_reading_is_cut_off(tmp_path: Path) -> None:
+    cut_off = tmp_path / "cut off"  # until then the server waits for its client in `send`
     script = (
+        "import pathlib\n"
         "from stratagraph.server import connection, run\n"
         "connection.READ_SECONDS = 0.3\n"
         "async def app(scope, receive, send):\n"
@@ -256,6 +258,7 @@ def test_a_client_that_stops_reading_is_cut_off() -> None:
         "    await send({'type': 'http.response.start', 'status': 200, 'headers': []})\n"
         "    for _ in range(64):\n"
         "        await send({'type': 'http.response.body', 'body': bytes(2**20), 'more_body': True})\n"
+        f"    pathlib.Path({str(cut_off)!r}).touch()\n"
         "run(app, '127.0.0.1', 0, started=lambda at: print(at, flush=True))"
     )
     with (
@@ -263,7 +266,10 @@ def test_a_client_that_stops_reading_is_cut_off() -> None:
         socket.create_connection(("127.0.0.1", urlsplit(url).port), timeout=30) as connection,
     ):
         connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        time.sleep(1)
+        until = time.monotonic() + 60
+        while not cut_off.exists():
+            assert time.monotonic() < until
+            time.sleep(0.02)
         received = 0
         with suppress(ConnectionError):
             while block := connection.recv(2**20):

@@ -56,6 +56,14 @@ def wait(page: Page, expression: str, seconds: float = 30) -> None:
         time.sleep(0.02)
 
 
+def wait_for_documents(address: str, count: int) -> None:
+    """Wait until the server, which looks for changes once a second, has so many documents."""
+    until = time.monotonic() + 60
+    while json.load(urlopen(f"{address}api/index", timeout=60))["documents"] != count:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
 def press(browser: Browser, key: str) -> None:
     text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
     for kind in ("keyDown", "keyUp"):
@@ -122,7 +130,7 @@ def test_markdown_is_shown_as_it_is_meant_and_the_quoted_sentence_is_marked(
     while json.load(urlopen(f"{address}api/jobs/{job}", timeout=60))["state"] != "done":
         assert time.monotonic() < until
         time.sleep(0.1)
-    time.sleep(1.1)  # the server looks for changes once a second
+    wait_for_documents(address, 6)
     page = browser.open(address)
     ask(page, "When does the warden of Skerry ring the bell?")
     assert page.text(".hit .text strong") == "great wick"
@@ -169,10 +177,7 @@ def test_separators_of_lines_in_a_text_are_no_end_of_an_event(browser: Browser, 
     body = json.dumps([{"id": "u", "text": "Ida Fenn painted\u2028the lighthouse\u2029of Skerry."}])
     head = {"content-type": "application/json"}
     urlopen(Request(f"{address}api/documents", body.encode(), head), timeout=60).read()
-    until = time.monotonic() + 60
-    while json.load(urlopen(f"{address}api/index", timeout=60))["documents"] != 6:
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    wait_for_documents(address, 6)
     page = browser.open(address)
     ask(page, "Who painted the lighthouse of Skerry?")
     assert "Ida Fenn" in page.text(".hit .text")

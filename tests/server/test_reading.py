@@ -19,15 +19,20 @@ def _job() -> Job:
     return Job(1, "add", "upload")
 
 
+def _in_the_reader(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    """Let the process that reads an upload do something else in the place of parsing JSON."""
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    (folder / "sitecustomize.py").write_text(
+        "import json, sys\nif 'bounded_reading' in ' '.join(sys.orig_argv):\n"
+        f"    def loads(*_):\n        {body}\n    json.loads = loads\n"
+    )
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and CPU are those of Linux")
 def test_reading_that_needs_too_much_memory_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "upload.json"
     path.write_text("[" + "[],[[]]," * 1_000_000 + "[]]")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    (tmp_path / "sitecustomize.py").write_text(
-        "import json, sys\nif 'bounded_reading' in ' '.join(sys.orig_argv):\n"
-        " json.loads = lambda *_: bytearray(2**30)\n"
-    )
+    _in_the_reader(tmp_path, monkeypatch, "return bytearray(2**30)")
     with pytest.raises(ValueError, match="more than 500 MB of memory"):
         reading.read_upload(path, "big.json", _job())
 
@@ -35,10 +40,11 @@ def test_reading_that_needs_too_much_memory_is_ended(tmp_path: Path, monkeypatch
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and CPU are those of Linux")
 def test_reading_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "CPU_SECONDS", 1)
-    path = tmp_path / "upload.html"
-    path.write_text("<i>b</i>" * 240_000)
-    with pytest.raises(ValueError, match=r"slow\.html: reading it took more than \d+ s"):
-        reading.read_upload(path, "slow.html", _job())
+    path = tmp_path / "upload.json"
+    path.write_text("[]")
+    _in_the_reader(tmp_path, monkeypatch, "while True: pass")
+    with pytest.raises(ValueError, match=r"slow\.json: reading it took more than \d+ s"):
+        reading.read_upload(path, "slow.json", _job())
 
 
 def test_uploads_of_a_killed_server_are_removed_at_the_next_start(

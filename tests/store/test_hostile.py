@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sqlite3
@@ -198,6 +199,7 @@ def test_few_descriptors_are_held(tmp_path: Path) -> None:
     publish(folder, {"a": [f"text {number}" for number in range(3000)]})
     folder.calls.put("k", "v", task="t", model="m", sources=())
     folder.close()
+    gc.collect()  # what other tests have left open
     before = len(os.listdir("/proc/self/fd"))
     again = IndexFolder.open(tmp_path / "idx")
     answer = again.calls.get("k")

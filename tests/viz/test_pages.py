@@ -194,11 +194,8 @@ def test_a_hundred_thousand_nodes_do_not_hang_the_page(view: Viewer) -> None:
     assert page.run("document.querySelectorAll('.cell:not(.rest)').length") == 1001
     rest = page.run("[...document.querySelectorAll('.rest')].map(e => e.textContent)")
     assert any(text.startswith("+ ") and "smaller one" in text for text in rest)
-    seconds = page.run(
-        "(start => { document.querySelectorAll('.depth-2')[3].click(); document.body.offsetHeight;"
-        " return (performance.now() - start) / 1000 })(performance.now())"
-    )
-    assert seconds < 5
+    page.run("document.querySelectorAll('.depth-2')[3].click()")
+    assert page.run("document.querySelectorAll('.cell').length") < 2002
     assert_quiet(page, "Hierarchy of forest")
 
 
