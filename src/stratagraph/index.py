@@ -764,8 +764,8 @@ class Index:
             if len(each.documents) > 1 and not each.title[0].isdigit()
         ]
         short = [title for title in titles if len(title) <= 40 and len(title.split()) <= 4]
-        told = ", with names such as " + ", ".join(f'"{title}"' for title in short[:names]) if short else ""
-        return f"{documents:,} document{'s' if documents != 1 else ''}{told}"
+        quoted = ", with names such as " + ", ".join(f'"{title}"' for title in short[:names]) if short else ""
+        return f"{documents:,} document{'s' if documents != 1 else ''}{quoted}"
 
     def _browse(self) -> Browser:
         snapshot = self._serve().snapshot

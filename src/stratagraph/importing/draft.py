@@ -207,10 +207,10 @@ class Loose:
         label: object,
         properties: Mapping[str, Any],
         *,
-        known: bool,
+        has_ends: bool,
     ) -> None:
         """Add an edge to the draft of its source text, or to the graph's own statements without one."""
-        if not known:
+        if not has_ends:
             self._notes["relations naming an entity that is not there: kept, both ends as entities"] += 1
         source, target = (end.name for end in ends)
         words = clean_name(label).replace("_", " ")  # "WORKS_AT" describes the edge as "works at"

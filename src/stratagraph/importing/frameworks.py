@@ -63,7 +63,7 @@ def from_graph_documents(graph_documents: Iterable[object]) -> Imported:
         for edge in edges:
             ends = [_node_mention(field_of(edge, end)) for end in ("source", "target")]
             has_both_ends = all(key_of(end.name) in names for end in ends)
-            loose.edge(draft, ends, field_of(edge, "type"), properties_of(edge), known=has_both_ends)
+            loose.edge(draft, ends, field_of(edge, "type"), properties_of(edge), has_ends=has_both_ends)
     chunks, drafts = loose.passages()
     documents = [*sources.chunks.values(), *chunks.values()]
     return Imported(documents, finish({**sources.drafts, **drafts}, notes), dict(notes))
@@ -181,7 +181,7 @@ def from_property_graph(graph: object) -> Imported:
         placed |= {edge.source, edge.target}
         ends = [bare(edge.source), bare(edge.target)]
         has_both_ends = edge.source in entities and edge.target in entities
-        loose.edge(drafts.get(edge.passage), ends, edge.label, edge.properties, known=has_both_ends)
+        loose.edge(drafts.get(edge.passage), ends, edge.label, edge.properties, has_ends=has_both_ends)
     for identity, mention in homeless:
         if identity not in placed or mention.description:
             loose.entity(mention)

@@ -108,9 +108,9 @@ def alike(now: Vectors, rows: Rows, before: Vectors, places: Rows) -> NDArray[np
 
     Arrays of a folder compare slots; others are compared value by value.
     """
-    told = getattr(now, "alike", None)
-    if told is not None:
-        return np.asarray(told(rows, before, places))
+    compare = getattr(now, "alike", None)
+    if compare is not None:
+        return np.asarray(compare(rows, before, places))
     same: NDArray[np.bool_] = (np.asarray(now)[rows] == np.asarray(before)[places]).all(axis=1)
     return same
 
@@ -123,13 +123,13 @@ def _sums_of_sources(stored: Stored, rows: Rows, of_chunk: Callable[[Rows], Keys
     return list_sums(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), values)
 
 
-def carried_keys(known: Keys, origin: Rows, made: Callable[[list[int]], Keys]) -> Keys:
+def carried_keys(keys_before: Keys, origin: Rows, new_keys: Callable[[list[int]], Keys]) -> Keys:
     """Keys of rows: `known[origin]` where `origin` is a previous row, `made(rows)` where it is -1."""
     keys = np.zeros(len(origin), np.uint64)
-    kept = origin >= 0
-    keys[kept] = known[origin[kept]]
-    new = np.flatnonzero(~kept)
-    keys[new] = made(new.tolist())
+    is_carried = origin >= 0
+    keys[is_carried] = keys_before[origin[is_carried]]
+    new = np.flatnonzero(~is_carried)
+    keys[new] = new_keys(new.tolist())
     return keys
 
 
@@ -151,8 +151,8 @@ def list_sums(indptr: Rows, values: Keys) -> Keys:
 def label_sums(labels: Labels, values: Keys, count: int) -> Keys:
     """The sum of the values under each label from 0 to `count - 1`; label -1 is left out."""
     sums = np.zeros(count, np.uint64)
-    known = labels >= 0
-    np.add.at(sums, labels[known], values[known])
+    is_labelled = labels >= 0
+    np.add.at(sums, labels[is_labelled], values[is_labelled])
     return sums
 
 
@@ -170,11 +170,11 @@ def recognised(labels: Labels, origin: Rows, same: NDArray[np.bool_], before: La
     """
     groups, whole = np.full(count, -1, np.int64), np.ones(count, np.bool_)
     whole[labels[(labels >= 0) & ~same]] = False
-    kept = same & (labels >= 0)
-    rows = origin[kept]
-    groups[labels[kept]] = before[rows]
+    stays = same & (labels >= 0)
+    rows = origin[stays]
+    groups[labels[stays]] = before[rows]
     whole &= groups >= 0
-    sums = label_sums(labels[kept], mixed(rows), count)
+    sums = label_sums(labels[stays], mixed(rows), count)
     were = label_sums(before, mixed(np.arange(len(before))), int(before.max(initial=-1)) + 1)
     whole[whole] = sums[whole] == were[groups[whole]]
     return np.where(whole, groups, -1)

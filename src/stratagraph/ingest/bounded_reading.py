@@ -41,8 +41,8 @@ def main(folder: Path, path: Path, name: str, seconds: int) -> None:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     own = path.as_posix()
 
-    def say(**said: Any) -> None:
-        out.write(json.dumps(said) + "\n")
+    def say(**fields: Any) -> None:
+        out.write(json.dumps(fields) + "\n")
 
     def named(text: str) -> str:
         return text.replace(own, name)

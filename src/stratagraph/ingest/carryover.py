@@ -50,7 +50,7 @@ class Kept:
     ----------
     now, before
         Their rows in the two, ascending in `now`.
-    gone
+    removed_texts
         The texts of the deleted chunks; read when iterated over.
     extracted
         The previous extractions.
@@ -60,7 +60,7 @@ class Kept:
 
     now: Rows
     before: Rows
-    gone: Iterable[str]
+    removed_texts: Iterable[str]
     extracted: Stored | None = None
     arrived: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
 
@@ -74,8 +74,8 @@ class Kept:
 
 def counts_array(counts: Mapping[str, int]) -> NDArray[np.uint8]:
     """Counts as an array of JSON, without those of 0."""
-    kept = {key: count for key, count in sorted(counts.items()) if count}
-    return np.frombuffer(json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass"), np.uint8)
+    positive = {key: count for key, count in sorted(counts.items()) if count}
+    return np.frombuffer(json.dumps(positive, ensure_ascii=False).encode("utf-8", "surrogatepass"), np.uint8)
 
 
 def read_counts(arrays: Mapping[str, NDArray[Any]], name: str) -> Counter[str]:
@@ -96,20 +96,20 @@ def text_keys(texts: Iterable[str]) -> Keys:
     return keys_of("text", texts)
 
 
-def lookup(keys: Keys, known: Keys) -> Rows:
-    """The first place of each key in `known`, or -1, shape (keys,)."""
-    if not len(keys) or not len(known):
+def lookup(keys: Keys, keys_before: Keys) -> Rows:
+    """The first place of each key in `keys_before`, or -1, shape (keys,)."""
+    if not len(keys) or not len(keys_before):
         return np.full(len(keys), -1, np.int64)
-    if _FEW * len(keys) < len(known):  # to look for each known key takes less than to sort them
+    if _FEW * len(keys) < len(keys_before):  # to look for each earlier key takes less than to sort them
         few, which = np.unique(keys, return_inverse=True)
         first = np.full(len(few), -1, np.int64)
-        at = np.searchsorted(few, known).clip(max=len(few) - 1)
-        places = np.flatnonzero(few[at] == known)[::-1]
+        at = np.searchsorted(few, keys_before).clip(max=len(few) - 1)
+        places = np.flatnonzero(few[at] == keys_before)[::-1]
         first[at[places]] = places
         return first[which]
-    order = np.argsort(known, kind="stable")
-    ordered = known[order]
-    at = np.searchsorted(ordered, keys).clip(max=len(known) - 1)
+    order = np.argsort(keys_before, kind="stable")
+    ordered = keys_before[order]
+    at = np.searchsorted(ordered, keys).clip(max=len(keys_before) - 1)
     return np.where(ordered[at] == keys, order[at], -1).astype(np.int64)
 
 
@@ -124,14 +124,14 @@ def previous_labels(origin: Rows, labels: NDArray[np.integer]) -> Labels:
         Of the previous members, shape (..., m); leading axes are levels.
     """
     previous = np.full((*labels.shape[:-1], len(origin)), -1, np.int64)
-    known = origin >= 0
-    previous[..., known] = labels[..., origin[known]]
+    is_carried = origin >= 0
+    previous[..., is_carried] = labels[..., origin[is_carried]]
     return previous
 
 
-def needs_reclustering(known: NDArray[np.bool_]) -> bool:
-    """Whether a partition must be recomputed (`RECLUSTER_SHARE`); `known` marks the members that it had."""
-    return not known.any() or bool(np.count_nonzero(~known) > RECLUSTER_SHARE * len(known))
+def needs_reclustering(has_label: NDArray[np.bool_]) -> bool:
+    """Whether a partition must be recomputed (`RECLUSTER_SHARE`), by which members had a label."""
+    return not has_label.any() or bool(np.count_nonzero(~has_label) > RECLUSTER_SHARE * len(has_label))
 
 
 def derived_id(members: Iterable[tuple[str, str]], *settings: str) -> str:

@@ -93,10 +93,10 @@ def statements(
     """
     begin = title_line(text)[1]
     spans = ((start + begin, end + begin) for start, end in sentences(_prose(text)[begin:]))
-    told = (
+    bodies = (
         (start, end) for start, end in spans if not is_byline(text, start, end) or wanted(text[start:end])
     )
-    return list(islice(told, most)) or list(islice(sentences(text), most))
+    return list(islice(bodies, most)) or list(islice(sentences(text), most))
 
 
 def _prose(text: str) -> str:

@@ -84,8 +84,8 @@ class _Stemmers(threading.local):
         if language not in self._known:
             import snowballstemmer  # imported late, because it has thirty modules
 
-            known = language in snowballstemmer.algorithms()
-            self._known[language] = snowballstemmer.stemmer(language).stemWord if known else str
+            is_supported = language in snowballstemmer.algorithms()
+            self._known[language] = snowballstemmer.stemmer(language).stemWord if is_supported else str
         return self._known[language]
 
 
@@ -215,7 +215,7 @@ class LexicalIndex:
     def updated(
         before: Mapping[str, NDArray[Any]],
         kept: tuple[Rows, Rows],
-        gone: Iterable[str],
+        removed_texts: Iterable[str],
         coming: Mapping[int, str],
     ) -> Arrays | None:
         """Update the arrays of `build` at the cost of the passages that changed.
@@ -226,7 +226,7 @@ class LexicalIndex:
             The arrays of the previous corpus.
         kept
             The passages that stayed: their rows now, ascending, and their previous rows.
-        gone, coming
+        removed_texts, coming
             The texts of deleted passages, and those of new ones by their rows.
 
         Returns
@@ -235,7 +235,7 @@ class LexicalIndex:
         """
         now, then = kept
         read = _Read.of(coming.values())
-        markers = before["markers"] + read.markers() - _Read.of(gone).markers()
+        markers = before["markers"] + read.markers() - _Read.of(removed_texts).markers()
         language = _language(markers)
         if language.encode("ascii") != bytes(before["language"]):
             return None
@@ -247,8 +247,8 @@ class LexicalIndex:
         fresh = Postings.of(
             np.repeat(fresh.keys, np.diff(fresh.starts)), places[np.asarray(fresh.rows)], fresh.values
         )
-        known = Postings(before["keys"], before["starts"], before["rows"], before["counts"])
-        return _arrays(markers, lengths, known.updated(rows, fresh, len(lengths)))
+        postings = Postings(before["keys"], before["starts"], before["rows"], before["counts"])
+        return _arrays(markers, lengths, postings.updated(rows, fresh, len(lengths)))
 
     def scores(self, question: str, allowed: NDArray[np.bool_] | None = None) -> Scored:
         """The scores of all admitted passages that have a term of the question, by ascending row.
@@ -284,12 +284,12 @@ class LexicalIndex:
         if not len(keys) or not len(self._keys):
             return np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
         places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        known = self._keys[places] == keys
+        is_word = self._keys[places] == keys
         starts = self._starts[places].astype(np.int64)
         counts = self._starts[places + 1].astype(np.int64) - starts
-        if np.any((counts[known] < 1) | (counts[known] > len(self._all.norms))):
+        if np.any((counts[is_word] < 1) | (counts[is_word] > len(self._all.norms))):
             raise ValueError("the postings are damaged: those of a term are out of bounds")
-        return starts, np.where(known, counts, 0)
+        return starts, np.where(is_word, counts, 0)
 
     @property
     def passages(self) -> int:

@@ -41,10 +41,10 @@ class Nearest:
         """
         arrays: dict[str, NDArray[Any]] = {f"{name}.zeros": _zeros(vectors, name, before)}
         if len(vectors) > SCAN_LIMIT:
-            known = None
+            previous = None
             if before is not None and f"{name}.codes" in before[0]:
-                known = Sketch(before[0][f"{name}.mean"], before[0][f"{name}.codes"]), before[1]
-            sketch = Sketch.build(vectors, known=known, steady=steady)
+                previous = Sketch(before[0][f"{name}.mean"], before[0][f"{name}.codes"]), before[1]
+            sketch = Sketch.build(vectors, known=previous, steady=steady)
             arrays |= {f"{name}.mean": sketch.mean, f"{name}.codes": sketch.codes}
         return arrays
 
@@ -66,10 +66,10 @@ def _zeros(vectors: Vectors, name: str, before: tuple[Mapping[str, NDArray[Any]]
         return _zero_rows(vectors, np.arange(len(vectors)))
     arrays, origin = before
     were = np.zeros(int(origin.max(initial=-1)) + 1, np.bool_)
-    known = arrays[f"{name}.zeros"]
-    were[known[known < len(were)]] = True
-    kept = np.flatnonzero(origin >= 0)
-    zeros = [kept[were[origin[kept]]], _zero_rows(vectors, np.flatnonzero(origin < 0))]
+    zeros_before = arrays[f"{name}.zeros"]
+    were[zeros_before[zeros_before < len(were)]] = True
+    carried = np.flatnonzero(origin >= 0)
+    zeros = [carried[were[origin[carried]]], _zero_rows(vectors, np.flatnonzero(origin < 0))]
     return np.sort(np.concatenate(zeros))
 
 

@@ -130,14 +130,14 @@ def told_once(texts: Sequence[str]) -> list[str]:
     with all that it names: of a community's texts more than half is said before. Names that were added to a
     sentence are left out where they are the text's own.
     """
-    said: set[str] = set()
+    sentences: set[str] = set()
     shortened = []
     for text in texts:
         parts = _labelled(text)
-        new = [(label, statement) for label, statement in parts if statement not in said]
-        said.update(statement for _, statement in parts)
+        new = [(label, statement) for label, statement in parts if statement not in sentences]
+        sentences.update(statement for _, statement in parts)
         label = parts[0][0] if new and not new[0][0] else ""
-        shown = text if len(new) == len(parts) else label + " ".join(own + told for own, told in new)
+        shown = text if len(new) == len(parts) else label + " ".join(own + sentence for own, sentence in new)
         name = text.partition(": ")[0]
         shortened.append(without_names(shown, {name, *name.split(" - ")}))
     return shortened
@@ -148,8 +148,8 @@ def told_within(texts: Sequence[str], tokens: int, count_tokens: CountTokens) ->
 
     A model's summary of so little would not be shorter.
     """
-    told = "\n".join(filter(None, told_once(texts)))
-    return told if count_tokens(told) <= tokens else ""
+    text = "\n".join(filter(None, told_once(texts)))
+    return text if count_tokens(text) <= tokens else ""
 
 
 def _labelled(text: str) -> list[tuple[str, str]]:
@@ -254,10 +254,12 @@ def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: Coun
 
 def _sentences(texts: Sequence[str]) -> list[str]:
     """Distinct sentences in order, no titles or bylines; of long groups an even share of each text."""
-    told = [text for text in texts if not (text.endswith(".") and is_byline(text, 0, len(text)))] or texts
-    share = max(1, _CANDIDATES // max(1, len(told)))
+    statements = [
+        text for text in texts if not (text.endswith(".") and is_byline(text, 0, len(text)))
+    ] or texts
+    share = max(1, _CANDIDATES // max(1, len(statements)))
     sentences = chain.from_iterable(
-        _split(text, share if len(text) > _LONG or share < _FEW else None)[:share] for text in told
+        _split(text, share if len(text) > _LONG or share < _FEW else None)[:share] for text in statements
     )
     return list(dict.fromkeys(sentences))
 

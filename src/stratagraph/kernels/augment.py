@@ -149,8 +149,8 @@ def _nearest(attributes: _Attributes, k: int, seed: int, threads: int) -> Labels
         return np.zeros((0, 2), dtype=np.int64)
     rows, _ = knn_graph(attributes.unit(nodes), k, ef=max(32, k + 8), seed=seed, threads=threads)
     source, target = np.repeat(np.arange(len(nodes)), k), rows.ravel()
-    there = target >= 0
-    return np.column_stack([nodes[source[there]], nodes[target[there]]])
+    has_target = target >= 0
+    return np.column_stack([nodes[source[has_target]], nodes[target[has_target]]])
 
 
 def _offered(

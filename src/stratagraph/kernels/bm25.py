@@ -53,9 +53,9 @@ class Postings:
     def sums(self, keys: Keys) -> Rows:
         """The sum of the values of each key, 0 for unknown keys."""
         places = self.places(keys)
-        there = places[places >= 0]
-        starts = np.asarray(self.starts[there], np.int64)
-        sizes = self.starts[there + 1] - starts
+        places_found = places[places >= 0]
+        starts = np.asarray(self.starts[places_found], np.int64)
+        sizes = self.starts[places_found + 1] - starts
         totals = np.concatenate([[0], np.cumsum(self.values[ranges(starts, sizes)], dtype=np.int64)])
         ends = np.cumsum(sizes)
         sums = np.zeros(len(keys), np.int64)

@@ -182,6 +182,6 @@ def common_neighbours(edges: Edges) -> Labels:
         owner = np.repeat(np.arange(len(block)), counts)
         near = matrix.indices[ranges(matrix.indptr[few[block]], counts)]
         wanted = many[block][owner] * nodes + near
-        there = keys[np.searchsorted(keys, wanted).clip(max=len(keys) - 1)] == wanted
-        common[block] = np.bincount(owner[there], minlength=len(block))
+        is_edge = keys[np.searchsorted(keys, wanted).clip(max=len(keys) - 1)] == wanted
+        common[block] = np.bincount(owner[is_edge], minlength=len(block))
     return common

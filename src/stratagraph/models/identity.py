@@ -102,14 +102,14 @@ def normalised_address(url: str) -> str:
 def server_address(model: object) -> str:
     """The normalised address of a model's server; empty where the model names none."""
     for name in _ADDRESSES:
-        if found := _address(getattr(model, name, None)):
-            return found
+        if address := _address(getattr(model, name, None)):
+            return address
     for name in _CLIENTS:
         with suppress(Exception):  # a client made on demand may lack its key
             client: Any = getattr(model, name, None)
             for holder in (client, getattr(client, "_client", None)):
-                if found := _address(getattr(holder, "base_url", None)):
-                    return found
+                if address := _address(getattr(holder, "base_url", None)):
+                    return address
     return ""
 
 
@@ -128,7 +128,7 @@ def sampling_settings(*holders: Any) -> dict[str, Any]:
         Models, whose attributes in `_SETTINGS` count, and mappings of request arguments, in which everything
         counts except `_NO_SETTING`. A later holder overrides an earlier one.
     """
-    found: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     for holder in holders:
         if isinstance(holder, Mapping):
             settings = {str(name): _plain(value) for name, value in holder.items() if value is not None}
@@ -138,8 +138,8 @@ def sampling_settings(*holders: Any) -> dict[str, Any]:
             }
         for name, value in settings.items():
             if value not in (None, "", [], {}) and not _NO_SETTING.fullmatch(name):
-                found[_SAME_SETTING.get(name, name)] = value
-    return found
+                given[_SAME_SETTING.get(name, name)] = value
+    return given
 
 
 def _attribute(value: Any) -> Any:

@@ -281,8 +281,8 @@ def products_saturate() -> bool:
     probe = str(Path(__file__).with_name("minilm") / "saturation.onnx")
     ones = np.ones((64, 64), np.float32)
     session = onnxruntime.InferenceSession(probe, providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {"x": ones})
-    return not np.allclose(found, 64, rtol=1e-3)
+    (product,) = session.run(None, {"x": ones})
+    return not np.allclose(product, 64, rtol=1e-3)
 
 
 def _pooled(output: Vectors, mask: NDArray[np.int64], pooling: Pooling) -> Vectors:

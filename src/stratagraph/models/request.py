@@ -294,10 +294,10 @@ class Requests:
             self._reached = True
             return answer
 
-        def before_pause(error: Exception, asked: float) -> None:
+        def before_pause(error: Exception, seconds: float) -> None:
             logger.info("%s: attempt %d: %s (%s)", self._who, attempts, describe(error), judge(error).value)
-            if asked:
-                self.limiter.pause(asked)
+            if seconds:
+                self.limiter.pause(seconds)
 
         def again(error: Exception) -> bool:
             if shows_outage(error):

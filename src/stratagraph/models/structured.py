@@ -60,18 +60,18 @@ _LONGEST_REFUSAL = 300
 def without_thoughts(answer: str) -> str:
     """An answer without the blocks in which a reasoning model thinks aloud."""
     answer = answer[:_LONGEST].lstrip("\ufeff")
-    kept: list[str] = []
+    parts: list[str] = []
     end, thinking = 0, False
     for mark in _THOUGHT_MARK.finditer(answer):
         closes = bool(mark[1])
         if closes and not thinking:  # it began without a mark: all before was thought
-            kept.clear()
+            parts.clear()
         elif not thinking:
-            kept.append(answer[end : mark.start()])
+            parts.append(answer[end : mark.start()])
         end, thinking = mark.end(), not closes
     if not thinking:
-        kept.append(answer[end:])
-    return "".join(kept).strip()
+        parts.append(answer[end:])
+    return "".join(parts).strip()
 
 
 def is_refusal(text: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from stratagraph.types.records import Chunk
 
 
-def joined(index: Any, chunks: Sequence[Chunk], gone: Collection[str] = ()) -> Iterator[Chunk]:
+def joined(index: Any, chunks: Sequence[Chunk], removed: Collection[str] = ()) -> Iterator[Chunk]:
     """Yield all chunks of the documents that change, for `Index.insert`.
 
     Parameters
@@ -24,14 +24,14 @@ def joined(index: Any, chunks: Sequence[Chunk], gone: Collection[str] = ()) -> I
     chunks
         New pieces. Each replaces an equal one (see `place`), or is appended. A piece whose id is that of its
         document is the whole document.
-    gone
+    removed
         Ids of pieces to remove, of any document.
     """
     index.reload()
     new: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         new.setdefault(chunk.document_id, []).append(chunk)
-    dropped = {*gone, *(chunk.ref for chunk in chunks if chunk.ref)}
+    dropped = {*removed, *(chunk.ref for chunk in chunks if chunk.ref)}
     losing = [chunk.document_id for chunk in index.find_chunks(dropped)] if dropped else []
     documents = list(dict.fromkeys([*new, *losing]))
     present = index.chunks(documents)

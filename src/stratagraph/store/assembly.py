@@ -72,10 +72,10 @@ def assemble(scratch: Scratch, before: Corpus | None, removed: Collection[str]) 
     stays = np.ones(0, np.bool_)
     if before is not None:
         count, of = before.document_count, before.chunk_documents().astype(np.int64)
-        places, there = before.search_documents([name for name, _ in arrived])
+        places, has_document = before.search_documents([name for name, _ in arrived])
         gone, known = before.search_documents(list(removed))
         stays = np.ones(count, np.bool_)
-        stays[places[there]] = False
+        stays[places[has_document]] = False
         stays[gone[known]] = False
     kept = np.flatnonzero(stays)
     # What came stands before the document that it was found before, or in its place.
@@ -94,28 +94,28 @@ def assemble(scratch: Scratch, before: Corpus | None, removed: Collection[str]) 
     rows = np.argsort(documents, kind="stable")
     chunks_kept, documents_kept = rows < len(old), order < len(kept)
     chunks = np.concatenate([old, by_ordinal["place"]])[rows]  # rows before, or places in the scratch file
-    came = np.flatnonzero(~chunks_kept)
+    new_chunks = np.flatnonzero(~chunks_kept)
 
     chunk_slots, document_slots = np.full(len(rows), -1, np.int64), np.full(len(order), -1, np.int64)
     rows_before = np.where(chunks_kept, chunks, -1)
     if before is not None:
         chunk_slots[chunks_kept] = before.chunk_records.slots[chunks[chunks_kept]]
         document_slots[documents_kept] = before.document_records.slots[kept[order[documents_kept]]]
-        if len(came):
+        if len(new_chunks):
             ids = scratch.piece_ids()
             known_rows = before.row_of(ids)
-            at = np.searchsorted(pieces["place"], chunks[came]).tolist()
-            rows_before[came] = [known_rows.get(ids[each], -1) for each in at]
+            at = np.searchsorted(pieces["place"], chunks[new_chunks]).tolist()
+            rows_before[new_chunks] = [known_rows.get(ids[each], -1) for each in at]
     rows_now = np.flatnonzero(rows_before >= 0)
     return Assembled(
         chunk_slots,
         document_slots,
-        partial(scratch.new_chunks, chunks[came]),
+        partial(scratch.new_chunks, chunks[new_chunks]),
         partial(scratch.new_documents, np.concatenate([kept, numbers])[order][~documents_kept]),
         documents[rows].astype(np.int32),
         rows_now,
         rows_before[rows_now],
-        came,
+        new_chunks,
     )
 
 
@@ -304,12 +304,12 @@ class ArrayWriter:
         file, before = part_file(part, folder), None
         if self._base is not None and not (self._loses and folder == PARTS):
             before = self._base.groups.get((part, folder))
-        made = None if before is None else patch(before, arrays, numbers=folder == NUMBERS)
-        if made is None:
+        changes = None if before is None else patch(before, arrays, numbers=folder == NUMBERS)
+        if changes is None:
             return self._written(file, arrays)
         with self._directory.make_all(folder) as directory:
             self._link(folder, directory, [file.removeprefix(f"{folder}/")])
-        self._written(patch_file(part, folder), made)
+        self._written(patch_file(part, folder), changes)
         return arrays
 
     def _written(self, path: str, arrays: Arrays) -> Arrays:

@@ -207,13 +207,13 @@ def opened(directory: Directory, file: str) -> Iterator[int]:
 
 @contextmanager
 def _folders(directory: Directory) -> Iterator[Callable[[str], Directory]]:
-    with ExitStack() as held:
+    with ExitStack() as opened:
         folders: dict[str, Directory] = {"": directory}
 
         def folder(path: str) -> Directory:
             if path not in folders:
                 above, _, name = path.rpartition("/")
-                folders[path] = held.enter_context(folder(above).directory(name))
+                folders[path] = opened.enter_context(folder(above).directory(name))
             return folders[path]
 
         yield lambda file: folder(file.rpartition("/")[0])

@@ -38,7 +38,7 @@ def copy_index(source: Layout, path: Path) -> None:
         return
     if own in path.parents:
         raise ValueError(f"{path} lies inside of the index itself; copy it to another place")
-    made = not path.exists()
+    is_new = not path.exists()
     target = made_layout(path)
     try:
         journal = Journal(target.root)
@@ -53,7 +53,7 @@ def copy_index(source: Layout, path: Path) -> None:
             target.sweep()
             journal.remove()  # what was begun in the earlier copy has no base any more
     except BaseException as error:
-        if made and not isinstance(error, Locked):
+        if is_new and not isinstance(error, Locked):
             unclaim(target)
             with suppress(OSError):
                 path.rmdir()
@@ -161,7 +161,7 @@ def keep_known_calls(generation: Directory, manifest: Manifest, target: Layout) 
     try:
         mentioned = calls.chunks()
         corpus = Corpus(*open_contents(generation, manifest, "sizes").corpus_records(generation.path))
-        known = corpus.row_of(mentioned)
-        calls.purge(chunk for chunk in mentioned if chunk not in known)
+        in_corpus = corpus.row_of(mentioned)
+        calls.purge(chunk for chunk in mentioned if chunk not in in_corpus)
     finally:
         calls.close()

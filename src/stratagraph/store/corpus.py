@@ -111,9 +111,9 @@ class Corpus:
         halves = np.frombuffer(b"".join(map(bytes.fromhex, wanted)), "<u8").reshape(-1, 2)
         heads, tails = halves.astype(np.uint64).T
         rows = self.chunk_records.find(heads)
-        there = np.flatnonzero(rows >= 0)
-        there = there[self.chunk_records.column("tails", rows[there]) == tails[there]]
-        return {wanted[at]: row for at, row in zip(there.tolist(), rows[there].tolist(), strict=True)}
+        places = np.flatnonzero(rows >= 0)
+        places = places[self.chunk_records.column("tails", rows[places]) == tails[places]]
+        return {wanted[at]: row for at, row in zip(places.tolist(), rows[places].tolist(), strict=True)}
 
     def refs(self, refs: Sequence[str]) -> dict[str, list[int]]:
         """Rows by the caller's own chunk ids, ascending; unknown ones are left out."""
@@ -164,16 +164,16 @@ class Corpus:
 
     def document_number(self, identity: str) -> int | None:
         """The number of a document; None if there is no such document."""
-        places, there = self.search_documents([identity])
-        return int(places[0]) if there[0] else None
+        places, is_found = self.search_documents([identity])
+        return int(places[0]) if is_found[0] else None
 
     def document_metadata(self, ids: Sequence[str] | None = None) -> dict[str, Metadata]:
         """Metadata by document id; of all documents if `ids` is None. Unknown ids are left out."""
         if ids is None:
             numbers: Sequence[int] = range(self.document_count)
         else:
-            places, there = self.search_documents(list(dict.fromkeys(ids)))
-            numbers = places[there].tolist()
+            places, is_found = self.search_documents(list(dict.fromkeys(ids)))
+            numbers = places[is_found].tolist()
         return {each.id: each.metadata for each in self.document_records.read(numbers)}
 
     def search_documents(self, ids: Sequence[str]) -> tuple[Rows, NDArray[np.bool_]]:
@@ -183,15 +183,15 @@ class Corpus:
         fences = self._fences if step == _FENCE else []
         read: dict[int, list[str]] = {}
         places = np.zeros(len(ids), np.int64)
-        there = np.zeros(len(ids), np.bool_)
+        is_found = np.zeros(len(ids), np.bool_)
         for at, identity in enumerate(ids):
             low = max(0, bisect_right(fences, identity) - 1) * step
             if low not in read:
                 read[low] = self.document_ids(range(low, min(low + step, count)))
             place = bisect_left(read[low], identity)
             places[at] = low + place
-            there[at] = place < len(read[low]) and read[low][place] == identity
-        return places, there
+            is_found[at] = place < len(read[low]) and read[low][place] == identity
+        return places, is_found
 
     @cached_property
     def _fences(self) -> list[str]:

@@ -243,12 +243,12 @@ class ExternalVectors(PooledVectors):
         if len(admitted) <= wanted or self.pool.is_local:
             return admitted
         where, share = self._where(admitted)
-        asked, ties = min(int(wanted / share) + 1, MOST_ASKED), 0
+        count, ties = min(int(wanted / share) + 1, MOST_ASKED), 0
         while True:
-            pairs, given = self.pool.rows.search(query, asked, where)
+            pairs, given = self.pool.rows.search(query, count, where)
             near = self._rows_of(self.pool.keep(pairs))
             rows = near[np.isin(near, admitted, assume_unique=True)]
-            last = given < asked or asked == MOST_ASKED
+            last = given < count or count == MOST_ASKED
             if len(rows) >= k:
                 kth = np.sort(self.products(query, rows))[-k]
                 worse_follow = self.products(query, near).min() < kth - _ROUNDING
@@ -257,17 +257,17 @@ class ExternalVectors(PooledVectors):
                 ties += 1
             if last:
                 break
-            asked = min(asked * _GROWTH, MOST_ASKED)
+            count = min(count * _GROWTH, MOST_ASKED)
         if len(admitted) > MOST_READ:
             raise VectorStoreError(
                 f"{self.pool.rows.table.name} found {len(rows)} of the {k} vectors that are wanted among "
-                f"{len(admitted)}, asked for {asked}: raise what its index finds at most, or have it filter "
+                f"{len(admitted)}, asked for {count}: raise what its index finds at most, or have it filter "
                 f"by {', '.join(where)}"
             )
-        if given < asked:
+        if given < count:
             some = admitted[:: max(1, len(admitted) // SPARE)]
             self.pool.require(self.slots[some].astype(np.int64))
-            self.pool.told_of_limit(given, asked)
+            self.pool.told_of_limit(given, count)
         return admitted
 
     def _where(self, admitted: Rows) -> tuple[dict[str, list[str]], float]:

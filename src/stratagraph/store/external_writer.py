@@ -59,9 +59,9 @@ class ExternalWriter:
         before = _NONE if self._kept is None else self._kept.keys
         stored = hashes != hashes_of(np.zeros((1, pool.dimension), np.float16))[0]
         self._coming = np.flatnonzero(stored & ~np.isin(self._keys, before))
-        gone = np.setdiff1d(before, self._keys[stored])
+        dropped = np.setdiff1d(before, self._keys[stored])
         marks = np.array([mark(generation)], np.uint64)
-        self._touched = {self._identity: np.concatenate([self._keys[self._coming], gone, marks])}
+        self._touched = {self._identity: np.concatenate([self._keys[self._coming], dropped, marks])}
         if self._base is not None and not self._lives_on(generation):
             was = np.array(
                 [mark(each) for each in range(max(generation - _AROUND, 1), generation)], np.uint64

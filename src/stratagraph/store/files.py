@@ -315,10 +315,10 @@ class Directory:
     def make_all(self, path: str) -> Directory:
         """`make` for a relative path `a/b/c`."""
         *above, last = path.split("/")
-        with ExitStack() as held:
+        with ExitStack() as opened:
             directory = self
             for name in above:
-                directory = held.enter_context(directory.make(name))
+                directory = opened.enter_context(directory.make(name))
             return directory.make(last)
 
     @contextmanager

@@ -95,8 +95,8 @@ class IndexFolder:
         if path is None:
             temporary = TemporaryFolder(TEMPORARY)
             return cls(made_layout(temporary.path / "index"), temporary=temporary)
-        made = not path.exists()
-        folder = cls(made_layout(path), made=made, table=table)
+        is_new = not path.exists()
+        folder = cls(made_layout(path), made=is_new, table=table)
         folder._moving = table is not None
         return folder._opened()
 

@@ -153,8 +153,8 @@ class Journal:
 
     def holds_work(self) -> bool:
         """Whether computed vectors or paid answers are kept for the next try."""
-        kept = (self._read(f"SELECT 1 FROM {table} LIMIT 1") for table in ("vectors", "touched"))
-        return any(kept) or bool(self.spent())
+        rows = (self._read(f"SELECT 1 FROM {table} LIMIT 1") for table in ("vectors", "touched"))
+        return any(rows) or bool(self.spent())
 
     def keep_inputs(self, settings: str, documents: Iterable[str] | None = None) -> None:
         """Keep the inputs of an operation; without `documents`, those that are there stay."""
@@ -285,14 +285,14 @@ def begun(name: str, generation: int) -> Operation:
 
 def _connect(folder: Directory, name: str) -> sqlite3.Connection:
     path = folder.path / name
-    known = folder.status(name) is not None
-    if not known:
+    exists = folder.status(name) is not None
+    if not exists:
         remove_database(folder, name)
     require_plain(folder, name)
     connection = connect_shared(path)
     with named_errors(path):
         try:
-            if known:
+            if exists:
                 require_schema(connection, path, _EXPECTED, begun=True)
                 require_sound(connection, path)
             connection.executescript(_SCHEMA)

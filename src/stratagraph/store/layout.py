@@ -211,9 +211,9 @@ class Layout:
         """Raise `NotAnIndex` if the folder holds no finished index."""
         if not self.is_ours():
             names = self.root.names()
-            held = ", ".join(names[:5]) or "nothing"
+            entries = ", ".join(names[:5]) or "nothing"
             advice = of_shards(names) or "give the folder that was the path of build_index"
-            raise NotAnIndex(f"{self.path} is not an index (it holds {held}); {advice}")
+            raise NotAnIndex(f"{self.path} is not an index (it holds {entries}); {advice}")
         if self.current() == 0:
             raise NotAnIndex(
                 f"{self.path} holds a build or a copy that was never finished; run the same command again to "

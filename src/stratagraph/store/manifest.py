@@ -111,8 +111,8 @@ class Manifest:
             for name in content["files"]:
                 check_inside(name)
             files = {name: FileEntry(**entry) for name, entry in content["files"].items()}
-            known = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
-            manifest = cls(**{**known, "methods": tuple(content["methods"]), "files": files})
+            fields = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
+            manifest = cls(**{**fields, "methods": tuple(content["methods"]), "files": files})
             manifest._check()
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise Damaged(f"{path}: {error}") from error
@@ -179,9 +179,9 @@ def json_object(
         raise Damaged(f"{path}: not a JSON object")
     number = content.get(FORMAT_KEY)
     if type(number) is not int or number != FORMAT:
-        said = f"no key {FORMAT_KEY!r}" if number is None else f"format {str(number)[:40]}, not {FORMAT}"
+        actual = f"no key {FORMAT_KEY!r}" if number is None else f"format {str(number)[:40]}, not {FORMAT}"
         raise FormatMismatch(
-            f"{path}: made by an unreleased version of stratagraph ({said}); build it again. Remove the "
+            f"{path}: made by an unreleased version of stratagraph ({actual}); build it again. Remove the "
             f"folder, then run `stratagraph {command} DOCUMENTS -o {folder}`, or in Python "
             f"{function}(documents, path={folder!r})"
         )

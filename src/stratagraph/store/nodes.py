@@ -136,8 +136,8 @@ def write_nodes(
     given = np.flatnonzero(slots < 0)
     if base is not None:
         # Records are encoded here and again when written, so that they are never all in memory.
-        known = KeyIndex(base.values("hashes", np.arange(sum(base.sizes))))
-        slots[given] = known.find(content_keys(map(_record, nodes)))
+        index = KeyIndex(base.values("hashes", np.arange(sum(base.sizes))))
+        slots[given] = index.find(content_keys(map(_record, nodes)))
     fresh = np.flatnonzero(slots[given] < 0)
     ids = content_keys(_ids(nodes))
     before = np.zeros(0, np.uint64) if base is None else base.values("ids", slots[slots >= 0])
@@ -161,11 +161,11 @@ def _require_distinct(name: str, nodes: Sequence[Node], keys: Keys) -> None:
     ordered = np.sort(keys)
     if not (ordered[1:] == ordered[:-1]).any():
         return
-    seen: set[str] = set()
+    ids: set[str] = set()
     for identity in _ids(nodes):
-        if identity in seen:
+        if identity in ids:
             raise ValueError(f"two nodes of {name!r} have the same id {identity!r}")
-        seen.add(identity)
+        ids.add(identity)
 
 
 def _ids(nodes: Sequence[Node]) -> Iterable[str]:

@@ -283,12 +283,12 @@ class Patched(Mapping[str, NDArray[Any]]):
             before = self._before[name]
             if how == "lengths":
                 lengths = splice.applied(np.diff(before))
-                made = np.concatenate([before[:1], before[:1] + np.cumsum(lengths, dtype=before.dtype)])
+                array = np.concatenate([before[:1], before[:1] + np.cumsum(lengths, dtype=before.dtype)])
             else:
-                made = splice.applied(_bits(before)).view(kind)
-            made = made.reshape(shape)
-            made.flags.writeable = False
-            self._made[name] = made
+                array = splice.applied(_bits(before)).view(kind)
+            array = array.reshape(shape)
+            array.flags.writeable = False
+            self._made[name] = array
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:

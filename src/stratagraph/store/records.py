@@ -395,20 +395,20 @@ def packed(records: Iterable[bytes], size: int) -> dict[str, NDArray[Any]]:
     blocks: list[bytes] = []
     firsts: list[int] = []
     lengths: list[int] = []
-    held: list[bytes] = []
+    block: list[bytes] = []
 
     def close() -> None:
-        if held:
-            blocks.append(zlib.compress(b"".join(held), _LEVEL))
-            firsts.append(len(lengths) - len(held))
-            held.clear()
+        if block:
+            blocks.append(zlib.compress(b"".join(block), _LEVEL))
+            firsts.append(len(lengths) - len(block))
+            block.clear()
 
     filled = 0
     for each in records:
         if filled >= size:
             close()
             filled = 0
-        held.append(each)
+        block.append(each)
         lengths.append(len(each))
         filled += len(each)
     close()

@@ -75,8 +75,8 @@ class Remote:
                 raise RemoteError(f"{shown(url)}: {error}") from error
             raise MissingExtra(package) from error
         except ValueError as error:
-            known = ", ".join(sorted(fsspec.available_protocols()))
-            raise ValueError(f"{shown(url)}: {error}; fsspec knows {known}") from error
+            protocols = ", ".join(sorted(fsspec.available_protocols()))
+            raise ValueError(f"{shown(url)}: {error}; fsspec knows {protocols}") from error
         except Exception as error:
             raise _refused(shown(url), error) from error
         return cls(url, system, root)
@@ -132,8 +132,8 @@ class Remote:
             return f"{self.url} holds shards, which cannot be opened from a URL; open each of them alone"
         if MARKER in names:
             return f"{self.url} holds a copy that was never finished; do the same copy_to again"
-        held = ", ".join(sorted(names)[:5]) or "nothing"
-        return f"{self.url} is not an index (it holds {held}); copy one there first: index.copy_to(URL)"
+        entries = ", ".join(sorted(names)[:5]) or "nothing"
+        return f"{self.url} is not an index (it holds {entries}); copy one there first: index.copy_to(URL)"
 
     # Writing
 

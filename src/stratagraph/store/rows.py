@@ -171,8 +171,8 @@ class TableRows:
         """Remove rows. They are looked up first: some stores refuse to remove what is not there."""
         for start in range(0, len(keys), BATCH):
             ids = [self._id(key) for key in keys[start : start + BATCH]]
-            if there := list(self.table.get(ids)):
-                self.table.delete(there)
+            if present := list(self.table.get(ids)):
+                self.table.delete(present)
 
     def set_mark(self, generation: int) -> None:
         """Mark the rows of this generation as complete."""

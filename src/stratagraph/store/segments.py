@@ -119,7 +119,7 @@ def planned(
     """
     starts = np.cumsum([0, *sizes])
     before = int(starts[-1])
-    kept = tuple(
+    whole = tuple(
         number
         for number, size in enumerate(sizes)
         if not compact
@@ -127,7 +127,7 @@ def planned(
         and np.count_nonzero(~used[starts[number] : starts[number + 1]]) <= out_of_use * size
     )
     stays = np.zeros(before, np.bool_)
-    for number in kept:
+    for number in whole:
         stays[starts[number] : starts[number + 1]] = True
     coming = before + order
     moved = np.concatenate([np.flatnonzero(used[:before] & ~stays), coming[used[coming]]])
@@ -136,7 +136,7 @@ def planned(
     slots[unmoved] = np.arange(len(unmoved))
     slots[moved] = len(unmoved) + np.arange(len(moved))
     size = max(fewest, (len(unmoved) + len(moved)) // most)
-    return Plan(kept, moved, _divided(len(moved), size), slots)
+    return Plan(whole, moved, _divided(len(moved), size), slots)
 
 
 def _divided(count: int, size: int) -> tuple[int, ...]:

@@ -80,23 +80,23 @@ class ShardedFolder:
         make_folder(path)
         root = Directory.open(path)
         try:
-            held = [name for name in root.names() if name != f"{SHARDS}.tmp"]
-            if SHARDS in held:
+            entries = [name for name in root.names() if name != f"{SHARDS}.tmp"]
+            if SHARDS in entries:
                 present = _read(root)
                 same_count = spread.by is not None or len(present.shards) == len(spread.shards)
                 if present.by != spread.by or not same_count:
                     raise NotAnIndex(f"{path} holds {told(present)}, not {told(spread)}; give another folder")
                 return cls._written(root, present)
-            if MARKER in held:
+            if MARKER in entries:
                 raise NotAnIndex(
                     f"{path} holds an index without shards; nothing was written: use build_index (on the "
                     "command line no --shards), or give another folder for the shards"
                 )
-            if held:
-                advice = of_shards(held) or "give an empty or a new folder"
+            if entries:
+                advice = of_shards(entries) or "give an empty or a new folder"
                 raise NotAnIndex(
-                    f"{path} is not empty and holds no list of shards (but {', '.join(held[:5])}); nothing "
-                    f"was written: {advice}"
+                    f"{path} is not empty and holds no list of shards (but {', '.join(entries[:5])}); "
+                    f"nothing was written: {advice}"
                 )
             root.write(SHARDS, spread.to_json().encode("utf-8"))
             root.sync()
@@ -269,8 +269,8 @@ class ShardedFolder:
     def interrupted(self) -> str | None:
         """Operations that were begun in shards and never finished; None if there are none."""
         operations = [(shard, folder.interrupted()) for shard, folder in self._present()]
-        told = [f"{shard}: {each}" for shard, each in operations if each]
-        return "; ".join([begun(self._spread)] * (self._spread.unfinished is not None) + told) or None
+        lines = [f"{shard}: {each}" for shard, each in operations if each]
+        return "; ".join([begun(self._spread)] * (self._spread.unfinished is not None) + lines) or None
 
     def verify(self, inspect: Inspect | None = None) -> list[str]:
         """Check every shard; one line per problem, with the shard's folder first."""
@@ -394,7 +394,7 @@ def _problems(path: Path, spread: Spread, inspect: Inspect | None) -> Iterator[s
 
 def _misplaced(snapshot: Snapshot, spread: Spread, number: int) -> Iterator[str]:
     """Whether a shard holds documents that are not its own, as an index put in its place does."""
-    owners = {name: spread.owner(name, told) for name, told in snapshot.document_metadata().items()}
+    owners = {name: spread.owner(name, metadata) for name, metadata in snapshot.document_metadata().items()}
     foreign = [name for name, owner in owners.items() if owner != number]
     if foreign:
         owner = owners[foreign[0]]

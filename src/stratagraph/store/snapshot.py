@@ -108,8 +108,8 @@ class Snapshot(Corpus):
         self.path = path
         self.manifest = Manifest.read(directory, number)
         rows = rows_of(path, self.manifest, table, moving)
-        known = {} if before is None else before.same_files(self.manifest)
-        contents = open_contents(directory, self.manifest, check, known)
+        opened = {} if before is None else before.same_files(self.manifest)
+        contents = open_contents(directory, self.manifest, check, opened)
         super().__init__(*contents.corpus_records(directory.path))
         self.opened = contents.opened
         self.groups = contents.groups
@@ -150,8 +150,8 @@ class Snapshot(Corpus):
         try:
             return self._parts[name]
         except KeyError:
-            held = ", ".join(self._parts) or "none"
-            raise MethodMissing(f"index '{self.path}' holds no {name!r}; it holds: {held}") from None
+            parts = ", ".join(self._parts) or "none"
+            raise MethodMissing(f"index '{self.path}' holds no {name!r}; it holds: {parts}") from None
 
 
 class JoinedPart:
@@ -366,9 +366,9 @@ def _with(manifest: Manifest, methods: Sequence[str]) -> Manifest:
 def differences(manifests: Sequence[tuple[str, Manifest]]) -> Iterator[str]:
     """Differences from the first shard, one line each."""
     for name, manifest in manifests[1:]:
-        first, known = manifests[0]
+        first, first_manifest = manifests[0]
         for what in _SAME:
-            own, other = getattr(manifest, what), getattr(known, what)
+            own, other = getattr(manifest, what), getattr(first_manifest, what)
             if own != other:
                 where, own, other = _narrowed(what, own, other)
                 yield f"{name} differs from {first} in {where}: {_short(own)}, not {_short(other)}"

@@ -103,8 +103,8 @@ class Staging(Corpus):
         self._scratch: Scratch | None = None
         self._assembled: Assembled | None = None
         self._made: Directory | None = None
-        known = base or replaced
-        external = known.pool if known is not None and isinstance(known.pool, ExternalPool) else None
+        earlier = base or replaced
+        external = earlier.pool if earlier is not None and isinstance(earlier.pool, ExternalPool) else None
         self._compact = compact or (base is not None and (external is None) != (table is None))
         self._external = (
             None
@@ -159,16 +159,16 @@ class Staging(Corpus):
         scratch = self._open_scratch()
         if self.base is not None and isinstance(self.base.pool, ExternalPool) and not self._restore:
             self.base.pool.download(self._directory.path)
-        self._assembled = made = assemble(scratch, self.base, removed)
+        self._assembled = assembled = assemble(scratch, self.base, removed)
         chunks = None if self.base is None else self.base.chunk_records
         documents = None if self.base is None else self.base.document_records
         super().__init__(
             self._directory.path,
-            self._stored_texts(CHUNKS, CHUNKS_FOLDER, chunks, made.chunk_slots, made.new_chunks),
+            self._stored_texts(CHUNKS, CHUNKS_FOLDER, chunks, assembled.chunk_slots, assembled.new_chunks),
             self._stored_texts(
-                DOCUMENTS, DOCUMENTS_FOLDER, documents, made.document_slots, made.new_documents
+                DOCUMENTS, DOCUMENTS_FOLDER, documents, assembled.document_slots, assembled.new_documents
             ),
-            made.chunk_documents,
+            assembled.chunk_documents,
         )
         scratch.close()
         self._directory.unlink(SCRATCH)
@@ -385,8 +385,8 @@ class Staging(Corpus):
         if self.published:
             raise RuntimeError("publish() was already called")
         sealed = self._seal(manifest)
-        if gone := self._gone():  # even without a cache: an answer under way may make one before the purge
-            self._journal.plan_purge(self._number, gone)
+        if removed := self._gone():  # even without a cache: an answer under way may make one before the purge
+            self._journal.plan_purge(self._number, removed)
         if self._external is not None:
             self._external.write(self._journal)
         self._directory.write(MANIFEST, sealed.to_json().encode("utf-8"))
@@ -456,13 +456,13 @@ class Staging(Corpus):
         """Chunks of the previous generation that this one has not."""
         if self.replaced is not None:
             before = self.replaced.ids(range(self.replaced.size))
-            kept = self.row_of(before)
-            return [identity for identity in before if identity not in kept]
+            rows = self.row_of(before)
+            return [identity for identity in before if identity not in rows]
         if self.base is None:
             return []
-        gone = np.ones(self.base.size, dtype=np.bool_)
-        gone[self._made_of.rows_before] = False
-        return self.base.ids(np.flatnonzero(gone).tolist())
+        is_removed = np.ones(self.base.size, dtype=np.bool_)
+        is_removed[self._made_of.rows_before] = False
+        return self.base.ids(np.flatnonzero(is_removed).tolist())
 
     def discard(self) -> None:
         """Remove what was staged, unless it is published."""

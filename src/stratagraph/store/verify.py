@@ -109,18 +109,18 @@ def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | No
         contents = Contents(manifest)
         wrong = set()
         for file in manifest.files:
-            for told in _told(_file(directory, file, manifest, contents)):
+            for problem in _told(_file(directory, file, manifest, contents)):
                 wrong.add(file)
-                yield told
-        for told in [*contents.settle()]:
-            file = told.partition(":")[0]
+                yield problem
+        for problem in [*contents.settle()]:
+            file = problem.partition(":")[0]
             if part_of(file) not in map(part_of, wrong):  # a file that is missing was named already
-                yield told
+                yield problem
             wrong.add(file)
         named = {part_of(file) for file in wrong}
-        for told in meanings(contents, manifest):
-            if part_of(told.partition(":")[0]) not in named:
-                yield told
+        for problem in meanings(contents, manifest):
+            if part_of(problem.partition(":")[0]) not in named:
+                yield problem
         yield from _vectors(contents)
         if not wrong:
             yield from _told(_nodes(contents, manifest))

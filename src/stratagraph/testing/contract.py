@@ -213,8 +213,8 @@ def assert_sound(index: sg.Index, method: str) -> None:
         Naming the violation.
     """
     nodes = list(index.nodes(method))
-    known = _sources(index)
-    known |= {node.id: set(node.sources) for node in nodes}
+    sources = _sources(index)
+    sources |= {node.id: set(node.sources) for node in nodes}
     assert len({node.id for node in nodes}) == len(nodes), "two nodes have one id"
     for node in nodes:
         assert node.text.strip(), f"{node.id} has no text"
@@ -222,9 +222,9 @@ def assert_sound(index: sg.Index, method: str) -> None:
         assert len(set(node.members)) == len(node.members), f"{node.id} has a member twice"
         assert node.id not in node.members, f"{node.id} is a member of itself"
         if node.members:
-            absent = [member for member in node.members if member not in known]
+            absent = [member for member in node.members if member not in sources]
             assert not absent, f"{node.kind} {node.id} is made of {absent}, which is not there"
-            united = set().union(*(known[member] for member in node.members))
+            united = set().union(*(sources[member] for member in node.members))
             assert set(node.sources) == united, f"{node.kind} {node.id} has other sources than its members"
     if method in GROUPED:
         _assert_groups(index, method, [node for node in nodes if node.kind == GROUPED[method]])

@@ -95,9 +95,9 @@ async def ask(
         again = []
         for place in places:
             names = dict.fromkeys(entity.name for answer in answers[place] for entity in answer.entities)
-            known = "\n".join(f"- {name}" for name in names) or "(none)"
+            listed = "\n".join(f"- {name}" for name in names) or "(none)"
             item = items[place]
-            again.append(CallItem({**item.values, "known": known}, item.item, item.sources))
+            again.append(CallItem({**item.values, "known": listed}, item.item, item.sources))
         gleaned = await gate.map(glean, again)
         for place, more in zip(places, gleaned, strict=True):
             if more is not None:

@@ -86,24 +86,24 @@ def extract(text: str, *, title: str = "") -> Extraction:
     terms are candidates, which the corpus decides on.
     """
     text = _composed(text)
-    said = prose(text)
+    body = prose(text)
     if title:
-        line, newline, rest = said.partition("\n")
+        line, newline, rest = body.partition("\n")
         repeated = newline and rest.strip() and markup_free(line) == title.strip()
         title, begin = title.strip(), len(line) + 1 if repeated else 0
     else:
-        title, begin = title_line(said)
+        title, begin = title_line(body)
     names = _Names()
-    topic = _title_names(title, said[begin:], names, heading=text[:1] == "#")
-    stops, foreign = stop_words(said), uncased(said)
+    topic = _title_names(title, body[begin:], names, heading=text[:1] == "#")
+    stops, foreign = stop_words(body), uncased(body)
     parsed: list[Sentence] = []
     for start, end in sentences(text[begin:] if begin else text):
         start, end = start + begin, end + begin
-        mentioned = mentions(said, start, end, stops)
+        mentioned = mentions(body, start, end, stops)
         if topic and topic in text:
-            mentioned = _with_topic(said, start, end, topic, mentioned)
+            mentioned = _with_topic(body, start, end, topic, mentioned)
         if foreign.names:
-            mentioned = sorted([*mentioned, *occurrences(said, start, end, foreign.names)], key=itemgetter(1))
+            mentioned = sorted([*mentioned, *occurrences(body, start, end, foreign.names)], key=itemgetter(1))
         parsed.append(Sentence(start, end, _named(mentioned, names)))
     _imply(text, topic, parsed)
 
@@ -115,7 +115,7 @@ def extract(text: str, *, title: str = "") -> Extraction:
             for name, doubtful in names.doubtful.items()
         ),
         relations=tuple(relation for sentence in parsed for relation in relations(text, sentence)),
-        terms=tuple(noun_phrases(said, stops) | foreign.terms),
+        terms=tuple(noun_phrases(body, stops) | foreign.terms),
     )
 
 

@@ -64,7 +64,7 @@ def checked_types(value: Any, setting: str) -> Mapping[str, str] | tuple[str, ..
             f"{setting} has {len(pairs):,} types, and may have {MOST_TYPES}: each prompt has all"
         )
     types: dict[str, str] = {}
-    seen: dict[str, str] = {}
+    by_folded: dict[str, str] = {}
     for name, description in pairs:
         if not isinstance(name, str) or not isinstance(description, str):
             strange, what = (name, "name") if not isinstance(name, str) else (description, "description")
@@ -82,7 +82,7 @@ def checked_types(value: Any, setting: str) -> Mapping[str, str] | tuple[str, ..
                 f"{setting}: the description of {plain!r} has {len(description):,} characters, and may have "
                 f"{LONGEST_DESCRIPTION:,}"
             )
-        if (other := seen.setdefault(_words(plain), plain)) != plain or plain in types:
+        if (other := by_folded.setdefault(_words(plain), plain)) != plain or plain in types:
             raise ValueError(f"{setting}: {other!r} and {plain!r} are the same type twice; keep one of them")
         types[plain] = " ".join(description.split())
     return types if described else tuple(types)
@@ -134,21 +134,22 @@ class Ontology:
     @property
     def identity(self) -> tuple[str, ...]:
         """What an extraction depends on."""
-        told = [list(self.entities.items()), list(self.relations.items())]
+        types = [list(self.entities.items()), list(self.relations.items())]
         described = self.relations or any(self.entities.values())
-        return (*self.entities, *([json.dumps(told)] if described else []))
+        return (*self.entities, *([json.dumps(types)] if described else []))
 
     def values(self, form: str) -> dict[str, str]:
         """Values for the prompt of a form; without types of relations it says nothing of them."""
         shown = ", ".join(
-            f"{name} ({told})" if told else name
-            for name, told in self.entities.items()
+            f"{name} ({description})" if description else name
+            for name, description in self.entities.items()
             if form == "full" or name != "date"
         )
         rules = answer = ""
         if self.relations:
             types = "\n".join(
-                f"  - {name}: {told}" if told else f"  - {name}" for name, told in self.relations.items()
+                f"  - {name}: {description}" if description else f"  - {name}"
+                for name, description in self.relations.items()
             )
             rules = (_FULL if form == "full" else _SENTENCES).format(types=types)
             answer = ', "type": "..."' if form == "full" else ',"relations":["1|...|...|..."]'
@@ -169,8 +170,8 @@ class Ontology:
         for relation in extraction.relations:
             kind = self._relations.get(_words(relation.type), "")
             if relation.type and not kind and self.relations:
-                told = f"relations of the type {relation.type[:_SHOWN]!r}, which relation_types lacks"
-                notes[f"{told}, kept without a type"] += 1
+                note = f"relations of the type {relation.type[:_SHOWN]!r}, which relation_types lacks"
+                notes[f"{note}, kept without a type"] += 1
             relations.append(replace(relation, type=kind))
         return replace(extraction, entities=tuple(entities), relations=tuple(dict.fromkeys(relations)))
 
@@ -182,8 +183,8 @@ class Ontology:
         """
         if not kind or not self._entities or kind == "date":  # dates are told by our own rule
             return kind
-        for told in (kind, _HEAD.split(kind, maxsplit=1)[0]):
-            words = _words(told).split()
+        for candidate in (kind, _HEAD.split(kind, maxsplit=1)[0]):
+            words = _words(candidate).split()
             for start in range(len(words)):
                 if (name := self._entities.get(" ".join(words[start:]))) is not None:
                     return name

@@ -78,12 +78,12 @@ def from_json(text: str) -> Extraction:
     return Extraction(
         units=tuple(units),
         entities=tuple(
-            EntityMention(name, kind, of_unit(told, told), *doubtful)
-            for name, kind, told, *doubtful in value["entities"]
+            EntityMention(name, kind, of_unit(description, description), *doubtful)
+            for name, kind, description, *doubtful in value["entities"]
         ),
         relations=tuple(
-            RelationMention(source, target, of_unit(told, told), *more)
-            for source, target, told, *more in value["relations"]
+            RelationMention(source, target, of_unit(description, description), *more)
+            for source, target, description, *more in value["relations"]
         ),
         terms=tuple(value["terms"]),
     )

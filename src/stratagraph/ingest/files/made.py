@@ -110,16 +110,16 @@ def reading(kind: str) -> Callable[[Callable[[Path], Made]], Callable[[Path], Ma
         @wraps(read)
         def guarded(path: Path) -> Made:
             try:
-                made = read(path)
+                document = read(path)
             except ImportError:
                 raise Unreadable(f"{kind}; {INSTALL}") from None
             except (Unreadable, MemoryError):
                 raise
             except Exception as error:
                 raise Unreadable(f"{kind}, damaged ({type(error).__name__}: {error})") from error
-            if not made.text:
+            if not document.text:
                 raise Unreadable(f"{kind} without any text")
-            return made
+            return document
 
         return guarded
 

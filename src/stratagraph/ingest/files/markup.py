@@ -36,10 +36,10 @@ _STRONG = re.compile(r"(?<![\w*])\*{1,2}(?![\s*])([^*]{1,500})(?<!\s)\*{1,2}(?![
 
 def from_html(text: str) -> Made:
     """The visible text, without scripts and navigation; a heading begins a section."""
-    made = html_text(text)
-    if not made.text:
+    document = html_text(text)
+    if not document.text:
         raise Unreadable("HTML without any text")
-    return made
+    return document
 
 
 def html_text(text: str) -> Made:
@@ -66,13 +66,13 @@ def html_text(text: str) -> Made:
     for block in blocks:
         if id(block) in inner:  # what it holds comes by itself
             continue
-        said = block.get_text("" if block.name == "pre" else " ", strip=block.name != "pre")
-        if block.name in _HEADINGS and said:
-            writer.section(headings.enter(_HEADINGS[block.name], said))
-        writer.add(said)
-    made = writer.made({"title": title})
-    if made.text:
-        return made
+        block_text = block.get_text("" if block.name == "pre" else " ", strip=block.name != "pre")
+        if block.name in _HEADINGS and block_text:
+            writer.section(headings.enter(_HEADINGS[block.name], block_text))
+        writer.add(block_text)
+    document = writer.made({"title": title})
+    if document.text:
+        return document
     writer.add(body.get_text("\n", strip=True))
     return writer.made({"title": title})
 

@@ -72,10 +72,10 @@ def from_pdf(path: Path) -> Made:
                 writer.section({"page": number})
                 writer.add(text)
             title = document.get_metadata_dict().get("Title", "").strip()
-    made = writer.made({"title": title, "pages": count})
-    if not made.text:
+    pdf = writer.made({"title": title, "pages": count})
+    if not pdf.text:
         raise Unreadable(f"PDF of {count} pages without any text, such as scans; it needs OCR first")
-    return made
+    return pdf
 
 
 def _pages(document: Any) -> Iterator[str]:

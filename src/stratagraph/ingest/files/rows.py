@@ -106,15 +106,15 @@ def mailbox_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             _check_size(len(content))
             try:
                 message = message_from_bytes(content, policy=default)
-                made = _message(message)
+                letter = _message(message)
                 identity = str(message["message-id"] or "").strip("<> \t\r\n")
             except Exception as error:
-                made, identity = Made(""), ""
+                letter, identity = Made(""), ""
                 if not isinstance(error, Unreadable):
                     raise Unreadable(f"mailbox, message {number} damaged ({error})") from error
             yield (
                 number,
-                {"text": made.text, "metadata": made.metadata} | ({"id": identity} if identity else {}),
+                {"text": letter.text, "metadata": letter.metadata} | ({"id": identity} if identity else {}),
             )
     finally:
         box.close()

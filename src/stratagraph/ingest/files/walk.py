@@ -67,7 +67,7 @@ class Walk:
 
     def files(self, given: Sequence[Path]) -> Iterator[Found]:
         """Every file below the paths once."""
-        seen: set[tuple[int, int]] = set()
+        inodes: set[tuple[int, int]] = set()
         for root, path in ((above, each) for above in given for each in self._below(above)):
             name = printable(path)
             try:
@@ -75,10 +75,10 @@ class Walk:
             except OSError as error:
                 self._skip(name, "broken link" if path.is_symlink() else str(error.strerror))
                 continue
-            if (status.st_dev, status.st_ino) in seen:
+            if (status.st_dev, status.st_ino) in inodes:
                 self._leave_out(name, "the same file as one before")
                 continue
-            seen.add((status.st_dev, status.st_ino))
+            inodes.add((status.st_dev, status.st_ino))
             yield Found(path, name, status.st_size, path is root)
 
     def _below(self, root: Path) -> Iterator[Path]:

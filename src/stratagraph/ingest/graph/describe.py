@@ -82,38 +82,40 @@ class Describer:
         """A description of every entity, by canonical name, from its fragments."""
         joined = {key: " ".join(texts) for key, texts in fragments.items()}
         long = {key for key, text in joined.items() if self._is_long(text, self._limit)}
-        said = [
+        described = [
             Said(each.key, each.name, fragments[each.key], each.chunks)
             for each in entities
             if each.key in long
         ]
         short = {key: Description(text) for key, text in joined.items() if key not in long}
-        return short | await self._condensed(said, self._by_model[0])
+        return short | await self._condensed(described, self._by_model[0])
 
     async def relations(
         self, relations: Sequence[Relation], names: Callable[[str], str]
     ) -> dict[str, Description]:
         """Condensed descriptions of the relations with long ones, by id; `names` gives shown names."""
-        said = []
+        described = []
         for each in relations:
             if self._is_long(" ".join((*each.fragments, *each.opposite)), self._limit):
                 source, target = names(each.source), names(each.target)
                 turned = [f"{target} - {source}: {text}" for text in each.opposite]
                 fragments = [*each.fragments, *turned]
-                said.append(Said(relation_id(each), f"{source} - {target}", fragments, each.chunks))
-        return await self._condensed(said, self._by_model[1])
+                described.append(Said(relation_id(each), f"{source} - {target}", fragments, each.chunks))
+        return await self._condensed(described, self._by_model[1])
 
     def _is_long(self, text: str, limit: int) -> bool:
         """Whether a text has more tokens than a limit; a text never has more tokens than bytes."""
         return len(text.encode()) > limit and self._gate.count_tokens(text) > limit
 
-    async def _condensed(self, said: Sequence[Said], by_model: bool) -> dict[str, Description]:
-        digests = {each.id: content_id(str(self._limit), *each.fragments) for each in said}
-        very_long = {each.id for each in said if self._is_long(" ".join(each.fragments), self._model_limit)}
-        asked = very_long if by_model else set()
-        kept = self._taken_over(digests, asked, very_long)
-        todo = [each for each in said if each.id not in kept]
-        to_ask = [each for each in todo if each.id in asked]
+    async def _condensed(self, described: Sequence[Said], by_model: bool) -> dict[str, Description]:
+        digests = {each.id: content_id(str(self._limit), *each.fragments) for each in described}
+        very_long = {
+            each.id for each in described if self._is_long(" ".join(each.fragments), self._model_limit)
+        }
+        for_model = very_long if by_model else set()
+        carried = self._taken_over(digests, for_model, very_long)
+        todo = [each for each in described if each.id not in carried]
+        to_ask = [each for each in todo if each.id in for_model]
         answers: dict[str, str] = {}
         if to_ask:
             task: Task[str] = Task(
@@ -128,45 +130,45 @@ class Describer:
             answers = {each.id: text for each, text in zip(to_ask, written, strict=True) if text}
         unanswered = [each.fragments for each in todo if each.id not in answers]
         extracts = iter(await extractive_summaries(unanswered, self._limit, self._gate))
-        return kept | {
+        return carried | {
             each.id: Description(
                 answers.get(each.id) or next(extracts),
                 digests[each.id],
                 by_model=each.id in answers,
-                failed=each.id in asked and each.id not in answers,
+                failed=each.id in for_model and each.id not in answers,
                 enough=each.id in answers or each.id not in very_long,
             )
             for each in todo
         }
 
     def _taken_over(
-        self, digests: Mapping[str, str], asked: Collection[str], very_long: Collection[str]
+        self, digests: Mapping[str, str], for_model: Collection[str], very_long: Collection[str]
     ) -> dict[str, Description]:
         """What the previous generation condensed from the same fragments, at least as well as now."""
         if self._previous is None or not digests:
             return {}
         rows = self._previous.rows(list(digests))
-        kept = {}
+        carried = {}
         for node in self._previous.nodes(list(rows.values())):
             same = node.extra.get("digest") == digests[node.id]
             was_by_model = bool(node.extra.get("by_model"))
-            if same and was_by_model >= (node.id in asked):
-                kept[node.id] = Description(
+            if same and was_by_model >= (node.id in for_model):
+                carried[node.id] = Description(
                     node.extra["description"],
                     digests[node.id],
                     was_by_model,
                     enough=was_by_model or node.id not in very_long,
                 )
-        return kept
+        return carried
 
-    def _item(self, said: Said) -> CallItem:
-        shown = fitted(said.fragments, MEMBER_TOKENS, self._gate.count_tokens)
+    def _item(self, described: Said) -> CallItem:
+        shown = fitted(described.fragments, MEMBER_TOKENS, self._gate.count_tokens)
         values = {
-            "name": said.name,
+            "name": described.name,
             "statements": "\n".join(f"- {text}" for text in shown),
             "words": str(words_for(self._limit * 2 // 3, len(shown))),
         }
-        return CallItem(values, said.name, self._corpus.ids(said.chunks))
+        return CallItem(values, described.name, self._corpus.ids(described.chunks))
 
 
 def fragments_of(merged: Merged) -> dict[str, tuple[str, ...]]:

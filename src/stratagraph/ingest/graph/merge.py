@@ -219,8 +219,8 @@ class Merge:
             fragments.texts[chunk, description] = None
         return key
 
-    def _relation(self, chunk: int, said: RelationMention, described: bool) -> None:
-        one, two = self._entity(chunk, said.source, "", ""), self._entity(chunk, said.target, "", "")
+    def _relation(self, chunk: int, each: RelationMention, described: bool) -> None:
+        one, two = self._entity(chunk, each.source, "", ""), self._entity(chunk, each.target, "", "")
         if not one or not two:
             self.notes["relations without two names dropped"] += 1
             return
@@ -230,11 +230,11 @@ class Merge:
         pair = (one, two) if one < two else (two, one)
         relation = self.relations.get(pair)
         if relation is None:  # a list that is made of one fragment has no spare room
-            fragment = (chunk, one, two, said.description, said.strength)
-            typed = ((chunk, one, said.type),) if said.type else ()
+            fragment = (chunk, one, two, each.description, each.strength)
+            typed = ((chunk, one, each.type),) if each.type else ()
             self.relations[pair] = RelationFragments([fragment], described, typed)
         else:
-            relation.add(chunk, one, two, said.description, said.strength, said.type, described=described)
+            relation.add(chunk, one, two, each.description, each.strength, each.type, described=described)
 
 
 def described_apart(relation: RelationMention, extraction: Extraction) -> bool:
@@ -366,9 +366,9 @@ def finished_relation(pair: tuple[str, str], fragments: RelationFragments) -> Re
     if len(fragments.said) == 1:  # as of most pairs
         chunk, first, _, text, strength = fragments.said[0]
         source, target = pair if first == pair[0] else pair[::-1]
-        told, weight = (text,) if text else (), max(float(strength), 0.0)
+        own_text, weight = (text,) if text else (), max(float(strength), 0.0)
         types = _types(fragments, first) if fragments.typed else ()
-        return Relation(source, target, told, (), weight, (chunk,), fragments.described, types)
+        return Relation(source, target, own_text, (), weight, (chunk,), fragments.described, types)
     strengths = fragments.texts
     ordered: Sequence[tuple[int, str, str, str]] = sorted(strengths)
     forward = sum(1 for _, source, _, _ in ordered if source == pair[0])

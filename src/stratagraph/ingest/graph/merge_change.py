@@ -175,7 +175,7 @@ class Change:
     ----------
     before, now
         The two corpora.
-    gone, came
+    removed, arrived
         Rows of the chunks whose contribution is removed from the previous graph, and of those whose is added.
     terms
         The terms of changed chunks.
@@ -183,52 +183,52 @@ class Change:
 
     before: Side
     now: Side
-    gone: Sequence[int]
-    came: Sequence[int]
+    removed: Sequence[int]
+    arrived: Sequence[int]
     terms: Set[str]
 
     @classmethod
     def of(
-        cls, before: Side, now: Side, gone: Sequence[int], came: Sequence[int], rows: Rows
+        cls, before: Side, now: Side, removed: Sequence[int], arrived: Sequence[int], rows: Rows
     ) -> Change | None:
         """The change of a corpus; None if a full merge is cheaper.
 
         Parameters
         ----------
-        gone, came
+        removed, arrived
             Rows of the changed chunks, before and now.
         rows
             The present row of each previous chunk, or -1.
         """
-        changed = [*before.read(gone).values(), *now.read(came).values()]
+        changed = [*before.read(removed).values(), *now.read(arrived).values()]
         if not all(map(closed, changed)):
             return None
         terms = {term for each in changed for term in each.terms} | set(_counted_otherwise(before, now))
         terms |= {part for term in filter(has_uncased, list(terms)) for part in parts_of(term) if part}
-        raw = [merge(before.read(gone).items()), merge(now.read(came).items())]
+        raw = [merge(before.read(removed).items()), merge(now.read(arrived).items())]
         names = {name for each in raw for name in each.entities} | set(filter(None, map(first_of_two, terms)))
-        seen = set(_seen_otherwise(before, now, names))
-        flipped = {row for name in seen for row in now.rows_of_name(name)}
+        decided_otherwise = set(_seen_otherwise(before, now, names))
+        flipped = {row for name in decided_otherwise for row in now.rows_of_name(name)}
         for term in terms:
             if before.rows_of_term(term) and before.chosen(term) != now.chosen(term):
                 flipped.update(now.rows_of_term(term))
-        flipped -= set(came)
-        if is_large(len(flipped) + len(came) + len(gone), now.chunks):
+        flipped -= set(arrived)
+        if is_large(len(flipped) + len(arrived) + len(removed), now.chunks):
             return None
         back = np.full(now.chunks, -1, np.int64)
         back[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
         again = back[sorted(flipped)].tolist()
-        return cls(before, now, sorted({*gone, *again}), sorted({*came, *flipped}), terms)
+        return cls(before, now, sorted({*removed, *again}), sorted({*arrived, *flipped}), terms)
 
     @cached_property
     def taken(self) -> Merge:
         """What the chunks added before."""
-        return self.before.collected(self.gone, self.terms)
+        return self.before.collected(self.removed, self.terms)
 
     @cached_property
     def added(self) -> Merge:
         """What the chunks add now."""
-        return self.now.collected(self.came, self.terms)
+        return self.now.collected(self.arrived, self.terms)
 
     @property
     def entities(self) -> list[str]:
@@ -267,7 +267,7 @@ class Change:
 
     def whole(self, rows: Iterable[int], entities: Collection[str], pairs: Collection[Pair]) -> Merge:
         """What some chunks say now: descriptions of some entities, and relations of some pairs."""
-        extractions = self.now.read({*rows, *self.came})
+        extractions = self.now.read({*rows, *self.arrived})
         ends = self.now.ends({name for each in extractions.values() for name in _named(each)})
         whole = Merge()
         for chunk, each in extractions.items():

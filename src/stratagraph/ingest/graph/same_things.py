@@ -186,12 +186,12 @@ class Identities:
 
     def _spread(self) -> Counter[str]:
         """In how many documents each name is."""
-        seen = {
+        names = {
             (int(self._documents[chunk]), canonical_name(each.name))
             for chunk, extraction in self._read()
             for each in extraction.entities
         }
-        return Counter(key for _, key in seen)
+        return Counter(key for _, key in names)
 
     def _entries(self, keys: set[str]) -> dict[str, list[Entry]]:
         """What each document says under these names."""
@@ -233,8 +233,10 @@ class Identities:
                 kind = f" ({kinds[0][0]})" if (kinds := entry.types.most_common(1)) else ""
                 title = self._titles[entry.documents[0]]
                 place = f', in "{" ".join(title.split())}"' if title else ""
-                said = " ".join(" ".join(text.split())[:_LONGEST] for text in entry.statements[:_STATEMENTS])
-                lines.append(f"{number} {self._names[entry.key]}{kind}{place}: {said}")
+                statements = " ".join(
+                    " ".join(text.split())[:_LONGEST] for text in entry.statements[:_STATEMENTS]
+                )
+                lines.append(f"{number} {self._names[entry.key]}{kind}{place}: {statements}")
         names = dict.fromkeys(self._names[entry.key] for group in call for entry in group)
         return CallItem({"entries": "\n".join(lines)}, f"the names {', '.join(names)}"[:_LONGEST])
 
@@ -283,8 +285,8 @@ class Identities:
             self._names.get(name, name)
             for name in sorted(company, key=lambda name: (-company[name], name))[:1]
         ]
-        told = best[0] if best else self._titles[own[0].documents[0]] or str(own[0].documents[0])
-        return f"{self._names[key]} ({told})"
+        title = best[0] if best else self._titles[own[0].documents[0]] or str(own[0].documents[0])
+        return f"{self._names[key]} ({title})"
 
 
 def collected_as(extraction: Extraction, names: Mapping[str, str]) -> Extraction:
@@ -390,10 +392,12 @@ def _told(
     unread, used = answer.unread, set[int]()
     for numbers in answer.things:
         own = [int(number) for number in numbers if 0 < int(number) <= len(place)]
-        kept = [n for n in dict.fromkeys(own) if n not in used and place[n - 1][0] == place[own[0] - 1][0]]
-        unread += len(numbers) - len(kept)
-        used.update(kept)
-        if kept:
-            things[place[kept[0] - 1][0]].append([place[n - 1][1] for n in kept])
+        same_name = [
+            n for n in dict.fromkeys(own) if n not in used and place[n - 1][0] == place[own[0] - 1][0]
+        ]
+        unread += len(numbers) - len(same_name)
+        used.update(same_name)
+        if same_name:
+            things[place[same_name[0] - 1][0]].append([place[n - 1][1] for n in same_name])
     notes["numbers of unknown entries"] += unread
     return zip(call, things, strict=True)

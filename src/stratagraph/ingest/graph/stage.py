@@ -99,10 +99,10 @@ async def build_graph(
     gets vectors. `rule` decides which similar entities
     are one, if `config.resolve`.
     """
-    made = _Maker(corpus, extracted, gate, config, previous, use_llm, kept, embed)
-    searched = await asyncio.to_thread(made.searched)  # before the merger, which holds most of the memory
+    maker = _Maker(corpus, extracted, gate, config, previous, use_llm, kept, embed)
+    searched = await asyncio.to_thread(maker.searched)  # before the merger, which holds most of the memory
     with gate.stage("merge"):
-        laid = await asyncio.to_thread(made.changed)
+        laid = await asyncio.to_thread(maker.changed)
         collected = None
         if laid is None:
             collected, tables = await asyncio.to_thread(_collected, extracted, corpus.size)
@@ -115,7 +115,7 @@ async def build_graph(
         await asyncio.to_thread(release)
         laid = await asyncio.to_thread(LaidOut, None, change)
     assert laid is not None
-    return await made.graph(laid, searched)
+    return await maker.graph(laid, searched)
 
 
 def _finished(collected: Merge, tables: dict[str, NDArray[Any]]) -> Touched:
@@ -206,8 +206,8 @@ class _Maker:
         origins: dict[str, Rows] = {}
         source = Source(self.corpus, self.extracted, self.gate, self.embed.pooled, self.previous)
         if self.embed.units or self.embed.entities:
-            said = [(unit.text, unit.chunks[0]) for unit in merged.units]
-            fresh, keys = await unit_vectors(source, said)
+            statements = [(unit.text, unit.chunks[0]) for unit in merged.units]
+            fresh, keys = await unit_vectors(source, statements)
             vectors = laid.carried(UNIT_VECTORS, units, fresh)
             arrays |= {UNIT_VECTORS: vectors, UNIT_KEYS: laid.joined(UNIT_KEYS, units, keys)}
             first = len(entities.origin) + len(relations.origin)
@@ -220,9 +220,9 @@ class _Maker:
             )
             stated = np.fromiter(by_units, np.bool_, len(texts)) & np.asarray(directions.any(axis=1))
             own = [entity_text(entity, descriptions[entity.key]) for entity in merged.entities]
-            made = await _entity_vectors(source, merged.entities, own, directions, stated)
-            arrays[VECTORS] = laid.carried(VECTORS, entities, made.pop(VECTORS))
-            arrays |= {name: laid.joined(name, entities, each) for name, each in made.items()}
+            entity_arrays = await _entity_vectors(source, merged.entities, own, directions, stated)
+            arrays[VECTORS] = laid.carried(VECTORS, entities, entity_arrays.pop(VECTORS))
+            arrays |= {name: laid.joined(name, entities, each) for name, each in entity_arrays.items()}
         complete = not self._unfinished(condensed, len(entities.origin))
         carried = Carried(laid.origin, nodes, laid.indptr, laid.indices)
         return Built(carried, arrays, merged.notes, complete, origins, MEASURES)
@@ -283,17 +283,17 @@ async def _entity_vectors(
     source: Source,
     entities: Sequence[Entity],
     texts: Sequence[str],
-    said: Vectors,
+    directions: Vectors,
     stated: NDArray[np.bool_],
 ) -> dict[str, NDArray[Any]]:
     """Vectors of entities: of their units where these say all of it (`stated`), else of its text."""
     codes, mentions = (
-        np.zeros((len(texts), -(-said.shape[1] // 8)), np.uint8),
+        np.zeros((len(texts), -(-directions.shape[1] // 8)), np.uint8),
         np.zeros(len(texts), np.uint64),
     )
     rows = np.flatnonzero(stated) if source.pooled is None else np.arange(len(texts))
     codes[rows], mentions[rows] = await name_codes(source, [entities[row] for row in rows.tolist()])
-    vectors = await asyncio.to_thread(entity_vectors, said, codes, mentions)
+    vectors = await asyncio.to_thread(entity_vectors, directions, codes, mentions)
     others, keys = np.flatnonzero(~stated), np.zeros(len(texts), np.uint64)
     own = [texts[row] for row in others.tolist()]
     carry = CarryOver(source.previous, source.gate)
@@ -352,7 +352,7 @@ def _lexical(corpus: Corpus, previous: Stored | None, kept: Kept | None) -> dict
         before = prefixed(previous.arrays, "lexical.")
         coming = kept.coming(corpus.size)
         texts = dict(zip(coming, corpus.texts(coming), strict=True))
-        arrays = LexicalIndex.updated(before, (kept.now, kept.before), kept.gone, texts)
+        arrays = LexicalIndex.updated(before, (kept.now, kept.before), kept.removed_texts, texts)
     if arrays is None:
         arrays = LexicalIndex.build(_texts(corpus))
     return {f"lexical.{key}": array for key, array in arrays.items()}

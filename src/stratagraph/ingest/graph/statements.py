@@ -55,9 +55,9 @@ class Pooled:
 
         `nodes` are the passages' extractions; what a passage does not have word for word is left out.
         """
-        said = [said_by(node) for node in nodes]
-        units = [locate(text, each.statements) for text, each in zip(texts, said, strict=True)]
-        names = [_names(text, each) for text, each in zip(texts, said, strict=True)]
+        statements = [said_by(node) for node in nodes]
+        units = [locate(text, each.statements) for text, each in zip(texts, statements, strict=True)]
+        names = [_names(text, each) for text, each in zip(texts, statements, strict=True)]
         spans = [[*one.values(), *other.values()] for one, other in zip(units, names, strict=True)]
         vectors, parts = await gate.embed_spans(stage, texts, spans)
         for node, own, named, inner in zip(nodes, units, names, parts, strict=True):

@@ -85,14 +85,14 @@ class Moved(NamedTuple):
         places
             The places of the new ones among the rows that stay, ascending.
         """
-        known = [(row, there) for row, there in touched if row is not None]
+        stored = [(row, remains) for row, remains in touched if row is not None]
         alive = np.ones(count, np.bool_)
-        alive[[row for row, there in known if not there]] = False
+        alive[[row for row, remains in stored if not remains]] = False
         stay = np.flatnonzero(alive)
         table = np.insert(stay, np.asarray(places(stay), np.int64), -1)
         now = np.full(count, -1, np.int64)
         now[table[table >= 0]] = np.flatnonzero(table >= 0)
-        table[now[[row for row, there in known if there]]] = -1
+        table[now[[row for row, remains in stored if remains]]] = -1
         return cls(table, now, np.flatnonzero(table < 0))
 
     def spliced(self, before: NDArray[Any], fresh: NDArray[Any]) -> NDArray[Any]:
@@ -164,13 +164,13 @@ def touched(corpus: Corpus, extracted: Stored, previous: Stored, kept: Kept) -> 
     tables = Tables.read(previous.arrays)
     if tables is None or kept.extracted is None or (np.diff(kept.before) <= 0).any():
         return None
-    rows, gone, came = _changed(corpus.size, extracted, kept)
-    if is_large(len(gone) + len(came), corpus.size):
+    rows, removed, arrived = _changed(corpus.size, extracted, kept)
+    if is_large(len(removed) + len(arrived), corpus.size):
         return None
-    fresh = Tables.of(merge(Side(tables, extracted, corpus.size).read(came).items()))
+    fresh = Tables.of(merge(Side(tables, extracted, corpus.size).read(arrived).items()))
     before = Side(tables, kept.extracted, len(rows))
     now = Side(tables.updated(rows, fresh, corpus.size), extracted, corpus.size)
-    change = Change.of(before, now, gone, came, rows)
+    change = Change.of(before, now, removed, arrived, rows)
     return (
         None if change is None else _Update(previous, change, rows).run(read_counts(previous.arrays, NOTES))
     )
@@ -183,9 +183,9 @@ def _changed(size: int, extracted: Stored, kept: Kept) -> tuple[Rows, list[int],
     same = extracted.marks(kept.now) == before.marks(kept.before)
     rows = np.full(len(before.arrays["sources.indptr"]) - 1, -1, np.int64)
     rows[kept.before[same]] = kept.now[same]
-    came = np.ones(size, np.bool_)
-    came[kept.now[same]] = False
-    return rows, np.flatnonzero(rows < 0).tolist(), np.flatnonzero(came).tolist()
+    arrives = np.ones(size, np.bool_)
+    arrives[kept.now[same]] = False
+    return rows, np.flatnonzero(rows < 0).tolist(), np.flatnonzero(arrives).tolist()
 
 
 class _Update:
@@ -196,7 +196,7 @@ class _Update:
         self._change = change
         self._chunks = rows
         self._rows = rows.copy()  # of chunks whose share stays
-        self._rows[list(change.gone)] = -1
+        self._rows[list(change.removed)] = -1
         arrays = previous.arrays
         self._sources = arrays["sources.indptr"], arrays["sources.indices"]
         self._counts = [int(count) for count in arrays["counts"]]
@@ -207,15 +207,15 @@ class _Update:
         change = self._change
         names = self._previous.rows(change.entities)
         counted = {key: read_spelling(self._previous.arrays, row) for key, row in names.items()}
-        spelt = {key: change.entity(key, counted.get(key)) for key in change.entities}
-        for key, each in spelt.items():
+        fragments = {key: change.entity(key, counted.get(key)) for key in change.entities}
+        for key, each in fragments.items():
             each.mentions += [mention(chunk, certain=False) for chunk in self._stayed(names.get(key))]
-        alive = [key for key in change.entities if spelt[key].chunks]
-        described = [key for key in alive if spelt[key].texts or counted.get(key, ((), (), False))[2]]
+        alive = [key for key in change.entities if fragments[key].chunks]
+        described = [key for key in alive if fragments[key].texts or counted.get(key, ((), (), False))[2]]
         renamed = [
             key
             for key in alive
-            if key in names and shown(key, counted[key][0]) != shown(key, spelt[key].names)
+            if key in names and shown(key, counted[key][0]) != shown(key, fragments[key].names)
         ]
         pairs = self._held(
             {pair: content_id("relation", *pair) for pair in self._pairs(names, renamed)},
@@ -229,18 +229,18 @@ class _Update:
             return None
         whole = change.whole(wanted, set(described), pairs)
         for key in described:
-            spelt[key].texts = whole.entities.get(key, EntityFragments()).texts
+            fragments[key].texts = whole.entities.get(key, EntityFragments()).texts
         if any(
             whole.relations.get(pair, RelationFragments()).chunks != rows for pair, (_, rows) in pairs.items()
         ):
             return None
-        there, new = set(alive), [key for key in alive if key not in names]
+        living, new = set(alive), [key for key in alive if key not in names]
         entities = Moved.of(
             self._counts[0],
-            ((row, key in there) for key, row in names.items()),
+            ((row, key in living) for key, row in names.items()),
             lambda stay: _places(len(stay), new, lambda at: self._previous.ids(stay[at].tolist())),
         )
-        return self._laid_out(entities, names, spelt, pairs, whole, notes)
+        return self._laid_out(entities, names, fragments, pairs, whole, notes)
 
     def _stayed(self, row: int | None, only: NDArray[np.bool_] | None = None) -> set[int]:
         """The present rows of a previous node's unchanged chunks; `only` selects among all sources."""
@@ -264,22 +264,25 @@ class _Update:
     def _held(self, ids: Mapping[K, str], first: int, added: Mapping[K, Collection[int]]) -> Held[K]:
         """The touched relations, or units, by the ids of their nodes, which come `first`."""
         prior = self._previous.rows(list(ids.values()))
-        held: Held[K] = {}
+        rows_by_key: Held[K] = {}
         for key, identity in ids.items():
             row = prior.get(identity)
-            held[key] = (None if row is None else row - first, self._stayed(row) | set(added.get(key, ())))
-        return held
+            rows_by_key[key] = (
+                None if row is None else row - first,
+                self._stayed(row) | set(added.get(key, ())),
+            )
+        return rows_by_key
 
     def _laid_out(
         self,
         entities: Moved,
         names: Mapping[str, int],
-        spelt: Mapping[str, EntityFragments],
+        fragments: Mapping[str, EntityFragments],
         pairs: Held[Pair],
         whole: Merge,
         notes: Mapping[str, int],
     ) -> Touched:
-        alive = [key for key in self._change.entities if spelt[key].chunks]
+        alive = [key for key in self._change.entities if fragments[key].chunks]
         key_rows = dict(zip(alive, entities.fresh.tolist(), strict=True))
         first = self._counts[0] + self._counts[1]
         ids = {unit: content_id("unit", unit[0], *unit[1]) for unit in self._change.units}
@@ -301,14 +304,14 @@ class _Update:
             (pair for pair, (_, rows) in pairs.items() if rows), key=lambda p: _rows_of(p, key_rows)
         )
         graph = Merged(
-            tuple(finished_entity(key, spelt[key]) for key in alive),
+            tuple(finished_entity(key, fragments[key]) for key in alive),
             tuple(finished_relation(pair, whole.relations[pair]) for pair in order),
             tuple(
                 MergedUnit(*unit, tuple(sorted(rows))) for unit, (_, rows) in sorted(units.items()) if rows
             ),
             _sum(notes, self._change.notes),
         )
-        touched = [spelt[key] for key in alive]
+        touched = [fragments[key] for key in alive]
         before, count = self._previous.arrays, self._counts[0]
         spellings = entities.spliced_lists(
             before[SPELLINGS[0]], before[SPELLINGS[1]], [spelling(each) for each in touched]

@@ -162,8 +162,8 @@ def updated(before: Mapping[str, NDArray[Any]], now: Rows, size: int, fresh: Map
     owners = np.repeat(rank[new_rows], new_lengths)
     paired = owners[1:] == owners[:-1]
     pairs = (codes[:-1] * np.uint64(BASE) + codes[1:])[paired]
-    came = _postings(np.concatenate([codes, pairs]), np.concatenate([owners, owners[1:][paired]]))
-    postings = _stored(before, "keys", "key_starts", "key_rows").updated(old_ranks, came, size)
+    new_postings = _postings(np.concatenate([codes, pairs]), np.concatenate([owners, owners[1:][paired]]))
+    postings = _stored(before, "keys", "key_starts", "key_rows").updated(old_ranks, new_postings, size)
     return {
         "lengths": np.minimum(lengths, _LONGEST).astype(np.uint16),
         "starts": starts,
@@ -210,8 +210,10 @@ def _spelling(
     now = np.full(len(stays), -1, np.int64)
     now[stays] = np.searchsorted(vocabulary, old)
     grams, owners = trigrams([word for word, new in zip(distinct_words, is_new, strict=True) if new])
-    came = _postings(grams.astype(np.uint64), np.searchsorted(vocabulary, codes[is_new])[owners])
-    postings = _stored(before, "grams", "gram_starts", "gram_words").updated(now, came, len(vocabulary))
+    new_postings = _postings(grams.astype(np.uint64), np.searchsorted(vocabulary, codes[is_new])[owners])
+    postings = _stored(before, "grams", "gram_starts", "gram_words").updated(
+        now, new_postings, len(vocabulary)
+    )
     counts = np.bincount(postings.rows, minlength=len(vocabulary))
     return {
         "vocabulary": vocabulary,
