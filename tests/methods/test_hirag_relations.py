@@ -16,7 +16,7 @@ from stratagraph.methods.hirag.naming import UNKNOWN, Belonging, Summary, parse_
 from stratagraph.testing.contract import assert_equal_states, documents, state
 from tests.methods.hirag import SMALL, Answering, build, stored
 
-building = import_module("stratagraph.methods.hirag.build")  # as an attribute it is the function
+writing = import_module("stratagraph.methods.hirag.summary_entities")
 
 
 class Relating(Answering):
@@ -91,11 +91,11 @@ def test_what_an_update_takes_over_unread_is_what_it_would_make(monkeypatch: pyt
         index.delete([documents(60)[7].id])
         return state(index, "hirag")
 
-    def unknown(arrays: object, level: int, members: tuple[Any, Any], *_: object) -> Any:
-        return np.full(len(members[0]) - 1, -1)
+    def unknown(lists: tuple[Any, Any], *_: object) -> Any:
+        return np.full(len(lists[0]) - 1, -1)
 
     taken_over = changed(found)
-    monkeypatch.setattr(building, "told_clusters", unknown)
+    monkeypatch.setattr(writing, "recognised_lists", unknown)
     assert_equal_states(taken_over, changed(expected))
 
 

@@ -15,38 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.ingest.before import list_sums
-from stratagraph.ingest.carryover import Keys, derived_id, written_by_model
+from stratagraph.ingest.carryover import Keys, written_by_model
 from stratagraph.ingest.nearest import Nearest
-from stratagraph.ingest.summarize import FAILED, MODEL, answered
-from stratagraph.ingest.summarize import Summary as Extract
+from stratagraph.ingest.summarize import FAILED, MODEL
 from stratagraph.kernels.mixture import sparsity
 from stratagraph.kernels.paths import Adjacency
 from stratagraph.methods.base import Built
 from stratagraph.methods.drift import Drift
 from stratagraph.methods.groups import united
-from stratagraph.methods.hirag.clusters import IDS, Clusters, cluster, previous_clusters, told_clusters
+from stratagraph.methods.hirag.clusters import Clusters, cluster, previous_clusters
 from stratagraph.methods.hirag.clusters import arrays as cluster_arrays
 from stratagraph.methods.hirag.communities import INPUTS, Communities, Edges, build_communities
 from stratagraph.methods.hirag.config import META_TYPES
 from stratagraph.methods.hirag.entities import NAMES, Builder, Entities
-from stratagraph.methods.hirag.naming import (
-    META_TASK,
-    Summary,
-    cluster_name,
-    members_named,
-    prompt_values,
-    proposed,
-    summary_task,
-)
-from stratagraph.methods.hirag.summary_entities import (
-    Groups,
-    PreviousProposals,
-    Proposed,
-    SummaryWriter,
-    id_of,
-    ids_of,
-)
+from stratagraph.methods.hirag.naming import META_TASK
+from stratagraph.methods.hirag.summary_entities import SummaryWriter
 from stratagraph.models.gate import CallItem
 from stratagraph.system.memory import release
 from stratagraph.types.protocols import Rows
@@ -211,8 +194,7 @@ async def build_layers(builder: Builder, types: Sequence[str], zeros: Rows) -> L
     """Alg. 1, with the meta types X. Entities whose vectors are zero, the rows `zeros`, are in no layer."""
     config = builder.config
     entities = await asyncio.to_thread(Entities.of, builder)
-    previous_proposals = PreviousProposals(builder.previous, entities.count_before)
-    writer = SummaryWriter(builder, entities, previous_proposals)
+    writer = SummaryWriter(builder, entities)
     drift = Drift(entities.count)
     if builder.grouped is not None:  # entities of the basic graph that came or went
         drift = Drift.between(builder.grouped.arrays, entities.first_before, entities.origin)
@@ -236,103 +218,16 @@ async def build_layers(builder: Builder, types: Sequence[str], zeros: Rows) -> L
         members.append(layer)
         clusters.append(partition)
         sparsities.append(sparsity(sizes, len(layer)))
-        summarizer = _LayerSummarizer(builder, entities, previous_proposals, len(clusters))
-        groups = await asyncio.to_thread(summarizer.groups, layer, partition, first)
+        groups = await asyncio.to_thread(writer.groups, len(clusters), layer, partition, first)
         all_ids = np.zeros((len(sizes), 2), np.uint64)
         all_ids[groups.rows - first] = groups.ids
         ids.append(all_ids)
         with builder.gate.stage(f"summarize layer {len(clusters)}", len(groups.rows)):
-            proposed = await summarizer.proposed(groups, types)
+            proposals = await writer.proposals(groups, types)
         alone = layer[partition.rows[partition.indptr[:-1][sizes == 1]]]
-        above = np.union1d(await writer.add(groups, proposed), alone)
+        above = np.union1d(await writer.add(groups, proposals), alone)
         if len(above) > LEAST_SHRINKAGE * len(layer):
             break
         layer = above
     await asyncio.to_thread(writer.finish)
     return Layers(entities, members, clusters, ids, writer.arrays(), sparsities, drift)
-
-
-class _LayerSummarizer:
-    """Finds the summary entities of one layer's clusters."""
-
-    def __init__(self, builder: Builder, entities: Entities, previous: PreviousProposals, level: int) -> None:
-        self._builder = builder
-        self._entities = entities
-        self._previous = previous
-        self._level = level
-
-    def groups(self, layer: Rows, clusters: Clusters, first: int) -> Groups:
-        """The clusters of several members, with their ids; unchanged clusters are not read.
-
-        `first` is the number of the layer's first cluster among those of all layers.
-        """
-        entities, sizes, arrays = self._entities, clusters.sizes, self._builder.arrays
-        several = np.flatnonzero(sizes > 1)
-        indptr = np.concatenate([[0], np.cumsum(sizes[several])]).astype(np.int64)
-        members, origin = layer[clusters.rows[np.repeat(sizes > 1, sizes)]], clusters.before[several]
-        rows = told_clusters(arrays, self._level - 1, (indptr, members), entities.origin, entities.told)
-        told, ids = rows >= 0, np.zeros((len(rows), 2), np.uint64)
-        if told.any():
-            ids[told] = arrays[IDS][rows[told]]
-        same = told & (list_sums(indptr, (~entities.same[members]).astype(np.uint64)) == 0)
-        groups = Groups(self._level, first + several, indptr, members, origin, ids, rows, same)
-        new = np.flatnonzero(~told).tolist()
-        entities.fetch(row for place in new for row in groups.of(place))
-        ids[new] = ids_of([self._cluster_id(groups.of(place)) for place in new])
-        return groups
-
-    def _cluster_id(self, members: Sequence[int]) -> str:
-        nodes = (self._entities.node(row) for row in members)
-        pairs = ((node.id, node.text) for node in nodes)
-        return derived_id(pairs, "hirag", "cluster", str(self._builder.config.summary_tokens))
-
-    async def proposed(self, groups: Groups, types: Sequence[str]) -> Proposed:
-        """The summary entities of each cluster, from the previous index where it has them."""
-        previous = self._previous
-        before = np.where(groups.before >= 0, groups.before, previous.clusters_of(groups.ids))
-        before = previous.usable(before, by_model=self._builder.gate.has_llm)
-        missing = np.flatnonzero(before < 0).tolist()
-        self._entities.fetch(row for place in missing for row in groups.of(place))
-        new_proposals = await self._made(groups, missing, types) if missing else {}
-        return Proposed.of(before, previous, new_proposals)
-
-    async def _made(
-        self, groups: Groups, missing: Sequence[int], types: Sequence[str]
-    ) -> dict[int, list[Summary]]:
-        """Write the summary entities of the clusters in `missing`.
-
-        Without a model it is named by the members nearest to its cluster's centre.
-        """
-        entities, config = self._entities, self._builder.config
-        task = summary_task(config.summary_tokens, config.cluster_size)
-        items = (self._item(groups.of(place), types) for place in missing)
-        texts = [[entities.node(row).text for row in groups.of(place)] for place in missing]
-        answers = await answered(task, items, texts, config.summary_tokens, self._builder.gate)
-        made = {}
-        for place, answer in zip(missing, answers, strict=True):
-            rows, cluster = groups.of(place), id_of(groups.ids[place])
-            if isinstance(answer, Extract):
-                entities.complete = False
-                name = self._central_name(rows)
-                made[place] = [Summary(cluster, self._level, name, "", answer.text, answer.by)]
-            else:
-                members = [(entities.name(row), entities.node(row).id) for row in rows]
-                made[place] = proposed(cluster, self._level, answer, members, entities.notes)
-        return made
-
-    def _item(self, members: Sequence[int], types: Sequence[str]) -> CallItem:
-        gate, tokens = self._builder.gate, self._builder.config.summary_tokens
-        texts = [self._entities.node(row).text for row in members]
-        values = prompt_values(texts, types, tokens, gate.count_tokens)
-        names = ", ".join(self._entities.name(row) for row in members[:3])
-        return CallItem(values, names, self._builder.corpus.ids(self._entities.sources_of(members)))
-
-    def _central_name(self, rows: Sequence[int]) -> str:
-        """A name made of central members' names; a member that is itself named so gives its first name."""
-        entities = self._entities
-        names = [entities.name(row) for row in rows]
-        names = [
-            members_named(name)[0] if entities.named_by_members(row) else name
-            for row, name in zip(rows, names, strict=True)
-        ]
-        return cluster_name(names, entities.vectors[rows])

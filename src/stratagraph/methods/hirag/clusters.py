@@ -9,7 +9,7 @@ they are farther from its centre than all its members.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stratagraph.ingest.before import list_sums, mixed
-from stratagraph.ingest.carryover import Keys, lookup, needs_reclustering
+from stratagraph.ingest.carryover import Keys, needs_reclustering
 from stratagraph.kernels.blas import one_thread
 from stratagraph.kernels.float16 import blocks
 from stratagraph.kernels.mixture import soft_clusters
@@ -30,7 +29,7 @@ from stratagraph.types.protocols import Rows, Stored, Vectors
 from stratagraph.types.records import content_key
 
 IDS = "clusters.ids"
-"""Arrays: ids of clusters as two numbers, 0 for a cluster of one member; settings that texts depend on."""
+"""The array of the ids of clusters, each as two numbers; 0 for a cluster of one member."""
 _NEAREST = 64  # clusters that one of a few new members may join
 _COMPARED = 256  # members that are compared with all clusters at a time
 _TOGETHER = 1024  # vectors that fit into a cache
@@ -82,28 +81,6 @@ def previous_clusters(previous: Stored | None, level: int, now: Rows, count: int
     places_left = places_left[order(places[places_left], count)]
     places_left = places_left[order(numbers[places_left], len(rows))]
     return Clusters(np.concatenate([[0], np.cumsum(left[stays])]), places[places_left], rows[stays])
-
-
-def told_clusters(
-    arrays: Mapping[str, NDArray[Any]],
-    level: int,
-    members: tuple[Rows, Rows],
-    origin: Rows,
-    told: NDArray[np.bool_],
-) -> Rows:
-    """The row in the previous `arrays` of the cluster with the members of each cluster of a layer, or -1.
-
-    `members` are entities of each cluster, as borders and rows. `origin` and `told` are, of all entities, the
-    number in the previous index, or -1, and whether the text is unchanged.
-    """
-    indptr, indices = members
-    rows = np.flatnonzero(arrays["clusters.levels"] == level) if arrays else np.zeros(0, np.int64)
-    if not len(rows):
-        return np.full(len(indptr) - 1, -1, np.int64)
-    were = list_sums(arrays["clusters.indptr"], mixed(arrays["clusters.members"]))[rows]
-    places = lookup(list_sums(indptr, mixed(origin[indices])), were)
-    changed = list_sums(indptr, (~told[indices]).astype(np.uint64)) > 0
-    return np.where((places >= 0) & ~changed, rows[places], -1)
 
 
 def cluster(

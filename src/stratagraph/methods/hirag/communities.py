@@ -9,7 +9,7 @@ coarser community that contains a single community shares its report.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 
@@ -189,7 +189,6 @@ class CommunityWriter:
         self._edges = edges
         self._arrays = builder.arrays
         self._before = np.zeros(0, np.int64)  # the previous row of each unchanged community, or -1
-        self._told = np.zeros(0, np.int64)  # the same where sources and vector may have changed
         self._fresh: dict[int, Node] = {}
         self.inputs: Keys = np.zeros(0, np.uint64)
         self._vectors: list[Vectors] = [np.zeros((0, builder.dimension), np.float32)]
@@ -217,13 +216,8 @@ class CommunityWriter:
         to_write = np.flatnonzero(rows_before < 0).tolist()
         self._entities.fetch(row for place in to_write for row in groups[place].tolist())
         relations = self._relations(inner, to_write)
-        communities = [self._of_entities(groups[place], relations[place]) for place in to_write]
-
-        def sources(place: int) -> list[int]:
-            return self._entities.sources_of(groups[place])
-
-        numbers = await self._write(0, communities, rows_before, labels, groups, sources)
-        return numbers[labels]
+        drafts = [self._of_entities(groups[place], relations[place]) for place in to_write]
+        return (await self._write(0, drafts, rows_before, groups))[labels]
 
     async def coarser(self, level: int, finer: Labels, labels: Labels) -> Labels:
         """Report on those communities of a level that consist of several of the finer level's."""
@@ -239,24 +233,18 @@ class CommunityWriter:
         rows_before = self._rows_before(level, own, inner, len(several))
         if (rows_before >= 0).any():  # a community has the finer communities in it that it had
             parts = self._labels_before(level - 1)[self._entities.origin]
-            rows_before[own[(own >= 0) & (self._told[finer] != parts)]] = -1
+            rows_before[own[(own >= 0) & (self._before[finer] != parts)]] = -1
         to_write = [place for place, row in zip(several, rows_before.tolist(), strict=True) if row < 0]
         nodes = self._read({number for place in to_write for number in inside[place].tolist()})
         relations = self._relations(inner, places[to_write].tolist())
         ends = finer[self._builder.graph.ends]
-        made_of = []
+        drafts = []
         for place in to_write:
             joined = [(ends[row].tolist(), text) for row, text in relations[int(places[place])]]
-            made_of.append(self._of_communities(level, inside[place], nodes, joined))
-        numbers, members = (
-            np.array([each[0] for each in inside], np.int64),
-            [groups[place] for place in several],
-        )
-
-        def sources(place: int) -> list[int]:
-            return self._sources(inside[several[place]])
-
-        numbers[several] = await self._write(level, made_of, rows_before, own, members, sources)
+            drafts.append(self._of_communities(level, inside[place], nodes, joined))
+        numbers = np.array([each[0] for each in inside], np.int64)
+        members = [groups[place] for place in several]
+        numbers[several] = await self._write(level, drafts, rows_before, members)
         return numbers[labels]
 
     def _inner(self, labels: Labels, finer: Labels | None = None) -> Labels:
@@ -283,7 +271,7 @@ class CommunityWriter:
         return relations
 
     def _rows_before(self, level: int, labels: Labels, inner: Labels, count: int) -> Rows:
-        """The previous row of each community of a level if its report's input is the same, else -1.
+        """The previous row of each community of a level if its members and relations are unchanged, else -1.
 
         A report without a model does not count if there is a model now. `labels` are -1 outside of all
         communities, shape (entities,), as are those of relations (`_inner`); the rows have shape (count,).
@@ -300,7 +288,7 @@ class CommunityWriter:
         return self._builder.unchanged(
             np.concatenate([labels, inner]),
             np.concatenate([entities.origin, origin]),
-            np.concatenate([entities.told, seen.same[relations]]),
+            np.concatenate([entities.same, seen.same[relations]]),
             lambda: np.concatenate([before, inner_before]),
             count,
         )
@@ -383,15 +371,9 @@ class CommunityWriter:
         level: int,
         drafts: Sequence[NodeDraft],
         rows_before: Rows,
-        labels: Labels,
         groups: Sequence[Rows],
-        sources: Callable[[int], list[int]],
     ) -> Labels:
-        """Add communities, those without a previous row from `drafts`; return their numbers.
-
-        `labels` are the places of the entities in `groups`, or -1. A community with a previous row is written
-        with the `sources` of its place if a member's sources or vector changed.
-        """
+        """Add communities, those without a previous row from `drafts`; return their numbers."""
         config, carry = self._builder.config, self._builder.carry
         write = partial(
             write_reports,
@@ -403,32 +385,19 @@ class CommunityWriter:
         )
         short = config.report_tokens if config.report_form == "short" else 0
         stage = f"report communities, level {level}"
-        same, previous = rows_before >= 0, self._builder.previous
-        same[labels[(labels >= 0) & ~self._entities.same]] = False
         keys = np.array([content_key(*sorted(each.texts)) for each in drafts], np.uint64)
-        were = self._arrays[INPUTS] if self._arrays else keys[:0]
-        inputs = carried_keys(were, rows_before - self._first_before, lambda _: keys)
+        previous_keys = self._arrays[INPUTS] if self._arrays else keys[:0]
+        inputs = carried_keys(previous_keys, rows_before - self._first_before, lambda _: keys)
         self.inputs = np.concatenate([self.inputs, inputs])
         if self._arrays:
-            drafts = self._with_texts(drafts, lookup(keys, were))
-        new = iter(await self._builder.nodes(drafts, write, stage, short=short))
-        told = iter(
-            previous.nodes(rows_before[(rows_before >= 0) & ~same].tolist()) if previous is not None else ()
-        )
-        places = np.flatnonzero(~same).tolist()
-        nodes = [
-            next(new) if rows_before[place] < 0 else replace(next(told), sources=sources(place))
-            for place in places
-        ]
-        written_groups = [groups[place] for place in places]
-        vectors = self._entities.vectors
-        self._vectors.append(
-            await group_vectors(nodes, written_groups, vectors, stage="embed reports", carry=carry)
-        )
+            drafts = self._with_texts(drafts, lookup(keys, previous_keys))
+        nodes = await self._builder.nodes(drafts, write, stage, short=short)
+        new = np.flatnonzero(rows_before < 0).tolist()
+        members, vectors = [groups[place] for place in new], self._entities.vectors
+        self._vectors.append(await group_vectors(nodes, members, vectors, stage="embed reports", carry=carry))
         first = len(self.members)
-        self._fresh |= zip((first + place for place in places), nodes, strict=True)
-        self._before = np.concatenate([self._before, np.where(same, rows_before, -1)])
-        self._told = np.concatenate([self._told, rows_before])
+        self._fresh |= zip((first + place for place in new), nodes, strict=True)
+        self._before = np.concatenate([self._before, rows_before])
         self.members += groups
         return np.arange(first, len(self.members))
 

@@ -27,59 +27,42 @@ NAMES = "entities.names"
 
 
 _AT_ONCE = 4096  # nodes that are read together
+_NO_KEYS: Keys = np.zeros(0, np.uint64)
 
 Builder = GroupBuilder[HiRAGConfig]
 
 
 @dataclass(frozen=True, slots=True)
 class MemberRelations:
-    """Relations from members of clusters to their summary entity."""
+    """The relations that a layer's proposals make between members of clusters and summary entities."""
 
     members: Rows
     entities: Rows
-    proposals: (
-        Rows  # the number of each one's proposal among those of the layer (`summary_entities.Proposed`)
-    )
-    strengths: NDArray[np.float64]  # 0 if unknown, -1 if the model did not list the members
-
-
-@dataclass(frozen=True, slots=True)
-class SummaryEntities:
-    """New summary entities of a layer, without their nodes; fields as in `Entities`."""
-
-    names: Keys
-    origin: Rows
-    told: NDArray[np.bool_]
-    same: NDArray[np.bool_]
-    before: Rows
-    vectors: Vectors
+    proposals: Rows  # the place in the layer's `summary_entities.Proposed`
+    strengths: NDArray[np.float64]  # 0 if unknown, -1 if the model did not list the member
 
 
 @dataclass
 class Entities:
-    """The entities of all layers: those of the graph, then the summary entities, in one numbering.
+    """The entities of all layers in one numbering: those of the graph, then the summary entities.
 
-    Nodes are read when they are needed, or together by `fetch`. A summary entity goes on from that of the
-    same cluster.
+    Nodes are read one by one when they are needed, or many at once by `fetch`.
     """
 
     graph: Graph
     previous: Stored | None
     summaries: Vectors  # vectors of the summary entities
-    # Of each entity: its number in the previous index, or -1; whether its name and text are unchanged, and
-    # whether also its vector and sources are.
-    origin: Rows
-    told: NDArray[np.bool_]
-    same: NDArray[np.bool_]
+    origin: Rows  # the number of each entity in the previous index, or -1
+    same: NDArray[np.bool_]  # whether each entity is unchanged, with its vector and sources
     names: Keys  # keys of the names of the graph's entities
     renamed: Rows  # the rows of those whose name may be new
-    # Of each summary entity: the key of its canonical name, its layer, and the row of its node in the
-    # previous index if that is kept, or -1.
-    named: Keys = field(default_factory=lambda: np.zeros(0, np.uint64))
+    # Of each summary entity: the key of its canonical name, its layer, and the row of its unchanged node in
+    # the previous index, or -1.
+    summary_names: Keys = field(default_factory=lambda: _NO_KEYS)
     levels: NDArray[np.int16] = field(default_factory=lambda: np.zeros(0, np.int16))
     before: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
-    made: dict[int, Node] = field(default_factory=dict)  # nodes of the other summary entities, by row
-    relations: list[MemberRelations] = field(default_factory=list)  # with summary entities, by layer
+    new_nodes: dict[int, Node] = field(default_factory=dict)  # of the other summary entities, by row
+    relations: list[MemberRelations] = field(default_factory=list)  # by layer
     complete: bool = True  # whether a model wrote all new summaries
     notes: Counter[str] = field(default_factory=Counter)  # what was dropped of a model's answers
     _read: dict[int, Node] = field(default_factory=dict)
@@ -88,24 +71,15 @@ class Entities:
     def of(cls, builder: Builder) -> Entities:
         """The entities of the basic graph, layer 0."""
         graph, previous, count = builder.graph, builder.previous, builder.graph.entities
-        origin, told = np.full(count, -1, np.int64), np.zeros(count, np.bool_)
-        named, same, seen = origin, told, graph.before
-        if previous is not None and seen is not None:
-            origin, same = seen.origin[:count], seen.same[:count]
-            named = np.where(seen.rewritten[:count], -1, origin)
-            told = named >= 0
-            rows = np.flatnonzero(seen.rewritten[:count])
-            pairs = zip(
-                graph.stored.nodes(rows.tolist()), seen.stored.nodes(origin[rows].tolist()), strict=True
-            )
-            told[rows] = [
-                now.text == was.text and now.extra["name"] == was.extra["name"] for now, was in pairs
-            ]
-        arrays = {} if previous is None else previous.arrays
+        origin, same, previous_keys = np.full(count, -1, np.int64), np.zeros(count, np.bool_), _NO_KEYS
+        same_name = origin  # the previous row, unless the node was rewritten
+        if previous is not None and graph.before is not None:
+            origin, same = graph.before.origin[:count], graph.before.same[:count]
+            same_name = np.where(graph.before.rewritten[:count], -1, origin)
+            previous_keys = previous.arrays[NAMES]
         vectors = np.zeros((0, graph.vectors.shape[1]), np.float32)
-        previous_keys = arrays.get(NAMES, np.zeros(0, np.uint64))
-        names = carried_keys(previous_keys, named, lambda rows: _name_keys(graph, rows))
-        return cls(graph, previous, vectors, origin, told, same, names, np.flatnonzero(named < 0))
+        names = carried_keys(previous_keys, same_name, lambda rows: _name_keys(graph, rows))
+        return cls(graph, previous, vectors, origin, same, names, np.flatnonzero(same_name < 0))
 
     @property
     def vectors(self) -> Vectors:
@@ -129,7 +103,7 @@ class Entities:
 
     def fetch(self, rows: Iterable[int]) -> None:
         """Read nodes that are not read yet, at once."""
-        missing = [row for row in sorted(set(rows)) if row not in self._read and row not in self.made]
+        missing = [row for row in sorted(set(rows)) if row not in self._read and row not in self.new_nodes]
         first = self.graph.entities
         own, above = [row for row in missing if row < first], [row for row in missing if row >= first]
         self._read |= zip(own, self.graph.stored.nodes(own), strict=True)
@@ -140,15 +114,15 @@ class Entities:
 
     def node(self, row: int) -> Node:
         """The node of an entity."""
-        if row in self.made:
-            return self.made[row]
+        if row in self.new_nodes:
+            return self.new_nodes[row]
         if row not in self._read:
             self.fetch([row])
         return self._read[row]
 
     def nodes(self) -> KeptNodes:
         """The nodes of the summary entities."""
-        fresh = [self.made[row] for row in sorted(self.made)]
+        fresh = [self.new_nodes[row] for row in sorted(self.new_nodes)]
         return KeptNodes.of(self.before, fresh, self.previous, self.graph.before)
 
     def name(self, row: int) -> str:
@@ -168,7 +142,7 @@ class Entities:
         kept = self.before[above - first]
         if self.previous is not None and self.graph.before is not None:
             sources.append(self.graph.before.sources(self.previous, kept[kept >= 0])[1])
-        return united([*sources, *(self.made[row].sources for row in above[kept < 0].tolist())])
+        return united([*sources, *(self.new_nodes[row].sources for row in above[kept < 0].tolist())])
 
     def rows_named(self, names: Keys, before: Rows) -> Rows:
         """The entity with each name: by id, by shown name, or a summary entity; -1 if there is none.
@@ -176,8 +150,8 @@ class Entities:
         `names` are keys of the names as a shown name and as an id, shape (names, 2). Where `before` is not
         -1, no entity of the previous graph had the name.
         """
-        made = lookup(names[:, 0], self.named)
-        named_rows = np.where(made >= 0, made + self.graph.entities, -1)
+        summaries = lookup(names[:, 0], self.summary_names)
+        named_rows = np.where(summaries >= 0, summaries + self.graph.entities, -1)
         every = np.arange(self.graph.entities)
         for here, rows in ((np.flatnonzero(before < 0), every), (np.flatnonzero(before >= 0), self.renamed)):
             for column, keys in enumerate((self.names, self._ids)):
@@ -189,15 +163,14 @@ class Entities:
     def _ids(self) -> Keys:
         return self.graph.stored.keys(np.arange(self.graph.entities))
 
-    def add(self, new: SummaryEntities, level: int) -> None:
-        """Append the summary entities of a layer; the caller adds new nodes to `made`."""
-        self.origin = np.concatenate([self.origin, new.origin])
-        self.told = np.concatenate([self.told, new.told])
-        self.same = np.concatenate([self.same, new.same])
-        self.named = np.concatenate([self.named, new.names])
-        self.levels = np.concatenate([self.levels, np.full(len(new.names), level, np.int16)])
-        self.before = np.concatenate([self.before, new.before])
-        self.summaries = np.concatenate([self.summaries, new.vectors])
+    def add(self, level: int, names: Keys, origin: Rows, before: Rows, vectors: Vectors) -> None:
+        """Append the summary entities of a layer; the caller adds nodes of the others to `new_nodes`."""
+        self.origin = np.concatenate([self.origin, origin])
+        self.same = np.concatenate([self.same, before >= 0])
+        self.summary_names = np.concatenate([self.summary_names, names])
+        self.levels = np.concatenate([self.levels, np.full(len(names), level, np.int16)])
+        self.before = np.concatenate([self.before, before])
+        self.summaries = np.concatenate([self.summaries, vectors])
 
 
 def _name_keys(graph: Graph, rows: Sequence[int]) -> Keys:

@@ -23,7 +23,14 @@ from stratagraph.methods.hirag.communities import INPUTS
 from stratagraph.methods.hirag.config import MODES, PARTS, HiRAGOptions, Part
 from stratagraph.methods.hirag.entities import NAMES
 from stratagraph.methods.hirag.naming import PACKAGE, Summary
-from stratagraph.methods.hirag.summary_entities import CLUSTERS, ENTITIES, PROPOSED, SAID, STRENGTHS, WRITTEN
+from stratagraph.methods.hirag.summary_entities import (
+    BY_MODEL,
+    CLUSTERS,
+    ENTITIES,
+    LISTED,
+    PROPOSED,
+    STRENGTHS,
+)
 from stratagraph.models.gate import Gate
 from stratagraph.models.prompts import load_prompt
 from stratagraph.search.answer import Draft
@@ -383,9 +390,9 @@ def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> N
     (proposals,) = checks.rows(CLUSTERS, clusters, (None,), dtype=np.int32).shape
     checks.rows(ENTITIES, summaries, (proposals,), dtype=np.int32, start=-1)
     checks.of(PROPOSED, np.uint64, (proposals, 2))
-    checks.of(WRITTEN, np.bool_, (proposals,))
-    said = checks.rows(SAID, 2**31, (None, 2), dtype=np.int32)
-    checks.numbers(STRENGTHS, np.float64, said.shape[:1])
+    checks.of(BY_MODEL, np.bool_, (proposals,))
+    listed = checks.rows(LISTED, 2**31, (None, 2), dtype=np.int32)
+    checks.numbers(STRENGTHS, np.float64, listed.shape[:1])
     for name, rows in (
         ("entities", graph.entities),
         ("summaries", summaries),

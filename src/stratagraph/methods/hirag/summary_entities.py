@@ -1,9 +1,9 @@
 """Summary entities of a layer's clusters (HiRAG Fig. 9, ERRATA H5).
 
-A cluster proposes summary entities, each for all its members or for those that the model lists, or none if
-nothing connects its members. Proposals with the same name are one entity: the entity of the graph that has
-the name, or else a summary entity. An update reads the proposals of the previous index as
-arrays, so that it reads only the nodes that changed.
+A cluster proposes summary entities. A proposal is for all members of its cluster or for those that the model
+lists; where nothing connects the members, there is none. Proposals with the same name are one entity: the
+entity of the graph that has the name, or else a summary entity. Proposals are also stored as arrays, so that
+an update reads only the nodes that changed.
 """
 
 from __future__ import annotations
@@ -15,20 +15,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.ingest.before import mixed
-from stratagraph.ingest.carryover import VECTORS, Keys, keys_of, lookup
+from stratagraph.ingest.before import mixed, recognised_lists
+from stratagraph.ingest.carryover import VECTORS, Keys, derived_id, keys_of, lookup
 from stratagraph.ingest.graph.statements import group_vectors
 from stratagraph.ingest.names.index import canonical
-from stratagraph.ingest.summarize import MODEL
-from stratagraph.kernels.ranges import distinct, ranges
-from stratagraph.methods.hirag.clusters import IDS
-from stratagraph.methods.hirag.entities import Builder, Entities, MemberRelations, SummaryEntities
-from stratagraph.methods.hirag.naming import Summary
+from stratagraph.ingest.summarize import MODEL, answered
+from stratagraph.ingest.summarize import Summary as Extract
+from stratagraph.kernels.ranges import distinct, ranges, split
+from stratagraph.methods.hirag.clusters import IDS, Clusters
+from stratagraph.methods.hirag.entities import Builder, Entities, MemberRelations
+from stratagraph.methods.hirag.naming import (
+    Summary,
+    cluster_name,
+    members_named,
+    prompt_values,
+    proposed,
+    summary_task,
+)
+from stratagraph.models.gate import CallItem
 from stratagraph.types.protocols import Rows, Stored
 from stratagraph.types.records import Node, content_id, content_keys
 
 KIND = "summary_entity"
-CLUSTERS, ENTITIES, PROPOSED, WRITTEN, SAID, STRENGTHS = (
+CLUSTERS, ENTITIES, PROPOSED, BY_MODEL, LISTED, STRENGTHS = (
     f"proposals.{name}" for name in ("clusters", "entities", "names", "by_model", "said", "strengths")
 )
 """Arrays of the proposals, in order of their clusters: the cluster; the summary entity, or -1 for an entity
@@ -40,8 +49,8 @@ _NONE: Mapping[str, NDArray[Any]] = {
     CLUSTERS: np.zeros(0, np.int32),
     ENTITIES: np.zeros(0, np.int32),
     PROPOSED: np.zeros((0, 2), np.uint64),
-    WRITTEN: np.zeros(0, np.bool_),
-    SAID: np.zeros((0, 2), np.int32),
+    BY_MODEL: np.zeros(0, np.bool_),
+    LISTED: np.zeros((0, 2), np.int32),
     STRENGTHS: np.zeros(0, np.float64),
     IDS: np.zeros((0, 2), np.uint64),
 }
@@ -49,16 +58,15 @@ _NONE: Mapping[str, NDArray[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The clusters of a layer that have several members; those of cluster i are `of(i)`."""
+    """The clusters of a layer that have several members; the members of cluster i are `of(i)`."""
 
     level: int  # the layer of their summary entities
     rows: Rows  # of each cluster among the clusters of all layers
     indptr: Rows
     members: Rows
-    origin: Rows  # the row in the previous index (`Clusters.before`)
+    origin: Rows  # the previous row of the cluster that each continues, or -1
+    before: Rows  # the same, but -1 if a member changed
     ids: Keys  # shape (clusters, 2)
-    before: Rows  # the row in the previous index if the members' texts are unchanged, or -1
-    same: NDArray[np.bool_]  # whether also their vectors and sources are
 
     def of(self, place: int) -> list[int]:
         """The entities of a cluster."""
@@ -67,40 +75,38 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class Proposals:
     """The proposals of a layer's clusters, in order of clusters, then of rank."""
 
     places: Rows  # of each proposal's cluster in `Groups`
     ranks: Rows  # in the cluster
     names: Keys  # keys of the name, shape (proposals, 2)
     before: Rows  # the row of the same proposal in the previous index, or -1
-    made: Rows  # the place in `fresh` of a new proposal, or -1
-    fresh: Sequence[Summary]
+    new_places: Rows  # the place in `new` of another proposal, or -1
+    new: Sequence[Summary]
 
     @classmethod
     def of(
         cls, clusters: Rows, previous: PreviousProposals, new_proposals: Mapping[int, Sequence[Summary]]
-    ) -> Proposed:
-        """Proposals of previous clusters, and new ones for the places without a previous cluster."""
+    ) -> Proposals:
+        """Proposals of previous `clusters`, and new ones for the places where these are -1."""
         previous_places = np.flatnonzero(clusters >= 0)
         counts, rows = previous.of_clusters(clusters[previous_places])
-        fresh = [each for proposals in new_proposals.values() for each in proposals]
+        new = [each for proposals in new_proposals.values() for each in proposals]
         sizes = [len(proposals) for proposals in new_proposals.values()]
         all_counts = np.concatenate([counts, np.array(sizes, np.int64)])
-        places = np.repeat(
-            np.concatenate([previous_places, np.array([*new_proposals], np.int64)]), all_counts
-        )
-        plain = [canonical(each.name) for each in fresh]
+        all_places = np.concatenate([previous_places, np.array([*new_proposals], np.int64)])
+        places = np.repeat(all_places, all_counts)
+        plain = [canonical(each.name) for each in new]
         names = np.column_stack([keys_of("name", plain), content_keys(plain)])
-        none, own = np.full(len(rows), -1, np.int64), np.arange(len(fresh))
         order = np.argsort(places, kind="stable")
         return cls(
             places[order],
             ranges(np.zeros(len(all_counts), np.int64), all_counts)[order],
             np.concatenate([previous.names[rows], names])[order],
-            np.concatenate([rows, np.full(len(fresh), -1, np.int64)])[order],
-            np.concatenate([none, own])[order],
-            fresh,
+            np.concatenate([rows, np.full(len(new), -1, np.int64)])[order],
+            np.concatenate([np.full(len(rows), -1, np.int64), np.arange(len(new))])[order],
+            new,
         )
 
     def summaries(self, numbers: Rows, previous: PreviousProposals) -> list[Summary]:
@@ -108,8 +114,8 @@ class Proposed:
         before = self.before[numbers]
         read = iter(previous.read(before[before >= 0]))
         return [
-            next(read) if row >= 0 else self.fresh[place]
-            for row, place in zip(before.tolist(), self.made[numbers].tolist(), strict=True)
+            next(read) if row >= 0 else self.new[place]
+            for row, place in zip(before.tolist(), self.new_places[numbers].tolist(), strict=True)
         ]
 
     def by_model(self, previous: PreviousProposals) -> NDArray[np.bool_]:
@@ -117,16 +123,16 @@ class Proposed:
         by_model = np.zeros(len(self.places), np.bool_)
         is_previous = self.before >= 0
         by_model[is_previous] = previous.by_model[self.before[is_previous]]
-        own = np.array([each.by == MODEL for each in self.fresh], np.bool_)
-        by_model[~is_previous] = own[self.made[~is_previous]]
+        own = np.array([each.by == MODEL for each in self.new], np.bool_)
+        by_model[~is_previous] = own[self.new_places[~is_previous]]
         return by_model
 
 
 class PreviousProposals:
     """The proposals of the previous index: `clusters`, `entities`, `names` and `by_model` as of `CLUSTERS`.
 
-    `levels`, `counts`, `own` and `first` are of each summary entity: its layer, the number of its proposals,
-    and of those from the layer below, and the first of these, or -1.
+    Of each summary entity, `levels` holds its layer, `counts` the number of its proposals, `own` the number
+    of those from the layer below, and `first` the first of these, or -1.
     """
 
     def __init__(self, previous: Stored | None, entities: int) -> None:
@@ -134,18 +140,18 @@ class PreviousProposals:
         summaries = 0 if previous is None else int(previous.arrays["counts"][0])
         arrays = _NONE if previous is None else previous.arrays
         self.clusters, self.entities = (arrays[name].astype(np.int64) for name in (CLUSTERS, ENTITIES))
-        self.names, self.by_model = arrays[PROPOSED], arrays[WRITTEN]
-        self._said = self._pairs(*arrays[SAID].T.astype(np.int64))
+        self.names, self.by_model = arrays[PROPOSED], arrays[BY_MODEL]
+        self._listed = self._pairs(*arrays[LISTED].T.astype(np.int64))
         self._strengths, self._ids = arrays[STRENGTHS], arrays[IDS]
         self._starts = np.searchsorted(self.clusters, np.arange(len(self._ids) + 1))
         self.levels = arrays["layers.levels"]
-        made = np.flatnonzero(self.entities >= 0)  # others have the name of an entity of the graph
-        self.counts = np.bincount(self.entities[made], minlength=summaries)
-        layers = arrays["clusters.levels"][self.clusters[made]]
-        made = made[layers + 1 == self.levels[self.entities[made]]]
-        self.own = np.bincount(self.entities[made], minlength=summaries)
+        rows = np.flatnonzero(self.entities >= 0)  # others have the name of an entity of the graph
+        self.counts = np.bincount(self.entities[rows], minlength=summaries)
+        layers = arrays["clusters.levels"][self.clusters[rows]]
+        rows = rows[layers + 1 == self.levels[self.entities[rows]]]
+        self.own = np.bincount(self.entities[rows], minlength=summaries)
         self.first = np.full(summaries, -1, np.int64)
-        self.first[self.entities[made[::-1]]] = made[::-1]
+        self.first[self.entities[rows[::-1]]] = rows[::-1]
 
     def of_clusters(self, clusters: Rows) -> tuple[Rows, Rows]:
         """Numbers of proposals of clusters, and the rows of all these proposals."""
@@ -153,28 +159,32 @@ class PreviousProposals:
         return counts, ranges(starts, counts)
 
     def continued(self, clusters: Rows, ranks: Rows) -> Rows:
-        """The summary entity that each proposal of a cluster made, or -1; `clusters` are rows, or -1."""
-        previous = np.full(len(clusters), -1, np.int64)
+        """The summary entity that the proposal of a cluster and a rank began, or -1.
+
+        `clusters` are previous rows, or -1.
+        """
+        continued = np.full(len(clusters), -1, np.int64)
         rows = self._starts[clusters] + ranks
-        here = np.flatnonzero((clusters >= 0) & (rows < self._starts[clusters + 1]))
-        owners = self.entities[rows[here]]
-        made = (owners >= 0) & (self.first[owners] == rows[here]) if len(self.first) else owners >= 0
-        previous[here[made]] = owners[made]
-        return previous
+        places = np.flatnonzero((clusters >= 0) & (rows < self._starts[clusters + 1]))
+        places = places[self.entities[rows[places]] >= 0]
+        owners = self.entities[rows[places]]
+        is_first = self.first[owners] == rows[places]
+        continued[places[is_first]] = owners[is_first]
+        return continued
 
     def clusters_of(self, ids: Keys) -> Rows:
         """Rows of the clusters with these ids, or -1; shape (ids, 2) to (ids,)."""
         return lookup(mixed(ids[:, 0]) ^ ids[:, 1], mixed(self._ids[:, 0]) ^ self._ids[:, 1])
 
     def usable(self, clusters: Rows, *, by_model: bool) -> Rows:
-        """The clusters whose proposals are all known, with `by_model` all from a model; -1 for others.
+        """The clusters whose proposals can all be read, and with `by_model` come from a model; -1 for others.
 
         A cluster without proposals is one in which a model found nothing in common.
         """
         bad = (self.entities < 0) | (by_model & ~self.by_model)
-        spoilt = np.zeros(len(self._ids) + 1, np.bool_)
-        spoilt[self.clusters[bad]] = True
-        return np.where(spoilt[clusters], -1, clusters)  # -1 stays, whatever is found for it
+        unusable = np.zeros(len(self._ids) + 1, np.bool_)
+        unusable[self.clusters[bad]] = True
+        return np.where(unusable[clusters], -1, clusters)
 
     def strengths(self, proposals: Rows, members: Rows) -> NDArray[np.float64]:
         """Strengths that a model gave to members' relations, -1 where it did not list the member.
@@ -182,8 +192,8 @@ class PreviousProposals:
         `members` are numbers of entities in the previous index, or -1, as `proposals` are.
         """
         strengths = np.full(len(proposals), -1.0)
-        if len(self._said):
-            places = lookup(self._pairs(proposals, members), self._said)
+        if len(self._listed):
+            places = lookup(self._pairs(proposals, members), self._listed)
             strengths[places >= 0] = self._strengths[places[places >= 0]]
         return strengths
 
@@ -201,230 +211,267 @@ class PreviousProposals:
         nodes = dict(zip(rows, self._previous.nodes(rows), strict=True))
         summaries: list[Summary] = []
         for owner, cluster in zip(owners.tolist(), self.clusters[proposals].tolist(), strict=True):
-            told = nodes[owner].extra["summaries"]
-            identity = id_of(self._ids[cluster])
-            summaries.append(Summary.read(next(each for each in told if each["cluster"] == identity)))
+            stored, identity = nodes[owner].extra["summaries"], id_of(self._ids[cluster])
+            summaries.append(Summary.read(next(each for each in stored if each["cluster"] == identity)))
         return summaries
 
 
 class SummaryWriter:
-    """Makes entities of proposals, layer by layer.
+    """Makes the summary entities of one layer after the other.
 
-    A summary entity with exactly the proposals that it has in the previous index is kept unread.
+    A summary entity with the same proposals as in the previous index, all from clusters of unchanged members,
+    keeps its node unread.
     """
 
-    def __init__(self, builder: Builder, entities: Entities, previous: PreviousProposals) -> None:
+    def __init__(self, builder: Builder, entities: Entities) -> None:
         self._builder = builder
         self._entities = entities
-        self._previous = previous
-        self._proposed: list[tuple[Groups, Proposed, Rows]] = []
+        self._previous = PreviousProposals(builder.previous, entities.count_before)
+        self._layers: list[tuple[Groups, Proposals, Rows]] = []  # with the entity of each proposal
 
-    async def add(self, groups: Groups, proposed: Proposed) -> Rows:
+    def groups(self, level: int, layer: Rows, clusters: Clusters, first: int) -> Groups:
+        """The clusters of several members among the entities `layer`; unchanged clusters are not read.
+
+        `first` is the number of the layer's first cluster among those of all layers.
+        """
+        entities, sizes, arrays = self._entities, clusters.sizes, self._builder.arrays
+        several = np.flatnonzero(sizes > 1)
+        indptr = np.concatenate([[0], np.cumsum(sizes[several])]).astype(np.int64)
+        members, origin = layer[clusters.rows[np.repeat(sizes > 1, sizes)]], clusters.before[several]
+        before, ids = np.full(len(several), -1, np.int64), np.zeros((len(several), 2), np.uint64)
+        if arrays:
+            stored = arrays["clusters.indptr"], arrays["clusters.members"]
+            before = recognised_lists((indptr, members), entities.origin, entities.same, origin, stored)
+            ids[before >= 0] = arrays[IDS][before[before >= 0]]
+        groups = Groups(level, first + several, indptr, members, origin, before, ids)
+        changed = np.flatnonzero(before < 0).tolist()
+        entities.fetch(row for place in changed for row in groups.of(place))
+        ids[changed] = ids_of([self._cluster_id(groups.of(place)) for place in changed])
+        return groups
+
+    def _cluster_id(self, members: Sequence[int]) -> str:
+        nodes = (self._entities.node(row) for row in members)
+        pairs = ((node.id, node.text) for node in nodes)
+        return derived_id(pairs, "hirag", "cluster", str(self._builder.config.summary_tokens))
+
+    async def proposals(self, groups: Groups, types: Sequence[str]) -> Proposals:
+        """The proposals of each cluster: those of the previous index, or new ones."""
+        previous = self._previous
+        before = np.where(groups.before >= 0, groups.before, previous.clusters_of(groups.ids))
+        before = previous.usable(before, by_model=self._builder.gate.has_llm)
+        return Proposals.of(before, previous, await self._written(groups, np.flatnonzero(before < 0), types))
+
+    async def _written(self, groups: Groups, places: Rows, types: Sequence[str]) -> dict[int, list[Summary]]:
+        """New proposals of the clusters at some places.
+
+        Without a model there is one, named by the members nearest to its cluster's centre.
+        """
+        entities, config, members = self._entities, self._builder.config, map(groups.of, places.tolist())
+        clusters = dict(zip(places.tolist(), members, strict=True))
+        entities.fetch(row for rows in clusters.values() for row in rows)
+        task = summary_task(config.summary_tokens, config.cluster_size)
+        items = (self._item(rows, types) for rows in clusters.values())
+        texts = [[entities.node(row).text for row in rows] for rows in clusters.values()]
+        answers = await answered(task, items, texts, config.summary_tokens, self._builder.gate)
+        summaries = {}
+        for (place, rows), answer in zip(clusters.items(), answers, strict=True):
+            cluster = id_of(groups.ids[place])
+            if isinstance(answer, Extract):
+                entities.complete = False
+                name = self._central_name(rows)
+                summaries[place] = [Summary(cluster, groups.level, name, "", answer.text, answer.by)]
+            else:
+                named = [(entities.name(row), entities.node(row).id) for row in rows]
+                summaries[place] = proposed(cluster, groups.level, answer, named, entities.notes)
+        return summaries
+
+    def _item(self, members: Sequence[int], types: Sequence[str]) -> CallItem:
+        gate, tokens = self._builder.gate, self._builder.config.summary_tokens
+        texts = [self._entities.node(row).text for row in members]
+        values = prompt_values(texts, types, tokens, gate.count_tokens)
+        names = ", ".join(self._entities.name(row) for row in members[:3])
+        return CallItem(values, names, self._builder.corpus.ids(self._entities.sources_of(members)))
+
+    def _central_name(self, rows: Sequence[int]) -> str:
+        """A name made of central members' names; a member that is itself named so gives its first name."""
+        entities = self._entities
+        names = [entities.name(row) for row in rows]
+        names = [
+            members_named(name)[0] if entities.named_by_members(row) else name
+            for row, name in zip(rows, names, strict=True)
+        ]
+        return cluster_name(names, entities.vectors[rows])
+
+    async def add(self, groups: Groups, proposals: Proposals) -> Rows:
         """The row of each proposal's entity: an entity with its name, or a new one for each new name."""
         entities = self._entities
-        rows = entities.rows_named(proposed.names, proposed.before)
+        rows = entities.rows_named(proposals.names, proposals.before)
         new = np.flatnonzero(rows < 0)
-        names, of_name = np.unique(proposed.names[new, 0], return_inverse=True)
+        names, of_name = np.unique(proposals.names[new, 0], return_inverse=True)
         rows[new] = entities.count + of_name
-        entities.relations.append(self._relations(groups, proposed, rows))
-        await self._create(
-            groups, proposed, new[np.argsort(of_name, kind="stable")], np.bincount(of_name), names
-        )
-        self._proposed.append((groups, proposed, rows))
+        entities.relations.append(self._relations(groups, proposals, rows))
+        numbers = split(new[np.argsort(of_name, kind="stable")], np.bincount(of_name))
+        if numbers:
+            await self._create(groups, proposals, numbers, names)
+        self._layers.append((groups, proposals, rows))
         return rows
 
-    def _relations(self, groups: Groups, proposed: Proposed, rows: Rows) -> MemberRelations:
+    def _relations(self, groups: Groups, proposals: Proposals, rows: Rows) -> MemberRelations:
         """Relations of members with their summary entity, without self-loops.
 
         Members that a model left out have none, unless it listed no member at all.
         """
-        sizes = np.diff(groups.indptr)[proposed.places]
-        members = groups.members[ranges(groups.indptr[proposed.places], sizes)]
+        sizes = np.diff(groups.indptr)[proposals.places]
+        members = groups.members[ranges(groups.indptr[proposals.places], sizes)]
         numbers = np.repeat(np.arange(len(rows)), sizes)
-        strengths = self._previous.strengths(proposed.before[numbers], self._entities.origin[members])
-        told = np.array([bool(each.members) for each in proposed.fresh], np.bool_)
-        made = proposed.made[numbers]
-        places = np.flatnonzero((made >= 0) & told[made]) if told.any() else np.zeros(0, np.int64)
+        strengths = self._previous.strengths(proposals.before[numbers], self._entities.origin[members])
+        lists_members = np.array([bool(each.members) for each in proposals.new] + [False], np.bool_)
+        new_places = proposals.new_places[numbers]  # -1 finds the False at the end
+        places = np.flatnonzero(lists_members[new_places])
         self._entities.fetch(members[places].tolist())
         for place in places.tolist():
-            said = proposed.fresh[made[place]].members.get(self._entities.node(int(members[place])).id)
-            strengths[place] = said.strength if said else -1.0
-        other = members != rows[numbers]
-        listed, listing = other & (strengths >= 0), np.zeros(len(rows), np.bool_)
-        listing[numbers[listed]] = True
-        kept = listed | (other & ~listing[numbers])
+            listed = proposals.new[new_places[place]].members
+            belonging = listed.get(self._entities.node(int(members[place])).id)
+            strengths[place] = belonging.strength if belonging else -1.0
+        is_other = members != rows[numbers]
+        is_listed, listing = is_other & (strengths >= 0), np.zeros(len(rows), np.bool_)
+        listing[numbers[is_listed]] = True
+        kept = is_listed | (is_other & ~listing[numbers])
         return MemberRelations(members[kept], rows[numbers[kept]], numbers[kept], strengths[kept])
 
     async def _create(
-        self, groups: Groups, proposed: Proposed, numbers: Rows, counts: Rows, names: Keys
+        self, groups: Groups, proposals: Proposals, numbers: Sequence[Rows], names: Keys
     ) -> None:
-        """Add summary entities: the first of the first `counts[0]` proposals in `numbers`, and so on."""
-        before = self._told(groups, proposed, numbers, counts)
-        same = before >= 0
-        same[np.repeat(np.arange(len(counts)), counts)[~groups.same[proposed.places[numbers]]]] = False
-        kept, fresh = np.flatnonzero(same), np.flatnonzero(~same)
-        borders = np.concatenate([[0], np.cumsum(counts)])
-        one = numbers[borders[:-1]]
-        origin = self._previous.continued(groups.origin[proposed.places[one]], proposed.ranks[one])
+        """Add summary entities with these names; `numbers` are the proposals of each."""
+        entities, previous = self._entities, self._builder.previous
+        before = self._unchanged(groups, proposals, numbers)
+        first_proposals = np.array([own[0] for own in numbers])
+        clusters = groups.origin[proposals.places[first_proposals]]
+        origin = self._previous.continued(clusters, proposals.ranks[first_proposals])
         origin = np.where(before >= 0, before, origin)
-        added = SummaryEntities(
-            names=names,
-            origin=np.where(origin >= 0, self._entities.first_before + origin, -1),
-            told=before >= 0,
-            same=same,
-            before=np.where(same, before, -1),
-            vectors=np.zeros((len(names), self._builder.dimension), np.float32),
+        vectors = np.zeros((len(names), self._builder.dimension), np.float32)
+        kept, new = np.flatnonzero(before >= 0), np.flatnonzero(before < 0)
+        if previous is not None and len(kept):
+            vectors[kept] = previous.arrays[VECTORS][before[kept]]
+        nodes, members = self._new_nodes(groups, proposals, [numbers[place] for place in new.tolist()])
+        vectors[new] = await group_vectors(
+            nodes, members, entities.vectors, stage="embed summary entities", carry=self._builder.carry
         )
-        if self._builder.previous is not None and len(kept):
-            added.vectors[kept] = self._builder.previous.arrays[VECTORS][before[kept]]
-        own = [numbers[borders[place] : borders[place + 1]] for place in fresh.tolist()]
-        nodes, added.vectors[fresh] = await self._made(groups, proposed, own, before[fresh])
-        first = self._entities.count
-        self._entities.add(added, groups.level)
-        self._entities.made |= zip((first + fresh).tolist(), nodes, strict=True)
+        first = entities.count
+        origin = np.where(origin >= 0, entities.first_before + origin, -1)
+        entities.add(groups.level, names, origin, before, vectors)
+        entities.new_nodes |= zip((first + new).tolist(), nodes, strict=True)
 
-    def _told(self, groups: Groups, proposed: Proposed, numbers: Rows, counts: Rows) -> Rows:
-        """The summary entity of the previous index with the same proposals in the same order, or -1."""
-        previous, starts = self._previous, np.cumsum(counts) - counts
-        before, places = proposed.before[numbers], proposed.places[numbers]
-        good = (before >= 0) & (groups.before[places] >= 0)
+    def _unchanged(self, groups: Groups, proposals: Proposals, numbers: Sequence[Rows]) -> Rows:
+        """The previous summary entity with the same proposals in the same order, or -1.
+
+        The clusters of the proposals have the same, unchanged members.
+        """
+        previous, counts = self._previous, np.array([len(own) for own in numbers])
+        rows, starts = np.concatenate(numbers), np.cumsum(counts) - counts
+        before = proposals.before[rows]
+        good = (before >= 0) & (groups.before[proposals.places[rows]] >= 0)
         entities = np.where(good, previous.entities[before] if len(previous.entities) else -1, -1)
         if not (entities >= 0).any():
             return np.full(len(counts), -1, np.int64)
         good &= (entities >= 0) & (previous.levels[entities] == groups.level)
-        first = np.repeat(entities[starts], counts)
-        good &= entities == first
-        rising = np.ones(len(numbers), np.bool_)
-        rising[1:] = np.diff(before) > 0
+        good &= entities == np.repeat(entities[starts], counts)
+        rising = np.diff(before, prepend=-1) > 0
         rising[starts] = True
-        whole = np.logical_and.reduceat(good & rising, starts) & (previous.own[entities[starts]] == counts)
-        return np.where(whole, entities[starts], -1)
+        same = np.logical_and.reduceat(good & rising, starts) & (previous.own[entities[starts]] == counts)
+        return np.where(same, entities[starts], -1)
 
-    async def _made(
-        self, groups: Groups, proposed: Proposed, own: Sequence[Rows], told: Rows
-    ) -> tuple[list[Node], NDArray[np.float32]]:
-        """Nodes of summary entities, and their vectors.
-
-        Those with a row in `told` differ from the previous node at this row in sources and vector alone.
-        """
-        if not own:
-            return [], np.zeros((0, self._builder.dimension), np.float32)
-        entities, previous = self._entities, self._builder.previous
+    def _new_nodes(
+        self, groups: Groups, proposals: Proposals, numbers: Sequence[Rows]
+    ) -> tuple[list[Node], list[list[int]]]:
+        """Nodes of summary entities, from the `numbers` of the proposals of each, and their members."""
+        entities = self._entities
         members = [
-            sorted({row for each in numbers for row in groups.of(int(proposed.places[each]))})
-            for numbers in own
+            sorted({row for place in proposals.places[own].tolist() for row in groups.of(place)})
+            for own in numbers
         ]
-        new = np.flatnonzero(told < 0).tolist()
-        numbers = np.concatenate([np.zeros(0, np.int64), *(own[place] for place in new)])
-        summaries = iter(proposed.summaries(numbers, self._previous))
-        said = [[next(summaries) for _ in own[place]] for place in new]
-        ids = []
-        for place, each in zip(new, said, strict=True):
-            clusters = sorted(id_of(groups.ids[row]) for row in proposed.places[own[place]].tolist())
-            ids.append(content_id("hirag", KIND, str(groups.level), _text(each), *clusters))
-        rows_before = {} if previous is None else previous.rows(ids)
-        before = np.array([rows_before.get(each, -1) for each in ids], np.int64)
-        names = self._member_ids([members[place] for place in new], before)
-        made = {
-            place: Node(
-                identity,
-                KIND,
-                groups.level,
-                _text(each),
-                (),
-                {**_extra(each), "members": held, "summaries": [one.stored() for one in each]},
-            )
-            for place, identity, each, held in zip(new, ids, said, names, strict=True)
-        }
-        if previous is not None:
-            kept = np.flatnonzero(told >= 0)
-            made |= zip(kept.tolist(), previous.nodes(told[kept].tolist()), strict=True)
-        nodes = [
-            replace(made[place], sources=entities.sources_of(rows)) for place, rows in enumerate(members)
-        ]
-        vectors = await group_vectors(
-            nodes, members, entities.vectors, stage="embed summary entities", carry=self._builder.carry
-        )
-        return nodes, vectors
-
-    def _member_ids(self, members: Sequence[Sequence[int]], before: Rows) -> list[list[str]]:
-        """Ids of members; an entity that the previous index has keeps its members' ids."""
-        entities, previous, rows = self._entities, self._builder.previous, before.tolist()
-        rows_before = sorted({row for row in rows if row >= 0})
-        nodes = (
-            dict(zip(rows_before, previous.nodes(rows_before), strict=True)) if previous is not None else {}
-        )
-        entities.fetch(row for own, place in zip(members, rows, strict=True) if place < 0 for row in own)
-        return [
-            list(nodes[place].extra["members"]) if place >= 0 else [entities.node(row).id for row in own]
-            for own, place in zip(members, rows, strict=True)
-        ]
+        entities.fetch(row for rows in members for row in rows)
+        flat = np.concatenate([np.zeros(0, np.int64), *numbers])
+        summaries = iter(proposals.summaries(flat, self._previous))
+        nodes = []
+        for own, rows in zip(numbers, members, strict=True):
+            own_summaries = [next(summaries) for _ in own]
+            clusters = sorted(id_of(groups.ids[place]) for place in proposals.places[own].tolist())
+            text = _text(own_summaries)
+            identity = content_id("hirag", KIND, str(groups.level), text, *clusters)
+            extra = {
+                **_extra(own_summaries),
+                "members": [entities.node(row).id for row in rows],
+                "summaries": [each.stored() for each in own_summaries],
+            }
+            nodes.append(Node(identity, KIND, groups.level, text, entities.sources_of(rows), extra))
+        return nodes, members
 
     def finish(self) -> None:
-        """Write the proposals of other layers into a summary entity's node if they changed."""
+        """Write the proposals of all layers into those nodes of summary entities that lack some.
+
+        A node without changes lacks some if its proposals are not those of the previous index.
+        """
         entities, previous, first = self._entities, self._previous, self._entities.graph.entities
-        if not self._proposed:
+        if not self._layers:
             return
-        rows = np.concatenate([each for _, _, each in self._proposed]) - first
-        before = np.concatenate([proposed.before for _, proposed, _ in self._proposed])
+        rows = np.concatenate([rows for _, _, rows in self._layers]) - first
+        before = np.concatenate([proposals.before for _, proposals, _ in self._layers])
         order = np.argsort(rows, kind="stable")
         order = order[rows[order] >= 0]
         rows, before = rows[order], before[order]
-        told = entities.told[first:]
-        was = np.where(told, entities.origin[first:] - entities.first_before, -1)
-        counts, changed = np.bincount(rows, minlength=len(was)), np.zeros(len(was), np.bool_)
-        if len(previous.entities):
-            other = (before < 0) | (previous.entities[before] != was[rows])
+        counts, wanted = np.bincount(rows, minlength=len(entities.before)), entities.before >= 0
+        if wanted.any():
+            other = previous.entities[before] != entities.before[rows]
+            other |= before < 0
             other[1:] |= (np.diff(rows) == 0) & (np.diff(before) <= 0)
-            changed[rows[other]] = True
-        changed &= told
-        changed[told] |= counts[told] != previous.counts[was[told]]
-        entities.fetch((first + np.flatnonzero(changed)).tolist())
-        made = [(row - first, node) for row, node in entities.made.items() if not told[row - first]]
-        wanted = [place for place, node in made if len(node.extra["summaries"]) != counts[place]]
-        wanted += np.flatnonzero(changed).tolist()
+            unchanged = np.bincount(rows[other], minlength=len(counts)) == 0
+            wanted &= ~(unchanged & (counts == previous.counts[entities.before]))
+        for row, node in entities.new_nodes.items():
+            wanted[row - first] = len(node.extra["summaries"]) != counts[row - first]
         starts = np.searchsorted(rows, np.arange(len(counts) + 1))
-        for place in wanted:
-            said = [self._said(number) for number in order[starts[place] : starts[place + 1]].tolist()]
+        entities.fetch((first + np.flatnonzero(wanted)).tolist())
+        for place in np.flatnonzero(wanted).tolist():
+            summaries = [
+                self._summary(number) for number in order[starts[place] : starts[place + 1]].tolist()
+            ]
             node = entities.node(first + place)
             stored = [  # an entity keeps the description and type of the layer that made it
                 (each if each.level == node.level else replace(each, description="", type="")).stored()
-                for each in said
+                for each in summaries
             ]
-            entities.made[first + place] = replace(node, extra={**node.extra, "summaries": stored})
+            entities.new_nodes[first + place] = replace(node, extra={**node.extra, "summaries": stored})
             entities.before[place] = -1
 
-    def _said(self, number: int) -> Summary:
+    def _summary(self, number: int) -> Summary:
         """A proposal by its number among those of all layers."""
-        for _, proposed, rows in self._proposed:
+        for _, proposals, rows in self._layers:
             if number < len(rows):
-                return proposed.summaries(np.array([number]), self._previous)[0]
+                return proposals.summaries(np.array([number]), self._previous)[0]
             number -= len(rows)
         raise IndexError(f"there is no proposal {number}")
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays that `PreviousProposals` reads."""
-        none, previous = np.zeros(0, np.int64), self._previous
-        clusters = [groups.rows[proposed.places] for groups, proposed, _ in self._proposed]
-        rows = [each - self._entities.graph.entities for _, _, each in self._proposed]
-        sizes = np.cumsum([0, *map(len, rows)])
-        told = [
-            (each.proposals[each.strengths >= 0] + start, each.members[each.strengths >= 0])
-            for each, start in zip(self._entities.relations, sizes.tolist(), strict=False)
+        none, previous, layers = np.zeros(0, np.int64), self._previous, self._layers
+        relations = self._entities.relations
+        clusters = [groups.rows[proposals.places] for groups, proposals, _ in layers]
+        entities = [rows - self._entities.graph.entities for _, _, rows in layers]
+        starts = np.cumsum([0, *map(len, entities)]).tolist()
+        listed = [each.strengths >= 0 for each in relations]
+        pairs = [
+            np.column_stack([each.proposals + start, each.members])[of_each]
+            for each, of_each, start in zip(relations, listed, starts, strict=False)
         ]
-        numbers = np.concatenate([none, *(each for each, _ in told)])
-        members = np.concatenate([none, *(each for _, each in told)])
-        strengths = [each.strengths[each.strengths >= 0] for each in self._entities.relations]
+        strengths = [each.strengths[of_each] for each, of_each in zip(relations, listed, strict=True)]
+        names = [proposals.names for _, proposals, _ in layers]
+        by_model = [proposals.by_model(previous) for _, proposals, _ in layers]
         return {
             CLUSTERS: np.concatenate([none, *clusters]).astype(np.int32),
-            ENTITIES: np.maximum(np.concatenate([none, *rows]), -1).astype(np.int32),
-            PROPOSED: np.concatenate(
-                [np.zeros((0, 2), np.uint64), *(proposed.names for _, proposed, _ in self._proposed)]
-            ),
-            WRITTEN: np.concatenate(
-                [np.zeros(0, np.bool_), *(proposed.by_model(previous) for _, proposed, _ in self._proposed)]
-            ),
-            SAID: np.column_stack([numbers, members]).astype(np.int32),
+            ENTITIES: np.maximum(np.concatenate([none, *entities]), -1).astype(np.int32),
+            PROPOSED: np.concatenate([np.zeros((0, 2), np.uint64), *names]),
+            BY_MODEL: np.concatenate([np.zeros(0, np.bool_), *by_model]),
+            LISTED: np.concatenate([np.zeros((0, 2), np.int64), *pairs]).astype(np.int32),
             STRENGTHS: np.concatenate([np.zeros(0, np.float64), *strengths]),
         }
 
