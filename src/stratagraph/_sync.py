@@ -14,7 +14,7 @@ import inspect
 import os
 import threading
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from types import FunctionType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
@@ -140,23 +140,6 @@ async def _ended(
             for stop in _stops.get():
                 stop.set()
     return working, cancelled
-
-
-async def while_reading(reads: Iterable[Callable[[], T]], work: Callable[[T], Awaitable[R]]) -> list[R]:
-    """Apply `work` to the result of each of `reads`, in order, while a thread does the next read."""
-    coming = (asyncio.ensure_future(in_thread(read)) for read in reads)
-    results: list[R] = []
-    reading = next(coming, None)
-    try:
-        while reading is not None:
-            value = await reading
-            reading = next(coming, None)
-            results.append(await work(value))
-    finally:
-        if reading is not None:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
-    return results
 
 
 @asynccontextmanager

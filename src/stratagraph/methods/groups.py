@@ -1,8 +1,9 @@
-"""How every method makes nodes for its groups: communities, clusters, tree nodes, statements of an entity.
+"""What the builds of all methods share: nodes for groups such as communities, clusters or statements.
 
 1. The method divides what it has into groups.
-2. Groups of unchanged members keep their previous nodes and are not read (`GroupBuilder.unchanged`).
-3. The others are read as drafts. A draft with the id of a previous node keeps that node's text; the other
+2. A group of unchanged members carries its node over from the previous index, and its members are not read
+   (`GroupBuilder.unchanged`).
+3. Other groups are read as drafts. A draft with the id of a previous node takes that node's text; the other
    texts are written (`GroupBuilder.nodes`).
 4. The method embeds the new nodes (`ingest.graph.statements.group_vectors`).
 5. All nodes are stored, with the arrays by which an update finds them again (`GroupBuilder.built`).
@@ -12,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -21,8 +21,8 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph._sync import while_reading
-from stratagraph.ingest.before import Before, recognised
+from stratagraph._sync import in_thread
+from stratagraph.ingest.before import recognised
 from stratagraph.ingest.carryover import (
     VECTOR_KEYS,
     VECTORS,
@@ -44,7 +44,7 @@ from stratagraph.types.protocols import Corpus, Rows, Stored, Vectors
 from stratagraph.types.records import Metadata, Node
 
 BY_MODEL = "by_model"
-"""The array that tells of each node of a method whether a model wrote it, or nobody had to."""
+"""The array of whether a model wrote each node of a method, or nobody had to."""
 _BATCH = 1024  # groups that are read at a time
 
 
@@ -63,8 +63,6 @@ class Settings(Protocol):
 
 
 C_co = TypeVar("C_co", bound=Settings, covariant=True)
-
-
 Write = Callable[[Sequence[Group]], Awaitable[Sequence[Summary | CommunityReport]]]
 """Writes a text for each group, in order."""
 
@@ -79,10 +77,48 @@ class NodeDraft:
     title: str  # what the node is called if no model names it
     texts: Sequence[str]  # what the text is made of
     sources: Sequence[int]  # ascending rows of the chunks behind the node
-    extra: Metadata = field(default_factory=dict)  # what the node has beside what it keeps of its text
-    about: Sequence[Sequence[str]] = ()  # the ids of the members that each of the texts is about
+    extra: Metadata = field(default_factory=dict)  # beside what comes with the text
+    about: Sequence[Sequence[str]] = ()  # for each of `texts` the ids of the members that it is about
     ranked: Sequence[str] = ()  # see `summarize.Group`
-    text: str = ""  # the text, if there is nothing to write
+    text: str = ""  # the text, if it need not be written
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTable(Carried):
+    """Nodes of a method: some carried over from the previous index, `fresh` ones where `before` is -1."""
+
+    previous: Stored | None = None
+
+    def read(self, rows: Sequence[int]) -> list[Node]:
+        """The nodes at some rows."""
+        carried = [row for row in dict.fromkeys(rows) if self.before[row] >= 0]
+        read: Sequence[Node] = ()
+        if self.previous is not None:
+            read = self.previous.nodes(self.before[carried].tolist())
+        nodes = {
+            row: replace(node, sources=self.indices[self.indptr[row] : self.indptr[row + 1]].tolist())
+            for row, node in zip(carried, read, strict=True)
+        }
+        places = np.cumsum(self.before < 0) - 1
+        return [nodes[row] if row in nodes else self.fresh[places[row]] for row in rows]
+
+    def column(self, name: str, fresh: NDArray[Any]) -> NDArray[Any]:
+        """An array with a value for each node: the previous values, and the given ones of fresh nodes."""
+        carried = self.before >= 0
+        if self.previous is None or not carried.any():
+            return fresh
+        values = np.zeros((len(self.before), *fresh.shape[1:]), fresh.dtype)
+        values[~carried] = fresh
+        values[carried] = self.previous.arrays[name][self.before[carried]]
+        return values
+
+    def by_model(self) -> NDArray[np.bool_]:
+        """Whether a model wrote each node, or it needed no writing."""
+        return self.column(BY_MODEL, np.array([written_by_model(node) for node in self.fresh], np.bool_))
+
+    def text_keys(self) -> Keys:
+        """The key of each node's text (`carryover.text_keys`)."""
+        return self.column(VECTOR_KEYS, text_keys(node.text for node in self.fresh))
 
 
 class GroupBuilder(Generic[C_co]):
@@ -93,9 +129,9 @@ class GroupBuilder(Generic[C_co]):
     previous, before
         The previous index of the method, if there is one, and its settings.
     regroup
-        Whether groups are made as if there were none.
+        Whether to divide into groups without regard to the previous ones.
     texts
-        In place of `previous`, nodes whose texts are taken over and nothing else.
+        In place of `previous`, nodes from which only texts are taken over.
 
     Attributes
     ----------
@@ -149,14 +185,12 @@ class GroupBuilder(Generic[C_co]):
         return self.usable(recognised(labels, origin, same, before(), count))
 
     def usable(self, rows: Rows) -> Rows:
-        """The previous nodes. With a model, -1 stands for each that no model wrote: it is written again."""
-        if not self.gate.has_llm:
+        """Rows of previous nodes; with a model, -1 in place of nodes that no model wrote."""
+        if not self.gate.has_llm or not len(self.arrays[BY_MODEL]):
             return rows
-        usable, carried = rows.copy(), rows >= 0
-        usable[carried] = np.where(self.arrays[BY_MODEL][rows[carried]], rows[carried], -1)
-        return usable
+        return np.where((rows >= 0) & self.arrays[BY_MODEL][rows], rows, -1)
 
-    async def read_and_written(
+    async def read_and_write(
         self,
         rows: Sequence[int],
         read: Callable[[Sequence[int]], list[NodeDraft]],
@@ -164,60 +198,68 @@ class GroupBuilder(Generic[C_co]):
         *,
         short: int = 0,
     ) -> list[Node]:
-        """The nodes of the groups at some rows; drafts are read while others are written."""
-        reads = (partial(read, rows[start : start + _BATCH]) for start in range(0, len(rows), _BATCH))
-        written = partial(self.nodes, write=write, short=short)
-        return list(chain.from_iterable(await while_reading(reads, written)))
+        """`nodes` of the groups at some rows, whose drafts are read by thousands."""
+        nodes: list[Node] = []
+        for start in range(0, len(rows), _BATCH):
+            drafts = await in_thread(read, rows[start : start + _BATCH])
+            nodes += await self.nodes(drafts, write, short=short)
+        return nodes
 
     async def nodes(
         self, drafts: Sequence[NodeDraft], write: Write, stage: str = "", *, short: int = 0
     ) -> list[Node]:
         """The nodes of drafts, in order. `write` makes texts that neither a draft nor the previous index has.
 
-        With a model, only texts that a model wrote are taken from the previous index, and groups that say no
-        more than `short` tokens are not written: all that they say is their text. `stage` is the ledger's
-        name for the writing; without it, the caller has opened a stage.
+        With a model, only texts that a model wrote are taken from the previous index, and a group that says
+        no more than `short` tokens gets all that it says as its text. `stage` is the ledger's name for the
+        writing; without it, the caller has opened a stage.
         """
-        open_ones = [each for each in drafts if not each.text]
-        carried = self.carry.nodes([each.id for each in open_ones])
-        missing = [each for each in open_ones if each.id not in carried]
-        text_of: dict[str, tuple[str, Metadata]] = {
-            node.id: (node.text, node.extra) for node in carried.values()
-        }
+        texts: dict[str, tuple[str, Metadata]] = {each.id: (each.text, {}) for each in drafts if each.text}
+        carried = self.carry.nodes([each.id for each in drafts if not each.text])
+        texts |= {node.id: (node.text, node.extra) for node in carried.values()}
+        missing = [each for each in drafts if each.id not in texts]
         if self.gate.has_llm and short:
             for each in missing:
-                if told := told_within(each.texts, short, self.gate.count_tokens):
-                    text_of[each.id] = f"{each.title}: {told}", {"title": each.title}
-            missing = [each for each in missing if each.id not in text_of]
-        to_write = missing if self.gate.has_llm else []
-        rows = united(each.sources for each in to_write)
-        ids = dict(zip(rows, self.corpus.ids(rows), strict=True)) if rows else {}
-        groups = [
-            Group(
-                each.title,
-                each.texts,
-                [ids[row] for row in each.sources] if to_write else [],
-                each.about,
-                each.ranked,
-            )
-            for each in missing
+                if statements := told_within(each.texts, short, self.gate.count_tokens):
+                    texts[each.id] = f"{each.title}: {statements}", {"title": each.title}
+            missing = [each for each in missing if each.id not in texts]
+        if missing:
+            with self.gate.stage(stage, len(missing)) if stage else nullcontext():
+                written = await write(self._groups(missing))
+            texts |= {each.id: (text.text, text.extra) for each, text in zip(missing, written, strict=True)}
+        return [
+            Node(each.id, each.kind, each.level, text, each.sources, {**each.extra, **extra})
+            for each in drafts
+            for text, extra in (texts[each.id],)
         ]
-        with self.gate.stage(stage, len(missing)) if stage and missing else nullcontext():
-            texts = await write(groups) if groups else []
-        text_of |= {each.id: (text.text, text.extra) for each, text in zip(missing, texts, strict=True)}
-        nodes = []
-        for each in drafts:
-            text, extra = text_of.get(each.id, (each.text, {}))
-            nodes.append(Node(each.id, each.kind, each.level, text, each.sources, {**each.extra, **extra}))
-        return nodes
 
-    def kept(self, before: Rows, fresh: Sequence[Node]) -> KeptNodes:
+    def _groups(self, drafts: Sequence[NodeDraft]) -> list[Group]:
+        """What is written about; only a model's calls are filed under the ids of their chunks."""
+        rows = united(each.sources for each in drafts) if self.gate.has_llm else []
+        ids = dict(zip(rows, self.corpus.ids(rows), strict=True))
+        sources = [[ids[row] for row in each.sources] if ids else [] for each in drafts]
+        return [
+            Group(each.title, each.texts, own, each.about, each.ranked)
+            for each, own in zip(drafts, sources, strict=True)
+        ]
+
+    def table(self, before: Rows, fresh: Sequence[Node]) -> NodeTable:
         """Nodes at the rows `before` of the previous index; where that is -1, the next of the fresh ones."""
-        return KeptNodes.of(before, fresh, self.previous, self.graph.before)
+        carried, own = before >= 0, [node.sources for node in fresh]
+        indptr, indices = np.zeros(1, np.int64), np.zeros(0, np.int64)
+        if self.previous is not None and self.graph.before is not None:
+            indptr, indices = self.graph.before.sources(self.previous, before[carried])
+        sizes = np.zeros(len(before), np.int64)
+        sizes[carried], sizes[~carried] = np.diff(indptr), [len(each) for each in own]
+        borders = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        rows = np.empty(int(borders[-1]), np.int64)
+        rows[ranges(borders[:-1][carried], sizes[carried])] = indices
+        rows[ranges(borders[:-1][~carried], sizes[~carried])] = list(chain.from_iterable(own))
+        return NodeTable(before, fresh, borders, rows, self.previous)
 
     def built(
         self,
-        parts: Sequence[KeptNodes],
+        tables: Sequence[NodeTable],
         vectors: Vectors,
         arrays: Mapping[str, NDArray[Any]],
         *,
@@ -226,121 +268,28 @@ class GroupBuilder(Generic[C_co]):
         complete: bool = True,
         notes: Mapping[str, int] = MappingProxyType({}),
     ) -> Built:
-        """The nodes of several parts in a row, with the vectors of all of them.
+        """The nodes of several tables in a row, with the vectors of all of them.
 
         `complete` is whether a model wrote all that is not in a node, `notes` what the report tells; for
         `origins` and `measures` see `Built`.
         """
-        nodes = joined(parts)
-        by_model = np.concatenate([np.zeros(0, np.bool_), *(each.by_model() for each in parts)])
+        none = np.zeros(0, np.int64)
+        sizes = [np.diff(each.indptr) for each in tables]
+        nodes = Carried(
+            np.concatenate([none, *(each.before for each in tables)]),
+            [node for each in tables for node in each.fresh],
+            np.cumsum(np.concatenate([[0], *sizes]), dtype=np.int64),
+            np.concatenate([none, *(each.indices for each in tables)]),
+        )
+        by_model = np.concatenate([np.zeros(0, np.bool_), *(each.by_model() for each in tables)])
         own = {
             VECTORS: stored_vectors(self.previous, VECTORS, nodes.before, vectors),
-            VECTOR_KEYS: np.concatenate([np.zeros(0, np.uint64), *(each.text_keys() for each in parts)]),
+            VECTOR_KEYS: np.concatenate([np.zeros(0, np.uint64), *(each.text_keys() for each in tables)]),
             BY_MODEL: by_model,
         }
         complete = complete and bool(by_model.all())
-        return Built(
-            nodes,
-            {**arrays, **own},
-            notes,
-            complete=complete,
-            origins=origins or {},
-            measures={BY_MODEL, *measures},
-        )
-
-
-@dataclass(frozen=True)
-class KeptNodes:
-    """Nodes of a method: those that stay as they were in the previous index, and new ones.
-
-    The chunk rows of node i are `indices[indptr[i]:indptr[i + 1]]`.
-    """
-
-    before: Rows  # the previous row of each node, or -1
-    fresh: Sequence[Node]  # the other nodes, in order
-    indptr: Rows
-    indices: Rows
-    previous: Stored | None
-
-    @classmethod
-    def of(
-        cls, before: Rows, fresh: Sequence[Node], previous: Stored | None, seen: Before | None
-    ) -> KeptNodes:
-        """From nodes whose members and sources are unchanged (`Before.same`), and fresh ones."""
-        carried = before >= 0
-        if previous is None or seen is None or not carried.any():
-            indptr, indices = np.zeros(1, np.int64), np.zeros(0, np.int64)
-        else:
-            indptr, indices = seen.sources(previous, before[carried])
-        own = [node.sources for node in fresh]
-        sizes = np.zeros(len(before), np.int64)
-        sizes[carried], sizes[~carried] = np.diff(indptr), [len(each) for each in own]
-        borders = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        rows = np.empty(int(borders[-1]), np.int64)
-        rows[ranges(borders[:-1][carried], sizes[carried])] = indices
-        rows[ranges(borders[:-1][~carried], sizes[~carried])] = list(chain.from_iterable(own))
-        return cls(before, fresh, borders, rows, previous)
-
-    def __len__(self) -> int:
-        return len(self.before)
-
-    def read(self, rows: Sequence[int]) -> list[Node]:
-        """The nodes at some rows."""
-        carried_rows = [row for row in dict.fromkeys(rows) if self.before[row] >= 0]
-        previous_nodes: dict[int, Node] = {}
-        if self.previous is not None and carried_rows:
-            nodes = self.previous.nodes(self.before[carried_rows].tolist())
-            previous_nodes = {
-                row: self._placed(row, node) for row, node in zip(carried_rows, nodes, strict=True)
-            }
-        places = np.cumsum(self.before < 0) - 1
-        return [previous_nodes[row] if row in previous_nodes else self.fresh[places[row]] for row in rows]
-
-    def texts(self) -> list[str]:
-        """The texts of all nodes."""
-        previous_rows = self.before[self.before >= 0].tolist()
-        previous_texts = iter(
-            self.previous.texts(previous_rows) if self.previous is not None and previous_rows else []
-        )
-        fresh = iter(self.fresh)
-        return [next(previous_texts) if row >= 0 else next(fresh).text for row in self.before.tolist()]
-
-    def column(self, name: str, fresh: NDArray[Any]) -> NDArray[Any]:
-        """An array with a value for each node: the previous values, and the given ones of fresh nodes."""
-        values = np.zeros((len(self.before), *fresh.shape[1:]), fresh.dtype)
-        carried = self.before >= 0
-        values[~carried] = fresh
-        if self.previous is not None and carried.any():
-            values[carried] = self.previous.arrays[name][self.before[carried]]
-        return values
-
-    def by_model(self) -> NDArray[np.bool_]:
-        """Whether each node was written by a model, or needed no writing."""
-        return self.column(BY_MODEL, np.array([written_by_model(node) for node in self.fresh], np.bool_))
-
-    def text_keys(self) -> Keys:
-        """The key of each node's text (`carryover.text_keys`)."""
-        return self.column(VECTOR_KEYS, text_keys(node.text for node in self.fresh))
-
-    def vectors(self, name: str, fresh: Vectors) -> Vectors:
-        """The vectors of all nodes, shape (nodes, dimension); `fresh` itself if all are fresh."""
-        return fresh if (self.before < 0).all() else self.column(name, fresh)
-
-    def _placed(self, row: int, node: Node) -> Node:
-        sources = self.indices[self.indptr[row] : self.indptr[row + 1]].tolist()
-        return Node(node.id, node.kind, node.level, node.text, sources, node.extra)
-
-
-def joined(parts: Sequence[KeptNodes]) -> Carried:
-    """The nodes of several parts in a row, to be stored."""
-    none = np.zeros(0, np.int64)
-    sizes = [np.diff(each.indptr) for each in parts]
-    return Carried(
-        np.concatenate([none, *(each.before for each in parts)]),
-        [node for each in parts for node in each.fresh],
-        np.cumsum(np.concatenate([[0], *sizes]), dtype=np.int64),
-        np.concatenate([none, *(each.indices for each in parts)]),
-    )
+        measures = {BY_MODEL, *measures}
+        return Built(nodes, {**arrays, **own}, notes, complete, origins or {}, measures)
 
 
 def stored_vectors(previous: Stored | None, name: str, before: Rows, vectors: Vectors) -> Vectors:

@@ -13,8 +13,8 @@ from stratagraph.ingest.carryover import VECTORS, Labels
 from stratagraph.ingest.graph.statements import group_vectors
 from stratagraph.ingest.names.spelling import telling
 from stratagraph.methods.archrag.config import ArchRAGConfig
-from stratagraph.methods.archrag.levels import Level, LevelBefore, Partition, community_sources, inner_degrees
-from stratagraph.methods.groups import GroupBuilder, KeptNodes, NodeDraft
+from stratagraph.methods.archrag.levels import Level, LevelBefore, Partition, inner_degrees
+from stratagraph.methods.groups import GroupBuilder, NodeDraft, NodeTable, united
 from stratagraph.methods.reports import write_reports
 from stratagraph.models.prompts import load_prompt
 from stratagraph.types.protocols import Vectors
@@ -33,7 +33,7 @@ Builder = GroupBuilder[ArchRAGConfig]
 class Communities:
     """The communities of a level: their nodes and vectors, in the order of the labels."""
 
-    nodes: KeptNodes
+    nodes: NodeTable
     vectors: Vectors
 
     def level(self, number: int, partition: Partition) -> Level:
@@ -44,7 +44,6 @@ class Communities:
             self.vectors,
             partition.ends,
             partition.weights,
-            (self.nodes.indptr, self.nodes.indices),
             self.nodes.read,
             lambda rows: [],
             LevelBefore(before, before >= 0),
@@ -58,7 +57,6 @@ async def write_communities(builder: Builder, level: Level, partition: Partition
     that are as they were.
     """
     config = builder.config
-    sources = community_sources(partition.labels, partition.count, level.sources, builder.corpus.size)
     members, edges = partition.members(), partition.inner_edges(level.ends)
     degrees = inner_degrees(level, partition.labels)
     labels = partition.labels
@@ -81,8 +79,7 @@ async def write_communities(builder: Builder, level: Level, partition: Partition
             places = {each: place for place, each in enumerate(rows.tolist())}
             joined = ((places[one], places[two]) for one, two in level.ends[edges[row]].tolist())
             relations = [(ends, text) for ends, text in zip(joined, texts, strict=False) if text]
-            chunks = sources[1][sources[0][row] : sources[0][row + 1]].tolist()
-            batch_drafts.append(_draft(level.number + 1, own, relations, chunks, config))
+            batch_drafts.append(_draft(level.number + 1, own, relations, config))
         return batch_drafts
 
     write = partial(
@@ -93,23 +90,22 @@ async def write_communities(builder: Builder, level: Level, partition: Partition
         form=config.report_form,
         context_tokens=config.context_tokens,
     )
-    made: list[int] = np.flatnonzero(before < 0).tolist()
+    new: list[int] = np.flatnonzero(before < 0).tolist()
     short = config.summary_tokens if config.report_form == "short" else 0
-    fresh = await builder.read_and_written(made, drafts, write, short=short)
-    several = [members[row].tolist() for row in made if row < partition.joined]
+    fresh = await builder.read_and_write(new, drafts, write, short=short)
+    several = [members[row].tolist() for row in new if row < partition.joined]
     embedded = await group_vectors(
         fresh[: len(several)], several, level.vectors, stage="embed reports", carry=builder.carry
     )
-    alone = np.array([members[row][0] for row in made[len(several) :]], np.int64)
-    nodes = KeptNodes(before, fresh, *sources, builder.previous)
-    return Communities(nodes, nodes.vectors(VECTORS, np.concatenate([embedded, level.vectors[alone]])))
+    alone = np.array([members[row][0] for row in new[len(several) :]], np.int64)
+    nodes = builder.table(before, fresh)
+    return Communities(nodes, nodes.column(VECTORS, np.concatenate([embedded, level.vectors[alone]])))
 
 
 def _draft(
     number: int,
     members: Sequence[Node],
     relations: Sequence[tuple[tuple[int, int], str]],
-    sources: Sequence[int],
     config: ArchRAGConfig,
 ) -> NodeDraft:
     """A community before its report is written: its members, the most connected first, and their relations.
@@ -132,7 +128,7 @@ def _draft(
         number,
         ", ".join(names),
         [*texts, *told],
-        sources,
+        united(node.sources for node in members),
         extra,
         about=about,
         text=texts[0] if alone else "",

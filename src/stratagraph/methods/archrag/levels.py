@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from stratagraph.ingest.before import Before, mixed
 from stratagraph.ingest.carryover import Keys, Labels, needs_reclustering, previous_labels
@@ -120,7 +119,6 @@ class Level:
     vectors: Vectors
     ends: Rows  # the relations at level 0; above, the pairs of communities that edges cross (ERRATA A3)
     weights: Weights  # above level 0 the number of these edges
-    sources: tuple[Rows, Rows]  # chunk rows of the nodes, as borders and rows
     read_nodes: Callable[[Sequence[int]], Sequence[Node]]
     read_relations: Callable[[Sequence[int]], list[str]]  # texts of edges; none above level 0
     before: LevelBefore
@@ -158,7 +156,6 @@ class Partition:
 
 def entity_level(graph: Graph) -> Level:
     """The corpus' graph as level 0."""
-    indptr, indices = graph.sources
 
     def relations(rows: Sequence[int]) -> list[str]:
         return graph.stored.texts([graph.entities + row for row in rows])
@@ -168,7 +165,6 @@ def entity_level(graph: Graph) -> Level:
         graph.vectors,
         graph.ends,
         np.asarray(graph.weights, np.float64),
-        (indptr[: graph.entities + 1], indices),
         graph.stored.nodes,
         relations,
         _before(graph),
@@ -266,21 +262,6 @@ def partition(
     labels, count, joined = _numbered(labels)
     crossing, edges = community_graph(ends, None, labels)  # line 9: weights count the crossing edges
     return Partition(labels, count, joined, crossing, edges, added(level.ends, ends, level.size))
-
-
-def community_sources(
-    labels: Labels, count: int, sources: tuple[Rows, Rows], chunks: int
-) -> tuple[Rows, Rows]:
-    """The chunk rows of each community, one after the other: the union of its members', ascending."""
-    indptr, indices = sources
-    nodes = len(labels)
-    members = csr_array((np.ones(nodes, np.int32), (labels, np.arange(nodes))), shape=(count, nodes))
-    chunks_of_nodes = csr_array(
-        (np.ones(int(indptr[-1]), np.int32), indices[: indptr[-1]], indptr), shape=(nodes, chunks)
-    )
-    chunks_of_communities = (members @ chunks_of_nodes).tocsr()
-    chunks_of_communities.sort_indices()
-    return chunks_of_communities.indptr.astype(np.int64), chunks_of_communities.indices
 
 
 def inner_degrees(level: Level, labels: Labels) -> Weights:

@@ -131,7 +131,7 @@ def _built(
         **nearest,
         **_nearest(builder, entities, communities),
     }
-    of_metas = builder.kept(np.full(len(metas), -1, np.int64), metas)
+    of_metas = builder.table(np.full(len(metas), -1, np.int64), metas)
     none = np.zeros((len(metas), builder.dimension), np.float32)
     return builder.built(
         [entities.nodes(), communities.nodes, of_metas],

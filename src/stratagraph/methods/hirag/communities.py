@@ -31,7 +31,7 @@ from stratagraph.ingest.names.spelling import telling
 from stratagraph.kernels.leiden import hierarchical_leiden, leiden, resized
 from stratagraph.kernels.ranges import by_label, distinct, split
 from stratagraph.methods.drift import Drift, Measures, communities_measured, majority
-from stratagraph.methods.groups import KeptNodes, NodeDraft, united
+from stratagraph.methods.groups import NodeDraft, NodeTable, united
 from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.methods.hirag.entities import Builder, Entities
 from stratagraph.methods.hirag.naming import PACKAGE, members_named
@@ -59,7 +59,7 @@ class Communities:
     `labels` has the row of each entity's community for each level, the finest first, shape (entities,).
     """
 
-    nodes: KeptNodes
+    nodes: NodeTable
     members: Sequence[Rows]
     labels: Sequence[Labels]
     vectors: Vectors
@@ -200,13 +200,13 @@ class CommunityWriter:
         weights = np.repeat(self._edges.weights, 2)
         return np.bincount(self._edges.ends.ravel(), weights, self._entities.count).astype(np.float64)
 
-    def nodes(self) -> KeptNodes:
+    def nodes(self) -> NodeTable:
         """The nodes of all communities so far."""
-        return self._builder.kept(self._before, list(self._fresh.values()))
+        return self._builder.table(self._before, list(self._fresh.values()))
 
-    def vectors(self, nodes: KeptNodes) -> Vectors:
+    def vectors(self, nodes: NodeTable) -> Vectors:
         """The vectors of all reports, shape (communities, dimension)."""
-        return nodes.vectors(VECTORS, np.concatenate(self._vectors))
+        return nodes.column(VECTORS, np.concatenate(self._vectors))
 
     async def finest(self, labels: Labels) -> Labels:
         """Report on the communities of the finest level."""

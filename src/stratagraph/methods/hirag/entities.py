@@ -17,7 +17,7 @@ from stratagraph.ingest.summarize import MODEL
 from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import ranges
 from stratagraph.methods.base import Graph, Stored
-from stratagraph.methods.groups import GroupBuilder, KeptNodes, united
+from stratagraph.methods.groups import GroupBuilder, NodeTable, united
 from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.records import Node
@@ -49,8 +49,7 @@ class Entities:
     Nodes are read one by one when they are needed, or many at once by `fetch`.
     """
 
-    graph: Graph
-    previous: Stored | None
+    builder: Builder
     summaries: Vectors  # vectors of the summary entities
     origin: Rows  # the number of each entity in the previous index, or -1
     same: NDArray[np.bool_]  # whether each entity is unchanged, with its vector and sources
@@ -79,7 +78,17 @@ class Entities:
             previous_keys = previous.arrays[NAMES]
         vectors = np.zeros((0, graph.vectors.shape[1]), np.float32)
         names = carried_keys(previous_keys, same_name, lambda rows: _name_keys(graph, rows))
-        return cls(graph, previous, vectors, origin, same, names, np.flatnonzero(same_name < 0))
+        return cls(builder, vectors, origin, same, names, np.flatnonzero(same_name < 0))
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the corpus."""
+        return self.builder.graph
+
+    @property
+    def previous(self) -> Stored | None:
+        """The previous index."""
+        return self.builder.previous
 
     @property
     def vectors(self) -> Vectors:
@@ -109,7 +118,7 @@ class Entities:
         self._read |= zip(own, self.graph.stored.nodes(own), strict=True)
         if above:
             rows_before = self.before[np.array(above, np.int64) - first]
-            kept = KeptNodes.of(rows_before, [], self.previous, self.graph.before)
+            kept = self.builder.table(rows_before, [])
             self._read |= zip(above, kept.read(range(len(above))), strict=True)
 
     def node(self, row: int) -> Node:
@@ -120,10 +129,10 @@ class Entities:
             self.fetch([row])
         return self._read[row]
 
-    def nodes(self) -> KeptNodes:
+    def nodes(self) -> NodeTable:
         """The nodes of the summary entities."""
         fresh = [self.new_nodes[row] for row in sorted(self.new_nodes)]
-        return KeptNodes.of(self.before, fresh, self.previous, self.graph.before)
+        return self.builder.table(self.before, fresh)
 
     def name(self, row: int) -> str:
         """The name of an entity."""

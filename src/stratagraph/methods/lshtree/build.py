@@ -26,7 +26,7 @@ from stratagraph.kernels.knn import knn_graph
 from stratagraph.kernels.lsh import WORD, Codes, hash_codes, hyperplanes
 from stratagraph.kernels.ranges import split
 from stratagraph.methods.drift import DRIFT
-from stratagraph.methods.groups import GroupBuilder, KeptNodes, NodeDraft, united
+from stratagraph.methods.groups import GroupBuilder, NodeDraft, NodeTable, united
 from stratagraph.methods.lshtree.config import LSHTreeConfig
 from stratagraph.models.prompts import load_prompt
 from stratagraph.types.built import Built
@@ -71,7 +71,7 @@ class Layer:
     before: Rows
     origin: Rows
     read: Callable[[Sequence[int]], list[Node]]
-    nodes: KeptNodes | None = None
+    nodes: NodeTable | None = None
 
     @property
     def size(self) -> int:
@@ -173,13 +173,13 @@ async def _summarized(builder: GroupBuilder[LSHTreeConfig], layer: Layer, groups
         return [_draft(level, tokens, [next(read) for _ in own]) for own in rows]
 
     write = partial(summarize, gate=builder.gate, prompt=PROMPT, max_tokens=tokens)
-    fresh = await builder.read_and_written(np.flatnonzero(before < 0).tolist(), drafts, write)
-    made = await builder.carry.embed("embed summaries", [node.text for node in fresh], builder.dimension)
-    made = made.astype(np.float16).astype(np.float32)  # as an update reads them
-    nodes = builder.kept(before, fresh)
+    fresh = await builder.read_and_write(np.flatnonzero(before < 0).tolist(), drafts, write)
+    vectors = await builder.carry.embed("embed summaries", [node.text for node in fresh], builder.dimension)
+    vectors = vectors.astype(np.float16).astype(np.float32)  # as an update reads them
+    nodes = builder.table(before, fresh)
     ties = nodes.column(TIES, _ties([node.id for node in fresh]))
     origin = np.where(before >= 0, before, groups.origin)
-    return Layer(level, nodes.vectors(VECTORS, made), ties, before, origin, nodes.read, nodes)
+    return Layer(level, nodes.column(VECTORS, vectors), ties, before, origin, nodes.read, nodes)
 
 
 def _draft(level: int, tokens: int, members: Sequence[Node]) -> NodeDraft:

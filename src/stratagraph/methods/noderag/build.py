@@ -18,7 +18,7 @@ from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import split
 from stratagraph.methods.base import Built, Graph, Stored
-from stratagraph.methods.groups import KeptNodes, stored_vectors
+from stratagraph.methods.groups import NodeTable, stored_vectors
 from stratagraph.methods.noderag.attributes import (
     SOURCES,
     Important,
@@ -94,7 +94,7 @@ async def build(builder: Builder) -> Built:
     drafts = await asyncio.to_thread(draft_attributes, inputs, changed)
     write = partial(write_attributes, builder=builder)
     short = builder.config.attribute_tokens
-    attributes = builder.kept(before, await builder.nodes(drafts, write, ATTRIBUTES, short=short))
+    attributes = builder.table(before, await builder.nodes(drafts, write, ATTRIBUTES, short=short))
 
     with gate.stage("communities"):
         origin = _members_before(inputs, important.rows)
@@ -126,8 +126,8 @@ async def build(builder: Builder) -> Built:
 class _Elements:
     """High-level elements and their titles; `labels` are the communities of the elements."""
 
-    nodes: KeptNodes
-    titles: KeptNodes
+    nodes: NodeTable
+    titles: NodeTable
     labels: Rows
 
     @classmethod
@@ -140,15 +140,15 @@ class _Elements:
         labels, before = labels[order], np.concatenate([kept[1], np.full(len(written), -1)])[order]
         titles = np.where(before >= 0, before + count, -1)
         return cls(
-            builder.kept(before, [each.node for each in written]),
-            builder.kept(titles, [each.overview for each in written]),
+            builder.table(before, [each.node for each in written]),
+            builder.table(titles, [each.overview for each in written]),
             labels,
         )
 
 
 async def _vectors(
-    attributes: KeptNodes,
-    elements: KeptNodes,
+    attributes: NodeTable,
+    elements: NodeTable,
     changed: Sequence[Sequence[int]],
     written: Sequence[Element],
     inputs: BuildInputs,
@@ -160,7 +160,7 @@ async def _vectors(
     """
     first, units, carry = inputs.first_unit, inputs.graph.unit_vectors, inputs.builder.carry
     members = [[row - first for row in sorted(own) if row >= first] for own in changed]
-    own = attributes.vectors(VECTORS, await _means(attributes.fresh, members, units, carry))
+    own = attributes.column(VECTORS, await _means(attributes.fresh, members, units, carry))
     members = [
         [
             *(len(units) + place for place in each.about.attributes),
@@ -169,7 +169,7 @@ async def _vectors(
         for each in written
     ]
     made = await _means(elements.fresh, members, stacked([units, own]), carry)
-    return [own, elements.vectors(VECTORS, made)]
+    return [own, elements.column(VECTORS, made)]
 
 
 async def _means(
@@ -199,7 +199,7 @@ class _Contents:
     builder: Builder
     stated: Rows
     important: Important
-    attributes: KeptNodes
+    attributes: NodeTable
     elements: _Elements
     labels: Rows
     made: list[Vectors]
@@ -271,12 +271,12 @@ def _entries_before(contents: _Contents, previous: Stored | None) -> Rows:
     return np.concatenate([units, np.where(own >= 0, own + before.count("S"), -1)])
 
 
-def _title_index(titles: KeptNodes) -> dict[str, NDArray[Any]]:
+def _title_index(titles: NodeTable) -> dict[str, NDArray[Any]]:
     """The index of titles; that of the previous index is brought up to date."""
     kept = np.flatnonzero(titles.before >= 0)
     index: Mapping[str, NDArray[Any]]
     if titles.previous is None or not len(kept):
-        index = NameIndex.build(titles.texts())
+        index = NameIndex.build([node.text for node in titles.fresh])
     else:
         arrays = titles.previous.arrays
         before = Layout(np.asarray(arrays["layout"]))

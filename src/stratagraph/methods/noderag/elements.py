@@ -27,7 +27,7 @@ from stratagraph.ingest.summarize import (
 )
 from stratagraph.kernels.leiden import leiden
 from stratagraph.methods.drift import Drift, communities_measured
-from stratagraph.methods.groups import KeptNodes, united
+from stratagraph.methods.groups import NodeTable, united
 from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.methods.noderag.inputs import Builder, BuildInputs
 from stratagraph.models.gate import CallItem, Gate, Task
@@ -94,7 +94,7 @@ class Community:
 
 
 def large_communities(
-    inputs: BuildInputs, labels: Rows, made: NDArray[np.bool_], attributes: KeptNodes
+    inputs: BuildInputs, labels: Rows, made: NDArray[np.bool_], attributes: NodeTable
 ) -> list[Community]:
     """The communities that are large enough for high-level elements and whose elements are `made`, by label.
 
