@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +12,8 @@ from numpy.typing import NDArray
 from stratagraph.errors import Damaged
 from stratagraph.kernels import _native
 from stratagraph.kernels.chnsw_layer import Array, Layer, Matrix, Nodes, Places
-from stratagraph.kernels.chnsw_options import (
-    LARGEST,
-    LEAST_EF,
-    Options,
-    Stats,
-    checked_children,
-    checked_gone,
-    checked_vectors,
-    read_options,
-    written,
-)
+from stratagraph.kernels.chnsw_options import LEAST_EF, Options, Stats, read_options, written
+from stratagraph.kernels.float16 import Stored
 from stratagraph.kernels.topk import TopK
 
 CALIBRATED_K = 10
@@ -74,7 +66,7 @@ class CHNSW:
         Parameters
         ----------
         layers
-            Arrays of shape (n, dimension); some may be empty.
+            Arrays of shape (n, dimension) of finite values; some may be empty.
         children
             For each layer but the lowest pairs (node, child in the layer below), shape (links, 2). None:
             searches descend by links to the nearest node below alone.
@@ -82,19 +74,17 @@ class CHNSW:
         Raises
         ------
         ValueError
-            For shapes that do not fit, values not finite or above 1e15, and children out of range.
+            If the layers do not have one dimension.
         """
         options = options or Options()
-        checked = [checked_vectors(layer, f"layer {i}") for i, layer in enumerate(layers)]
-        dimensions = {layer.shape[1] for layer in checked}
+        dimensions = {layer.shape[1] for layer in layers}
         if len(dimensions) != 1 or 0 in dimensions:
             raise ValueError(f"layers must have one dimension, at least 1, not {sorted(dimensions)}")
         index = cls(dimensions.pop(), len(layers), options)
-        pairs = checked_children(children, [len(layer) for layer in checked])
-        for layer, vectors in zip(index._layers, checked, strict=True):
-            layer.append(vectors)
-        for layer, below in zip(index._layers[1:], pairs, strict=True):
-            layer.set_children(below)
+        for layer, vectors in zip(index._layers, layers, strict=True):
+            layer.append(_floats(vectors))
+        for layer, links in zip(index._layers[1:], _pairs(children, len(layers)), strict=True):
+            layer.set_children(links)
         index._settle(threads)
         if options.ef is None:
             index._calibrate(range(len(layers)))
@@ -162,23 +152,13 @@ class CHNSW:
         if queries.ndim != 2 or queries.shape[1] != self.dimension:
             raise ValueError(f"a query has shape ({self.dimension},), not {queries.shape[1:]}")
         _check_k(k)
-        fits = (np.abs(queries) < LARGEST).all(axis=1)
-        if not fits.all():
-            raise ValueError(f"query {int(np.argmin(fits))} holds values that are not finite, or above 1e15")
         rows, scores = self._searched(queries, k, ef, 0, threads)
         return [(rows[level], scores[level]) for level in range(len(rows))]
 
     def delete(self, layer: int, rows: NDArray[np.integer]) -> None:
-        """Delete nodes of a layer; nodes that were linked to them are linked to their neighbours.
-
-        Raises
-        ------
-        KeyError
-            If one is unknown or was deleted; then none is deleted.
-        """
-        if not 0 <= layer < len(self):
-            raise ValueError(f"the index has layers 0 to {len(self) - 1}, not {layer}")
-        gone = checked_gone(rows, layer, self._layers[layer])
+        """Delete nodes of a layer; nodes that were linked to them are linked to their neighbours."""
+        gone = self._layers[layer].places[np.unique(rows)]
+        gone = gone[self._layers[layer].alive[gone] == 1]
         self._remove(layer, gone, threads=1)
         self._note_changes([len(gone) if level == layer else 0 for level in range(len(self))])
 
@@ -246,17 +226,16 @@ class CHNSW:
         Raises
         ------
         ValueError
-            As `build`; also if the number of layers or of dimensions differs.
+            If the number of layers or of dimensions differs.
         """
         shapes = [layer.shape for layer in layers]
         if len(shapes) != len(self) or any(shape[1:] != (self.dimension,) for shape in shapes):
             raise ValueError(f"expected {len(self)} layers of {self.dimension} dimensions, not {shapes}")
-        pairs = checked_children(children, [len(layer) for layer in layers])
         index = CHNSW(self.dimension, len(self), self.options, self._instructions)
         index._ef, index._changes = self.ef, list(self._changes)
         index._layers = [layer.copy() for layer in self._layers]
         index._settle(threads)
-        changed = index._revise(layers, rows, pairs, threads)
+        changed = index._revise(layers, rows, _pairs(children, len(layers)), threads)
         index._note_changes(changed)
         return index, changed
 
@@ -444,12 +423,24 @@ class CHNSW:
             old, new = np.flatnonzero(places >= 0), np.flatnonzero(places < 0)
             old = old[_least_moved(places[old])]
             below = layer.keep(places[old], below, len(new))
-            added.append(layer.append(checked_vectors(layers[level][new], f"layer {level}", new)))
+            added.append(layer.append(_floats(layers[level][new])))
             layer.renumber(np.concatenate([old, new]))
         for here, under, pairs in zip(self._layers[1:], self._layers, links, strict=False):
             here.set_children(np.stack([here.places[pairs[:, 0]], under.places[pairs[:, 1]]], axis=1))
         self._settle(threads, new=dict(enumerate(added)))
         return changed
+
+
+def _floats(vectors: NDArray[np.floating]) -> Matrix:
+    """Vectors as float32 in C order; those of a folder are read in blocks."""
+    return cast(Matrix, vectors) if isinstance(vectors, Stored) else np.ascontiguousarray(vectors, np.float32)
+
+
+def _pairs(children: Sequence[NDArray[np.integer]] | None, layers: int) -> list[Array]:
+    """The pairs (node, child) of each layer but the lowest."""
+    if children is None:
+        return [np.zeros((0, 2), np.int64)] * (layers - 1)
+    return [np.asarray(links, np.int64).reshape(-1, 2) for links in children]
 
 
 def _check_k(k: int) -> None:

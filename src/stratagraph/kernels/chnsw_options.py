@@ -1,18 +1,16 @@
-"""Options of a C-HNSW index, their stored form, and checks of its input."""
+"""Options of a C-HNSW index and their stored form."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged, FormatMismatch
-from stratagraph.kernels.chnsw_layer import Array, Kind, Layer, Matrix
-from stratagraph.kernels.float16 import Stored, blocks
+from stratagraph.kernels.chnsw_layer import Array, Kind
 
 Mode = Literal["fast", "paper"]
 
@@ -20,12 +18,10 @@ FORMAT = 1
 LEAST_EF, MOST_EF = 10, 100_000
 SCANNED: dict[Kind, int] = {"int8": 256, "float32": 64}
 """Largest layers that are scanned in less time than a graph is searched: their codes take as many bytes."""
-LARGEST = np.float32(1e15)
-"""All values are smaller, so that no sum of products overflows float32."""
 
 
 class Stats(NamedTuple):
-    """Work since the index was built or opened; zeros without the native kernels."""
+    """Work since the index was built or opened."""
 
     queries: int
     distances: int
@@ -134,64 +130,3 @@ def read_options(arrays: Mapping[str, Array]) -> tuple[Options, int, list[int], 
     if not fits or not all(type(each) is int and 0 <= each < 2**62 for each in changes):
         raise Damaged(f"array 'options' holds changes {changes!r} of {len(ef)} layers")
     return options, dimension, ef, changes
-
-
-def checked_vectors(
-    vectors: NDArray[np.floating], what: str, rows: NDArray[np.int64] | None = None
-) -> Matrix:
-    """Vectors as float32 in C order, all finite and smaller than 1e15; a `float16.Stored` is read in blocks.
-
-    Errors name a row by its place in `rows`, if these are given.
-    """
-    stored = isinstance(vectors, Stored)
-    checked = cast(Matrix, vectors) if stored else np.ascontiguousarray(vectors, dtype=np.float32)
-    if checked.ndim != 2:
-        raise ValueError(f"{what} must have shape (n, dimension), not {checked.shape}")
-    for at, block in blocks(checked):
-        fits = (np.abs(block) < LARGEST).all(axis=1)
-        if not fits.all():
-            row = at + int(np.argmin(fits))
-            wrong = "larger than 1e15" if np.isfinite(checked[row]).all() else "that are not finite"
-            raise ValueError(f"{what}: row {row if rows is None else rows[row]} holds values {wrong}")
-    return checked
-
-
-def checked_children(children: Sequence[NDArray[np.integer]] | None, sizes: Sequence[int]) -> list[Array]:
-    """The pairs (node, child) of each layer but the lowest; `sizes` are those of all layers."""
-    if children is None:
-        return [np.zeros((0, 2), np.int64)] * (len(sizes) - 1)
-    if len(children) != len(sizes) - 1:
-        raise ValueError(f"expected links to children for {len(sizes) - 1} layers, not for {len(children)}")
-    checked: list[Array] = []
-    for level, links in enumerate(children, 1):
-        pairs = np.asarray(links)
-        if pairs.size == 0:
-            checked.append(np.zeros((0, 2), np.int64))
-            continue
-        if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
-            raise ValueError(
-                f"links to children are integers of shape (links, 2), not {pairs.dtype} {pairs.shape}"
-            )
-        for column, end, what in [
-            (0, sizes[level], f"nodes of layer {level}"),
-            (1, sizes[level - 1], f"children in layer {level - 1}"),
-        ]:
-            wrong = (pairs[:, column] < 0) | (pairs[:, column] >= end)
-            if wrong.any():
-                row = int(np.argmax(wrong))
-                raise ValueError(f"{what} are 0 to {end - 1}, not {pairs[row, column]} (pair {row})")
-        checked.append(pairs.astype(np.int64))
-    return checked
-
-
-def checked_gone(rows: NDArray[np.integer], level: int, layer: Layer) -> Array:
-    """The places of nodes to delete, each once; all of them must be alive."""
-    gone = np.unique(np.asarray(rows).reshape(-1))
-    if gone.size and not np.issubdtype(gone.dtype, np.integer):
-        raise TypeError(f"rows must be integers, not {gone.dtype}")
-    alive = (gone >= 0) & (gone < layer.count)
-    places = layer.places[gone[alive].astype(np.int64)]
-    alive[alive] = layer.alive[places] == 1
-    if not alive.all():
-        raise KeyError(f"layer {level} has no node {int(gone[~alive][0])}")
-    return places
