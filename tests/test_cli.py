@@ -477,6 +477,20 @@ def test_the_local_embedder_without_its_extra_is_one_line() -> None:
     assert "pip install 'stratagraph[local]'" in line
 
 
+def test_missing_compiled_kernels_are_one_line() -> None:
+    done = python(
+        """
+        import sys
+        sys.modules["stratagraph.kernels._native"] = None
+        from stratagraph.__main__ import main
+        main()
+        """
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("error: stratagraph's compiled kernels are missing")
+
+
 def test_a_server_without_its_extra_is_one_line(index: str) -> None:
     done = python(
         f"""

@@ -1,6 +1,18 @@
-"""`python -m stratagraph` is `stratagraph`."""
+"""The script `stratagraph`, which is also `python -m stratagraph`."""
 
-from stratagraph.cli.main import main
+import sys
+
+
+def main() -> None:
+    """Run the command line; a package or compiled module that is missing is one line, not a traceback."""
+    try:
+        from stratagraph.cli.main import main as commands
+    except ImportError as error:
+        if "--debug" in sys.argv:
+            raise
+        sys.exit(f"error: {error}")
+    commands(prog_name="stratagraph")
+
 
 if __name__ == "__main__":
-    main(prog_name="stratagraph")
+    main()

@@ -18,7 +18,6 @@ from stratagraph.ingest.graph.entity_resolution import Rule
 from stratagraph.models.budget import Budget, Limits, Prices
 from stratagraph.models.estimate import Estimate
 from stratagraph.models.local import default_embedder
-from stratagraph.operations.arguments import positive
 from stratagraph.operations.changes import REBUILD, Change, settings_of
 from stratagraph.operations.documents import Documents, check_documents
 from stratagraph.operations.gates import Models
@@ -30,6 +29,7 @@ from stratagraph.store.folder import DEFAULT_CHECK, IndexFolder
 from stratagraph.store.remote import is_url, shown
 from stratagraph.store.shards import ShardedFolder, is_sharded
 from stratagraph.store.spread import MOST, Spread
+from stratagraph.types.checks import positive
 from stratagraph.types.protocols import Mapper, Progress, VectorTable
 
 StrPath = str | os.PathLike[str]

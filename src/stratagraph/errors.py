@@ -36,6 +36,20 @@ class StratagraphError(Exception):
     """Base class of all errors of this package."""
 
 
+EXPECTED = (StratagraphError, KeyError, OSError, TypeError, ValueError)
+"""Errors with a message for whoever asked: a page, an agent and a command show them without a traceback."""
+
+
+def message_of(error: BaseException) -> str:
+    """The message of an error for people, without the quotes that `str` puts around that of a `KeyError`."""
+    return str(error.args[0] if isinstance(error, KeyError) and error.args else error)
+
+
+def described(error: BaseException) -> str:
+    """The kind and message of an error in one line, as a page, an agent or a log shows it."""
+    return f"{type(error).__name__}: {message_of(error)}"
+
+
 class BudgetExceeded(StratagraphError):
     """The budget of an operation is used up. Paid results are kept."""
 

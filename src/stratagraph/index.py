@@ -28,7 +28,6 @@ from stratagraph.operations.arguments import (
     AnswerArguments,
     OnRetrieved,
     SearchArguments,
-    positive,
 )
 from stratagraph.operations.asking import Asking
 from stratagraph.operations.browsing import MOST, TABLES, Browser, PageRequest
@@ -44,6 +43,7 @@ from stratagraph.search.rerank import Reranker, SetReranker
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.remote import is_url
 from stratagraph.store.snapshot import JoinedSnapshot
+from stratagraph.types.checks import positive
 from stratagraph.types.question import (
     SEARCH_ARGUMENTS,
     WALK,

@@ -15,7 +15,8 @@ from urllib.parse import quote
 import pytest
 
 import stratagraph as sg
-from stratagraph.server.state import Jobs, TooMany
+from stratagraph.server.guard import Refused
+from stratagraph.server.state import Jobs
 from stratagraph.testing import ScriptedChatModel
 from tests.server.conftest import DOCUMENTS, LONG, Client, finished
 from tests.test_files import pdf
@@ -250,7 +251,7 @@ def test_a_file_that_is_refused_after_it_was_received_leaves_nothing(
 
 
 def _too_many(*_: Any) -> None:
-    raise TooMany("enough")
+    raise Refused(429, "TooMany", "enough")
 
 
 def test_a_reader_may_not_change_anything(client: Client) -> None:

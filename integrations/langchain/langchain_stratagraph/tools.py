@@ -11,7 +11,7 @@ from pydantic import Field, create_model
 
 from langchain_stratagraph._convert import SOURCE, to_documents
 from stratagraph._sync import either, run_here
-from stratagraph.errors import StratagraphError
+from stratagraph.errors import EXPECTED, described
 from stratagraph.index import Index
 from stratagraph.types.results import Retrieval
 
@@ -76,8 +76,8 @@ def create_search_tool(
             return NOTHING, []
         try:
             return shown(await either(index.retrieve, index.aretrieve, query, most, **request), max_tokens)
-        except (StratagraphError, OSError, TypeError, ValueError) as error:  # the agent can go on
-            raise ToolException(f"{type(error).__name__}: {error}") from error
+        except EXPECTED as error:  # the agent can go on
+            raise ToolException(described(error)) from error
 
     def search(**arguments: Any) -> tuple[str, list[Document]]:
         return run_here(asearch(**arguments))

@@ -17,6 +17,7 @@ from llama_index_stratagraph._convert import to_history, to_node, to_where
 from llama_index_stratagraph._updating import UpdatingIndex
 from stratagraph import Index, check_search_options
 from stratagraph._sync import either, run_here
+from stratagraph.types.checks import positive
 from stratagraph.types.question import View, Where
 
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
@@ -72,12 +73,8 @@ class StrataRetriever(BaseRetriever):
         object_map: dict[str, Any] | None = None,
         verbose: bool = False,
     ) -> None:
-        if isinstance(similarity_top_k, bool) or not hasattr(similarity_top_k, "__index__"):
-            raise TypeError(f"similarity_top_k must be a whole number, not {similarity_top_k!r}")
-        if similarity_top_k < 1:
-            raise ValueError(f"similarity_top_k must be at least 1, not {similarity_top_k}")
         self._index = index
-        self.similarity_top_k = similarity_top_k
+        self.similarity_top_k = positive("similarity_top_k", similarity_top_k)
         self.options = dict(options or {})
         check_search_options(index.method, self.options)
         shared = dict(search or {})

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from stratagraph.errors import described
 from stratagraph.types.question import SEARCH_ARGUMENTS
 
 _VERBS = ("complete", "acomplete", "embed_documents", "aembed_documents", "invoke", "rerank")
@@ -138,7 +139,7 @@ def load_model(kind: str, value: str) -> Any:
         hint = "; a model of your own is MODULE:NAME" if is_name else ""
         if isinstance(error, ModuleNotFoundError) and error.name == value.partition(":")[0]:
             hint = f"; known providers are {', '.join(PROVIDERS)}, and a model of your own is MODULE:NAME"
-        raise WrongOption(f"--{kind} {value}: {type(error).__name__}: {error}{hint}") from error
+        raise WrongOption(f"--{kind} {value}: {described(error)}{hint}") from error
 
 
 def load_reranker(value: str) -> Any:
@@ -151,7 +152,7 @@ def load_reranker(value: str) -> Any:
         reranker = named_reranker(value) if is_name else _imported(value)
     except (Exception, SystemExit) as error:
         hint = "" if is_name else f"; known names are such as {EXAMPLES}"
-        raise WrongOption(f"--rerank {value}: {type(error).__name__}: {error}{hint}") from error
+        raise WrongOption(f"--rerank {value}: {described(error)}{hint}") from error
     if not isinstance(reranker, Reranker | SetReranker):
         raise WrongOption(
             f"--rerank {value}: {reranker!r} has neither rerank(question, texts) "

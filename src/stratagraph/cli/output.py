@@ -16,12 +16,11 @@ import click
 
 import stratagraph as sg
 from stratagraph.cli.options import WrongOption, load_config, load_model
-from stratagraph.errors import StratagraphError
+from stratagraph.errors import EXPECTED, StratagraphError, message_of
 from stratagraph.ingest.loaders import FileDocuments
 from stratagraph.types.protocols import Mapper
 
 _SQLITE_SUFFIXES = ("", "-wal", "-shm", "-journal")
-EXPECTED = (StratagraphError, ValueError, TypeError, KeyError, OSError, ImportError)
 
 
 def _json_default(value: object) -> object:
@@ -143,7 +142,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             _echo("interrupted; the same command resumes" if output.resumes else "interrupted", err=True)
             sys.exit(130)
-        except EXPECTED as error:
+        except (*EXPECTED, ImportError) as error:
             if debug:
                 raise
             _fail(error, as_json)
@@ -217,7 +216,7 @@ def _in_commands(message: str) -> str:
 
 
 def _fail(error: BaseException, as_json: bool) -> None:
-    message = _in_commands(str(error.args[0] if isinstance(error, KeyError) and error.args else error))
+    message = _in_commands(message_of(error))
     kind = type(error).__name__
     if as_json:
         _echo(json.dumps({"error": kind, "message": message}, ensure_ascii=False))

@@ -9,6 +9,7 @@ from typing import Any
 from stratagraph.mapping.processes import ApartMapper, ProcessMapper
 from stratagraph.mapping.ray import RayMapper
 from stratagraph.mapping.threads import ThreadMapper, growing, in_order
+from stratagraph.types.checks import positive
 from stratagraph.types.protocols import Mapper
 
 __all__ = ["KINDS", "as_mapper", "check_sendable", "growing", "in_order", "mapper"]
@@ -73,10 +74,8 @@ def mapper(
         raise ValueError(
             f"mapper must be one of {', '.join(map(repr, KINDS))} or 'ray@ADDRESS', not {kind!r}"
         )
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int)):
-        raise TypeError(f"workers must be a whole number, not {workers!r}")
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers must be at least 1, not {workers}")
+    if workers is not None:
+        workers = positive("workers", workers)
     if embed is not None and not isinstance(embed, bool):
         raise TypeError(f"embed must be True, False or None, not {embed!r}")
     if kind == "ray":

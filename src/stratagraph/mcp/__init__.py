@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 from pydantic import Field
 
 import stratagraph as sg
-from stratagraph.errors import MethodMissing, MissingExtra
+from stratagraph.errors import EXPECTED, MethodMissing, MissingExtra, described
 
 try:
     try:
@@ -35,7 +35,6 @@ try:
     from mcp.server.lowlevel.helper_types import ReadResourceContents
     from mcp.server.transport_security import TransportSecuritySettings
     from mcp.types import ErrorData, Resource, ResourceTemplate, ToolAnnotations
-    from starlette.responses import JSONResponse
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from stratagraph.mcp.results import (
@@ -50,7 +49,7 @@ try:
     )
     from stratagraph.server.asking import STEPS, History, Where, pairs
     from stratagraph.server.browsing import Reading, reading, reading_around
-    from stratagraph.server.guard import Guard, Rate, Settings
+    from stratagraph.server.guard import Guard, Rate, Refused, Settings
     from stratagraph.server.state import Library
 except ImportError as error:
     raise MissingExtra("the SDK of the Model Context Protocol", "mcp") from error
@@ -128,11 +127,11 @@ class _Server(MCPServer[Any]):
         except sg.errors.Locked:
             busy = f"another process changed the documents for {_PATIENCE:g} seconds; try again later"
             raise kind(f"Locked: {busy}") from None
-        except (sg.errors.StratagraphError, KeyError, OSError, TypeError, ValueError) as error:
-            message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
+        except EXPECTED as error:
+            message = described(error)
             for path in self.hidden:
                 message = message.replace(path, "INDEX")
-            raise kind(f"{type(error).__name__}: {message}") from error
+            raise kind(message) from error
 
     async def list_resources(self) -> list[Resource]:
         """The documents, the first ones of a large index."""
@@ -448,8 +447,8 @@ def _posts_alone(app: ASGIApp) -> ASGIApp:
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] not in ("POST", "OPTIONS"):
-            body = {"error": "MethodNotAllowed", "message": "this server keeps no sessions: use POST"}
-            await JSONResponse(body, 405, {"allow": "POST"})(scope, receive, send)
+            refused = Refused(405, "MethodNotAllowed", "this server keeps no sessions: use POST")
+            await refused.response()(scope, receive, send)
             return
         await app(scope, receive, send)
 

@@ -8,7 +8,6 @@ here.
 from __future__ import annotations
 
 import inspect
-import operator
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -19,6 +18,7 @@ from stratagraph.methods import get_way
 from stratagraph.models.rerankers import EXAMPLES, package_and_model
 from stratagraph.search.questions import checked_history
 from stratagraph.search.rerank import Reranker, SetReranker
+from stratagraph.types.checks import positive
 from stratagraph.types.question import (
     GUIDED,
     LENGTHS,
@@ -127,15 +127,6 @@ def check_used(method: str, arguments: SearchArguments) -> None:
         )
     if method == WALK and not arguments.fill:
         raise ValueError("fill=False leaves passages out, and the walk finds nothing else: name a method")
-
-
-def positive(name: str, value: int) -> int:
-    """The value as an int of at least 1; otherwise `TypeError` or `ValueError`, naming the argument."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be a whole number, not {type(value).__name__} {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, not {value}")
-    return operator.index(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, field_validator
 
-from stratagraph.errors import BudgetExceeded, CallFailed
+from stratagraph.errors import BudgetExceeded, CallFailed, described
 from stratagraph.ingest.extraction.parsing import flat
 from stratagraph.models.gate import Gate, Task
 from stratagraph.models.prompts import load_prompt
@@ -186,7 +186,7 @@ class _Guide:
         try:
             return await self._gate.call(GUIDE, values, item=self._question, sources=sources)
         except (CallFailed, BudgetExceeded) as error:
-            self.failed = f"{type(error).__name__}: {error}"
+            self.failed = described(error)
             return None
 
     def _chosen(self, answer: GuideSchema) -> tuple[str, ...]:

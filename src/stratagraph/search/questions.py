@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pydantic import BaseModel, Field, field_validator
 
-from stratagraph.errors import BudgetExceeded, CallFailed
+from stratagraph.errors import BudgetExceeded, CallFailed, described
 from stratagraph.ingest.extraction.by_rules import proper_names, question_entities
 from stratagraph.ingest.extraction.parsing import flat, read_name
 from stratagraph.ingest.names.spelling import canonical, words
@@ -112,7 +112,7 @@ async def standalone(
             answer = await gate.call(STANDALONE, values, item=question)
             return Standalone(answer.question, question, "model")
         except (CallFailed, BudgetExceeded) as error:
-            failed = f"{type(error).__name__}: {error}"
+            failed = described(error)
     names = await asyncio.to_thread(carried, question, turns, knows)
     if not names:
         return Standalone(question, question, "none", failed)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
-from stratagraph.errors import MissingExtra
+from stratagraph.errors import MissingExtra, message_of
 
 try:
     from fastapi import FastAPI, Request
@@ -31,8 +31,8 @@ except ImportError as error:
 
 import stratagraph as sg
 from stratagraph.server import asking, browsing, changing
-from stratagraph.server.guard import Guard, Settings, checked_token, is_loopback
-from stratagraph.server.state import Costs, JobProgress, Jobs, Library, State, TooMany, Uploads
+from stratagraph.server.guard import Guard, Refused, Settings, checked_token, is_loopback
+from stratagraph.server.state import Costs, JobProgress, Jobs, Library, State, Uploads
 from stratagraph.types.protocols import Progress
 
 __all__ = ["Settings", "checked_token", "create_app", "is_loopback", "run"]
@@ -47,7 +47,6 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (sg.errors.StoreError, 503),
     (sg.errors.MissingExtra, 501),
     (sg.errors.StratagraphError, 502),
-    (TooMany, 429),
     (KeyError, 404),
     (ValueError, 422),
     (TypeError, 422),
@@ -94,9 +93,8 @@ def create_app(path: str | Path, open_index: Open, settings: Settings | None = N
     app.state.server = state
     for part in (asking, browsing, changing):
         app.include_router(part.router, prefix="/api")
-    for kind in (HTTPException, RequestValidationError, TooMany, KeyError, ValueError, TypeError):
+    for kind in (HTTPException, RequestValidationError, *(kind for kind, _ in _STATUS)):
         app.add_exception_handler(kind, _error_response)
-    app.add_exception_handler(sg.errors.StratagraphError, _error_response)
     public = {"/"}
     for prefix, folder in (
         ("/d3", files("stratagraph.viz") / "assets" / "d3"),
@@ -111,15 +109,16 @@ def create_app(path: str | Path, open_index: Open, settings: Settings | None = N
 
 async def _error_response(_: Request, error: Exception) -> JSONResponse:
     """An error as JSON, with its kind and its message."""
+    if isinstance(error, Refused):
+        return error.response()
     if isinstance(error, HTTPException):
-        body = {"error": getattr(error, "kind", "Refused"), "message": str(error.detail)}
+        body = {"error": "Refused", "message": str(error.detail)}
         return JSONResponse(body, error.status_code, error.headers)
     if isinstance(error, RequestValidationError):
         faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:5])
         return JSONResponse({"error": "WrongRequest", "message": faults}, 422)
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
-    message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
-    return JSONResponse({"error": type(error).__name__, "message": message}, status)
+    return JSONResponse({"error": type(error).__name__, "message": message_of(error)}, status)
 
 
 def run(app: ASGIApp, host: str, port: int, *, started: Callable[[str], None]) -> None:

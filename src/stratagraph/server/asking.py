@@ -17,6 +17,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 import stratagraph as sg
+from stratagraph.errors import message_of
 from stratagraph.server.state import State, state_of
 from stratagraph.viz.question import paths
 
@@ -341,7 +342,7 @@ async def _events(
             server.costs.add("answer", stream.answer.usage, stream.answer.cost)
             yield _event("answer", Answered.of(stream.answer))
     except sg.errors.StratagraphError as error:
-        yield _event("error", {"error": type(error).__name__, "message": str(error)})
+        yield _event("error", {"error": type(error).__name__, "message": message_of(error)})
     yield _event("graph", await drawing)
 
 

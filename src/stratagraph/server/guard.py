@@ -124,16 +124,22 @@ class Rate:
 
 
 class Refused(HTTPException):
-    """A request that the guard refuses, with a machine-readable kind."""
+    """A request that is refused, with a kind that programs can read."""
 
     def __init__(self, status: int, kind: str, message: str, wait: float = 0.0) -> None:
         headers = {"retry-after": str(max(1, round(wait)))} if wait else {}
         if status == 401:
             headers["www-authenticate"] = "Bearer"
+        if status == 405:
+            headers["allow"] = "POST"
         if status in (408, 413):
             headers["connection"] = "close"
         super().__init__(status, message, headers)
         self.kind = kind
+
+    def response(self) -> JSONResponse:
+        """The refusal as JSON, in the form of all errors."""
+        return JSONResponse({"error": self.kind, "message": self.detail}, self.status_code, self.headers)
 
 
 class Guard:
@@ -203,10 +209,7 @@ class Guard:
             if length.isdecimal() and int(length) > limit:
                 raise self._too_large(limit)
         except Refused as refused:
-            answer = JSONResponse(
-                {"error": refused.kind, "message": refused.detail}, refused.status_code, refused.headers
-            )
-            await answer(scope, receive, send_with_headers)
+            await refused.response()(scope, receive, send_with_headers)
             return
         if scope["method"] == "OPTIONS" and allowed_origin is not None:
             await Response(status_code=204, headers=_PREFLIGHT)(scope, receive, send_with_headers)

@@ -17,7 +17,8 @@ from typing import Any, Literal
 from fastapi import Request
 
 import stratagraph as sg
-from stratagraph.server.guard import Settings
+from stratagraph.errors import described
+from stratagraph.server.guard import Refused, Settings
 from stratagraph.store.lock import TemporaryFolder
 
 PREFIX = "stratagraph-upload-"
@@ -97,7 +98,7 @@ class Library:
             else:  # another folder has taken the place of the one that was opened
                 self._index, self._identity = self._open(), identity
         except (sg.errors.StratagraphError, OSError, ValueError) as error:
-            self.problem = f"{type(error).__name__}: {error}. What was read before is shown."
+            self.problem = f"{described(error)}. What was read before is shown."
         else:
             self.problem = None
 
@@ -152,10 +153,6 @@ class Job:
     warnings: dict[str, str] = field(default_factory=dict)
     report: dict[str, Any] | None = None
     error: str | None = None
-
-
-class TooMany(RuntimeError):
-    """More changes wait than are taken."""
 
 
 class JobProgress:
@@ -215,10 +212,11 @@ class Jobs:
         return self._jobs[number]
 
     def check_room(self) -> None:
-        """Raise `TooMany` if no further change is taken now."""
+        """Refuse a further change if as many wait as may wait."""
         waiting = sum(job.state == "waiting" for job in self._jobs.values())
         if waiting + self._received >= WAITING:
-            raise TooMany(f"{WAITING} changes wait already; try again when some are done")
+            message = f"{WAITING} changes wait already; try again when some are done"
+            raise Refused(429, "TooMany", message)
 
     @contextmanager
     def receiving(self) -> Iterator[None]:
@@ -257,8 +255,7 @@ class Jobs:
             try:
                 report = await asyncio.to_thread(work, job)
             except Exception as error:
-                message = error.args[0] if isinstance(error, KeyError) and error.args else error
-                job.error = f"{type(error).__name__}: {message}"
+                job.error = described(error)
                 job.state = "failed"
             else:
                 job.report = asdict(report)

@@ -12,6 +12,7 @@ from typing import Any
 from stratagraph.text import CountTokens
 from stratagraph.text.packing import Piece, joined, pack
 from stratagraph.text.sentences import clip
+from stratagraph.types.checks import positive
 from stratagraph.types.protocols import Vectors
 from stratagraph.types.records import Metadata, Usage, at_place, json_native
 
@@ -268,8 +269,7 @@ class Retrieval:
         their hit's title, in reading order, with an ellipsis for what is left out. The first hit has at least
         one sentence, or its beginning. A hit whose text is part of an earlier one is left out.
         """
-        if max_tokens < 1:
-            raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
+        max_tokens = positive("max_tokens", max_tokens)
         pieces = self.pieces([hit.text for hit in self.hits], max_tokens)
         text = clip(joined(pieces), max_tokens, self.count_tokens)
         return Context(text, self.cited(pieces), self.count_tokens(text) if text else 0)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from stratagraph.types.checks import positive
 from stratagraph.types.question import WALK
 from stratagraph.types.records import Chunk, GraphEntity, MethodNode
 from stratagraph.types.results import Picture
@@ -76,8 +77,7 @@ def hierarchy(index: Readable, method: str | None = None, *, most: int = MOST_SH
     MethodMissing
         If the index does not hold the method.
     """
-    if most < 1:
-        raise ValueError(f"most must be at least 1, not {most}")
+    most = positive("most", most)
     name = method or next(iter(index.methods), WALK)
     root, total = tree_of(() if name == WALK else index.nodes(name), name)
     if not root.children:  # the walk has no nodes above chunks, nor has a method of a very small corpus
