@@ -224,6 +224,28 @@ async def abuild_shards(
 build_shards = blocking(abuild_shards)
 
 
+async def abuild_any(
+    documents: Documents,
+    *,
+    path: StrPath | None = None,
+    shards: int | str | None = None,
+    rebuild: bool = False,
+    **arguments: Any,
+) -> Index:
+    """`abuild_index`, or `abuild_shards` if `shards` is their number, or the metadata key that names them."""
+    if shards is None:
+        return await abuild_index(documents, path=path, rebuild=rebuild, **arguments)
+    if path is None:
+        raise ValueError("shards need a folder: give path=...")
+    if rebuild:
+        raise ValueError("rebuild=True is for one index: build shards anew in another folder")
+    spread: dict[str, Any] = {"by" if isinstance(shards, str) else "shards": shards}
+    return await abuild_shards(documents, path, **spread, **arguments)
+
+
+build_any = blocking(abuild_any)
+
+
 async def _built(
     folder: IndexFolder | ShardedFolder,
     change: Change,

@@ -21,14 +21,13 @@ from stratagraph import (
     Estimate,
     Index,
     Prices,
-    abuild_index,
-    abuild_shards,
     aopen_index,
     check_search_options,
     estimate,
     open_index,
 )
 from stratagraph._sync import blocking_constructor, in_thread
+from stratagraph.api import abuild_any
 from stratagraph.config import as_config
 from stratagraph.errors import NotAnIndex
 from stratagraph.types.protocols import ChatModel, Embedder
@@ -109,28 +108,23 @@ class MethodRetriever(IndexRetriever):
         """
         cls._check(settings)
         chunks = await in_thread(to_chunks, documents, settings.get("id_key"))
-        given: dict[str, Any] = {
-            "method": cls.method,
-            "llm": to_chat_model(llm),
-            "embedder": embedding,
-            "path": path,
-            "config": config,
-            "budget": budget,
-            "cache": cache,
-            "progress": progress,
-            "mapper": mapper,
-            "prune": prune,
-        }
         with use_callbacks(callbacks):
-            if shards is None:
-                index = await abuild_index(chunks, vectors=vectors, rebuild=rebuild, **given)
-            else:
-                if rebuild:
-                    raise ValueError("rebuild= is for one index; build shards anew in another folder")
-                if path is None:
-                    raise ValueError("shards need a folder: give path=...")
-                spread: dict[str, Any] = {"by" if isinstance(shards, str) else "shards": shards}
-                index = await abuild_shards(chunks, vectors=vectors, **given, **spread)
+            index = await abuild_any(
+                chunks,
+                method=cls.method,
+                llm=to_chat_model(llm),
+                embedder=embedding,
+                path=path,
+                config=config,
+                budget=budget,
+                cache=cache,
+                progress=progress,
+                shards=shards,
+                vectors=vectors,
+                mapper=mapper,
+                prune=prune,
+                rebuild=rebuild,
+            )
         return cls._over(index, settings)
 
     from_documents = blocking_constructor(afrom_documents)  # type: ignore[arg-type]

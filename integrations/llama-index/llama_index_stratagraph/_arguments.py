@@ -20,8 +20,9 @@ from llama_index.core.chat_engine import (
 from llama_index.core.query_engine import RetrieverQueryEngine
 
 from llama_index_stratagraph._models import to_chat_model, to_embedder
-from stratagraph import Chunk, Estimate, Index, Prices, abuild_index, abuild_shards, aopen_index, estimate
+from stratagraph import Chunk, Estimate, Index, Prices, aopen_index, estimate
 from stratagraph._sync import blocking
+from stratagraph.api import abuild_any
 from stratagraph.config import as_config
 from stratagraph.errors import NotAnIndex
 
@@ -49,20 +50,16 @@ class Setup:
 
     async def abuild(self, chunks: Sequence[Chunk]) -> Index:
         """Build a folder, or bring the one that is there to these chunks."""
-        arguments: dict[str, Any] = {
-            "method": self.method,
-            "path": self.path,
-            "config": self.config,
-        } | self._models()
-        if self.shards is None:
-            prune = await asyncio.to_thread(self._pruning, chunks)
-            return await abuild_index(chunks, **arguments, rebuild=self.rebuild, prune=prune)
-        if self.path is None:
-            raise ValueError("shards need a folder: give path=...")
-        if self.rebuild:
-            raise ValueError("rebuild= is for one index; build shards anew in another folder")
-        spread: dict[str, Any] = {"by" if isinstance(self.shards, str) else "shards": self.shards}
-        return await abuild_shards(chunks, **arguments, prune=self.prune, **spread)
+        return await abuild_any(
+            chunks,
+            method=self.method,
+            path=self.path,
+            config=self.config,
+            shards=self.shards,
+            rebuild=self.rebuild,
+            prune=await asyncio.to_thread(self._pruning, chunks),
+            **self._models(),
+        )
 
     build = blocking(abuild)
 
@@ -72,6 +69,7 @@ class Setup:
             self.prune
             or self.rebuild
             or self.path is None
+            or self.shards is not None
             or not any(_is_random(c.document_id) for c in chunks)
         ):
             return self.prune

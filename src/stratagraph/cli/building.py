@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import click
 
 import stratagraph as sg
+from stratagraph.api import build_any
 from stratagraph.cli.lines import report_lines
 from stratagraph.cli.options import (
     WrongOption,
@@ -126,14 +126,9 @@ def build(
     output.resumes = True
     if shards is not None and by is not None:
         raise WrongOption("--shards and --shard-by are two ways to do one thing: give one of them")
-    create: Callable[..., sg.Index] = functools.partial(sg.build_index, rebuild=rebuild)
-    if shards is not None or by is not None:
-        if rebuild:
-            raise WrongOption("--rebuild is for one index: build shards anew in another folder")
-        create = functools.partial(sg.build_shards, shards=shards, by=by)
     wanted = {"method": list(methods) or None, "config": settings}
     try:
-        index = create(
+        index = build_any(
             output.read(inputs, path, mapper),
             path=path,
             **wanted,
@@ -142,6 +137,8 @@ def build(
             extraction=None if imported is None else imported.extractions,
             mapper=mapper,
             prune=prune,
+            rebuild=rebuild,
+            shards=shards if by is None else by,
         )
     except SettingsConflict as conflict:
         advice = "give another folder with --out"

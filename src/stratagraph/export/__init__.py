@@ -19,15 +19,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from stratagraph import viz
 from stratagraph.export.graph import to_networkx, write_graphml, write_neo4j
-from stratagraph.export.tables import Source, write_jsonl, write_parquet
+from stratagraph.export.tables import write_jsonl, write_parquet
 
-__all__ = ["FORMATS", "Source", "export", "to_networkx"]
+if TYPE_CHECKING:
+    from stratagraph.index import Index
+
+__all__ = ["FORMATS", "export", "to_networkx"]
 
 Methods = tuple[str, ...]
-_WRITERS: dict[str, Callable[[Source, Path, Methods], None]] = {
+_WRITERS: dict[str, Callable[[Any, Path, Methods], None]] = {
     "graphml": write_graphml,
     "jsonl": write_jsonl,
     "neo4j": write_neo4j,
@@ -36,7 +40,7 @@ _WRITERS: dict[str, Callable[[Source, Path, Methods], None]] = {
 FORMATS = (*sorted(_WRITERS), "html")
 
 
-def export(index: Source, path: str | os.PathLike[str], format: str, *, method: str | None = None) -> Path:
+def export(index: Index, path: str | os.PathLike[str], format: str, *, method: str | None = None) -> Path:
     """Write an index in one of `FORMATS`; see `Index.export`."""
     target = Path(path)
     if format not in FORMATS:

@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
 from stratagraph.errors import MissingExtra
-from stratagraph.export.tables import Record, Source, tables, whole
+from stratagraph.export.tables import Record, tables, whole
+
+if TYPE_CHECKING:
+    import networkx
+
+    from stratagraph.index import Index
 
 _LABEL = 80
 
@@ -43,7 +48,7 @@ class Link:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-def elements(index: Source, methods: Sequence[str]) -> Iterator[Vertex | Link]:
+def elements(index: Index, methods: Sequence[str]) -> Iterator[Vertex | Link]:
     """Yield each record as a node and its outgoing edges; a node may follow edges to it."""
     places = {name: _Places(index, name) for name in methods}
     for name, records in tables(index, methods):
@@ -82,7 +87,7 @@ def _corpus_node(kind: str, record: Record) -> Iterator[Vertex | Link]:
 class _Places:
     """Ids of members of a method's nodes: nodes of the method, entities, or chunks."""
 
-    def __init__(self, index: Source, method: str) -> None:
+    def __init__(self, index: Index, method: str) -> None:
         self._prefix = f"node:{method}:"
         self._nodes = {node.id for node in index.nodes(method)}
         self.told: set[str] = set()  # ids of nodes that were yielded; two shards may have nodes of one id
@@ -127,7 +132,7 @@ _EDGE = {"relation": "string", "text": "string", "weight": "double", "types": "s
 _UNREADABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def write_graphml(index: Source, path: Path, methods: Sequence[str]) -> None:
+def write_graphml(index: Index, path: Path, methods: Sequence[str]) -> None:
     """Write documents, chunks, entities, relations, units and nodes as a directed graph.
 
     Characters that XML does not allow become U+FFFD.
@@ -177,7 +182,7 @@ _CSV_EDGE_HEADER = (":START_ID", ":END_ID", ":TYPE", "text", "weight:double")
 _NOT_WORD = re.compile(r"[\W_]+")
 
 
-def write_neo4j(index: Source, path: Path, methods: Sequence[str]) -> None:
+def write_neo4j(index: Index, path: Path, methods: Sequence[str]) -> None:
     """Write `nodes.csv` and `relationships.csv` to a folder, as `neo4j-admin database import` reads them.
 
     A node's label is its kind (`Document`, `Chunk`, `Entity`, `Unit`, `Community`, `Summary` ...); a
@@ -217,11 +222,7 @@ def _csv_cell(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
 
 
-if TYPE_CHECKING:
-    import networkx
-
-
-def to_networkx(index: Source, methods: Sequence[str]) -> networkx.MultiDiGraph:
+def to_networkx(index: Index, methods: Sequence[str]) -> networkx.MultiDiGraph:
     """The graph as a `MultiDiGraph`; see `Index.to_networkx`."""
     try:
         import networkx

@@ -11,12 +11,13 @@ from dataclasses import asdict
 from glob import escape
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from stratagraph.errors import MissingExtra
 from stratagraph.importing.lines import FORMAT
-from stratagraph.types.records import Extraction, GraphRelation, GraphUnit, Metadata
-from stratagraph.viz.hierarchy import Readable
+
+if TYPE_CHECKING:
+    from stratagraph.index import Index
 
 _DOCUMENTS = 1000
 
@@ -24,27 +25,7 @@ Record = dict[str, Any]
 Table = tuple[str, Iterator[Record]]
 
 
-class Source(Readable, Protocol):
-    """The methods of an index that exports read."""
-
-    def documents(self) -> dict[str, Metadata]:
-        """Metadata by document id."""
-        ...
-
-    def relations(self) -> Iterator[GraphRelation]:
-        """Relations of the graph."""
-        ...
-
-    def units(self) -> Iterator[GraphUnit]:
-        """Semantic units of the graph."""
-        ...
-
-    def extractions(self) -> Iterator[tuple[str, Extraction]]:
-        """Extraction of each chunk, by chunk id, in the order of `chunks`."""
-        ...
-
-
-def tables(index: Source, methods: Sequence[str]) -> Iterator[Table]:
+def tables(index: Index, methods: Sequence[str]) -> Iterator[Table]:
     """All kinds of records by name, in an order in which records refer to earlier ones."""
     yield "document", ({"id": each, "metadata": dict(m)} for each, m in index.documents().items())
     yield "chunk", _chunks(index)
@@ -54,7 +35,7 @@ def tables(index: Source, methods: Sequence[str]) -> Iterator[Table]:
     yield "node", ({"method": name, **asdict(each)} for name in methods for each in index.nodes(name))
 
 
-def _chunks(index: Source) -> Iterator[Record]:
+def _chunks(index: Index) -> Iterator[Record]:
     extractions = index.extractions()
     documents = iter(index.documents())
     while names := list(islice(documents, _DOCUMENTS)):
@@ -110,7 +91,7 @@ def _runs(process: int) -> bool:
     return True
 
 
-def write_jsonl(index: Source, path: Path, methods: Sequence[str]) -> None:
+def write_jsonl(index: Index, path: Path, methods: Sequence[str]) -> None:
     """Write everything to one file of JSON lines.
 
     Each line has `record`: `stratagraph` (the header), `document`, `chunk` (with its `extraction`), `entity`,
@@ -138,7 +119,7 @@ _INTEGERS = frozenset(("ordinal", "start", "end", "level"))
 _JSON = frozenset(("metadata", "extraction"))
 
 
-def write_parquet(index: Source, path: Path, methods: Sequence[str]) -> None:
+def write_parquet(index: Index, path: Path, methods: Sequence[str]) -> None:
     """Write `documents.parquet`, `chunks.parquet` and so on to a folder.
 
     Lists of ids are lists; metadata and extractions are JSON columns.

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from stratagraph.types.checks import positive
 from stratagraph.types.question import WALK
-from stratagraph.types.records import Chunk, GraphEntity, MethodNode
+from stratagraph.types.records import MethodNode
 from stratagraph.types.results import Picture
 from stratagraph.viz.page import counted, page, shortened
+
+if TYPE_CHECKING:
+    from stratagraph.index import Index
 
 MOST_SHOWN = 1000
 MOST_ROOTS = 60
@@ -31,32 +34,7 @@ _BODY = """<main class="split">
 </main>"""
 
 
-class Readable(Protocol):
-    """The methods of an index that the page reads."""
-
-    @property
-    def methods(self) -> tuple[str, ...]:
-        """Methods of the index, the default one first."""
-        ...
-
-    def nodes(self, method: str | None = None) -> Iterator[MethodNode]:
-        """Nodes of a method."""
-        ...
-
-    def entities(self, ids: str | Iterable[str] | None = None) -> Iterator[GraphEntity]:
-        """Entities with these ids, or all."""
-        ...
-
-    def chunks(self, document_ids: str | Iterable[str] | None = None) -> dict[str, list[Chunk]]:
-        """Chunks by document."""
-        ...
-
-    def find_chunks(self, ids: str | Iterable[str]) -> list[Chunk]:
-        """Chunks with these ids."""
-        ...
-
-
-def hierarchy(index: Readable, method: str | None = None, *, most: int = MOST_SHOWN) -> Picture:
+def hierarchy(index: Index, method: str | None = None, *, most: int = MOST_SHOWN) -> Picture:
     """Show a method's hierarchy; a click on a cell opens its text and its passages.
 
     Parameters
@@ -103,7 +81,7 @@ def _note(shown: Shown, total: int) -> str:
     )
 
 
-def _data(index: Readable, shown: Shown) -> dict[str, Any]:
+def _data(index: Index, shown: Shown) -> dict[str, Any]:
     members = [branch.id for branch in shown.branches if branch.node is None and not branch.children]
     texts = _texts(index, members)  # entities or chunks
     records = [
@@ -124,7 +102,7 @@ def _data(index: Readable, shown: Shown) -> dict[str, Any]:
     }
 
 
-def _texts(index: Readable, ids: Sequence[str]) -> Texts:
+def _texts(index: Index, ids: Sequence[str]) -> Texts:
     """Texts of members that are not nodes: chunks, else entities."""
     chunks = {chunk.id: chunk for chunk in index.find_chunks(ids)}
     rest = [each for each in ids if each not in chunks]
