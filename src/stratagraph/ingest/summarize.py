@@ -239,7 +239,8 @@ def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: Coun
     chosen: list[int] = []
     spent = 0
     for index in np.argsort(-centrality, kind="stable").tolist():
-        if alike[index] >= REPEAT:
+        words = candidates[index].count(" ") + 1  # no more than tokens, and counted faster
+        if alike[index] >= REPEAT or spent + words + 1 > max_tokens:
             continue
         cost = count_tokens(candidates[index]) + 1
         if spent + cost > max_tokens:

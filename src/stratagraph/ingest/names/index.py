@@ -202,10 +202,10 @@ def _spelling(
     before: Mapping[str, NDArray[Any]], distinct_words: Sequence[str], keys: NDArray[np.uint64]
 ) -> Arrays:
     """The words of all names, which are among `keys`, and the words with each trigram."""
-    stays = np.isin(before["vocabulary"], keys)
+    stays = _among(before["vocabulary"], keys)
     old = before["vocabulary"][stays]
     codes = content_keys(distinct_words)
-    is_new = ~np.isin(codes, old)
+    is_new = ~_among(codes, old)
     vocabulary = np.union1d(old, codes)
     now = np.full(len(stays), -1, np.int64)
     now[stays] = np.searchsorted(vocabulary, old)
@@ -222,6 +222,15 @@ def _spelling(
         "gram_starts": np.asarray(postings.starts),
         "gram_words": postings.rows.astype(np.int32),
     }
+
+
+def _among(codes: Codes, ascending: Codes) -> NDArray[np.bool_]:
+    """Whether each code is among ascending ones, as `numpy.isin`, which sorts or hashes both."""
+    if not len(ascending):
+        return np.zeros(len(codes), np.bool_)
+    places = np.searchsorted(ascending, codes).clip(max=len(ascending) - 1)
+    present: NDArray[np.bool_] = ascending[places] == codes
+    return present
 
 
 def _postings(keys: Codes, rows: Rows) -> Postings:

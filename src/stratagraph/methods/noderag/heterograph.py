@@ -123,7 +123,7 @@ class EdgeList:
             raise OverflowError(f"a heterograph of {last + 1} nodes is too large")
         numbered = (_numbered(part, bits) << _KIND_BITS | kind for kind, part in parts)
         keys = np.concatenate([np.zeros(0, np.int64), *numbered])
-        keys.sort()
+        keys.sort(kind="stable")  # they come in long ascending runs
         differs, pairs = np.ones(len(keys) + 1, np.bool_), keys >> _KIND_BITS
         np.not_equal(pairs[1:], pairs[:-1], out=differs[1:-1])
         del pairs
