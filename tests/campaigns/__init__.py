@@ -1,1 +1,21 @@
-"""Campaigns against what is promised in `SECURITY.md`."""
+"""Damage, kills, full disks and hostile input: many trials by hand, few in CI."""
+
+SMALL = {
+    "adapters": 4,
+    "arrays": 12,
+    "bombs": 6,
+    "caches": 2,
+    "cancellations": 30,
+    "clients": 12,
+    "damage": 14,
+    "deletions": 3,
+    "forks": 5,
+    "full_disk": 8,
+    "hirag": 2,
+    "hostile": 16,
+    "kills": 8,
+    "outputs": 400,
+    "power_cuts": 3,
+    "traces": 10,
+}
+"""Trials of each campaign in CI: some kinds need more than others to meet something."""

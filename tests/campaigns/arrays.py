@@ -247,6 +247,11 @@ def install(item: Alteration) -> None:
     IndexFolder.snapshot = snapshot  # type: ignore[method-assign]
 
 
+def readers(part: str) -> tuple[str, ...]:
+    """The methods whose search reads the arrays of a part."""
+    return METHODS if part in SHARED else (part,)
+
+
 def asked(folder: Path, methods: tuple[str, ...]) -> list[Any]:
     """The answers to all questions."""
     with sg.open_index(folder, embedder=FakeEmbedder()) as index:
@@ -267,7 +272,7 @@ def hits(found: sg.Retrieval) -> list[Any]:
 def used(folder: Path, item: Alteration) -> list[Any]:
     """Ask an index with an altered array, and insert into a copy of it."""
     install(item)
-    answers = asked(folder, METHODS if item.part in SHARED else (item.part,))
+    answers = asked(folder, readers(item.part))
     with tempfile.TemporaryDirectory(prefix="arrays-") as work:
         path = shutil.copytree(folder, Path(work) / "idx")
         with sg.open_index(path, embedder=FakeEmbedder()) as index:
@@ -275,12 +280,12 @@ def used(folder: Path, item: Alteration) -> list[Any]:
     return answers
 
 
-def campaign(work: Path, trials: int, seed: int = 1) -> list[Tally]:
+def campaign(work: Path, trials: int, seed: int = 1) -> None:
     """Alter one array of an opened index, use the index, and compare what it answers with the original."""
     like_a_large_index()
     base = work / "base"
     parts = build(base)
-    right = {part: tried(lambda own=own: asked(base, own)).value for part, own in _asked(parts).items()}
+    right = {part: tried(lambda part=part: asked(base, readers(part))).value for part in parts}
     named = Tally("arrays: damage that must be named")
     for part, array, kind in NAMED:
         item = Alteration(part, array, kind, 0)
@@ -294,9 +299,3 @@ def campaign(work: Path, trials: int, seed: int = 1) -> list[Tally]:
         record(rows[item.kind], outcome, str(item))
         if outcome.end == "ok":
             rows[item.kind].outcomes["same" if outcome.value == right[item.part] else "different"] += 1
-    return [named, *rows.values()]
-
-
-def _asked(parts: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """For each part, the methods whose search reads its arrays."""
-    return {part: METHODS if part in SHARED else (part,) for part in parts}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stratagraph.server import reading
 from stratagraph.server.state import Job
-from tests.campaigns.trials import Tally
+from tests.campaigns.trials import turns
 from tests.test_files import epub, zipped
 
 MEMORY = reading.MEMORY + 200 * 2**20  # with what the process starts with
@@ -145,13 +145,11 @@ KINDS = {
 }  # fmt: skip
 
 
-def campaign(work: Path, trials: int, seed: int = 1) -> list[Tally]:
+def campaign(work: Path, trials: int, seed: int = 1) -> None:
     """Upload bombs of every reader in turn, and look what reading them took."""
     chance = random.Random(seed)
-    rows = {kind: Tally(f"bombs: {kind}") for kind in KINDS}
-    for number in range(trials):
-        kind = list(KINDS)[number % len(KINDS)]
-        row, path = rows[kind], work / f"upload.{kind}"
+    for number, kind, row in turns("bombs", list(KINDS), trials):
+        path = work / f"upload.{kind}"
         path.write_bytes(KINDS[kind](chance))
         row.trials += 1
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -171,4 +169,3 @@ def campaign(work: Path, trials: int, seed: int = 1) -> list[Tally]:
             row.note("hangs", f"trial {number}: {seconds:.1f} s")
         if after.ru_maxrss * 1024 > MEMORY:
             row.note("crashes", f"trial {number}: {after.ru_maxrss // 1024} MB")
-    return list(rows.values())

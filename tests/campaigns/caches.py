@@ -83,7 +83,7 @@ def _flip(cache: Path, chance: random.Random) -> None:
             connection.execute(sql, (chance.choice(numbers),))
 
 
-def campaign(work: Path, trials: int, seed: int = 10) -> list[Tally]:
+def campaign(work: Path, trials: int, seed: int = 10) -> None:
     """In each trial three processes build at once; what they make must be what each makes alone."""
     row, chance = Tally("one cache, three processes"), random.Random(seed)
     starts = [5 * number for number in range(PROCESSES)]
@@ -111,13 +111,15 @@ def campaign(work: Path, trials: int, seed: int = 10) -> list[Tally]:
             row.note("silent", f"trial {number}: {len(kept & set(asked))} answered calls were paid again")
         for first, wanted in zip(starts, right, strict=True):
             outcome = tried(partial(_seen, place / f"idx-{first}", cache))
-            record(row, outcome, f"trial {number}, {first}")
-            if outcome.end == "ok" and outcome.value != wanted:
-                row.note("silent", f"trial {number}, {first}: another index; {outcome.value['verify']}")
+            record(
+                row,
+                outcome,
+                f"trial {number}, {first}",
+                lambda value, wanted=wanted: value != wanted and f"another index; {value['verify']}",
+            )
         problems = SqliteCalls(cache).check()
         if len(problems) > altered:  # what nobody needed again stays, and is told
             row.note("silent", f"trial {number}: {problems[:3]}")
-    return [row]
 
 
 def _together(

@@ -1,4 +1,4 @@
-"""Updates that are cancelled at a random await, or run out of time."""
+"""Updates of the core and of both frameworks that are cancelled at a random await, or run out of time."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ import random
 from pathlib import Path
 from typing import Any
 
-import stratagraph as sg
 from stratagraph.errors import Locked
-from stratagraph.testing import FakeEmbedder
-from tests.campaigns.trials import Tally, documents, record, tried
+from tests.campaigns.adapters import Core, LangChain, LlamaIndex, preload
+from tests.campaigns.trials import documents, fresh, record, tried, turns
 
 EACH = 10  # cancellations of one index object
 
 
-async def _cancelled(index: sg.Index, number: int, chance: random.Random) -> None:
+async def _cancelled(framework: Core, opened: Any, number: int, chance: random.Random) -> None:
     """Begin an insert or a delete, and stop it."""
     change = (
-        index.ainsert(documents(100 + number, 101 + number))
+        framework.ainsert(opened, documents(100 + number, 101 + number)[0])
         if chance.random() < 0.7
-        else index.adelete([f"note-{100 + number - 1:03}"], missing_ok=True)
+        else framework.adelete(opened, f"note-{100 + number - 1:03}")
     )
     with contextlib.suppress(asyncio.CancelledError, TimeoutError):
         if chance.random() < 0.3:
@@ -37,28 +36,32 @@ async def _cancelled(index: sg.Index, number: int, chance: random.Random) -> Non
         await task
 
 
-async def _series(path: Path, seed: int) -> dict[str, Any]:
-    chance, locked = random.Random(seed), 0
-    with sg.open_index(path, embedder=FakeEmbedder()) as index:
-        for number in range(EACH):
-            await _cancelled(index, number, chance)
-            try:
-                await index.ainsert(documents(50, 51))
-            except Locked:
-                locked += 1
-    with sg.open_index(path, embedder=FakeEmbedder()) as index:
-        return {"locked": locked, "verify": index.verify()}
+async def _series(framework: Core, path: Path, seed: int) -> dict[str, Any]:
+    """What went wrong in a series of cancellations, each followed by an insert."""
+    chance, locked, opened = random.Random(seed), 0, framework.load(path)
+    for number in range(EACH):
+        await _cancelled(framework, opened, number, chance)
+        try:
+            await framework.ainsert(opened, documents(50 + number, 51 + number)[0])
+        except Locked:
+            locked += 1
+    with framework.core(framework.load(path)) as index:
+        lost = {f"note-{50 + number:03}" for number in range(EACH)} - index.documents().keys()
+        return {"locked": locked, "lost": sorted(lost), "verify": index.verify()}
 
 
-def campaign(work: Path, trials: int, seed: int = 6) -> list[Tally]:
+def campaign(work: Path, trials: int, seed: int = 6) -> None:
     """Cancel updates; the next one must find the lock free, and the folder must be sound."""
-    row = Tally("cancelled updates")
-    for number in range(max(1, trials // EACH)):
-        path = work / f"idx-{number}"
-        sg.build_index(documents(), "lshtree", path, embedder=FakeEmbedder(), progress=False).close()
-        outcome = tried(lambda number=number, path=path: asyncio.run(_series(path, seed + number)))
-        record(row, outcome, f"series {number}")
+    preload()
+    frameworks: dict[str, Core] = {each.name: each for each in (Core(), LangChain(), LlamaIndex())}
+    for name, framework in frameworks.items():
+        built = tried(lambda own=framework, path=work / name: own.build(path, documents()) and None)
+        if built.end != "ok":
+            raise RuntimeError(f"{name}: {built.end}: {built.message}")
+    for number, name, row in turns("cancelled updates", list(frameworks), max(1, trials // EACH)):
+        fresh(work / name, work / "idx")
+        outcome = tried(
+            lambda own=frameworks[name], number=number: asyncio.run(_series(own, work / "idx", seed + number))
+        )
+        record(row, outcome, f"series {number}", lambda value: any(value.values()) and value)
         row.trials += EACH - 1
-        if outcome.end == "ok" and (outcome.value["locked"] or outcome.value["verify"]):
-            row.note("silent", f"series {number}: {outcome.value}")
-    return [row]

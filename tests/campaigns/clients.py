@@ -244,7 +244,7 @@ async def _mounts(work: Path, trials: int, chance: random.Random) -> None:
     index.close()
 
 
-def campaign(work: Path, trials: int, seed: int = 1) -> list[Tally]:
+def campaign(work: Path, trials: int, seed: int = 1) -> None:
     """Filters, half as many requests with options, a tenth as many to mounted applications."""
     logging.getLogger("stratagraph").setLevel(logging.ERROR)
     embedder = sg.HashingEmbedder()
@@ -252,4 +252,3 @@ def campaign(work: Path, trials: int, seed: int = 1) -> list[Tally]:
     asyncio.run(_filters(work, trials, random.Random(seed)))
     asyncio.run(_options(work, max(trials // 2, 1), random.Random(seed)))
     asyncio.run(_mounts(work, max(trials // 10, 4), random.Random(seed)))
-    return []

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
-from tests.campaigns.trials import Tally, answers, build, record, tried, use
+import stratagraph as sg
+from stratagraph.testing import FakeEmbedder
+from tests.campaigns.trials import answers, build, fresh, record, tried, turns, use
 
 KINDS = ("bit", "byte run", "truncated", "extended", "emptied", "removed", "blocks exchanged")
 
@@ -39,7 +40,7 @@ def damaged(path: Path, kind: str, chance: random.Random) -> None:
     path.write_bytes(content)
 
 
-def campaign(work: Path, trials: int, seed: int = 1) -> list[Tally]:
+def campaign(work: Path, trials: int, seed: int = 1) -> None:
     """Damage one file of a fresh copy, use the copy, and compare what it answers with the original."""
     base, copy = work / "base", work / "copy"
     build(base)
@@ -47,24 +48,19 @@ def campaign(work: Path, trials: int, seed: int = 1) -> list[Tally]:
     right = tried(lambda: _answers(base)).value
     assert right is not None
     chance = random.Random(seed)
-    rows = {kind: Tally(f"damage: {kind}") for kind in KINDS}
-    for number in range(trials):
-        kind, file = KINDS[number % len(KINDS)], chance.choice(files)
-        check = "sampled" if chance.random() < 0.2 else "full"
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(base, copy)
+    for number, kind, row in turns("damage", KINDS, trials):
+        file, check = chance.choice(files), "sampled" if chance.random() < 0.2 else "full"
+        fresh(base, copy)
         damaged(copy / file, kind, chance)
         outcome = tried(lambda check=check: use(copy, check))
-        what = f"{file}, {check}, trial {number}"
-        record(rows[kind], outcome, what)
-        if outcome.end == "ok" and outcome.value["answers"] != right:
-            rows[kind].note("silent", f"{what}: verify() said {outcome.value['verify']}")
-    return list(rows.values())
+        record(
+            row,
+            outcome,
+            f"{file}, {check}, trial {number}",
+            lambda value: value["answers"] != right and f"verify() said {value['verify']}",
+        )
 
 
 def _answers(path: Path) -> Any:
-    import stratagraph as sg
-    from stratagraph.testing import FakeEmbedder
-
     with sg.open_index(path, embedder=FakeEmbedder()) as index:
         return answers(index)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-import shutil
 import threading
 import time
-from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
 import stratagraph as sg
 from stratagraph.testing import FakeEmbedder
-from tests.campaigns.trials import Tally, record, tried
+from tests.campaigns.trials import Tally, fresh, record, tried
 
 DOCUMENTS = 12
 WORD = re.compile(r"codeword\d{4}x")
@@ -45,10 +43,6 @@ class Slow:
         return f"The paint is {' and '.join(WORD.findall(prompt))} [1]."
 
 
-def _built(path: Path) -> None:
-    sg.build_index(_documents(), "lshtree", path, embedder=FakeEmbedder(), progress=False).close()
-
-
 async def _series(path: Path, seed: int) -> dict[str, Any]:
     """Ask, delete at some moment, and look into the cache once every answer is there or was given up."""
     chance = random.Random(seed)
@@ -64,7 +58,7 @@ async def _series(path: Path, seed: int) -> dict[str, Any]:
         deleting = writer if chance.random() < 0.5 else reader
         for number in range(3):
             question = f"What is the paint of the pier of Lund, {seed} {number}?"
-            asked.append(asyncio.create_task(_answered(reader.aanswer(question, k=DOCUMENTS))))
+            asked.append(asyncio.ensure_future(reader.aanswer(question, k=DOCUMENTS)))
         await asyncio.sleep(chance.uniform(0, 0.2))
         if chance.random() < 0.3:
             asked[0].cancel()
@@ -79,22 +73,15 @@ async def _series(path: Path, seed: int) -> dict[str, Any]:
     return {"returned": sorted(kept & deleted), "kept": len(kept), "verify": problems}
 
 
-async def _answered(answer: Awaitable[Any]) -> Any:
-    return await answer
-
-
-def campaign(work: Path, trials: int, seed: int = 11) -> list[Tally]:
+def campaign(work: Path, trials: int, seed: int = 11) -> None:
     """After a deletion nothing of what it deleted may be in the cache of calls."""
     row, base = Tally("deletions under answers"), work / "base"
-    _built(base)
+    sg.build_index(_documents(), "lshtree", base, embedder=FakeEmbedder(), progress=False).close()
     for number in range(trials):
-        path = work / "idx"
-        shutil.rmtree(path, ignore_errors=True)
-        shutil.copytree(base, path)
-        outcome = tried(lambda number=number, path=path: asyncio.run(_series(path, seed * 10_000 + number)))
-        record(row, outcome, f"trial {number}")
-        if outcome.end == "ok" and (outcome.value["returned"] or outcome.value["verify"]):
-            row.note("silent", f"trial {number}: {outcome.value}")
+        fresh(base, work / "idx")
+        outcome = tried(lambda number=number: asyncio.run(_series(work / "idx", seed * 10_000 + number)))
+        record(
+            row, outcome, f"trial {number}", lambda value: (value["returned"] or value["verify"]) and value
+        )
         if outcome.end == "ok" and outcome.value["kept"]:
             row.outcomes["answers kept"] += 1
-    return [row]

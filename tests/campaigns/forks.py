@@ -28,7 +28,7 @@ class BlockingEmbedder:
         return self.embed_documents([text])[0]
 
 
-def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
+def campaign(work: Path, trials: int, seed: int = 7) -> None:
     """Fork while others open and ask an index, some with filters; the child's answers must be right."""
     rows = {"ask": Tally("fork, then ask"), "insert": Tally("fork, then insert")}
     chance = random.Random(seed)
@@ -56,16 +56,18 @@ def campaign(work: Path, trials: int, seed: int = 7) -> list[Tally]:
             kind = "insert" if number % 5 == 0 else "ask"
             time.sleep(chance.random() * 0.02)
             outcome = tried(lambda kind=kind: _asked(index if kind == "ask" else changed, kind))
-            record(rows[kind], outcome, f"trial {number}")
-            if outcome.end == "ok" and kind == "ask" and outcome.value != right:
-                rows[kind].note("silent", f"trial {number}: other answers")
+            record(
+                rows[kind],
+                outcome,
+                f"trial {number}",
+                lambda value, kind=kind: kind == "ask" and value != right and "other answers",
+            )
     finally:
         stop.set()
         for thread in threads:
             thread.join()
         index.close()
         changed.close()
-    return list(rows.values())
 
 
 def _asked(index: sg.Index, kind: str) -> Any:

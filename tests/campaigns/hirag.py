@@ -21,7 +21,7 @@ from stratagraph.errors import StratagraphError
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import assert_sound, documents
 from tests.campaigns.outputs import mutated
-from tests.campaigns.trials import Tally, record, tried
+from tests.campaigns.trials import record, tried, turns
 from tests.methods.hirag import Answering
 
 MEMBER = re.compile(r"^<member(?:-\w+)?>\n(?:\[\d+\] )?([^:\n]+)", re.MULTILINE)
@@ -37,32 +37,12 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
 }
 
 
-def _shared(chance: random.Random) -> str:
-    return f"everything {chance.randrange(2)}"
-
-
-def _new(chance: random.Random) -> str:
-    return f"group {chance.randrange(10**6)}"
-
-
-def _huge(chance: random.Random) -> str:
-    return chance.choice(("x", "a b ", "\u6771 ")) * chance.choice((100, 3_000, 40_000))
-
-
-def _blank(chance: random.Random) -> str:
-    return chance.choice(("", "...", " ", "\u200b", "-"))
-
-
-def _half(chance: random.Random) -> str:
-    return chance.choice(("", _new(chance))) + chance.choice(SURROGATES)
-
-
 NAMES: dict[str, Callable[[random.Random], str]] = {
-    "shared": _shared,
-    "new": _new,
-    "huge": _huge,
-    "blank": _blank,
-    "half": _half,
+    "shared": lambda chance: f"everything {chance.randrange(2)}",
+    "new": lambda chance: f"group {chance.randrange(10**6)}",
+    "huge": lambda chance: chance.choice(("x", "a b ", "\u6771 ")) * chance.choice((100, 3_000, 40_000)),
+    "blank": lambda chance: chance.choice(("", "...", " ", "\u200b", "-")),
+    "half": lambda chance: chance.choice(("", NAMES["new"](chance))) + chance.choice(SURROGATES),
 }
 KINDS = ("existing", *NAMES, "none", "duplicates", "broken", "mixed")
 
@@ -105,7 +85,7 @@ def _entities(kind: str, members: Sequence[str], chance: random.Random) -> list[
         {
             "name": each,
             "type": chance.choice(("", "concept", each[:300])),
-            "description": chance.choice(("", "of " + each, _half(chance))),
+            "description": chance.choice(("", "of " + each, NAMES["half"](chance))),
             "members": [
                 "|".join(
                     (
@@ -152,14 +132,11 @@ def _change(index: sg.Index, start: int, chance: random.Random) -> None:
         assert_sound(index, "hirag")
 
 
-def campaign(work: Path, trials: int, seed: int = 1) -> list[Tally]:
+def campaign(work: Path, trials: int, seed: int = 1) -> None:
     """So many indexes, of all kinds of answers in turn."""
     life(work / "first", "new", seed)  # imports what every trial needs, once
-    rows = {kind: Tally(f"hirag: {kind}") for kind in KINDS}
-    for number in range(trials):
-        kind = KINDS[number % len(KINDS)]
+    for number, kind, row in turns("hirag", KINDS, trials):
         folder = work / f"{number}"
         outcome = tried(partial(life, folder, kind, 1000 * seed + number))
-        record(rows[kind], outcome, f"seed {1000 * seed + number}")
+        record(row, outcome, f"seed {1000 * seed + number}")
         shutil.rmtree(folder, ignore_errors=True)
-    return [*rows.values()]

@@ -15,7 +15,7 @@ from typing import Any
 
 from stratagraph.store import manifest as manifests
 from stratagraph.store.checksums import fingerprint
-from tests.campaigns.trials import Outside, Tally, build, record, tried, use
+from tests.campaigns.trials import Outside, build, record, tried, turns, use
 from tests.store.support import rewrite_records
 
 NAMES = (
@@ -225,23 +225,20 @@ KINDS = {
 }
 
 
-def campaign(work: Path, trials: int, seed: int = 2) -> list[Tally]:
+def campaign(work: Path, trials: int, seed: int = 2) -> None:
     """Spoil a fresh copy, use it, and look whether anything outside of it was touched."""
     base, copy = work / "base", work / "place" / "copy"
     build(base)
     chance = random.Random(seed)
     outside = Outside(work / "outside")
-    rows = {kind: Tally(f"hostile: {kind}") for kind in KINDS}
-    for number in range(trials):
-        kind = list(KINDS)[number % len(KINDS)]
-        shutil.rmtree(work / "place", ignore_errors=True)
+    for number, kind, row in turns("hostile", list(KINDS), trials):
+        shutil.rmtree(copy.parent, ignore_errors=True)
         shutil.copytree(base, copy)
         try:
             what = KINDS[kind](copy, outside, chance)
         except sqlite3.Error:
             continue
         outcome = tried(lambda: use(copy, "full"))
-        record(rows[kind], outcome, f"{what}, trial {number}")
+        record(row, outcome, f"{what}, trial {number}")
         if names := outside.touched():
-            rows[kind].note("foreign", f"{what}: {names}")
-    return list(rows.values())
+            row.note("foreign", f"{what}: {names}")

@@ -17,15 +17,13 @@ def places(stages: Stages, trials: int, name: str) -> Iterator[int]:
         yield 1 + number * calls // share if share <= calls else 1 + number % calls
 
 
-def campaign(work: Path, trials: int, seed: int = 3, mode: int = KILL, kind: str = "kill") -> list[Tally]:
+def campaign(work: Path, trials: int, seed: int = 3, mode: int = KILL, kind: str = "kill") -> None:
     """Interrupt every operation at many places, look at the folder, and do the operation again."""
     load(work)
     stages = Stages(work)
     outside = Outside(work / "outside")
-    rows = []
     for name in OPERATIONS:
         row = Tally(f"{kind}: {name} ({stages.calls[name]} calls)")
-        rows.append(row)
         for number in places(stages, trials, name):
             folder = stages.fresh(name)
             end = stages.interrupted(name, folder, number, mode)
@@ -41,4 +39,3 @@ def campaign(work: Path, trials: int, seed: int = 3, mode: int = KILL, kind: str
                 row.note("silent", f"call {number} ({end}): {wrong}")
             if touched := outside.touched():
                 row.note("foreign", f"call {number}: {touched}")
-    return rows

@@ -1,7 +1,5 @@
 """Fuzzed outputs of a model: each is read or refused with `ParseFailed`, and quickly.
 
-    python tests/campaigns/outputs.py 100000        # by hand; a few hundred run in CI
-
 Outputs are good answers that were cut, spliced, doubled, nested, filled with odd characters or numbers, and
 worst cases by construction. All parsers of the package read all of them.
 """
@@ -10,10 +8,9 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from stratagraph.errors import ParseFailed
 from stratagraph.ingest.extraction.by_model import EXTRACT
@@ -24,6 +21,7 @@ from stratagraph.methods.noderag.elements import ElementsSchema
 from stratagraph.methods.reports import ReportSchema
 from stratagraph.models.structured import json_as, plain_text
 from stratagraph.search.questions import DECOMPOSE
+from tests.campaigns.trials import Tally
 
 PARSERS: dict[str, Callable[[str], object]] = {
     "extract": EXTRACT.parse,
@@ -55,24 +53,7 @@ _GOOD = [
 ]
 _ODD = [
     *("\x00", "\ud800", "\\ud800", "\\u0000", "\ufeff", "\u202e", "\U0001f600", "NaN", "-Infinity", "1e999"),
-    *(
-        "9" * 5000,
-        "-",
-        "{",
-        "[",
-        "]",
-        "}",
-        '"',
-        "\\",
-        ",",
-        ":",
-        "```",
-        "<think>",
-        "</think>",
-        "<|>",
-        "##",
-        "(",
-    ),
+    *("9" * 5000, *'-{[]}"\\,:(', "```", "<think>", "</think>", "<|>", "##"),
 ]
 _WORST = [
     *("[", "{", '{"a":', '[{"a":', "<think>", "</think>", "```json\n", "```\n", '"', "\\", "(", '("', "<|>"),
@@ -119,54 +100,20 @@ def mutated(chance: random.Random) -> str:
     return text
 
 
-def run(count: int, seed: int = 0) -> tuple[Counter[str], list[str], float]:
-    """Read outputs with all parsers.
-
-    Returns
-    -------
-    How often each parser read or refused an output; what else was raised; the longest time in seconds.
-    """
-    tally: Counter[str] = Counter()
-    wrong: list[str] = []
-    longest = 0.0
-    for number, output in enumerate(outputs(count, seed)):
-        if number and number % 2_000 == 0:
-            print(f"{number:,} outputs, {len(wrong)} wrong, the slowest {longest:.2f} s", flush=True)
+def campaign(work: Path, trials: int, seed: int = 0) -> None:
+    """Read outputs with all parsers."""
+    rows = {name: Tally(f"outputs: {name}") for name in PARSERS}
+    for number, output in enumerate(outputs(trials, seed)):
+        what = f"output {number} ({output[:60]!r}..., {len(output):,} characters)"
         for name, parse in PARSERS.items():
-            started = time.process_time()
+            row, began = rows[name], time.process_time()
+            row.trials += 1
             try:
                 parse(output)
-                tally[f"{name}: read"] += 1
+                row.outcomes["read"] += 1
             except ParseFailed:
-                tally[f"{name}: refused"] += 1
+                row.outcomes["refused"] += 1
             except Exception as error:
-                wrong.append(
-                    f"{name}, output {number} ({output[:60]!r}...): {type(error).__name__}: {error}"[:300]
-                )
-            took = time.process_time() - started
-            longest = max(longest, took)
-            if took > SLOW:
-                wrong.append(
-                    f"{name}, output {number} ({output[:60]!r}..., {len(output)} long): {took:.1f} s"
-                )
-    return tally, wrong, longest
-
-
-def _shown(name: str, number: int, output: str) -> str:
-    return f"{name}, output {number} ({output[:60]!r}..., {len(output):,} characters)"
-
-
-def main() -> None:
-    """Run and report."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    tally, wrong, longest = run(count, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
-    for name, number in sorted(tally.items()):
-        print(f"{name:24} {number:>9,}")
-    print(f"{count:,} outputs, {len(wrong)} wrong, the slowest {longest:.2f} s of CPU time")
-    for each in wrong[:40]:
-        print("  " + each)
-    sys.exit(bool(wrong))
-
-
-if __name__ == "__main__":
-    main()
+                row.note("unnamed", f"{what}: {type(error).__name__}: {error}"[:300])
+            if (seconds := time.process_time() - began) > SLOW:
+                row.note("hangs", f"{what}: {seconds:.1f} s")

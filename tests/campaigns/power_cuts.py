@@ -75,18 +75,16 @@ class Disk:
                 (target / each.name).write_bytes(self.contents.get(each.lstat().st_ino, b""))
 
 
-def campaign(work: Path, trials: int, seed: int = 5) -> list[Tally]:
+def campaign(work: Path, trials: int, seed: int = 5) -> None:
     """Cut the power at places of every operation, on both disks; the last place is after its end.
 
     From ten trials on there are also the calls after those that the folder sees, in the folder above it.
     """
     load(work)
     stages = Stages(work)
-    rows = []
     for name in OPERATIONS:
         for kind in ("synced alone", "all names"):
             row = Tally(f"power cut: {name}, {kind}")
-            rows.append(row)
             calls = stages.calls[name]
             above = range(calls + 1, calls + 4) if trials >= 10 else range(0)
             numbers = [*places(stages, max(1, trials // 2), name), *above, AFTER]
@@ -99,7 +97,6 @@ def campaign(work: Path, trials: int, seed: int = 5) -> list[Tally]:
                     row.note("unnamed", f"call {number}: {end}")
                 for wrong in stages.wrongs(name, folder, done=number == AFTER):
                     row.note("silent", f"call {number}: {wrong}")
-    return rows
 
 
 def _cut(stages: Stages, name: str, folder: Path, number: int, kind: str) -> str:

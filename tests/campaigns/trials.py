@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -251,9 +251,27 @@ def use(path: Path, check: str) -> dict[str, Any]:
     return done
 
 
-def record(tally: Tally, outcome: Outcome, what: str) -> None:
-    """Count a trial that ended."""
+def turns(title: str, kinds: Sequence[str], trials: int) -> Iterator[tuple[int, str, Tally]]:
+    """Trials by their number, the kind whose turn it is, and the row that counts those of the kind."""
+    rows = [Tally(f"{title}: {kind}") for kind in kinds]
+    for number in range(trials):
+        place = number % len(kinds)
+        yield number, kinds[place], rows[place]
+
+
+def fresh(base: Path, copy: Path) -> None:
+    """Put a copy of a folder in the place of what an earlier trial left."""
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(base, copy)
+
+
+def record(
+    tally: Tally, outcome: Outcome, what: str, wrong: Callable[[Any], Any] = lambda value: None
+) -> None:
+    """Count a trial that ended; `wrong` tells what is silently wrong with what it returned, if anything."""
     tally.trials += 1
+    if outcome.end == "ok" and (problem := wrong(outcome.value)):
+        tally.note("silent", f"{what}: {problem}")
     tally.outcomes[outcome.end] += 1
     if outcome.end in ("hang", "crash"):
         tally.note("hangs" if outcome.end == "hang" else "crashes", f"{what}: {outcome.message}")
