@@ -6,7 +6,9 @@ import gc
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -42,6 +44,30 @@ def pytest_collection_finish() -> None:
     """Keep the modules and tests themselves out of every later garbage collection."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A Chromium without a window; skipped where none is installed."""
+    from tests.viz.browser import program, running
+
+    path = program()
+    if path is None:
+        pytest.skip("no chromium is installed")
+    with running(path) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def demo_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo corpus as an index without a method."""
+    import stratagraph as sg
+    from stratagraph import demo
+    from stratagraph.testing import FakeEmbedder
+
+    path = tmp_path_factory.mktemp("demo") / "idx"
+    sg.build_index(demo.documents(), path=path, embedder=FakeEmbedder(), progress=False).close()
+    return path
 
 
 @pytest.fixture(scope="session")

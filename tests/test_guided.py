@@ -20,7 +20,7 @@ from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 QUESTION = "What was burned first when the lamp on Crake failed in February 1895?"
 Answering = Callable[[list[str], str], Any]
 Opened = Callable[..., sg.Index]
-_NUMBERS = itertools.count()  # models of different names share no answer in the folder's cache
+_NUMBERS = itertools.count()  # models of different names share no answer in the demo_folder's cache
 
 
 def guide(answer: Answering) -> ScriptedChatModel:
@@ -46,21 +46,14 @@ def needing(*words: str, missing: str = "") -> Answering:
     return answer
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("guided") / "idx"
-    sg.build_index(demo.documents(), path=path, embedder=FakeEmbedder(), progress=False).close()
-    return path
-
-
 @pytest.fixture
-def opened(folder: Path) -> Iterator[Opened]:
+def opened(demo_folder: Path) -> Iterator[Opened]:
     """Opens the index of the demo with a model that answers guiding calls so, or with the given one."""
     indexes: list[sg.Index] = []
 
     def opened(answer: Answering | None = None, **options: Any) -> sg.Index:
         llm = None if answer is None else guide(answer)
-        indexes.append(sg.open_index(folder, **{"llm": llm, "embedder": FakeEmbedder(), **options}))
+        indexes.append(sg.open_index(demo_folder, **{"llm": llm, "embedder": FakeEmbedder(), **options}))
         return indexes[-1]
 
     yield opened

@@ -172,34 +172,28 @@ def test_hipporag_file_brings_its_texts(tmp_path, indent):
     assert set(matched.extractions) == {"d1", second.ref}
 
 
+FIRST = b'{"passage_id": "a", "entities": [], "triples": []}\n\n'
+
+
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("content", "message"),
     [
-        (b'{"passage_id": "b", "entities": [', r"openie\.jsonl:3: not JSON: .* at character 34"),
-        (b'["a list"]', r"openie\.jsonl:3: a JSON list where an object"),
-        (b'{"passage_id": "b", "text": "\xff"}', r"openie\.jsonl:3: not UTF-8"),
-        (b'{"id": "b", "text": "words"}', r"openie\.jsonl:3: neither entities nor triples; the keys are id"),
-        (b'{"entities": ["Ada"], "triples": []}', r"openie\.jsonl:3: no passage id"),
-        (b"[" * 100_000, r"openie\.jsonl:3: not"),
+        (FIRST + b'{"passage_id": "b", "entities": [', r"openie\.jsonl:3: not JSON: .* at character 34"),
+        (FIRST + b'["a list"]', r"openie\.jsonl:3: a JSON list where an object"),
+        (FIRST + b'{"passage_id": "b", "text": "\xff"}', r"openie\.jsonl:3: not UTF-8"),
+        (
+            FIRST + b'{"id": "b", "text": "words"}',
+            r"openie\.jsonl:3: neither entities nor triples; the keys are id",
+        ),
+        (FIRST + b'{"entities": ["Ada"], "triples": []}', r"openie\.jsonl:3: no passage id"),
+        (FIRST + b"[" * 100_000, r"openie\.jsonl:3: not"),
+        (b'{\n  "docs": [\n    {"idx": }\n  ]\n}', r"openie\.jsonl:3: not JSON"),
+        (b'{\n  "other": 1\n}', r"openie\.jsonl: no passage id"),
     ],
 )
-def test_a_bad_line_is_named_by_file_and_line(tmp_path, line, message):
+def test_a_bad_line_is_named_by_file_and_line(tmp_path, content, message):
     path = tmp_path / "openie.jsonl"
-    path.write_bytes(b'{"passage_id": "a", "entities": [], "triples": []}\n\n' + line + b"\n")
-    with pytest.raises(ValueError, match=message):
-        read_openie(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{\n  "docs": [\n    {"idx": }\n  ]\n}', r"openie\.json:3: not JSON"),
-        ('{\n  "other": 1\n}', r"openie\.json: no passage id"),
-    ],
-)
-def test_a_bad_line_of_an_indented_file_is_named(tmp_path, text, message):
-    path = tmp_path / "openie.json"
-    path.write_text(text, encoding="utf-8")
+    path.write_bytes(content + b"\n")
     with pytest.raises(ValueError, match=message):
         read_openie(path)
 

@@ -22,7 +22,6 @@ from mcp import Client
 import stratagraph as sg
 from langchain_stratagraph import PPRRetriever
 from llama_index_stratagraph import WalkIndex
-from stratagraph import demo
 from stratagraph.mcp import create_server
 from stratagraph.server import Settings, create_app
 from stratagraph.testing import FakeEmbedder, ScriptedChatModel
@@ -41,16 +40,9 @@ def reply(prompt: Any) -> str:
     return json.dumps({"kind": "facts", "needed": [n for n, text in enumerate(shown, 1) if TITLE in text]})
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("guided") / "idx"
-    sg.build_index(demo.documents(), path=path, embedder=FakeEmbedder(), progress=False).close()
-    return path
-
-
 @pytest.fixture
-def index(folder: Path) -> Iterator[sg.Index]:
-    with sg.open_index(folder, embedder=FakeEmbedder(), llm=ScriptedChatModel(reply)) as opened:
+def index(demo_folder: Path) -> Iterator[sg.Index]:
+    with sg.open_index(demo_folder, embedder=FakeEmbedder(), llm=ScriptedChatModel(reply)) as opened:
         yield opened
 
 
@@ -79,8 +71,8 @@ def test_langchain(index: sg.Index, expected: list[str]) -> None:
     assert len(plain["sources"]) > 1
 
 
-def test_llama_index(folder: Path, expected: list[str]) -> None:
-    index = WalkIndex.load(folder, llm=ScriptedChatModel(reply), embed_model=FakeEmbedder())
+def test_llama_index(demo_folder: Path, expected: list[str]) -> None:
+    index = WalkIndex.load(demo_folder, llm=ScriptedChatModel(reply), embed_model=FakeEmbedder())
     found = index.as_retriever(similarity_top_k=4, guided=True).retrieve(QUESTION)
     assert [each.metadata["stratagraph"]["documents"][0] for each in found] == expected
     answered = index.as_query_engine().query(QUESTION)
@@ -89,11 +81,11 @@ def test_llama_index(folder: Path, expected: list[str]) -> None:
     assert len(plain.source_nodes) > 1
 
 
-def test_the_api_counts_a_guided_search_as_an_answer(folder: Path, expected: list[str]) -> None:
+def test_the_api_counts_a_guided_search_as_an_answer(demo_folder: Path, expected: list[str]) -> None:
     def opened(progress: Any) -> sg.Index:
-        return sg.open_index(folder, ScriptedChatModel(reply), FakeEmbedder(), progress=progress)
+        return sg.open_index(demo_folder, ScriptedChatModel(reply), FakeEmbedder(), progress=progress)
 
-    app = create_app(folder, opened, Settings(answers=10))
+    app = create_app(demo_folder, opened, Settings(answers=10))
     with TestClient(app, base_url="http://127.0.0.1:8765") as client:
         found = client.post("/api/guided", json={"question": QUESTION, "k": 4}).json()
         assert [hit["documents"][0] for hit in found["hits"]] == expected
@@ -110,10 +102,10 @@ def test_the_api_counts_a_guided_search_as_an_answer(folder: Path, expected: lis
         assert client.post("/api/search", json={"question": QUESTION}).status_code == 200
 
 
-def test_an_agent_is_told_of_the_limit(folder: Path, expected: list[str]) -> None:
+def test_an_agent_is_told_of_the_limit(demo_folder: Path, expected: list[str]) -> None:
     server = create_server(
-        folder,
-        lambda: sg.open_index(folder, ScriptedChatModel(reply), FakeEmbedder()),
+        demo_folder,
+        lambda: sg.open_index(demo_folder, ScriptedChatModel(reply), FakeEmbedder()),
         answers=2.0,
     )
 
@@ -129,14 +121,16 @@ def test_an_agent_is_told_of_the_limit(folder: Path, expected: list[str]) -> Non
     assert "answers a minute" in second.content[0].text
 
 
-def test_an_agent_says_how_the_search_is_guided(folder: Path) -> None:
+def test_an_agent_says_how_the_search_is_guided(demo_folder: Path) -> None:
     def overview(prompt: Any) -> str:
         if "<texts" not in prompt.user:
             return "Much. [1]"
         return json.dumps({"kind": "facts", "needed": [1], "queries": ["honey", "the blight"]})
 
     server = create_server(
-        folder, lambda: sg.open_index(folder, ScriptedChatModel(overview), FakeEmbedder()), answers=60
+        demo_folder,
+        lambda: sg.open_index(demo_folder, ScriptedChatModel(overview), FakeEmbedder()),
+        answers=60,
     )
 
     async def calls() -> list[Any]:

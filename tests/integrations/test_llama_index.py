@@ -51,6 +51,8 @@ from stratagraph.testing import ScriptedChatModel
 from stratagraph.types.results import NOTHING_FOUND
 from tests.integrations.corpus import QUESTION, llama_documents, passages
 
+pytestmark = pytest.mark.usefixtures("fresh_settings")
+
 
 class WordEmbedding(BaseEmbedding):
     """An embedding with synchronous methods, as most local ones have."""
@@ -104,15 +106,6 @@ class WritingLLM(CustomLLM):
 def build(documents: list[Document] | None = None, **kwargs: Any) -> LSHTreeIndex:
     kwargs.setdefault("embed_model", HashingEmbedder())
     return LSHTreeIndex.from_documents(llama_documents() if documents is None else documents, **kwargs)
-
-
-@pytest.fixture(autouse=True)
-def _fresh_settings() -> Any:
-    """Nothing is set; whoever wakes a default imports OpenAI, which is not there."""
-    held = Settings._llm, Settings._embed_model
-    Settings._llm = Settings._embed_model = None
-    yield
-    Settings._llm, Settings._embed_model = held
 
 
 @pytest.fixture(scope="module")
@@ -404,27 +397,6 @@ async def test_documents_without_ids_are_known_again_by_their_text(tmp_path: Any
         assert index.core.documents().keys() == {document.id_ for document in given}
         assert index.core.verify() == []
         index.close()
-
-
-async def test_every_way_into_one_folder(tmp_path: Any) -> None:
-    retrievers = pytest.importorskip("langchain_stratagraph")
-    path = tmp_path / "idx"
-    build(path=path).close()
-    with stratagraph.open_index(path, embedder=HashingEmbedder()) as core:
-        hits = core.retrieve(QUESTION, k=20).hits
-    expected = [(hit.id, hit.score, hit.ref or hit.id) for hit in hits]
-    langchain = retrievers.TreeRetriever.load(path, embedding=HashingEmbedder(), k=20).invoke(QUESTION)
-    assert [
-        (d.metadata["stratagraph"]["id"], d.metadata["stratagraph"]["score"], d.id) for d in langchain
-    ] == expected
-    for opened in (
-        LSHTreeIndex.load(path, embed_model=HashingEmbedder()),
-        await LSHTreeIndex.aload(path, embed_model=HashingEmbedder()),
-    ):
-        nodes = opened.as_retriever(similarity_top_k=20).retrieve(QUESTION)
-        assert [(n.metadata["stratagraph"]["id"], n.score, n.node_id) for n in nodes] == expected
-        chunks = [n.node for n in nodes if n.metadata["stratagraph"]["kind"] == "chunk"]
-        assert all(node.ref_doc_id in dict.fromkeys(p[0] for p in passages()) for node in chunks)
 
 
 # The wrapped models

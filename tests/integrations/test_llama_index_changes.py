@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("llama_index.core")
 
-from llama_index.core import Settings, StorageContext, load_index_from_storage
+from llama_index.core import StorageContext, load_index_from_storage
 from llama_index.core.indices.loading import load_indices_from_storage
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import Document, NodeRelationship, RelatedNodeInfo, TextNode
@@ -27,6 +27,7 @@ from stratagraph import HashingEmbedder
 from stratagraph.errors import EmbedderError, Locked, NotAnIndex
 from tests.integrations.corpus import QUESTION, llama_documents, passages
 
+pytestmark = pytest.mark.usefixtures("fresh_settings")
 SPLIT = SentenceSplitter(chunk_size=40, chunk_overlap=0, include_metadata=False)
 
 
@@ -64,14 +65,6 @@ def agree(index: LSHTreeIndex) -> None:
     assert held.generation == index.core.generation
     assert held.folder == str(index.core.path)
     assert index.core.verify() == []
-
-
-@pytest.fixture(autouse=True)
-def _fresh_settings() -> Any:
-    held = Settings._llm, Settings._embed_model
-    Settings._llm = Settings._embed_model = None
-    yield
-    Settings._llm, Settings._embed_model = held
 
 
 @pytest.fixture

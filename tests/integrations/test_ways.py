@@ -68,9 +68,14 @@ def test_all_return_the_same_list(index: sg.Index, method: str, options: dict[st
         for k in (4, 9):
             hits = index.retrieve(question, k, method=method, **options).hits
             expected = [(hit.kind, hit.id) for hit in hits]
-            assert found(retriever(index=index, k=k).invoke(question, **options)) == expected
+            scored = [(hit.score, hit.ref or hit.id) for hit in hits]
+            documents = retriever(index=index, k=k).invoke(question, **options)
+            assert found(documents) == expected
+            assert [(each.metadata["stratagraph"]["score"], each.id) for each in documents] == scored
             searching = kind(core=index, llm=False).as_retriever(similarity_top_k=k, **options)
-            assert of_nodes(searching.retrieve(question)) == expected
+            nodes = searching.retrieve(question)
+            assert of_nodes(nodes) == expected
+            assert [(each.score, each.node_id) for each in nodes] == scored
 
 
 @pytest.mark.parametrize("method", WAYS)
@@ -155,19 +160,6 @@ async def test_llama_index_builds_and_searches_without_its_model(asynchronous: b
     loaded.close()
     with pytest.raises(MethodMissing, match=r"needs the method archrag, and index .* holds no method"):
         ArchRAGIndex.load(tmp_path / "idx", llm=False, embed_model=sg.HashingEmbedder())
-
-
-def test_the_walk_goes_over_the_index_of_any_method(tmp_path: Any) -> None:
-    given = {"embedder": sg.HashingEmbedder(), "progress": False}
-    with sg.build_index(demo.documents(), "hirag", tmp_path / "idx", **given) as core:
-        expected = [(hit.kind, hit.id) for hit in core.retrieve(QUESTION, 5, method="walk")]
-        assert found(PPRRetriever(index=core, k=5).invoke(QUESTION)) == expected
-        walk = WalkIndex(core=core, llm=False)
-        assert of_nodes(walk.as_retriever(similarity_top_k=5).retrieve(QUESTION)) == expected
-    retriever = PPRRetriever.load(tmp_path / "idx", embedding=sg.HashingEmbedder(), k=5)
-    assert found(retriever.invoke(QUESTION)) == expected
-    assert found(retriever.invoke(QUESTION, rank="dense")) != expected
-    retriever.index.close()
 
 
 # Options

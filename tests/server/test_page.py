@@ -14,20 +14,11 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.server.conftest import EVIL, serving
-from tests.viz.browser import Browser, Page, program, running
+from tests.viz.browser import Browser, Page
 
 pytest.importorskip("fastapi")
 SERVE = [sys.executable, "-c", "from stratagraph.cli.main import main; main()", "serve"]
 QUESTION = "Who steered the ferry from Ostra to Bremen?"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = program()
-    if path is None:
-        pytest.skip("no chromium is installed")
-    with running(path) as browser:
-        yield browser
 
 
 @pytest.fixture

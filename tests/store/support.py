@@ -13,7 +13,7 @@ from stratagraph.store.arrays import open_arrays, write_arrays
 from stratagraph.store.files import Directory
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.manifest import Manifest
-from stratagraph.store.records import ARRAYS, NODES, Records, packed
+from stratagraph.store.records import NODES, Records, packed
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
 from stratagraph.types.records import Chunk, Node, digest_blocks
@@ -121,16 +121,23 @@ def _raw(segment: Mapping[str, np.ndarray]) -> list[bytes]:
     return Records(NODES, "a segment", {"1-0.arrays": segment}, slots).raw(slots)
 
 
-def rewrite_records(path: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
-    """Put other records into a segment, in the places of those that are there."""
+def rewrite_arrays(
+    path: Path, change: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
+) -> None:
+    """Put other arrays into a file in the place of some of those that are there."""
     with Directory.open(path.parent) as directory:
         descriptor = directory.descriptor(path.name)
-        segment = open_arrays(directory, path.name, descriptor)
+        arrays = {
+            name: np.array(each) for name, each in open_arrays(directory, path.name, descriptor).items()
+        }
         os.close(descriptor)
-        beside = {name: np.array(each) for name, each in segment.items() if name not in ARRAYS}
-        changed = packed(change(_raw(segment)), NODES.block)
         path.unlink()
-        write_arrays(directory, path.name, {**changed, **beside})
+        write_arrays(directory, path.name, {**arrays, **change(arrays)})
+
+
+def rewrite_records(path: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
+    """Put other records into a segment, in the places of those that are there."""
+    rewrite_arrays(path, lambda segment: packed(change(_raw(segment)), NODES.block))
 
 
 def files_holding(folder: Path, secret: str) -> list[str]:

@@ -24,13 +24,12 @@ from stratagraph.errors import Damaged
 from stratagraph.store import contents as opening
 from stratagraph.store import manifest as manifests
 from stratagraph.store import pool
-from stratagraph.store.arrays import open_arrays, write_arrays
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import Check, fingerprint
 from stratagraph.store.files import Directory
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.manifest import check_inside
-from tests.store.support import METHOD, contents, fill, manifest, publish, rewrite_records
+from tests.store.support import METHOD, contents, publish, rewrite_arrays, rewrite_records
 
 
 @pytest.fixture
@@ -198,15 +197,6 @@ def test_damaged_current(index: Path) -> None:
         IndexFolder.create(index)
 
 
-def test_wrong_meaning_is_found_where_checksums_agree(tmp_path: Path) -> None:
-    folder = IndexFolder.create(tmp_path)
-    with folder.writer("build") as staging:
-        fill(staging, {"a": ["x", "y"]})
-        staging.vectors[1, 2] = np.nan
-        staging.publish(manifest())
-    assert folder.verify() == ["vectors/1-0.arrays: holds values that no unit vector has"]
-
-
 SMALL = 2_000_000
 
 
@@ -352,12 +342,7 @@ def test_arrays_of_texts_that_lead_nowhere_are_damage(
     index: Path, name: str, array: str, value: list[int], expected: str
 ) -> None:
     path = index / "generations" / "1" / name
-    with Directory.open(path.parent) as directory:
-        descriptor = directory.descriptor(path.name)
-        arrays = {key: np.array(each) for key, each in open_arrays(directory, path.name, descriptor).items()}
-        os.close(descriptor)
-        path.unlink()
-        write_arrays(directory, path.name, {**arrays, array: np.array(value, arrays[array].dtype)})
+    rewrite_arrays(path, lambda arrays: {array: np.array(value, arrays[array].dtype)})
     resign(index, name)
     with pytest.raises(Damaged, match=expected):
         IndexFolder.open(index)
@@ -365,15 +350,9 @@ def test_arrays_of_texts_that_lead_nowhere_are_damage(
 
 def test_a_text_that_is_longer_than_it_says_is_not_unpacked(index: Path) -> None:
     name = "corpus/chunks/1-0.arrays"
+    bomb = np.frombuffer(zlib.compress(bytes(100_000_000)), np.uint8)
     path = index / "generations" / "1" / name
-    with Directory.open(path.parent) as directory:
-        descriptor = directory.descriptor(path.name)
-        arrays = {key: np.array(each) for key, each in open_arrays(directory, path.name, descriptor).items()}
-        os.close(descriptor)
-        bomb = np.frombuffer(zlib.compress(bytes(100_000_000)), np.uint8)
-        path.unlink()
-        bounds = np.array([0, len(bomb)])
-        write_arrays(directory, path.name, {**arrays, "blocks": bomb, "bounds": bounds})
+    rewrite_arrays(path, lambda arrays: {"blocks": bomb, "bounds": np.array([0, len(bomb)])})
     resign(index, name)
     snapshot = IndexFolder.open(index).snapshot()
     tracemalloc.start()

@@ -16,13 +16,11 @@ import stratagraph as sg
 from stratagraph.errors import Damaged
 from stratagraph.operations.inspection import verify_folder
 from stratagraph.store import patches
-from stratagraph.store.arrays import open_arrays, write_arrays
-from stratagraph.store.files import Directory
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.contract import assert_sound
 from stratagraph.testing.opened import snapshot_of
 from tests.campaigns.hostile import signed
-from tests.store.support import traces_of
+from tests.store.support import rewrite_arrays, traces_of
 
 METHODS = ["lshtree", "archrag", "noderag", "hirag"]
 NAMES = ["Ada Moreno", "Basil Hart", "Cora Lindqvist", "Dunmore Abbey", "Eskil Bay", "Farrow Mill"]
@@ -190,14 +188,12 @@ def test_a_file_that_is_missing_or_altered_is_named(folder: Path, name: str) -> 
 
 def test_a_patch_that_cannot_be_applied_is_refused_whatever_its_checksum(folder: Path) -> None:
     name = "patches/numbers/noderag.arrays"
-    path = generation(folder) / name
-    with Directory.open(path.parent) as directory:
-        descriptor = directory.descriptor(path.name)
-        arrays = {key: each.copy() for key, each in open_arrays(directory, path.name, descriptor).items()}
-        os.close(descriptor)
-        path.unlink()
+
+    def beyond(arrays: Any) -> Any:
         spans = next(key for key in arrays if key.endswith(".spans"))
-        write_arrays(directory, path.name, {**arrays, spans: arrays[spans] + 10**6})
+        return {spans: arrays[spans] + 10**6}
+
+    rewrite_arrays(generation(folder) / name, beyond)
     signed(folder, lambda content: None)
     with pytest.raises(Damaged, match="cannot be applied"):
         sg.open_index(folder, embedder=FakeEmbedder())

@@ -1,17 +1,25 @@
-"""Nothing of a deleted document is left in any byte of the folder."""
+"""Nothing of a deleted document is left in any byte: no text, no key, no answer that quotes it."""
 
 from __future__ import annotations
 
 import random
 import sqlite3
+import threading
 import warnings
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import stratagraph as sg
+from stratagraph.methods import NAMES
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.folder import IndexFolder
-from tests.store.support import publish, traces_of
+from stratagraph.testing import FakeEmbedder
+from stratagraph.testing.contract import CountingModel, documents
+from stratagraph.types.records import content_key
+from tests.store.support import everything_in, publish, traces_of
 
 SECRET = "The key lies under the third stone"
 
@@ -92,3 +100,120 @@ def test_a_purge_that_must_wait_is_done_by_the_next_operation(
     assert not (tmp_path / "journal.sqlite").exists()
     again.close()
     folder.close()
+
+
+# Keys of what was deleted
+
+KINDS = ("graph", "entity", "attribute", "name", "text")
+CONFIG = {"noderag": {"sources": 10_000}, "hirag": {"cluster_size": 6}}
+LONE = sg.Document("lone", "Xanthippe met Quentin.")
+GONE = (["doc-003", "doc-010", "doc-024", "doc-041"], [LONE.id])
+"""What is deleted: of one small document, too little changes for centrality to be measured again."""
+
+
+def said_in(index: sg.Index) -> set[str]:
+    """Ids, names and texts of documents, chunks and the graph."""
+    found = set(index.documents())
+    for chunks in index.chunks(list(index.documents())).values():
+        found |= {value for chunk in chunks for value in (chunk.id, chunk.text)}
+    found |= {value for entity in index.entities() for value in (entity.id, entity.name)}
+    found |= {value for relation in index.relations() for value in (relation.id, relation.text)}
+    return found | {value for unit in index.units() for value in (unit.id, unit.text)}
+
+
+def keys(values: set[str]) -> set[int]:
+    """The keys of values, by themselves and of each kind, and both halves of ids."""
+    found = {content_key(value) for value in values}
+    found |= {content_key(kind, value) for kind in KINDS for value in values}
+    halves = [value for value in values if len(value) == 32 and set(value) <= set("0123456789abcdef")]
+    return found | {int(half, 16) for value in halves for half in (value[:16], value[16:])}
+
+
+def keys_in(folder: Path, wanted: set[int]) -> set[int]:
+    """The keys that are in the bytes of a folder, at any offset and in either order of bytes."""
+    data, keys = everything_in(folder), np.array(sorted(wanted), np.uint64)
+    found: set[int] = set()
+    for offset in range(8):
+        count = (len(data) - offset) // 8
+        for order in "<>":
+            words = np.frombuffer(data, f"{order}u8", count, offset)
+            found.update(keys[np.isin(keys, words)].tolist())
+    return found
+
+
+def test_a_deletion_leaves_no_key_of_what_it_removes(tmp_path: Path) -> None:
+    path = tmp_path / "idx"
+    with sg.build_index(
+        [*documents(60), LONE],
+        list(NAMES),
+        path,
+        llm=CountingModel(),
+        embedder=FakeEmbedder(),
+        progress=False,
+        config=CONFIG,
+    ) as index:
+        for gone in GONE:
+            before = said_in(index)
+            present = keys_in(path, keys(before))
+            index.delete(gone)
+            after = said_in(index)
+            # Terms of other texts stay, also where they are entities no more.
+            left = "\n".join(after).casefold()
+            wanted = present & keys({value for value in before - after if value.casefold() not in left})
+            assert len(wanted) > 5
+            assert keys_in(path, wanted) == set()
+
+
+# Answers that end after a deletion
+
+PAINT = "zanzibar"
+
+
+class Held:
+    """A model that quotes its prompt once it is let go."""
+
+    name = "held"
+
+    def __init__(self) -> None:
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def complete(self, prompt: str) -> str:
+        """What the prompt says of the paint."""
+        self.asked.set()
+        self.go.wait(20)
+        return f"The paint is {PAINT if PAINT in prompt else 'unknown'} [1]."
+
+
+@pytest.mark.parametrize(
+    ("deleted", "same_object", "shards"),
+    [("quoted", True, None), ("quoted", False, None), ("quoted", False, 2), ("other", True, None)],
+)
+def test_an_answer_to_what_was_deleted_is_not_kept(
+    tmp_path: Path, same_object: bool, deleted: str, shards: int | None
+) -> None:
+    path = tmp_path / "idx"
+    documents = [
+        sg.Document("quoted", f"The paint of the pier is {PAINT}."),
+        sg.Document("other", "Olaf Strand repaired the ferry Aurora in Lund."),
+        sg.Document("third", "Maria Lind steers the ferry Aurora to Ven."),
+    ]
+    build = sg.build_index if shards is None else partial(sg.build_shards, shards=shards)
+    build(documents, method="lshtree", path=path, embedder=FakeEmbedder(), progress=False).close()
+    model = Held()
+    with (
+        sg.open_index(path, llm=model, embedder=FakeEmbedder()) as reader,
+        sg.open_index(path, embedder=FakeEmbedder()) as writer,
+    ):
+        answers: list[str] = []
+        question = "What is the paint of the pier?"
+        asking = threading.Thread(
+            target=lambda: answers.append(reader.answer(question, k=1, view="chunks").text)
+        )
+        asking.start()
+        assert model.asked.wait(20)
+        (reader if same_object else writer).delete([deleted])
+        model.go.set()
+        asking.join(20)
+        assert PAINT in answers[0]
+    held = b"".join(each.read_bytes() for each in path.rglob("calls.sqlite*"))
+    assert (PAINT.encode() in held) == (deleted == "other")

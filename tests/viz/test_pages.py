@@ -11,7 +11,7 @@ import pytest
 import stratagraph as sg
 from stratagraph import viz
 from stratagraph.types.records import Failure, Usage
-from tests.viz.browser import Browser, Page, program, running
+from tests.viz.browser import Browser, Page
 from tests.viz.forest import Forest
 
 # What a document may hold, and what a page must show as text.
@@ -33,15 +33,6 @@ DOCUMENTS = [
 def index() -> Iterator[sg.Index]:
     with sg.build_index(DOCUMENTS, "lshtree", embedder=sg.HashingEmbedder(), progress=False) as index:
         yield index
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = program()
-    if path is None:
-        pytest.skip("no chromium is installed")
-    with running(path) as browser:
-        yield browser
 
 
 class Viewer:

@@ -228,26 +228,3 @@ def test_renaming_moves_everything_and_ends_in_circles() -> None:
     assert [entity.key for entity in found.entities] == ["ada", "un"]
     assert found.entities[1].chunks == (0, 1)
     assert found.relations[0].chunks == (0,)
-
-
-def test_what_is_neither_dropped_nor_renamed_is_not_made_again() -> None:
-    said = Extraction(
-        tuple(
-            SemanticUnit(f"{one} met {other}.", (one, other)) for one, other in [("Ada", "Bo"), ("Cy", "Di")]
-        ),
-        (),
-        (RelationMention("Ada", "Bo", "met"), RelationMention("Cy", "Di", "met")),
-    )
-    collected = merge([(0, said)])
-    kept = [
-        collected.entities["ada"],
-        collected.relations["ada", "bo"],
-        collected.units["Ada met Bo.", ("ada", "bo")],
-    ]
-    collected.drop(["di"])
-    collected.rename({"cy": "eve"})
-    assert collected.entities["ada"] is kept[0]
-    assert collected.relations["ada", "bo"] is kept[1]
-    assert collected.units["Ada met Bo.", ("ada", "bo")] is kept[2]
-    assert set(collected.entities) == {"ada", "bo", "eve"}
-    assert set(collected.units) == {("Ada met Bo.", ("ada", "bo")), ("Cy met Di.", ("eve",))}
