@@ -19,8 +19,7 @@ from stratagraph.methods.noderag import NodeRAGOptions
 from stratagraph.methods.noderag.build import TITLES
 from stratagraph.methods.noderag.config import TYPES
 from stratagraph.methods.noderag.heterograph import KINDS, SIMILAR, EdgeList, Heterograph, Kind, matches
-from stratagraph.methods.noderag.ranking import blended, diverse
-from stratagraph.methods.noderag.search import HeterographSearcher
+from stratagraph.methods.noderag.search import HeterographSearcher, blended, diverse
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.opened import opened, searcher_of, snapshot_of
 from stratagraph.types.question import Allowed

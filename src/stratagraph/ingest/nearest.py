@@ -39,12 +39,14 @@ class Nearest:
         `before` are the previous arrays, and the previous row of each unchanged vector, or -1. If `steady`,
         a sketch may differ from that of a build, as `Sketch.build` says.
         """
-        arrays: dict[str, NDArray[Any]] = {f"{name}.zeros": _zeros(vectors, name, before)}
+        previous, origin = before or ({}, np.full(len(vectors), -1, np.int64))
+        zeros = zero_rows(vectors, origin, previous.get(f"{name}.zeros"))
+        arrays: dict[str, NDArray[Any]] = {f"{name}.zeros": zeros}
         if len(vectors) > SCAN_LIMIT:
-            previous = None
-            if before is not None and f"{name}.codes" in before[0]:
-                previous = Sketch(before[0][f"{name}.mean"], before[0][f"{name}.codes"]), before[1]
-            sketch = Sketch.build(vectors, known=previous, steady=steady)
+            known = None
+            if f"{name}.codes" in previous:
+                known = Sketch(previous[f"{name}.mean"], previous[f"{name}.codes"]), origin
+            sketch = Sketch.build(vectors, known=known, steady=steady)
             arrays |= {f"{name}.mean": sketch.mean, f"{name}.codes": sketch.codes}
         return arrays
 
@@ -60,20 +62,15 @@ class Nearest:
         return self._sketch.search(query, k, vectors=self._vectors, mask=allowed)
 
 
-def _zeros(vectors: Vectors, name: str, before: tuple[Mapping[str, NDArray[Any]], Rows] | None) -> Rows:
-    """Rows of zero vectors, ascending; unchanged vectors are not read."""
-    if before is None or f"{name}.zeros" not in before[0]:
-        return _zero_rows(vectors, np.arange(len(vectors)))
-    arrays, origin = before
-    were = np.zeros(int(origin.max(initial=-1)) + 1, np.bool_)
-    zeros_before = arrays[f"{name}.zeros"]
-    were[zeros_before[zeros_before < len(were)]] = True
-    carried = np.flatnonzero(origin >= 0)
-    zeros = [carried[were[origin[carried]]], _zero_rows(vectors, np.flatnonzero(origin < 0))]
-    return np.sort(np.concatenate(zeros))
+def zero_rows(vectors: Vectors, origin: Rows, zeros_before: Rows | None) -> Rows:
+    """Rows of zero vectors, ascending.
 
-
-def _zero_rows(vectors: Vectors, rows: Rows) -> Rows:
-    zeros = np.ones(len(rows), np.bool_)
-    zeros[nonzero_rows(chosen(vectors, rows))] = False
-    return rows[zeros].astype(np.int64)
+    `origin` is the previous row of each unchanged vector, or -1, and `zeros_before` are the rows of zero
+    vectors then; only other vectors are read.
+    """
+    if zeros_before is None:
+        origin, zeros_before = np.full(len(vectors), -1, np.int64), origin[:0]
+    zero, new = np.isin(origin, zeros_before), np.flatnonzero(origin < 0)
+    zero[new] = True
+    zero[new[nonzero_rows(chosen(vectors, new))]] = False
+    return np.flatnonzero(zero)

@@ -5,7 +5,7 @@ paper                                here
 ===================================  ========================================================
 Alg. 1, the loop                     `build.build`
 Alg. 1, lines 3-6                    `levels.partition` (any augmentation with any clustering)
-Alg. 1, line 7                       `communities.write_communities`, `methods.reports`
+Alg. 1, line 7                       `levels.write_communities`, `methods.reports`
 Alg. 1, line 9                       `levels.partition`
 3.1.3, Alg. 3 C-HNSW                 `build.index_arrays`, `kernels.chnsw`
 3.2.1, Alg. 2 hierarchical search    `search.HierarchySearcher`, `kernels.chnsw`

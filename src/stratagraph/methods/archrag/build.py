@@ -10,21 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.ingest.nearest import zero_rows
 from stratagraph.kernels.augment import Known
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.chnsw_options import Options
-from stratagraph.methods.archrag.communities import Communities, write_communities
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.archrag.levels import (
     PARENTS,
+    Communities,
     Level,
     Partition,
     WarmStart,
     entity_level,
     partition,
+    write_communities,
 )
 from stratagraph.methods.archrag.ranking import calibration_arrays
 from stratagraph.methods.base import Built, Graph, Stored
+from stratagraph.methods.drift import Drift
 from stratagraph.methods.groups import GroupBuilder
 from stratagraph.system.memory import release
 from stratagraph.types.protocols import Rows, Vectors
@@ -59,24 +62,23 @@ async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
     communities than before, within the bounds of `methods.drift`. To regroup gives those of a new build.
     """
     graph, config, previous = builder.graph, builder.config, builder.previous
-    threads = os.cpu_count() or 1
     warm_start = await asyncio.to_thread(WarmStart, graph, builder.grouped)
-    level, hierarchy = entity_level(graph), _Hierarchy(graph.entities)
-    while len(hierarchy.partitions) < config.max_levels and level.size >= config.min_communities:
-        lapsed = warm_start.drift.lapsed
-        edges = None if lapsed else await asyncio.to_thread(_known_edges, graph, level, previous)
-        divided = await asyncio.to_thread(_partitioned, level, config, threads, warm_start, edges)
+    level, levels = entity_level(graph), list[Communities]()
+    while len(levels) < config.max_levels and level.size >= config.min_communities:
+        edges = None
+        if not warm_start.drift.lapsed:
+            edges = await asyncio.to_thread(_known_edges, graph, level, previous)
+        divided = await asyncio.to_thread(_partitioned, level, config, warm_start, edges)
         if divided is None:
             break
         if previous is None:
             await asyncio.to_thread(release)
         warm_start.ascend(divided.labels, divided.count)
+        start = levels[-1].start + len(levels[-1].nodes) if levels else 0
         with builder.gate.stage(f"report level {level.number + 1}", divided.joined):
-            written = await write_communities(builder, level, divided)
-        hierarchy.add(written, divided)
-        level = written.level(level.number + 1, divided)
-    arrays = {PARENTS: hierarchy.parents()[0], **warm_start.drift.arrays()}
-    return await asyncio.to_thread(_built, builder, hierarchy, threads, arrays)
+            levels.append(await write_communities(builder, level, divided, start))
+        level = levels[-1].level(level.number + 1)
+    return await asyncio.to_thread(_built, builder, levels, warm_start.drift)
 
 
 def layer_vectors(
@@ -113,105 +115,85 @@ def _known_edges(graph: Graph, level: Level, previous: Stored | None) -> Known |
 
 
 def _partitioned(
-    level: Level, config: ArchRAGConfig, threads: int, warm_start: WarmStart, edges: Known | None
+    level: Level, config: ArchRAGConfig, warm_start: WarmStart, edges: Known | None
 ) -> Partition | None:
     """The communities of a level; None if they are nearly as many as its nodes."""
     most = (1 - config.min_shrink) * level.size
-    divided = partition(level, config, threads, warm_start.initial, warm_start.drift, edges)
+    divided = partition(level, config, warm_start.initial, warm_start.drift, edges)
     if divided.count > most and warm_start.initial is not None:
-        divided = partition(level, config, threads, None, warm_start.drift)
+        divided = partition(level, config, None, warm_start.drift)
     return divided if divided.count <= most else None
 
 
-class _Hierarchy:
-    """The levels made so far."""
-
-    def __init__(self, entities: int) -> None:
-        self.levels: list[Communities] = []
-        self.partitions: list[Partition] = []
-        self.starts: list[int] = []
-        self._size = 0
-        self._parents = [np.full(entities, -1, np.int64)]
-
-    def add(self, written: Communities, partition: Partition) -> None:
-        """The communities of the next level."""
-        self.starts.append(self._size)
-        self._parents[-1] = partition.labels + self._size
-        self._parents.append(np.full(partition.count, -1, np.int64))
-        self._size += partition.count
-        self.levels.append(written)
-        self.partitions.append(partition)
-
-    def added(self) -> dict[str, NDArray[np.int32]]:
-        """The edges of similarity of all levels but the highest, which has none."""
-        own, *above = [each.added for each in self.partitions]
-        pairs = [edges + start for edges, start in zip(above, self.starts, strict=False)]
-        none = np.zeros((0, 2), np.int64)
-        return {
-            ADDED: own.astype(np.int32),
-            ADDED_ABOVE: np.concatenate([none, *pairs]).astype(np.int32),
-        }
-
-    def rows_before(self, graph: Graph, previous: Stored | None) -> list[Rows] | None:
-        """Of each layer of C-HNSW the row that each node had there, if its vector is the same, or -1."""
-        if previous is None or graph.before is None:
-            return None
-        entities = np.where(graph.before.alike, graph.before.origin[: graph.entities], -1)
-        starts = previous.arrays["levels.starts"].tolist()
-        sizes = previous.arrays["levels.joined"].tolist()
-        previous_rows = [entities]
-        for number, (level, count) in enumerate(zip(self.levels, self.joined, strict=True)):
-            rows = np.full(count, -1, np.int64)
-            if number < len(starts):
-                rows = level.nodes.before[:count] - starts[number]
-                rows[(rows < 0) | (rows >= sizes[number])] = -1
-            previous_rows.append(rows)
-        return previous_rows
-
-    @property
-    def joined(self) -> list[int]:
-        """Communities of several members, by level."""
-        return [each.joined for each in self.partitions]
-
-    def parents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The node row of each entity's community, and of each community's own; -1 at the top."""
-        return self._parents[0], np.concatenate([np.zeros(0, np.int64), *self._parents[1:]])
-
-    def children(self) -> list[NDArray[np.int64]]:
-        """Links of C-HNSW from each layer to the one below, as pairs (node, child)."""
-        links = []
-        below = len(self._parents[0])
-        for divided in self.partitions:
-            members = np.arange(min(below, len(divided.labels)))
-            parents = divided.labels[members]
-            kept = parents < divided.joined
-            links.append(np.column_stack([parents[kept], members[kept]]))
-            below = divided.joined
-        return links
-
-
-def _built(
-    builder: GroupBuilder[ArchRAGConfig], hierarchy: _Hierarchy, threads: int, arrays: dict[str, NDArray[Any]]
-) -> Built:
-    """All communities, level by level, with what a search reads; C-HNSW goes on from the previous one."""
-    graph, config, linked = builder.graph, builder.config, builder.grouped
-    none = np.zeros((0, builder.dimension), np.float32)
-    vectors = np.concatenate([none, *(each.vectors for each in hierarchy.levels)])
-    arrays |= {
-        "levels.starts": np.array(hierarchy.starts, np.int64),
-        "levels.joined": np.array(hierarchy.joined, np.int64),
-        "parents": hierarchy.parents()[1],
+def _added_edges(levels: Sequence[Communities]) -> dict[str, NDArray[np.int32]]:
+    """The edges of similarity of all levels but the highest, which has none."""
+    own, *above = [each.partition.added for each in levels]
+    pairs = [edges + below.start for edges, below in zip(above, levels, strict=False)]
+    return {
+        ADDED: own.astype(np.int32),
+        ADDED_ABOVE: np.concatenate([np.zeros((0, 2), np.int64), *pairs]).astype(np.int32),
     }
-    if hierarchy.partitions and config.augmentation == "knn":
-        arrays |= hierarchy.added()
+
+
+def _rows_before(graph: Graph, levels: Sequence[Communities], previous: Stored | None) -> list[Rows] | None:
+    """For each layer of C-HNSW the previous row there of each node, or -1 if its vector is new."""
+    if previous is None or graph.before is None:
+        return None
+    rows_before = [np.where(graph.before.alike, graph.before.origin[: graph.entities], -1)]
+    starts, sizes = previous.arrays["levels.starts"].tolist(), previous.arrays["levels.joined"].tolist()
+    for number, level in enumerate(levels):
+        rows = np.full(level.partition.joined, -1, np.int64)
+        if number < len(starts):
+            rows = level.nodes.before[: len(rows)] - starts[number]
+            rows[(rows < 0) | (rows >= sizes[number])] = -1
+        rows_before.append(rows)
+    return rows_before
+
+
+def _parents(graph: Graph, levels: Sequence[Communities]) -> tuple[Rows, Rows]:
+    """The node row of each entity's community, and of each community's own; -1 at the top."""
+    top = len(levels[-1].nodes) if levels else graph.entities
+    parents = [each.partition.labels + each.start for each in levels]
+    own, *above = [*parents, np.full(top, -1, np.int64)]
+    return own, np.concatenate([np.zeros(0, np.int64), *above])
+
+
+def _children(graph: Graph, levels: Sequence[Communities]) -> list[Rows]:
+    """Links of C-HNSW from each layer to the one below, as pairs (node, child)."""
+    links, below = [], graph.entities
+    for divided in (each.partition for each in levels):
+        members = np.arange(below)
+        parents = divided.labels[members]
+        several = parents < divided.joined
+        links.append(np.column_stack([parents[several], members[several]]))
+        below = divided.joined
+    return links
+
+
+def _built(builder: GroupBuilder[ArchRAGConfig], levels: Sequence[Communities], drift: Drift) -> Built:
+    """All communities, level by level, with what a search reads; C-HNSW continues the previous one."""
+    graph, config, previous = builder.graph, builder.config, builder.grouped
+    none = np.zeros((0, builder.dimension), np.float32)
+    vectors = np.concatenate([none, *(each.vectors for each in levels)])
+    starts, joined = [each.start for each in levels], [each.partition.joined for each in levels]
+    entity_parents, parents = _parents(graph, levels)
+    arrays: dict[str, NDArray[Any]] = {
+        **drift.arrays(),
+        PARENTS: entity_parents,
+        "parents": parents,
+        "levels.starts": np.array(starts, np.int64),
+        "levels.joined": np.array(joined, np.int64),
+    }
+    if levels and config.augmentation == "knn":
+        arrays |= _added_edges(levels)
     if graph.entities:
-        layers = layer_vectors(graph, vectors, hierarchy.starts, hierarchy.joined)
-        rows = hierarchy.rows_before(graph, linked)
-        arrays |= index_arrays(layers, hierarchy.children(), config, threads, linked, rows)
+        layers = layer_vectors(graph, vectors, starts, joined)
+        rows = _rows_before(graph, levels, previous)
+        arrays |= index_arrays(layers, _children(graph, levels), config, previous, rows)
         zeros = [arrays[f"{ZEROS}{level}"] for level in range(len(layers))]
         arrays |= calibration_arrays([len(layer) for layer in layers], zeros, config.seed)
-    nodes = [each.nodes for each in hierarchy.levels]
-    return builder.built(nodes, vectors, arrays, measures=[*filter(is_measure, arrays)])
+    measures = [*filter(is_measure, arrays)]
+    return builder.built([each.nodes for each in levels], vectors, arrays, measures=measures)
 
 
 def is_measure(array: str) -> bool:
@@ -223,7 +205,6 @@ def index_arrays(
     layers: Sequence[Vectors],
     children: Sequence[Rows],
     config: ArchRAGConfig,
-    threads: int,
     previous: Stored | None,
     rows: Sequence[Rows] | None,
 ) -> dict[str, NDArray[Any]]:
@@ -234,6 +215,7 @@ def index_arrays(
     row of each vector that is the same, or -1; such vectors are not read.
     """
     arrays_before: Arrays = {} if previous is None else previous.arrays
+    threads = os.cpu_count() or 1
     origins = rows or [np.full(len(vectors), -1, np.int64) for vectors in layers]
     zeros = [
         zero_rows(vectors, origin, arrays_before.get(f"{ZEROS}{level}"))
@@ -260,17 +242,6 @@ def index_arrays(
         if len(each):
             index.delete(level, each)
     return arrays | {INDEX + name: np.asarray(array) for name, array in index.arrays().items()}
-
-
-def zero_rows(vectors: Vectors, origin: Rows, zeros_before: Rows | None) -> Rows:
-    """The rows of zero vectors. Only those without a previous row (`origin` is -1) are read."""
-    if zeros_before is None:
-        origin = np.full(len(vectors), -1, np.int64)
-        zeros_before = origin[:0]
-    new = np.flatnonzero(origin < 0)
-    zero = np.isin(origin, zeros_before)
-    zero[new] = ~np.any(np.asarray(vectors[new]), axis=1)
-    return np.flatnonzero(zero)
 
 
 def opened(arrays: Arrays) -> CHNSW:

@@ -1,7 +1,9 @@
-"""One level of the hierarchy as an attributed graph, its partition, and the graph of the next (Alg. 1)."""
+"""One level of the hierarchy (Alg. 1): its attributed graph, its partition, and its communities."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.ingest.before import Before, mixed
-from stratagraph.ingest.carryover import Keys, Labels, needs_reclustering, previous_labels
+from stratagraph.ingest.carryover import VECTORS, Keys, Labels, needs_reclustering, previous_labels
 from stratagraph.ingest.graph.stage import Graph
+from stratagraph.ingest.graph.statements import group_vectors
+from stratagraph.ingest.names.spelling import telling
 from stratagraph.kernels.augment import Known, added, augment
 from stratagraph.kernels.leiden import leiden
 from stratagraph.kernels.partition import cluster, community_graph
@@ -20,11 +24,19 @@ from stratagraph.kernels.ranges import by_label
 from stratagraph.methods.archrag.clustering import Weights, custom
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.drift import Drift, communities_measured, majority
+from stratagraph.methods.groups import GroupBuilder, NodeDraft, NodeTable, united
+from stratagraph.methods.reports import write_reports
+from stratagraph.models.prompts import load_prompt
 from stratagraph.types.protocols import Rows, Stored, Vectors
-from stratagraph.types.records import Node
+from stratagraph.types.records import Node, content_id
 
+Builder = GroupBuilder[ArchRAGConfig]
 PARENTS = "entities.parents"
-"""Name of the array of the row of each entity's community, or -1."""
+"""The array of the row of each entity's community, or -1."""
+PROMPT = load_prompt("stratagraph.methods.archrag", "report")
+KIND = "community"
+TITLE_NAMES = 3
+"""Members whose names make the title of a report that no model wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +197,6 @@ def augmented(
     weights: Weights,
     config: ArchRAGConfig,
     *,
-    threads: int = 1,
     known: Known | None = None,
 ) -> tuple[Rows, Weights]:
     """The edges of a level and those that similarity adds, each weighted (lines 3 to 5)."""
@@ -201,7 +212,7 @@ def augmented(
         neighbours=config.neighbours,
         quantile=config.quantile,
         seed=config.seed,
-        threads=threads,
+        threads=os.cpu_count() or 1,
         known=known,
     )
 
@@ -229,7 +240,6 @@ def clustered(vectors: Vectors, ends: Rows, weights: Weights, config: ArchRAGCon
 def partition(
     level: Level,
     config: ArchRAGConfig,
-    threads: int,
     initial: InitialPartition | None,
     drift: Drift,
     known: Known | None = None,
@@ -241,7 +251,7 @@ def partition(
     Known edges of similarity stay if there is a previous partition.
     """
     known = None if initial is None else known
-    ends, weights = augmented(level.vectors, level.ends, level.weights, config, threads=threads, known=known)
+    ends, weights = augmented(level.vectors, level.ends, level.weights, config, known=known)
     anew = partial(clustered, level.vectors, ends, weights, config)
     ways: list[Callable[[], Labels]] = []
     if initial is not None:
@@ -279,3 +289,130 @@ def _numbered(labels: Labels) -> tuple[Labels, int, int]:
     rank = np.empty(len(sizes), np.int64)
     rank[order] = np.arange(len(sizes))
     return rank[labels], len(sizes), int(np.count_nonzero(sizes > 1))
+
+
+@dataclass(frozen=True)
+class Communities:
+    """The communities of a level, in the order of the labels; `start` is the row of the first."""
+
+    partition: Partition
+    start: int
+    nodes: NodeTable
+    vectors: Vectors
+
+    def level(self, number: int) -> Level:
+        """These communities as the next level."""
+        before = self.nodes.before
+        return Level(
+            number,
+            self.vectors,
+            self.partition.ends,
+            self.partition.weights,
+            self.nodes.read,
+            lambda rows: [],
+            LevelBefore(before, before >= 0),
+        )
+
+
+async def write_communities(builder: Builder, level: Level, partition: Partition, start: int) -> Communities:
+    """A node and a vector for each community of a level.
+
+    A community of one has no report: it is its member, with the member's vector. Members of unchanged
+    communities are not read.
+    """
+    config = builder.config
+    members, edges = partition.members(), partition.inner_edges(level.ends)
+    degrees = inner_degrees(level, partition.labels)
+    labels = partition.labels
+    if level.number == 0:
+        labels = np.concatenate([labels, partition.of_edges(level.ends)])
+    parents = partial(_parents, builder, level.number)
+    before = await asyncio.to_thread(
+        builder.unchanged, labels, level.before.origin, level.before.same, parents, partition.count
+    )
+
+    def drafts(batch: Sequence[int]) -> list[NodeDraft]:
+        """Nodes and relations are read at once for all of them."""
+        groups = [members[row] for row in batch]
+        ordered = [rows[np.lexsort((rows, -degrees[rows]))] for rows in groups]
+        nodes = iter(level.read_nodes(np.concatenate(ordered).tolist()))
+        texts = iter(level.read_relations(np.concatenate([edges[row] for row in batch]).tolist()))
+        batch_drafts = []
+        for row, rows in zip(batch, ordered, strict=True):
+            own = [next(nodes) for _ in rows]
+            places = {each: place for place, each in enumerate(rows.tolist())}
+            joined = ((places[one], places[two]) for one, two in level.ends[edges[row]].tolist())
+            relations = [(ends, text) for ends, text in zip(joined, texts, strict=False) if text]
+            batch_drafts.append(_draft(level.number + 1, own, relations, config))
+        return batch_drafts
+
+    write = partial(
+        write_reports,
+        gate=builder.gate,
+        prompt=PROMPT,
+        max_tokens=config.summary_tokens,
+        form=config.report_form,
+        context_tokens=config.context_tokens,
+    )
+    new: list[int] = np.flatnonzero(before < 0).tolist()
+    short = config.summary_tokens if config.report_form == "short" else 0
+    fresh = await builder.read_and_write(new, drafts, write, short=short)
+    several = [members[row].tolist() for row in new if row < partition.joined]
+    embedded = await group_vectors(
+        fresh[: len(several)], several, level.vectors, stage="embed reports", carry=builder.carry
+    )
+    alone = np.array([members[row][0] for row in new[len(several) :]], np.int64)
+    nodes = builder.table(before, fresh)
+    vectors = nodes.column(VECTORS, np.concatenate([embedded, level.vectors[alone]]))
+    return Communities(partition, start, nodes, vectors)
+
+
+def _draft(
+    number: int,
+    members: Sequence[Node],
+    relations: Sequence[tuple[tuple[int, int], str]],
+    config: ArchRAGConfig,
+) -> NodeDraft:
+    """A community before its report is written: its members, the most connected first, and their relations.
+
+    A relation is given by the places of the two members that it joins, and its text. The id depends on all
+    that the report is made of, but not on the order of members. A report without a model has the names of the
+    most connected members as its title; for a member that is a community, the name of an entity in it.
+    """
+    ids, texts = [node.id for node in members], [node.text for node in members]
+    descriptions = [text for _, text in relations]
+    sizes = map(str, (number, *config.text_settings, len(ids)))
+    identity = content_id("archrag", KIND, *sizes, *sorted(ids), *sorted(texts), *sorted(descriptions))
+    names = telling(map(_name, members), TITLE_NAMES)
+    alone = {"title": _name(members[0])} if len(members) == 1 else {}
+    extra = {**alone, "names": names, "members": ids}
+    about = [*((each,) for each in ids), *((ids[one], ids[two]) for (one, two), _ in relations)]
+    return NodeDraft(
+        identity,
+        KIND,
+        number,
+        ", ".join(names),
+        [*texts, *descriptions],
+        united(node.sources for node in members),
+        extra,
+        about=about,
+        text=texts[0] if alone else "",
+    )
+
+
+def _name(node: Node) -> str:
+    """An entity's name; a community's first."""
+    return str(node.extra["name"] if node.kind == "entity" else node.extra["names"][0])
+
+
+def _parents(builder: Builder, number: int) -> Labels:
+    """The previous community of each previous node.
+
+    At level 0, that of each relation follows; -1 for one that joins two communities.
+    """
+    if number > 0:
+        return np.asarray(builder.arrays["parents"])
+    assert builder.graph.before is not None
+    parents: Labels = np.asarray(builder.arrays["entities.parents"])
+    own = parents[builder.graph.before.stored.arrays["relations.ends"]]
+    return np.concatenate([parents, np.where(own[:, 0] == own[:, 1], own[:, 0], -1)])
