@@ -28,9 +28,9 @@ def mapper(
 ) -> Mapper:
     """Where a build does the work that needs no paid model, for `build_index(..., mapper=...)`.
 
-    Documents are read and split, names found, texts embedded and extracts written by pure functions over
-    batches; the results are the same byte for byte wherever that is. Calls of a chat model, and of embedders
-    that are not local, stay in the process that builds. A worker that dies is replaced and its batch done
+    Files are read, names found, texts embedded and extracts written by pure functions over batches; the
+    results are the same byte for byte wherever that is. Calls of a chat model, and of embedders that are not
+    local, stay in the process that builds. A worker that dies is replaced and its batch done
     again; after the fourth time the build ends with `MapperError`, and the same command resumes.
 
     The mapper is a context manager; without one, its workers end when they had nothing to do for a while, or

@@ -6,17 +6,13 @@ import json
 import os
 import re
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from threading import Event
 
 from stratagraph.ingest.chunk import ChunkConfig, split
 from stratagraph.ingest.files.walk import matches
-from stratagraph.mapping import in_order
 from stratagraph.text import CountTokens
-from stratagraph.types.protocols import Mapper
 from stratagraph.types.records import Chunk, Document, Metadata, StreamedDocument, content_id
 
 _FILE = re.compile(
@@ -24,7 +20,6 @@ _FILE = re.compile(
 )
 _LONGEST_PATH = 400  # characters
 _DEEPEST = 20  # levels of metadata
-_AT_ONCE = 2**18  # characters: some 40 ms of work
 Documents = Iterable[str | Document | StreamedDocument | Chunk]
 
 
@@ -32,15 +27,13 @@ Documents = Iterable[str | Document | StreamedDocument | Chunk]
 class Arrival:
     """A document to be taken in. Each call of `chunks` splits it again.
 
-    `digest` tells whether it changed, and names its file (`file_of`). `document` is its source, if that is in
-    memory and a worker may split it.
+    `digest` tells whether it changed, and names its file (`file_of`).
     """
 
     id: str
     digest: str
     metadata: Metadata
     chunks: Callable[[], Iterator[Chunk]]
-    document: Document | None = None
 
 
 @dataclass(slots=True)
@@ -65,15 +58,31 @@ def check_documents(documents: object) -> None:
 
 
 def arrivals(documents: Documents, chunking: ChunkConfig, count_tokens: CountTokens) -> Iterator[Arrival]:
-    """The documents in order, then chunks that the caller split, by document."""
+    """The documents in order, then the documents whose chunks the caller gives."""
     split_by_caller: dict[str, list[Chunk]] = {}
     for position, item in enumerate(documents):
         if isinstance(item, Chunk):
             split_by_caller.setdefault(_checked_id(item.document_id, position), []).append(item)
-        else:
-            yield _whole(as_document(item, position), chunking, count_tokens)
-    for document_id, chunks in split_by_caller.items():
-        yield _presplit(document_id, chunks)
+            continue
+        document = as_document(item, position)
+        parts = [document.digest, _canonical(document.metadata, document.id)]
+        for section in document.sections if isinstance(document, Document) else ():
+            parts += [str(section.start), _canonical(section.metadata, document.id)]
+        digest = content_id(*parts)
+        if document.file:
+            digest = f"{digest} {document.file}"
+        yield Arrival(
+            document.id, digest, document.metadata, partial(split, document, chunking, count_tokens)
+        )
+    for document_id, given in split_by_caller.items():
+        parts = [part for c in given for part in (c.text, c.ref, _canonical(c.metadata, document_id))]
+        chunks = []
+        for chunk in sorted(given, key=lambda chunk: chunk.ordinal):
+            # No file can hold a lone surrogate: it becomes U+FFFD.
+            text = chunk.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            if text.strip():
+                chunks.append(replace(chunk, text=text))
+        yield Arrival(document_id, content_id(*parts), {}, partial(iter, chunks))
 
 
 def as_document(item: object, position: int) -> Document | StreamedDocument:
@@ -116,20 +125,6 @@ def _checked_id(identity: object, position: int) -> str:
     return identity
 
 
-def _whole(
-    document: Document | StreamedDocument, chunking: ChunkConfig, count_tokens: CountTokens
-) -> Arrival:
-    sections = document.sections if isinstance(document, Document) else ()
-    parts = [part for each in sections for part in (str(each.start), _canonical(each.metadata, document.id))]
-    digest = content_id(document.digest, _canonical(document.metadata, document.id), *parts)
-    if document.file:
-        digest = f"{digest} {document.file}"
-    whole = document if isinstance(document, Document) else None
-    return Arrival(
-        document.id, digest, document.metadata, lambda: split(document, chunking, count_tokens), whole
-    )
-
-
 def file_of(digest: str) -> str:
     """The file that a document was read from, by its digest; empty if it is from none."""
     return digest.partition(" ")[2]
@@ -153,18 +148,6 @@ def matching(digests: Mapping[str, str], names: Iterable[str]) -> list[str]:
     return list(ids)
 
 
-def _presplit(document_id: str, chunks: list[Chunk]) -> Arrival:
-    parts = [part for c in chunks for part in (c.text, c.ref, _canonical(c.metadata, document_id))]
-    document_chunks = []
-    for chunk in sorted(chunks, key=lambda chunk: chunk.ordinal):
-        # No file can hold a lone surrogate: it becomes U+FFFD.
-        text = chunk.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        document_chunks.append(replace(chunk, text=text))
-    return Arrival(
-        document_id, content_id(*parts), {}, lambda: (c for c in document_chunks if c.text.strip())
-    )
-
-
 def _canonical(metadata: Metadata, document_id: str) -> str:
     if _is_deeper(metadata, _DEEPEST):
         raise ValueError(
@@ -186,97 +169,6 @@ def _is_deeper(value: object, levels: int) -> bool:
     elif not isinstance(value, list | tuple):
         return False
     return levels == 0 or any(_is_deeper(each, levels - 1) for each in value)
-
-
-def split_ahead(
-    coming: Iterable[Arrival],
-    existing: Mapping[str, str],
-    split_batch: Callable[[list[Document]], list[list[Chunk]]],
-    mapper: Mapper,
-    stop: Event,
-) -> Iterator[Arrival]:
-    """The arrivals in order, with chunks that workers split batch by batch.
-
-    Documents whose digest is in `existing` are not split.
-    """
-    waiting: deque[list[Arrival]] = deque()
-
-    def sent() -> Iterator[list[Document]]:
-        for batch in _by_length(coming):
-            waiting.append(batch)
-            yield [bare for each in batch if (bare := _bare(each, existing)) is not None]
-
-    for batches in in_order(mapper, split_batch, sent(), stop):
-        chunk_lists = iter(batches)
-        for each in waiting.popleft():
-            if _bare(each, existing) is None:
-                yield each
-            else:
-                own = each.metadata  # chunks without metadata of their own share it
-                chunks = [
-                    replace(c, metadata={**own, **c.metadata} if c.metadata else own)
-                    for c in next(chunk_lists)
-                ]
-                yield replace(each, chunks=partial(iter, chunks))
-
-
-def split_all(
-    documents: list[Document], chunking: ChunkConfig, count_tokens: CountTokens
-) -> list[list[Chunk]]:
-    """The chunks of each document, without the document's metadata."""
-    return [list(split(document, chunking, count_tokens)) for document in documents]
-
-
-def _by_length(coming: Iterable[Arrival]) -> Iterator[list[Arrival]]:
-    """Batches of about `_AT_ONCE` characters; a document that is not in memory ends one."""
-    batch: list[Arrival] = []
-    length = 0
-    for arrival in coming:
-        batch.append(arrival)
-        length += _AT_ONCE if arrival.document is None else len(arrival.document.text)
-        if length >= _AT_ONCE:
-            yield batch
-            batch, length = [], 0
-    if batch:
-        yield batch
-
-
-def _bare(arrival: Arrival, existing: Mapping[str, str]) -> Document | None:
-    """What a worker needs to split a document; None if it is not to be split."""
-    if arrival.document is None or existing.get(arrival.id) == arrival.digest:
-        return None
-    return replace(arrival.document, metadata={})
-
-
-def take_in(
-    coming: Iterable[Arrival],
-    existing: Mapping[str, str],
-    add: Callable[[Arrival], bool],
-) -> Intake:
-    """Add new and changed documents, and tell what happened to each.
-
-    `existing` holds the digests in the index; `add` stores a document and returns False if it has no text.
-    Raises `ValueError` if an id comes twice with different content.
-    """
-    intake = Intake()
-    digests: dict[str, str] = {}
-    for arrival in coming:
-        if arrival.id in digests:
-            if arrival.digest != digests[arrival.id]:
-                raise ValueError(
-                    f"document id {arrival.id!r} was given twice with different content; "
-                    "ids must be unique within one call"
-                )
-            intake.skipped.append(arrival.id)
-            continue
-        digests[arrival.id] = arrival.digest
-        if existing.get(arrival.id) == arrival.digest:
-            intake.unchanged.append(arrival.id)
-        elif not add(arrival):
-            (intake.emptied if arrival.id in existing else intake.skipped).append(arrival.id)
-        else:
-            (intake.updated if arrival.id in existing else intake.added).append(arrival.id)
-    return intake
 
 
 def require_some(intake: Intake) -> None:

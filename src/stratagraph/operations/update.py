@@ -48,14 +48,10 @@ from stratagraph.operations.changes import (
 )
 from stratagraph.operations.checks import UNNAMED, blamed, check_all
 from stratagraph.operations.documents import (
-    Arrival,
     Intake,
     arrivals,
     file_of,
     require_some,
-    split_ahead,
-    split_all,
-    take_in,
 )
 from stratagraph.operations.gates import Models
 from stratagraph.operations.origins import documents_of
@@ -250,28 +246,38 @@ class _Update:
         return Graph(stored, self._seen)
 
     def _take_in(self) -> Intake:
-        if self._change.documents is None:
-            return Intake()
-        existing = {} if self._before is None else self._before.digests()
-        with self._gate.stage("read"):
-            models, chunking = self._target.models, self._config.chunking
-            documents = self._until_stopped(arrivals(self._change.documents, chunking, models.count_tokens))
-            splitter = partial(split_all, chunking=chunking, count_tokens=models.count_tokens)
-            return take_in(
-                split_ahead(documents, existing, splitter, models.mapper, self._stop),
-                existing,
-                self._add,
-            )
+        """Store the new and changed documents, and tell what happened to each.
 
-    def _add(self, arrival: Arrival) -> bool:
-        """Store a document; False if it has no text."""
-        self._gate.advance("read")
-        chunks = self._until_stopped(arrival.chunks())
-        first = next(chunks, None)
-        if first is None:
-            return False
-        self._staging.add(arrival.id, arrival.digest, arrival.metadata, chain([first], chunks))
-        return True
+        Raises `ValueError` if an id comes twice with different content.
+        """
+        intake = Intake()
+        if self._change.documents is None:
+            return intake
+        existing = {} if self._before is None else self._before.digests()
+        digests: dict[str, str] = {}
+        with self._gate.stage("read"):
+            coming = arrivals(self._change.documents, self._config.chunking, self._target.models.count_tokens)
+            for each in self._until_stopped(coming):
+                if each.id in digests:
+                    if each.digest != digests[each.id]:
+                        raise ValueError(
+                            f"document id {each.id!r} was given twice with different content; "
+                            "ids must be unique within one call"
+                        )
+                    intake.skipped.append(each.id)
+                    continue
+                digests[each.id] = each.digest
+                if existing.get(each.id) == each.digest:
+                    intake.unchanged.append(each.id)
+                    continue
+                self._gate.advance("read")
+                chunks = self._until_stopped(each.chunks())
+                if (first := next(chunks, None)) is None:  # it has no text
+                    (intake.emptied if each.id in existing else intake.skipped).append(each.id)
+                    continue
+                self._staging.add(each.id, each.digest, each.metadata, chain([first], chunks))
+                (intake.updated if each.id in existing else intake.added).append(each.id)
+        return intake
 
     def _until_stopped(self, items: Iterator[T]) -> Iterator[T]:
         """The items, until the operation is cancelled."""

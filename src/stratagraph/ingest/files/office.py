@@ -7,18 +7,18 @@ import re
 import threading
 import zipfile
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from itertools import chain, repeat
+from io import BytesIO
+from itertools import chain, pairwise, repeat
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
-from xml.parsers import expat
+from xml.etree.ElementTree import Element, iterparse
 
 from stratagraph.ingest.files.made import (
     CELLS,
     DEPTH,
-    ENTRIES,
     ENTRY,
     INSTALL,
     PAGES,
@@ -33,13 +33,15 @@ from stratagraph.ingest.files.markup import html_text
 
 _lock = threading.Lock()  # PDFium is not thread-safe
 _HEADING = re.compile(r"^heading (\d)$", re.IGNORECASE)
-_PREFIXES = {
-    f"urn:oasis:names:tc:opendocument:xmlns:{each}:1.0": each for each in ("draw", "office", "table", "text")
-}  # of OpenDocument
-_NAMED = {"title", "creator", "initial-creator"}
-_BLOCKS = {"text:h", "text:p"}
-_SILENT = {"text:tracked-changes", "office:annotation", "office:forms", "draw:object"}
-_SPACES = {"text:s": " ", "text:tab": "\t", "text:line-break": "\n"}
+_OPEN_DOCUMENT = "urn:oasis:names:tc:opendocument:xmlns"
+_TEXT, _TABLE = f"{{{_OPEN_DOCUMENT}:text:1.0}}", f"{{{_OPEN_DOCUMENT}:table:1.0}}"
+_SILENT = (
+    f"{_TEXT}tracked-changes",
+    f"{{{_OPEN_DOCUMENT}:office:1.0}}annotation",
+    f"{{{_OPEN_DOCUMENT}:office:1.0}}forms",
+    f"{{{_OPEN_DOCUMENT}:drawing:1.0}}object",
+)
+_SPACES = {f"{_TEXT}s": " ", f"{_TEXT}tab": "\t", f"{_TEXT}line-break": "\n"}
 _MOST_SPACES = 10  # that one element may stand for
 _MOST_NAMED = 1000  # characters of a title
 
@@ -68,20 +70,16 @@ def from_pdf(path: Path) -> Made:
             count = len(document)
             if count > PAGES:
                 raise Unreadable(f"PDF of {count:,} pages; at most {PAGES:,} are read")
-            for number, text in enumerate(_pages(document), 1):
+            for number in range(1, count + 1):
                 writer.section({"page": number})
-                writer.add(text)
+                with closing(document[number - 1]) as page, closing(page.get_textpage()) as text:
+                    page_text = text.get_text_bounded().replace("\r\n", "\n")
+                writer.add(page_text.replace("\ufffe", "").replace("\0", ""))
             title = document.get_metadata_dict().get("Title", "").strip()
     pdf = writer.made({"title": title, "pages": count})
     if not pdf.text:
         raise Unreadable(f"PDF of {count} pages without any text, such as scans; it needs OCR first")
     return pdf
-
-
-def _pages(document: Any) -> Iterator[str]:
-    for index in range(len(document)):
-        with closing(document[index]) as page, closing(page.get_textpage()) as text:
-            yield text.get_text_bounded().replace("\r\n", "\n").replace("\ufffe", "").replace("\0", "")
 
 
 @reading("DOCX")
@@ -154,150 +152,92 @@ def from_xlsx(path: Path) -> Made:
                 if names is None:
                     names = [str(name).strip() if name is not None else "" for name in row]
                     continue
-                writer.add(named_row(names, row))
+                pairs = zip(chain(names, repeat("")), row, strict=False)
+                fields = [
+                    (name, " ".join(str(value).split())) for name, value in pairs if value not in (None, "")
+                ]
+                writer.add("\n".join(f"{name}: {value}" if name else value for name, value in fields))
     return writer.made({"sheets": len(book.sheetnames)})
 
 
-def named_row(names: list[str], values: Iterable[Any]) -> str:
-    """A row as lines `column: value`, without empty cells."""
-    pairs = zip(chain(names, repeat("")), values, strict=False)
-    fields = [(name, " ".join(str(value).split())) for name, value in pairs if value not in (None, "")]
-    return "\n".join(f"{name}: {value}" if name else value for name, value in fields)
-
-
-class _Handler:
-    """Receives the elements of an XML file; names have the prefixes in `_PREFIXES`, or none."""
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """An element begins."""
-
-    def text(self, text: str) -> None:
-        """Text of the innermost element, or a part of it."""
-
-    def end(self, tag: str) -> None:
-        """An element ends."""
-
-    def read(self, content: bytes) -> None:
-        """Parse a whole file. Entities of its own, which can grow without end, are refused."""
-        parser = expat.ParserCreate(namespace_separator=" ")
-        parser.buffer_text = True
-        parser.EntityDeclHandler = _refuse
-        parser.StartElementHandler = self._start
-        parser.CharacterDataHandler = self.text
-        parser.EndElementHandler = self._end
-        parser.Parse(content, True)
-
-    _depth = 0
-
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        self._depth += 1
-        if self._depth > DEPTH:
+def _tree(content: bytes) -> Element:
+    """The root of an XML file. Entities of its own, which can grow without end, are refused."""
+    if b"<!ENTITY" in content.replace(b"\0", b""):  # in UTF-16 too
+        raise Unreadable("XML with entities of its own")
+    path: list[Element] = []  # from the root
+    root = Element("none")
+    for event, element in iterparse(BytesIO(content), ("start", "end")):
+        if event == "end":
+            root = path.pop()
+            continue
+        path.append(element)
+        if len(path) > DEPTH:
             raise Unreadable(f"XML, nested more than {DEPTH} deep")
-        self.start(_name(tag), {_name(key): value for key, value in attributes.items()})
-
-    def _end(self, tag: str) -> None:
-        self._depth -= 1
-        self.end(_name(tag))
+    return root
 
 
-def _name(tag: str) -> str:
-    namespace, _, name = tag.rpartition(" ")
-    prefix = _PREFIXES.get(namespace)
-    return name if prefix is None else f"{prefix}:{name}"
+def _named(root: Element, name: str) -> list[Element]:
+    """The elements of a name in any namespace."""
+    return [each for each in root.iter() if each.tag.rpartition("}")[2] == name]
 
 
-def _refuse(*_: object) -> None:
-    raise Unreadable("XML with entities of its own")
+def _title_and_author(root: Element) -> dict[str, str]:
+    first = [
+        next((each.text or "" for each in _named(root, name)), "")[:_MOST_NAMED].strip()
+        for name in ("title", "creator", "initial-creator")
+    ]
+    return {"title": first[0], "author": first[1] or first[2]}
 
 
-class _Metadata(_Handler):
-    """The first title and creator of a file of metadata, and the attributes of named elements."""
+def _blocks(element: Element) -> Iterator[tuple[str, int]]:
+    """The paragraphs and table rows of an OpenDocument text, each with its level as a heading, or 0.
 
-    def __init__(self, *tags: str) -> None:
-        self.values: dict[str, str] = {}
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self._tags = tags
-        self._open = ""
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        self._open = tag if tag in _NAMED and tag not in self.values else ""
-        if tag in self._tags:
-            self.elements.append((tag, attributes))
-            if len(self.elements) > 2 * ENTRIES:
-                raise Unreadable(f"a list of more than {ENTRIES:,} files")
-
-    def text(self, text: str) -> None:
-        if self._open and len(self.values.get(self._open, "")) < _MOST_NAMED:
-            self.values[self._open] = self.values.get(self._open, "") + text
-
-    def end(self, tag: str) -> None:
-        self._open = ""
-
-    @property
-    def title_and_author(self) -> Mapping[str, str]:
-        author = self.values.get("creator") or self.values.get("initial-creator", "")
-        return {"title": self.values.get("title", "").strip(), "author": author.strip()}
+    What a paragraph holds, such as the paragraphs of a footnote, comes before it.
+    """
+    if element.tag in _SILENT:
+        return
+    if element.tag == f"{_TABLE}table-row":
+        blocks = [
+            [block for child in cell for block, _ in _blocks(child)]
+            for cell in element.iterfind(f"{_TABLE}table-cell")
+        ]
+        cells = [" ".join(" ".join(cell).split()) for cell in blocks]
+        yield (" | ".join(cells) if any(cells) else ""), 0
+        return
+    for child in element:
+        yield from _blocks(child)
+    if element.tag == f"{_TEXT}p":
+        yield _text(element), 0
+    elif element.tag == f"{_TEXT}h":
+        level = element.get(f"{_TEXT}outline-level", "1")
+        yield _text(element), int(level) if level.isdigit() else 1
 
 
-class _Text(_Handler):
-    """Writes the paragraphs, headings and table rows of an OpenDocument text."""
-
-    def __init__(self, writer: Writer) -> None:
-        self._writer = writer
-        self._headings = Headings()
-        self._paragraphs: list[list[str]] = []  # a footnote has paragraphs inside a paragraph
-        self._levels: list[int] = []
-        self._rows: list[list[list[str]]] = []  # rows, their cells, and the blocks of each
-        self._silent = 0
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        self._silent += tag in _SILENT
-        if tag in _BLOCKS:
-            self._paragraphs.append([])
-            level = attributes.get("text:outline-level", "1") if tag == "text:h" else "0"
-            self._levels.append(int(level) if level.isdigit() else 1)
-        elif tag in _SPACES:
-            count = attributes.get("text:c", "1")
-            self.text(_SPACES[tag] * min(int(count) if count.isdigit() else 1, _MOST_SPACES))
-        elif tag == "table:table-row":
-            self._rows.append([])
-        elif tag == "table:table-cell" and self._rows:
-            self._rows[-1].append([])
-
-    def text(self, text: str) -> None:
-        if self._paragraphs and not self._silent:
-            self._paragraphs[-1].append(text)
-
-    def end(self, tag: str) -> None:
-        if tag in _BLOCKS:
-            text, level = "".join(self._paragraphs.pop()), self._levels.pop()
-            if level and text.strip() and not self._rows and not self._silent:
-                self._writer.section(self._headings.enter(level, text))
-            self._add(text)
-        elif tag == "table:table-row":
-            cells = [" ".join(" ".join(blocks).split()) for blocks in self._rows.pop()]
-            self._add(" | ".join(cells).strip(" |") and " | ".join(cells))
-        self._silent -= tag in _SILENT
-
-    def _add(self, block: str) -> None:
-        if self._silent or not block.strip():
-            return
-        if self._rows and self._rows[-1]:
-            self._rows[-1][-1].append(block)
-        else:
-            self._writer.add(block)
+def _text(element: Element) -> str:
+    """The text of a paragraph, without that of paragraphs inside it."""
+    parts = [element.text or ""]
+    for child in element:
+        if child.tag in _SPACES:
+            count = child.get(f"{_TEXT}c", "1")
+            parts.append(_SPACES[child.tag] * min(int(count) if count.isdigit() else 1, _MOST_SPACES))
+        elif child.tag not in (*_SILENT, f"{_TEXT}p", f"{_TEXT}h"):
+            parts.append(_text(child))
+        parts.append(child.tail or "")
+    return "".join(parts)
 
 
 @reading("ODT")
 def from_odt(path: Path) -> Made:
     """Paragraphs and tables in order; a heading begins a section with `headings`."""
-    writer, metadata = Writer(), _Metadata()
+    writer, headings = Writer(), Headings()
     with zipfile.ZipFile(path) as archive:
         if b"encryption-data" in _part(archive, "META-INF/manifest.xml", b""):
             raise Unreadable("ODT, encrypted; save it without a password")
-        _Text(writer).read(_part(archive, "content.xml"))
-        metadata.read(_part(archive, "meta.xml", b"<none/>"))
-    return writer.made(metadata.title_and_author)
+        for block, level in _blocks(_tree(_part(archive, "content.xml"))):
+            if level and block.strip():
+                writer.section(headings.enter(level, block))
+            writer.add(block)
+        return writer.made(_title_and_author(_tree(_part(archive, "meta.xml", b"<none/>"))))
 
 
 @reading("EPUB")
@@ -305,38 +245,30 @@ def from_epub(path: Path) -> Made:
     """The chapters of a book in reading order; a heading begins a section with `headings`."""
     writer, tags = Writer(), 0
     with zipfile.ZipFile(path) as archive:
-        container = _Metadata("rootfile")
-        container.read(_part(archive, "META-INF/container.xml"))
-        package = container.elements[0][1]["full-path"]
-        contents = _Metadata("item", "itemref")
-        contents.read(_part(archive, package))
-        items = {own["id"]: own["href"] for name, own in contents.elements if name == "item"}
-        order = dict.fromkeys(own["idref"] for name, own in contents.elements if name == "itemref")
-        hidden = _Metadata("CipherReference")
-        hidden.read(_part(archive, "META-INF/encryption.xml", b"<none/>"))
-        locked = {unquote(own["URI"]) for _, own in hidden.elements}
-        for each in order:
+        container = _tree(_part(archive, "META-INF/container.xml"))
+        package = _named(container, "rootfile")[0].attrib["full-path"]
+        contents = _tree(_part(archive, package))
+        items = {each.attrib["id"]: each.attrib["href"] for each in _named(contents, "item")}
+        encryption = _tree(_part(archive, "META-INF/encryption.xml", b"<none/>"))
+        locked = {unquote(each.attrib["URI"]) for each in _named(encryption, "CipherReference")}
+        for each in dict.fromkeys(each.attrib["idref"] for each in _named(contents, "itemref")):
             name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(items[each])))
             if name in locked:
                 raise Unreadable("EPUB, encrypted (DRM)")
             content = _part(archive, name)
-            text = content.decode(
-                "utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8", "replace"
-            )
+            is_utf_16 = content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+            text = content.decode("utf-16" if is_utf_16 else "utf-8", "replace")
             tags += text.count("<")
             if tags > TAGS:
                 raise Unreadable(f"EPUB of more than {TAGS:,} tags")
-            _add_chapter(writer, html_text(text))
-    return writer.made(contents.title_and_author)
-
-
-def _add_chapter(writer: Writer, chapter: Made) -> None:
-    starts = [section.start for section in chapter.sections]
-    metadata: list[Mapping[str, Any]] = [{}, *(section.metadata for section in chapter.sections)]
-    for start, end, own in zip([0, *starts], [*starts, len(chapter.text)], metadata, strict=True):
-        if chapter.text[start:end].strip():
-            writer.section(own)
-            writer.add(chapter.text[start:end])
+            chapter = html_text(text)
+            borders = [0, *(section.start for section in chapter.sections), len(chapter.text)]
+            headings = [{}, *(section.metadata for section in chapter.sections)]
+            for (start, end), metadata in zip(pairwise(borders), headings, strict=True):
+                if chapter.text[start:end].strip():
+                    writer.section(metadata)
+                    writer.add(chapter.text[start:end])
+    return writer.made(_title_and_author(contents))
 
 
 def _part(archive: zipfile.ZipFile, name: str, default: bytes | None = None) -> bytes:
