@@ -105,3 +105,5 @@ def test_a_build_without_a_model_shows_what_it_works_at() -> None:
     shown = [part.strip() for part in out.getvalue().split("\r")]
     assert {"merge ...", "graph ...", "store ...", "publish ..."} <= set(shown)
     assert any(part.startswith("extract: 40 in ") for part in shown)
+    *_, last, cleared, rest = out.getvalue().split("\r")
+    assert (last.strip(), cleared.strip(), rest) == ("publish ...", "", "")

@@ -69,8 +69,8 @@ def shallow_pagerank(
     Implements pi(t) = restart * p + (1 - restart) * P^T pi(t-1), pi(0) = p  (NodeRAG 2.5, ERRATA N4).
 
     With `per_edge`, small amounts of mass are dropped, as in the forward push of Andersen, Chung and Lang
-    (2006): a step then visits at most 1 / per_edge edges. So no score is above that of the whole walk, and
-    the scores' distance to it, summed over all nodes, is what they lack of 1.
+    (2006): a step then visits at most 1 / per_edge edges. Each score is at most that of the full walk, and
+    the scores sum to 1 minus the total error.
 
     Parameters
     ----------
@@ -79,11 +79,13 @@ def shallow_pagerank(
     entries
         Nodes where the walk restarts; at least one.
     weights
-        Their shares of the restart mass, in proportion, shape of `entries`; None: equal shares.
+        Relative weights of the entries, normalised to sum 1, shape of `entries`; None: equal weights.
     restart
         Restart probability, between 0 and 1.
     steps
         Number of steps; None continues until a step moves less than `tolerance` in all.
+    tolerance
+        Mass that the last step may move; used only if `steps` is None.
     per_edge
         A node that holds less than this for each of its edges passes nothing on in that step.
 
@@ -97,10 +99,10 @@ def shallow_pagerank(
         If `entries` is empty or out of range, `restart` is outside (0, 1), a weight is not positive,
         `per_edge` is outside [0, 1), or the matrix is damaged.
     """
-    bounds = _bounds(restart, steps, tolerance, per_edge)
+    limits = _checked_limits(restart, steps, tolerance, per_edge)
     nodes, shares = _entry_shares(entries, weights, transition.shape[0])
     starts = np.array([0, len(nodes)], np.int64)
-    (walk,) = _native.walks(*_arrays(transition), starts, nodes, shares, restart, *bounds, 1)
+    (walk,) = _native.walks(*_arrays(transition), starts, nodes, shares, restart, *limits, 1)
     return walk
 
 
@@ -115,9 +117,11 @@ class JoinedGraph:
 
     so each graph passes on the part s_i(v) / s(v) of a node's mass. `per_edge` counts edges in all graphs.
 
+    A place is one occurrence of a node in one graph. Places are sorted by node.
+
     - `matrices`, `numbers`: the matrices P_i, and the numbers of their nodes in the union
     - `starts`: the places of node v are `starts[v]` to `starts[v + 1]`
-    - `owners`, `rows`, `shares`: of each place the graph, the row in it, and the share of the node's mass
+    - `owners`, `rows`, `shares`: the graph of each place, the row in it, and its part of the node's mass
     """
 
     matrices: Sequence[csr_array]
@@ -136,14 +140,14 @@ class JoinedGraph:
         nodes: int,
     ) -> JoinedGraph:
         """From the graphs, the numbers of their nodes in the union, and s_i(v) above 0 of their nodes."""
-        everywhere = np.concatenate([np.zeros(0, np.int32), *numbers])
-        order = np.argsort(everywhere, kind="stable")
-        counts = np.bincount(everywhere, minlength=nodes)
+        node_of_place = np.concatenate([np.zeros(0, np.int32), *numbers])
+        order = np.argsort(node_of_place, kind="stable")
+        counts = np.bincount(node_of_place, minlength=nodes)
         sizes = [len(each) for each in numbers]
         owners = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
         rows = np.concatenate([np.zeros(0, np.int32), *(np.arange(size, dtype=np.int32) for size in sizes)])
         strength = np.concatenate([np.zeros(0), *strengths])
-        shares = strength / np.bincount(everywhere, strength, nodes)[everywhere]
+        shares = strength / np.bincount(node_of_place, strength, nodes)[node_of_place]
         return cls(
             matrices,
             numbers,
@@ -170,15 +174,15 @@ def joined_pagerank(
 ) -> Walk:
     """`shallow_pagerank` over the union; parameters, results and errors are the same."""
     nodes, shares = _entry_shares(entries, weights, graph.nodes)
-    bounds = _bounds(restart, steps, per_edge=per_edge)
+    limits = _checked_limits(restart, steps, per_edge=per_edge)
     parts = [
         (*_arrays(matrix), numbers) for matrix, numbers in zip(graph.matrices, graph.numbers, strict=True)
     ]
     places = graph.starts, graph.owners, graph.rows, graph.shares
-    return _native.joined_walk(parts, *places, nodes, shares, restart, *bounds)
+    return _native.joined_walk(parts, *places, nodes, shares, restart, *limits)
 
 
-def _bounds(
+def _checked_limits(
     restart: float, steps: int | None, tolerance: float = 0.0, per_edge: float = 0.0
 ) -> tuple[int, float, float]:
     """The checked limits of a walk: steps, tolerance and `per_edge`."""

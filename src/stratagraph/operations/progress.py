@@ -99,6 +99,9 @@ class LineProgress:
                 self._write(f"{stage}: {state.done:,} in {_time(seconds)}", over=False)
             elif self._is_notebook or (seconds >= SELDOM and not self._is_terminal):
                 self._write(f"{stage}: {_time(seconds)}", over=False)
+            elif self._is_terminal:  # what is printed next starts on an empty line
+                self._write("", over=True)
+                self._out.write("\r")
 
     @property
     def _out(self) -> TextIO:

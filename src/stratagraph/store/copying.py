@@ -49,9 +49,9 @@ def copy_index(source: Layout, path: Path) -> None:
             )
         with WriterLock(target.root, "copy"):
             target.sweep()
-            _copy(source, target)
+            _copy_generation(source, target)
             target.sweep()
-            journal.remove()  # what was begun in the earlier copy has no base any more
+            journal.remove()  # an operation interrupted in the earlier copy has lost its generation
     except BaseException as error:
         if is_new and not isinstance(error, Locked):
             unclaim(target)
@@ -71,13 +71,13 @@ def unclaim(layout: Layout) -> None:
         layout.root.unlink(name)
 
 
-def _copy(source: Layout, target: Layout) -> None:
-    def with_calls(partial: Directory) -> None:
+def _copy_generation(source: Layout, target: Layout) -> None:
+    def copy_calls(partial: Directory) -> None:
         SqliteCalls.of(source.root).copy_to(target.root)
         keep_known_calls(partial, manifest, target)
 
     manifest, files = opened_files(source)
-    take_over(target, manifest, files.items(), with_calls)
+    take_over(target, manifest, files.items(), copy_calls)
 
 
 def take_over(
@@ -111,14 +111,14 @@ def opened_files(source: Layout) -> tuple[Manifest, Mapping[str, BinaryIO]]:
         manifest, files = Manifest.read(directory, number), {}
         for name in manifest.files:
             with opened(directory, name) as descriptor, naming(directory.path, name):
-                files[name] = io.BufferedReader(_Mapped(file_bytes(descriptor)))
+                files[name] = io.BufferedReader(_MappedReader(file_bytes(descriptor)))
         return manifest, files
 
     return source.read_current(read)
 
 
-class _Mapped(io.RawIOBase):
-    """A mapped file without a descriptor: an index may have more files than a process may open."""
+class _MappedReader(io.RawIOBase):
+    """Reads mapped bytes. The descriptor is closed already: an index may have more files than may be open."""
 
     def __init__(self, content: NDArray[np.uint8]) -> None:
         self._left = content
@@ -153,7 +153,8 @@ def copy_bytes(source: BinaryIO, target: BinaryIO, name: str, entry: FileEntry) 
 def keep_known_calls(generation: Directory, manifest: Manifest, target: Layout) -> None:
     """Remove from the cache calls of chunks that are not in the copied corpus.
 
-    Such a chunk is deleted and its calls are about to be purged, or it is not published yet.
+    Such a chunk was deleted in the source, where its calls wait to be purged, or belongs to a generation that
+    is not published yet.
     """
     calls = SqliteCalls.of(target.root)
     if not calls.exists():

@@ -39,9 +39,9 @@ class ChatModel(Protocol):
 class Embedder(Protocol):
     """Embeds texts. `aembed_documents` and `aembed_query` are preferred where they exist.
 
-    The optional `name` is the embedder's fingerprint; without it, the class and the dimension are. The
-    optional `words_only` is True if texts without common words are never similar: questions are then judged
-    by words, where an answer without a model may be refused.
+    The optional `name` identifies the embedder; by default, its class and dimension do. The optional
+    `words_only` is True if texts without common words are never similar: without a chat model, their common
+    words then decide whether the index can answer a question at all.
     """
 
     def embed_documents(self, texts: list[str]) -> Sequence[Sequence[float]]:
@@ -143,7 +143,7 @@ class Stored(Protocol):
         """The arrays of `Built.arrays`, memory-mapped."""
 
     def nodes(self, rows: Sequence[int]) -> list[Node]:
-        """Return the nodes at these rows of `Built.nodes`."""
+        """Return the nodes at these rows."""
 
     def texts(self, rows: Sequence[int]) -> list[str]:
         """Return the texts of the nodes at these rows."""
@@ -207,34 +207,23 @@ class Mapper(Protocol):
     """Runs the pure stages of a build on batches; paid model calls never use it.
 
     `stratagraph.mapper` makes one.
-
-    Attributes
-    ----------
-    workers
-        Number of batches processed at once.
-    apart
-        Whether functions and batches leave this process, and so must be picklable.
-    shared_files
-        Whether workers see this machine's files. Then they read documents, and build whole shards.
-    embed
-        Whether workers embed. None: they run local models, but not the hashing embedder.
     """
 
     @property
     def workers(self) -> int:
-        """See above."""
+        """Number of batches processed at once."""
 
     @property
     def apart(self) -> bool:
-        """See above."""
+        """Whether functions and batches leave this process, and so must be picklable."""
 
     @property
     def shared_files(self) -> bool:
-        """See above."""
+        """Whether workers see this machine's files. Then they read documents, and build whole shards."""
 
     @property
     def embed(self) -> bool | None:
-        """See above."""
+        """Whether workers embed. None: they do with local models, but not with the hashing embedder."""
 
     def submit(self, function: Callable[[T], R], batch: T, *, model: bool = False) -> Future[R]:
         """Run `function(batch)`, and run it again if its worker dies.

@@ -64,7 +64,7 @@ class LayeredGraph:
         )
 
     def nearest(self, vector: Vectors, count: int, allowed: Mask | None) -> tuple[Rows, Scores]:
-        """The entities of all layers that are most similar to a question, best first."""
+        """The entities of all layers that are most similar to a question, best first (eq. 12)."""
         below, above = (None, None) if allowed is None else (allowed[: self.base], allowed[self.base :])
         rows, scores = self._summaries.search(vector, count, above)
         return joined([self._entities.search(vector, count, below), (rows + self.base, scores)], count)
