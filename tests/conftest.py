@@ -33,7 +33,12 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=4, help="how many child processes the kill trial kills")
-    parser.addoption("--trials", type=int, default=1, help="how many times the small campaigns are as large")
+    parser.addoption(
+        "--trials",
+        type=int,
+        default=1,
+        help="how many times the small campaigns are as large; above 1, Hypothesis draws other examples",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

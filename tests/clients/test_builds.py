@@ -41,15 +41,12 @@ DOCUMENTS = [sg.Document(f"doc-{number}", text) for number, text in enumerate(TE
 def test_a_build_where_every_third_answer_is_bad(name: str, method: str, tmp_path: Path) -> None:
     faults = ("fenced", "truncated", "500")
     with ModelServer(lambda number: faults[number // 3 % 3] if number % 3 == 2 else "ok") as server:
-        with sg.build_index(
-            DOCUMENTS,
-            method=method,
-            llm=CLIENTS[name](server),
-            embedder=FakeEmbedder(),
-            path=tmp_path / "i",
-            config=SMALL,
-            progress=False,
-        ) as index:
+
+        def build() -> sg.Index:
+            llm, embedder = CLIENTS[name](server), FakeEmbedder()
+            return sg.build_index(DOCUMENTS, method, tmp_path / "i", llm, embedder, SMALL, progress=False)
+
+        with build() as index:
             report = index.last_report
             assert report is not None
             assert not report.failures
@@ -57,15 +54,7 @@ def test_a_build_where_every_third_answer_is_bad(name: str, method: str, tmp_pat
             assert report.usage.input_tokens == pytest.approx(server.input_tokens, rel=0.05)
             assert index.answer("Who met Babbage in Turin?").text
         spent = server.requests
-        sg.build_index(
-            DOCUMENTS,
-            method=method,
-            llm=CLIENTS[name](server),
-            embedder=FakeEmbedder(),
-            path=tmp_path / "i",
-            config=SMALL,
-            progress=False,
-        ).close()
+        build().close()
         assert server.requests <= spent + 1  # cut-off answers alone are asked for again
 
 

@@ -30,9 +30,10 @@ SENTENCES = [
 
 class TestHashing:
     def test_is_the_same_in_every_process(self):
+        text = "Größe, größe and שלום 東京"
         code = (
             "from stratagraph.models.hashing import HashingEmbedder as H;"
-            "print(H(64).embed_query('Größe, größe and שלום 東京').tolist())"
+            f"print(H(64).embed_query({text!a}).tolist())"
         )
         outputs = {
             subprocess.run(
@@ -44,7 +45,7 @@ class TestHashing:
             ).stdout
             for seed in ("1", "2")
         }
-        assert outputs == {f"{HashingEmbedder(64).embed_query('Größe, größe and שלום 東京').tolist()}\n"}
+        assert outputs == {f"{HashingEmbedder(64).embed_query(text).tolist()}\n"}
 
     @given(st.lists(st.text(max_size=40), max_size=6))
     @settings(deadline=None)
