@@ -22,7 +22,7 @@ from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from llama_index_stratagraph._arguments import Setup, StrPath, check_constructor, chosen
 from llama_index_stratagraph._convert import document_id, to_chunks
 from llama_index_stratagraph._models import settings_llm
-from llama_index_stratagraph._persist import FolderStore, FolderStruct, located
+from llama_index_stratagraph._persist import FolderStore, FolderStruct, located, register
 from llama_index_stratagraph._updating import UpdatingIndex, split
 from llama_index_stratagraph.retriever import StrataRetriever
 from llama_index_stratagraph.synthesizer import CoreSynthesizer
@@ -85,8 +85,11 @@ class StrataIndex(UpdatingIndex):
     options: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Add the method's search options to the docstring."""
+        """Register the class of a method, and add the method's search options to its docstring."""
         super().__init_subclass__(**kwargs)
+        if "method" not in cls.__dict__:
+            return  # a user's subclass is loaded as its base
+        register(cls, cls.method)
         options = search_options(cls.method)
         cls.options = tuple(option.name for option in options)
         lines = [f"{option.name}\n    {option.description}" for option in options]

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, cast
 from urllib.parse import quote
 
 from llama_index.core.data_structs.data_structs import IndexStruct
@@ -32,7 +32,6 @@ from stratagraph.errors import NotAnIndex
 
 NAMESPACE = "stratagraph"
 _MARKER = "stratagraph-index"  # a file in every index folder
-IndexClass = TypeVar("IndexClass", bound=type[BaseIndex[Any]])
 logger = logging.getLogger(__name__)
 
 
@@ -61,26 +60,23 @@ class FolderStruct(IndexStruct):
     docstore: bool = True
 
 
-def struct_class(method: str) -> type[FolderStruct]:
-    """The struct class of a method. LlamaIndex finds an index class by the type of its struct.
+def register(index_class: type[BaseIndex[Any]], method: str) -> None:
+    """Give an index class a struct class of its own, by whose type `load_index_from_storage` finds the class.
 
     If this package is not imported, loading raises `KeyError(type)`; so the type says what to do.
     """
     name = f"stratagraph {method}: to load it, import llama_index_stratagraph first"
     kind = cast(IndexStructType, name)  # the registries are dicts of plain strings
-    namespace = {"__doc__": FolderStruct.__doc__, "get_type": classmethod(lambda cls: kind)}
-    return dataclass(type(f"{method.capitalize()}Struct", (FolderStruct,), namespace))
-
-
-def register(index_class: IndexClass) -> IndexClass:
-    """Register an index class with `load_index_from_storage`."""
-    struct: type[IndexStruct] = vars(index_class)["index_struct_cls"]
-    struct.__module__ = index_class.__module__
-    struct.__qualname__ = f"{index_class.__qualname__}.index_struct_cls"  # where pickle finds it
-    kind = struct.get_type()
+    namespace = {
+        "__doc__": FolderStruct.__doc__,
+        "__module__": index_class.__module__,
+        "__qualname__": f"{index_class.__qualname__}.index_struct_cls",  # where pickle finds it
+        "get_type": classmethod(lambda cls: kind),
+    }
+    struct: type[FolderStruct] = dataclass(type(f"{method.capitalize()}Struct", (FolderStruct,), namespace))
+    index_class.index_struct_cls = struct
     INDEX_STRUCT_TYPE_TO_INDEX_STRUCT_CLASS.setdefault(kind, struct)
     INDEX_STRUCT_TYPE_TO_INDEX_CLASS.setdefault(kind, index_class)
-    return index_class
 
 
 class HoldsIndex(Protocol):

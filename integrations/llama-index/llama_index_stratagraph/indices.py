@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from llama_index_stratagraph._base import StrataIndex
-from llama_index_stratagraph._persist import register, struct_class
 from stratagraph.types.question import WALK
 
 
-@register
 class WalkIndex(StrataIndex):
     """Index of passages and the names in them, searched by personalised PageRank over their links.
 
@@ -20,10 +18,8 @@ class WalkIndex(StrataIndex):
     """
 
     method = WALK
-    index_struct_cls = struct_class(WALK)
 
 
-@register
 class LSHTreeIndex(StrataIndex):
     """LSH tree index: passages, and summaries of groups of similar passages on several levels.
 
@@ -34,10 +30,8 @@ class LSHTreeIndex(StrataIndex):
     """
 
     method = "lshtree"
-    index_struct_cls = struct_class("lshtree")
 
 
-@register
 class ArchRAGIndex(StrataIndex):
     """ArchRAG index: entities, relations, and communities of linked and similar entities on several levels.
 
@@ -51,10 +45,8 @@ class ArchRAGIndex(StrataIndex):
     """
 
     method = "archrag"
-    index_struct_cls = struct_class("archrag")
 
 
-@register
 class NodeRAGIndex(StrataIndex):
     """NodeRAG index: a graph of texts, units, entities, relations, attributes and high-level elements.
 
@@ -65,10 +57,8 @@ class NodeRAGIndex(StrataIndex):
     """
 
     method = "noderag"
-    index_struct_cls = struct_class("noderag")
 
 
-@register
 class HiRAGIndex(StrataIndex):
     """HiRAG index: entities, layers of summary entities above them, and communities of both.
 
@@ -81,4 +71,3 @@ class HiRAGIndex(StrataIndex):
     """
 
     method = "hirag"
-    index_struct_cls = struct_class("hirag")
