@@ -253,7 +253,7 @@ def statements_on_ada(given: Given, most: int) -> list[str]:
     snapshot = snapshot_of(built("noderag", given))
     graph = Graph(snapshot.part("graph"))
     builder = GroupBuilder(snapshot, graph, ModelGate(None, None), NodeRAGConfig(statements=most), None)
-    inputs = BuildInputs.read(builder)
+    inputs = BuildInputs(builder)
     (ada,) = graph.stored.rows(["ada"]).values()
     lists = statement_lists(inputs, np.array([ada]), stating_units(graph, {}))
     return [inputs.texts([row])[row] for row in lists[1][1:].tolist()]

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.ingest.carryover import VECTORS, CarryOver
+from stratagraph.ingest.carryover import VECTORS
 from stratagraph.ingest.graph.statements import group_vectors
 from stratagraph.ingest.names.index import MEASURES, NameIndex
 from stratagraph.ingest.nearest import Nearest
@@ -57,16 +57,13 @@ from stratagraph.methods.noderag.inputs import (
     MEMBERS,
     Builder,
     BuildInputs,
-    Unchanged,
 )
 from stratagraph.system.memory import release
 from stratagraph.types.protocols import Rows, Vectors
-from stratagraph.types.records import Node
 
 ENTRY_VECTORS = "entries.vectors"
 """The array of the vectors of S, A and H."""
 EMBED = "embed attributes and elements"
-_GROUPS = 1024  # whose vectors are made at a time
 TITLES = "titles."
 """What the names of the arrays of the index of titles begin with."""
 
@@ -74,13 +71,13 @@ TITLES = "titles."
 async def build(builder: Builder) -> Built:
     """Build the heterograph over a corpus and its graph.
 
-    Attributes and high-level elements whose inputs did not change are taken over. Important entities are kept
-    until enough has changed (`methods.drift`); to regroup, they and the communities are found anew.
+    Attributes and high-level elements whose inputs did not change are taken over. Important entities stay the
+    same until enough has changed (`methods.drift`). To regroup finds them and the communities without regard
+    to the previous ones.
     """
-    graph, gate, previous, grouped = builder.graph, builder.gate, builder.previous, builder.grouped
+    graph, gate, carry, grouped = builder.graph, builder.gate, builder.carry, builder.grouped
     with gate.stage("important entities"):
-        inputs = await asyncio.to_thread(BuildInputs.read, builder)
-        unchanged = Unchanged(inputs)
+        inputs = await asyncio.to_thread(BuildInputs, builder)
         stated = await asyncio.to_thread(stating_units, graph, builder.arrays)
         parts = decomposition(graph, stated, Layout.of(0, graph))  # 2.2, as rows of the graph
         edges = np.concatenate([ends for _, ends in parts])
@@ -88,7 +85,7 @@ async def build(builder: Builder) -> Built:
         measure = grouped is None or drift.due
         important = await asyncio.to_thread(important_entities, inputs, edges, grouped, measure=measure)
     lists = await asyncio.to_thread(statement_lists, inputs, important.rows, stated)
-    before = await asyncio.to_thread(unchanged.attributes, lists)
+    before = await asyncio.to_thread(inputs.unchanged_attributes, lists)
     rows = split(lists[1], np.diff(lists[0]))
     changed = [rows[place].tolist() for place in np.flatnonzero(before < 0).tolist()]
     drafts = await asyncio.to_thread(draft_attributes, inputs, changed)
@@ -101,66 +98,16 @@ async def build(builder: Builder) -> Built:
         owned = np.column_stack([important.rows, inputs.size + np.arange(len(important.rows))])
         ends = np.concatenate([edges, owned])
         labels = await asyncio.to_thread(detect_communities, builder, ends, origin, drift)
-        anew, *kept = await asyncio.to_thread(unchanged.communities, labels, attributes.before)
-        large = await asyncio.to_thread(large_communities, inputs, labels, anew, attributes)
+        rewrite, *carried = await asyncio.to_thread(inputs.unchanged_elements, labels, attributes.before)
+        large = await asyncio.to_thread(large_communities, inputs, labels, rewrite, attributes)
     written = await write_elements(large, builder)
-    elements = _Elements.of(kept, written, builder)
+    elements, titles, element_labels = _element_tables(builder, carried, written)
 
-    made = await _vectors(attributes, elements.nodes, changed, written, inputs)
-    contents = _Contents(builder, stated, important, attributes, elements, labels, made)
-    if previous is None:
-        await asyncio.to_thread(release)
-    arrays: dict[str, NDArray[Any]] = {
-        "communities.labels": labels.astype(np.int32),
-        SOURCES: important.sources,
-    }
-    arrays |= {BORDERS: lists[0], MEMBERS: lists[1], ELEMENT_LABELS: elements.labels} | drift.arrays()
-    firsts = [each.indices[each.indptr[:-1]] for each in (attributes, elements.nodes)]
-    origins = {ENTRY_VECTORS: np.concatenate([inputs.first_chunks_of_units(), *firsts])}
-    with gate.stage("heterograph"):
-        settled = None if drift.lapsed else grouped
-        return await asyncio.to_thread(_built, contents, arrays, origins, settled)
-
-
-@dataclass(frozen=True, slots=True)
-class _Elements:
-    """High-level elements and their titles; `labels` are the communities of the elements."""
-
-    nodes: NodeTable
-    titles: NodeTable
-    labels: Rows
-
-    @classmethod
-    def of(cls, kept: Sequence[Rows], written: Sequence[Element], builder: Builder) -> _Elements:
-        """By their communities: the labels and previous rows of those `kept`, and those that were written."""
-        previous = builder.previous
-        count = 0 if previous is None else Layout(np.asarray(previous.arrays["layout"])).count("H")
-        labels = np.concatenate([kept[0], np.array([each.about.label for each in written], np.int64)])
-        order = np.argsort(labels, kind="stable")
-        labels, before = labels[order], np.concatenate([kept[1], np.full(len(written), -1)])[order]
-        titles = np.where(before >= 0, before + count, -1)
-        return cls(
-            builder.table(before, [each.node for each in written]),
-            builder.table(titles, [each.overview for each in written]),
-            labels,
-        )
-
-
-async def _vectors(
-    attributes: NodeTable,
-    elements: NodeTable,
-    changed: Sequence[Sequence[int]],
-    written: Sequence[Element],
-    inputs: BuildInputs,
-) -> list[Vectors]:
-    """Vectors of attributes, means of units, and of elements, means of units and attributes.
-
-    They are stored in float16, which loses nothing of `group_vectors`. `changed` are the rows of the graph
-    that each new attribute is made of.
-    """
-    first, units, carry = inputs.first_unit, inputs.graph.unit_vectors, inputs.builder.carry
+    # Attributes have the mean vectors of their units; elements of their units and attributes.
+    units, first = graph.unit_vectors, inputs.first_unit
     members = [[row - first for row in sorted(own) if row >= first] for own in changed]
-    own = attributes.column(VECTORS, await _means(attributes.fresh, members, units, carry))
+    of_attributes = await group_vectors(attributes.fresh, members, units, stage=EMBED, carry=carry)
+    attribute_vectors = attributes.column(VECTORS, of_attributes.astype(np.float16))
     members = [
         [
             *(len(units) + place for place in each.about.attributes),
@@ -168,19 +115,35 @@ async def _vectors(
         ]
         for each in written
     ]
-    made = await _means(elements.fresh, members, stacked([units, own]), carry)
-    return [own, elements.column(VECTORS, made)]
+    both = stacked([units, attribute_vectors])
+    of_elements = await group_vectors(elements.fresh, members, both, stage=EMBED, carry=carry)
+    vectors = [attribute_vectors, elements.column(VECTORS, of_elements.astype(np.float16))]
+    if builder.previous is None:
+        await asyncio.to_thread(release)
+    tables = [attributes, elements, titles]
+    contents = _Contents(builder, stated, important, tables, labels, element_labels, vectors)
+    first_chunks = [each.indices[each.indptr[:-1]] for each in (attributes, elements)]
+    origins = {ENTRY_VECTORS: np.concatenate([inputs.first_chunks_of_units(), *first_chunks])}
+    arrays = {BORDERS: lists[0], MEMBERS: lists[1], **drift.arrays()}
+    with gate.stage("heterograph"):
+        return await asyncio.to_thread(_built, contents, arrays, origins, None if drift.lapsed else grouped)
 
 
-async def _means(
-    nodes: Sequence[Node], members: Sequence[Sequence[int]], vectors: Vectors, carry: CarryOver
-) -> Vectors:
-    """`group_vectors` as float16, of as many groups at a time as have vectors of little memory."""
-    means = np.zeros((len(nodes), vectors.shape[1]), np.float16)
-    for start in range(0, len(nodes), _GROUPS):
-        some = slice(start, start + _GROUPS)
-        means[some] = await group_vectors(nodes[some], members[some], vectors, stage=EMBED, carry=carry)
-    return cast(Vectors, means)
+def _element_tables(
+    builder: Builder, carried: Sequence[Rows], written: Sequence[Element]
+) -> tuple[NodeTable, NodeTable, Rows]:
+    """High-level elements, their titles and their communities, in the order of these.
+
+    `carried` are the communities and previous rows of unchanged elements.
+    """
+    previous = builder.previous
+    count = 0 if previous is None else Layout(np.asarray(previous.arrays["layout"])).count("H")
+    labels = np.concatenate([carried[0], np.array([each.about.label for each in written], np.int64)])
+    order = np.argsort(labels, kind="stable")
+    before = np.concatenate([carried[1], np.full(len(written), -1)])[order]
+    titles_before = np.where(before >= 0, before + count, -1)
+    elements = builder.table(before, [each.node for each in written])
+    return elements, builder.table(titles_before, [each.overview for each in written]), labels[order]
 
 
 def _members_before(inputs: BuildInputs, important: Rows) -> Rows:
@@ -194,15 +157,15 @@ def _members_before(inputs: BuildInputs, important: Rows) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """The parts of the heterograph; `made` are the vectors of attributes and elements; titles have none."""
+    """What the heterograph is made of."""
 
     builder: Builder
     stated: Rows
     important: Important
-    attributes: NodeTable
-    elements: _Elements
-    labels: Rows
-    made: list[Vectors]
+    tables: Sequence[NodeTable]  # attributes, elements and titles
+    labels: Rows  # the communities of the rows of the graph, then of the attributes
+    element_labels: Rows  # the communities of the elements
+    vectors: Sequence[Vectors]  # of attributes and elements; titles have none
 
     @property
     def graph(self) -> Graph:
@@ -212,15 +175,12 @@ class _Contents:
     @property
     def layout(self) -> Layout:
         """Where each type of node begins."""
-        many = len(self.elements.nodes)
-        return Layout.of(self.builder.corpus.size, self.graph, len(self.attributes), many, many)
+        return Layout.of(self.builder.corpus.size, self.graph, *map(len, self.tables))
 
     @property
     def before(self) -> Rows:
         """The previous row of each attribute, element and title, or -1."""
-        return np.concatenate(
-            [self.attributes.before, self.elements.nodes.before, self.elements.titles.before]
-        )
+        return np.concatenate([each.before for each in self.tables])
 
 
 def _built(
@@ -229,35 +189,31 @@ def _built(
     origins: Mapping[str, Rows],
     settled: Stored | None,
 ) -> Built:
-    """All nodes, with what a search reads; edges by meaning go on from those of `settled`."""
-    layout, made, builder = contents.layout, contents.made, contents.builder
+    """All nodes, with what a search reads; edges by meaning continue those of `settled`."""
+    builder, layout, titles = contents.builder, contents.layout, contents.tables[2]
     config, previous = builder.config, builder.previous
-    embedded = [contents.graph.unit_vectors, *made]
+    embedded = [contents.graph.unit_vectors, *contents.vectors]
     entries, everything = stacked(embedded), stacked([builder.corpus.vectors, *embedded])
-    of_entries = _entries_before(contents, previous)[: len(entries)]
+    entries_before = _entries_before(contents, previous)[: len(entries)]
     moved = Moved.of(contents.graph, layout, contents.before, settled)
     cells = entry_cells(entries, layout, moved, config)
     links = entry_links(layout.nodes("TSAH"), everything, moved, config)
     edges = EdgeList.of([*_structure(contents, layout, cells), (Kind.SEMANTIC, links)])
-    del links
-    titles = np.zeros((len(contents.elements.titles), entries.shape[1]), np.float16)
+    indexed = None if previous is None else (previous.arrays, entries_before)
     own_arrays = {
         **arrays,
+        "communities.labels": contents.labels.astype(np.int32),
+        ELEMENT_LABELS: contents.element_labels,
+        SOURCES: contents.important.sources,
         **edge_arrays(edges, layout),
-        **_title_index(contents.elements.titles),
-        ENTRY_VECTORS: stored_vectors(previous, ENTRY_VECTORS, of_entries, entries),
+        **_title_index(titles),
+        ENTRY_VECTORS: stored_vectors(previous, ENTRY_VECTORS, entries_before, entries),
         CELLS: cells.astype(np.int32),
-        **Nearest.index(
-            entries,
-            "entries",
-            None if previous is None else (previous.arrays, of_entries),
-            steady=True,
-        ),
+        **Nearest.index(entries, "entries", indexed, steady=True),
     }
-    parts = [contents.attributes, contents.elements.nodes, contents.elements.titles]
     measures = [KINDS, *(TITLES + each for each in MEASURES)]
-    vectors = np.concatenate([*made, titles])
-    return builder.built(parts, vectors, own_arrays, origins=origins, measures=measures)
+    vectors = np.concatenate([*contents.vectors, np.zeros((len(titles), entries.shape[1]), np.float16)])
+    return builder.built(contents.tables, vectors, own_arrays, origins=origins, measures=measures)
 
 
 def _entries_before(contents: _Contents, previous: Stored | None) -> Rows:
@@ -272,16 +228,16 @@ def _entries_before(contents: _Contents, previous: Stored | None) -> Rows:
 
 
 def _title_index(titles: NodeTable) -> dict[str, NDArray[Any]]:
-    """The index of titles; that of the previous index is brought up to date."""
-    kept = np.flatnonzero(titles.before >= 0)
+    """The index of titles, from the previous one where titles are carried over."""
+    carried = np.flatnonzero(titles.before >= 0)
     index: Mapping[str, NDArray[Any]]
-    if titles.previous is None or not len(kept):
+    if titles.previous is None or not len(carried):
         index = NameIndex.build([node.text for node in titles.fresh])
     else:
         arrays = titles.previous.arrays
         before = Layout(np.asarray(arrays["layout"]))
         now = np.full(before.count("O"), -1, np.int64)
-        now[titles.before[kept] - before.count("A") - before.count("H")] = kept
+        now[titles.before[carried] - before.count("A") - before.count("H")] = carried
         new = np.flatnonzero(titles.before < 0).tolist()
         fresh = dict(zip(new, (node.text for node in titles.fresh), strict=True))
         stored = {name[len(TITLES) :]: array for name, array in arrays.items() if name.startswith(TITLES)}
@@ -292,10 +248,10 @@ def _title_index(titles: NodeTable) -> dict[str, NDArray[Any]]:
 def _structure(contents: _Contents, layout: Layout, cells: Rows) -> list[tuple[Kind, Rows]]:
     """All edges but those of similarity; matching is within communities, over S, A and H (2.3)."""
     attributes, elements, titles = (layout.first(kind) for kind in "AHO")
-    many, rows = len(contents.elements.nodes), contents.graph.entities + contents.graph.relations
+    many, rows = len(contents.tables[1]), contents.graph.entities + contents.graph.relations
     numbers = np.arange(many)
     nodes = layout.nodes("SAH")
-    communities = np.concatenate([contents.labels[rows:], contents.elements.labels])
+    communities = np.concatenate([contents.labels[rows:], contents.element_labels])
     entities = layout.first("N") + contents.important.rows
     owned = np.column_stack([attributes + np.arange(len(entities)), entities])
     return [

@@ -94,16 +94,16 @@ class Community:
 
 
 def large_communities(
-    inputs: BuildInputs, labels: Rows, made: NDArray[np.bool_], attributes: NodeTable
+    inputs: BuildInputs, labels: Rows, rewrite: NDArray[np.bool_], attributes: NodeTable
 ) -> list[Community]:
-    """The communities that are large enough for high-level elements and whose elements are `made`, by label.
+    """The communities that need new elements (`rewrite`) and are large enough for some, by label.
 
     `labels` are those of the rows of the graph, then of the attributes.
     """
     config, own = inputs.builder.config, labels[inputs.size :]
-    rows = _rows_by_label(np.where(made[labels], labels, -1), inputs)
+    rows = _rows_by_label(np.where(rewrite[labels], labels, -1), inputs)
     places: dict[int, list[int]] = {}
-    for place in np.flatnonzero(made[own]).tolist():
+    for place in np.flatnonzero(rewrite[own]).tolist():
         places.setdefault(int(own[place]), []).append(place)
     own_units = {label: sum(row >= inputs.first_unit for row in members) for label, members in rows.items()}
     large = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from stratagraph.ingest.before import Before, list_sums, recognised, recognised_lists
 from stratagraph.ingest.carryover import Keys, Labels
 from stratagraph.kernels.ranges import ranges
-from stratagraph.methods.base import Graph
 from stratagraph.methods.groups import GroupBuilder, united
 from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.methods.noderag.heterograph import Layout
@@ -25,20 +23,13 @@ BORDERS, MEMBERS = "attributes.indptr", "attributes.indices"
 """Arrays: where the rows of the graph of each attribute begin and end, and these: its entity, then others."""
 
 
-@dataclass(frozen=True)
 class BuildInputs:
-    """The rows of the graph: entities, then relations, then units."""
+    """The rows of the graph (entities, then relations, then units), and what is unchanged about them."""
 
-    builder: Builder
-    graph: Graph
-    keys: Keys  # of each row's id
-
-    @classmethod
-    def read(cls, builder: Builder) -> BuildInputs:
-        """Of a graph."""
+    def __init__(self, builder: Builder) -> None:
         graph = builder.graph
-        count = graph.entities + graph.relations + graph.units
-        return cls(builder, graph, graph.stored.keys(np.arange(count)))
+        self.builder, self.graph, self._arrays = builder, graph, builder.arrays
+        self.keys: Keys = graph.stored.keys(np.arange(graph.entities + graph.relations + graph.units))
 
     @property
     def size(self) -> int:
@@ -87,31 +78,23 @@ class BuildInputs:
         indptr, indices = self.graph.sources
         return np.asarray(indices[indptr[self.first_unit : -1]], np.int64)
 
-
-class Unchanged:
-    """Finds the previous rows of unchanged attributes and elements; with a model only those a model wrote."""
-
-    def __init__(self, inputs: BuildInputs) -> None:
-        self._inputs, self._builder = inputs, inputs.builder
-        self._graph, self._arrays = inputs.graph, inputs.builder.arrays
-
     @property
     def _before(self) -> Before:
-        assert self._graph.before is not None
-        return self._graph.before
+        assert self.graph.before is not None
+        return self.graph.before
 
-    def attributes(self, lists: tuple[Rows, Rows]) -> Rows:
-        """The previous row of each attribute, matched by its entity and source rows; -1 if there is none."""
+    def unchanged_attributes(self, lists: tuple[Rows, Rows]) -> Rows:
+        """The previous row of each attribute with the same, unchanged rows (`statement_lists`), or -1."""
         indptr, indices = lists
         if not self._arrays:
             return np.full(len(indptr) - 1, -1, np.int64)
         before = self._arrays[BORDERS], self._arrays[MEMBERS]
-        candidates = self._inputs.attributes_before[indices[indptr[:-1]]]
+        candidates = self.attributes_before[indices[indptr[:-1]]]
         rows_before = recognised_lists(lists, self._before.origin, self._before.same, candidates, before)
-        return self._builder.usable(rows_before)
+        return self.builder.usable(rows_before)
 
-    def communities(self, labels: Labels, attributes: Rows) -> tuple[NDArray[np.bool_], Rows, Rows]:
-        """The communities whose elements must be rewritten; labels and previous rows of all other elements.
+    def unchanged_elements(self, labels: Labels, attributes: Rows) -> tuple[NDArray[np.bool_], Rows, Rows]:
+        """Which communities need new elements; labels and previous rows of the elements of all others.
 
         `labels` are those of the rows of the graph, then of the attributes; `attributes` holds their previous
         rows.
@@ -119,23 +102,23 @@ class Unchanged:
         count = int(labels.max(initial=-1)) + 1
         if not self._arrays:
             return np.ones(count, np.bool_), np.zeros(0, np.int64), np.zeros(0, np.int64)
-        kept = np.where(attributes >= 0, self._before.size + attributes, -1)
-        origin = np.concatenate([self._before.origin, kept])
+        attribute_rows = np.where(attributes >= 0, self._before.size + attributes, -1)
+        origin = np.concatenate([self._before.origin, attribute_rows])
         same = np.concatenate([self._same(), attributes >= 0])
         labels_before = recognised(labels, origin, same, self._arrays["communities.labels"], count)
-        of_labels = self._arrays[ELEMENT_LABELS]
-        order = np.argsort(of_labels, kind="stable")
-        begins = np.searchsorted(of_labels[order], labels_before)
-        ends = np.searchsorted(of_labels[order], labels_before, "right")
+        element_labels = self._arrays[ELEMENT_LABELS]
+        order = np.argsort(element_labels, kind="stable")
+        begins = np.searchsorted(element_labels[order], labels_before)
+        ends = np.searchsorted(element_labels[order], labels_before, "right")
         first = Layout(np.asarray(self._arrays["layout"])).count("A")
-        refused = np.concatenate([[0], np.cumsum(self._builder.usable(order + first) < 0)])
-        made = (labels_before < 0) | (refused[ends] > refused[begins])
-        sizes = np.where(made, 0, ends - begins)
-        return made, np.repeat(np.arange(count), sizes), order[ranges(begins, sizes)] + first
+        unusable = np.concatenate([[0], np.cumsum(self.builder.usable(order + first) < 0)])
+        rewrite = (labels_before < 0) | (unusable[ends] > unusable[begins])
+        sizes = np.where(rewrite, 0, ends - begins)
+        return rewrite, np.repeat(np.arange(count), sizes), order[ranges(begins, sizes)] + first
 
     def _same(self) -> NDArray[np.bool_]:
-        """Rows that are as they were, units with the names of their entities: these make titles."""
-        graph, same = self._graph, self._before.same.copy()
+        """Which rows are unchanged; a unit, whose entities name elements, only if their names are too."""
+        graph, same = self.graph, self._before.same.copy()
         rewritten = np.flatnonzero(self._before.rewritten[: graph.entities])
         now = graph.stored.nodes(rewritten.tolist())
         before = self._before.stored.nodes(self._before.origin[rewritten].tolist())
