@@ -39,43 +39,43 @@ def parts(count: int) -> Measures:
 
 
 def unwanted() -> int:
-    raise AssertionError("made anew")
+    raise AssertionError("a fresh partition")
 
 
 def compared(members: int, counted: Drift, changed: int) -> Drift:
     return Drift.since(counted.arrays(), members, changed)
 
 
-def test_nothing_is_made_anew_unless_a_comparison_is_due():
+def test_nothing_is_fresh_unless_a_comparison_is_due():
     first = Drift(1000)
-    assert first.anew("a", 1000, lambda: 100, parts) == 100
+    assert first.fresh("a", 1000, lambda: 100, parts) == 100
     drift = compared(1000, first, 20)
-    assert drift.settled("a", 1000, [lambda: 7], unwanted, parts) == 7
-    assert compared(1000, drift, 1).settled("a", 1000, [lambda: 7], lambda: 100, parts) == 100
+    assert drift.choose("a", 1000, [lambda: 7], unwanted, parts) == 7
+    assert compared(1000, drift, 1).choose("a", 1000, [lambda: 7], lambda: 100, parts) == 100
 
 
-def test_nothing_is_made_anew_while_it_is_like_what_was_made_last():
+def test_nothing_is_fresh_while_it_is_like_what_was_made_last():
     drift = Drift(1000)
-    drift.anew("a", 1000, lambda: 100, parts)
+    drift.fresh("a", 1000, lambda: 100, parts)
     for _ in range(3):
         drift = compared(1000, drift, 30)
         assert drift.due
         assert not drift.lapsed
-        assert drift.settled("a", 1000, [lambda: 104], unwanted, parts) == 104
+        assert drift.choose("a", 1000, [lambda: 104], unwanted, parts) == 104
     drift = compared(1000, drift, 30)
     assert drift.lapsed
-    assert drift.settled("a", 1000, [lambda: 104], lambda: 90, parts) == 90
+    assert drift.choose("a", 1000, [lambda: 104], lambda: 90, parts) == 90
     assert drift.arrays()[STALE].tolist() == [0]
     drift = compared(2000, drift, 100)  # of twice as many members there would be twice as many parts
-    assert drift.settled("a", 2000, [lambda: 180], unwanted, parts) == 180
-    assert compared(2000, drift, 100).settled("a", 2000, [lambda: 104], lambda: 190, parts) == 190
+    assert drift.choose("a", 2000, [lambda: 180], unwanted, parts) == 180
+    assert compared(2000, drift, 100).choose("a", 2000, [lambda: 104], lambda: 190, parts) == 190
 
 
 def test_the_first_way_that_has_not_drifted_is_taken():
     ways = [lambda: 80, lambda: 98, lambda: 99]
     drift = compared(1000, Drift(1000), 30)
-    assert drift.settled("a", 1000, ways, lambda: 100, parts) == 98
-    assert drift.settled("b", 1000, ways, lambda: 200, parts) == 200
+    assert drift.choose("a", 1000, ways, lambda: 100, parts) == 98
+    assert drift.choose("b", 1000, ways, lambda: 200, parts) == 200
 
 
 def test_partitions_drift_by_number_by_quality_and_by_levels():

@@ -104,7 +104,7 @@ def changed(index: sg.Index, documents: dict[str, sg.Document], chance: random.R
 def test_edges_of_similarity_hold_of_what_their_ends_are(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:  # else all entities of so small an index would look for neighbours after every other change
         monkeypatch.setattr(building, "_MANY", 1)
-        monkeypatch.setattr(drift, "ANEW_SHARE", 1.0)
+        monkeypatch.setattr(drift, "FRESH_SHARE", 1.0)
     chance = random.Random(seed)
     documents = {each.id: each for each in (told(number, chance) for number in range(60))}
     index = build(documents)
@@ -125,7 +125,7 @@ def test_who_lost_all_relations_with_a_name_that_is_none_has_edges_of_similarity
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(building, "_MANY", 1)
-    monkeypatch.setattr(drift, "ANEW_SHARE", 1.0)
+    monkeypatch.setattr(drift, "FRESH_SHARE", 1.0)
     chance = random.Random(1)
     documents = {each.id: each for each in (told(number, chance) for number in range(60))}
     documents["met"] = sg.Document("met", "Zorrin met Quill Oberon with lamp and rope and tide.")

@@ -1,22 +1,23 @@
 """How far a partition may drift from a fresh one under updates; one rule for all methods.
 
 An update leaves communities and clusters as they are and places new members among them, so partitions drift.
+A fresh partition is one that is computed without the previous one.
 
 1. Changes are counted (`Drift`). When more than `COMPARE_SHARE` of the members changed since the last
-   comparison, the number of parts and their quality are compared with those of the last partition made anew,
-   per member. That takes a pass over the edges or vectors.
+   comparison, the number of parts and their quality are compared with those of the last fresh partition, per
+   member. That takes a pass over the edges or vectors.
 2. A partition has drifted if its quality is lower by more than `MOST_DRIFT`, or if its number of parts
    differs by more than that (and by more than one).
-3. If it has, or if more than `ANEW_SHARE` of the members changed since all partitions were made anew, one is
-   made anew to compare with, at the cost of a build's clustering.
-4. Of several ways to update, which change more the later they come, the first is taken whose result has not
-   drifted from that, else the partition made anew. HiRAG's second way brings the parts to the number of a
-   partition made anew. Without it 24 updates of 400 passages of MuSiQue asked a model for 37 % more texts,
-   and 32 updates of 300 passages of 2WikiMultiHopQA for 43 % more.
+3. If it has drifted, or if more than `FRESH_SHARE` of the members changed since the last fresh partitions, a
+   fresh partition is computed to compare with, at the cost of a build's clustering.
+4. There may be several ways to update, each with more changes than the one before. The first way is taken
+   whose result has not drifted from the fresh partition; if none is left, the fresh partition is. HiRAG's
+   second way brings the parts to the number in the fresh partition. Without it 24 updates of 400 passages of
+   MuSiQue asked a model for 37 % more texts, and 32 updates of 300 passages of 2WikiMultiHopQA for 43 % more.
 
-After a comparison every partition is thus as near to one made anew as `MOST_DRIFT` says. Partitions made anew
-differ from each other by chance: levels of 50 to 90 communities by up to 12 %. `cookbook/benchmarks/drift.py`
-shows both.
+So after a comparison every partition is as near to a fresh one as `MOST_DRIFT` says. Fresh partitions differ
+from each other by chance: levels of 50 to 90 communities by up to 12 %. `cookbook/benchmarks/drift.py` shows
+both.
 """
 
 from __future__ import annotations
@@ -38,22 +39,22 @@ Measures = NDArray[np.float64]
 """The number of parts and their quality, of one or several partitions, shape (partitions, 2)."""
 COMPARE_SHARE = 0.02
 """A partition is compared when more than this share of its members changed since the last time."""
-ANEW_SHARE = 0.1
-"""A partition is made anew for the comparison when more than this share changed since the last one was."""
+FRESH_SHARE = 0.1
+"""A fresh partition is computed for the comparison when more than this share changed since the last one."""
 MOST_DRIFT = 0.05
 """The largest relative difference. Partitions of one graph that differ by the seed alone have up to 6 % more
 or fewer communities (HiRAG, 150 to 800 passages of musique_train100)."""
 DRIFT, STALE = "drift", "drift.stale"
-"""Arrays that count the changes since the last comparison, and since all partitions were made anew."""
-_MADE = "drift.made."
-"""Prefix of the arrays of parts per member and quality of the partitions made anew last."""
+"""Arrays that count the changes since the last comparison, and since the last fresh partitions."""
+_MEASURES = "drift.made."
+"""Prefix of the arrays of parts per member and quality of the last fresh partitions."""
 
 
 class Drift:
     """Counts the changed members of a method's partitions.
 
-    `changed` of the `members` changed since the last comparison, and `stale` since all partitions were made
-    anew; `measures` holds parts per member and quality of the partitions made anew last, by name.
+    `changed` of the `members` changed since the last comparison, and `stale` since the last fresh partitions;
+    `measures` holds parts per member and quality of these, by the partition's name.
     """
 
     def __init__(
@@ -69,17 +70,19 @@ class Drift:
     def since(cls, arrays: Mapping[str, NDArray[Any]], members: int, changed: int) -> Drift:
         """With what the previous index counted."""
         before, stale = (int(arrays[name][0]) for name in (DRIFT, STALE))
-        measures = {name.removeprefix(_MADE): arrays[name] for name in arrays if name.startswith(_MADE)}
+        measures = {
+            name.removeprefix(_MEASURES): arrays[name] for name in arrays if name.startswith(_MEASURES)
+        }
         return cls(members, before + changed, stale + changed, measures)
 
     @classmethod
     def between(cls, arrays: Mapping[str, NDArray[Any]], before: int, origin: Rows) -> Drift:
-        """With what the previous index counted, and the members that came or went since.
+        """With what the previous index counted, and the members that were added or removed since.
 
         `before` is how many there were, and `origin` the previous row of each member, or -1.
         """
-        stayed = int(np.count_nonzero(origin >= 0))
-        return cls.since(arrays, len(origin), len(origin) + before - 2 * stayed)
+        carried = int(np.count_nonzero(origin >= 0))
+        return cls.since(arrays, len(origin), len(origin) + before - 2 * carried)
 
     @property
     def due(self) -> bool:
@@ -88,57 +91,53 @@ class Drift:
 
     @property
     def lapsed(self) -> bool:
-        """Whether enough changed to compute fresh partitions and compare with them (`ANEW_SHARE`)."""
-        return self.due and self._stale > ANEW_SHARE * self.members
+        """Whether enough changed to compute fresh partitions and compare with them (`FRESH_SHARE`)."""
+        return self.due and self._stale > FRESH_SHARE * self.members
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays for the next update; a comparison resets its count."""
         counts = {DRIFT: 0 if self.due else self.changed, STALE: 0 if self.lapsed else self._stale}
         return {name: np.array([count], np.int64) for name, count in counts.items()} | {
-            _MADE + name: measures for name, measures in self._measures.items()
+            _MEASURES + name: measures for name, measures in self._measures.items()
         }
 
-    def anew(self, name: str, members: int, make: Callable[[], T], measure: Callable[[T], Measures]) -> T:
+    def fresh(self, name: str, members: int, compute: Callable[[], T], measure: Callable[[T], Measures]) -> T:
         """A fresh partition of this many members; its measures are recorded under the name."""
-        fresh = make()
-        self._measures[name] = measure(fresh) / [max(members, 1), 1]
-        return fresh
+        partition = compute()
+        self._measures[name] = measure(partition) / [max(members, 1), 1]
+        return partition
 
-    def settled(
+    def choose(
         self,
         name: str,
         members: int,
         ways: Sequence[Callable[[], T]],
-        make: Callable[[], T],
+        compute: Callable[[], T],
         measure: Callable[[T], Measures],
     ) -> T:
-        """The first result that has not drifted, else the fresh partition.
+        """The result of the first way that has not drifted, else the fresh partition.
 
         `name` and `members` identify the partition, and how many members it has. `ways` update the previous
-        partition, those that change least first; without any it is made anew. If no comparison is due, the
-        first is taken; `make`, the partition to compare with, is called only if necessary.
+        partition, those that change least first; without any, the partition is fresh. If no comparison is
+        due, the first way is taken. `compute`, which gives the fresh partition, is called only if necessary.
         """
         if not ways:
-            return self.anew(name, members, make, measure)
-        first = ways[0]()
+            return self.fresh(name, members, compute, measure)
+        first, scale = ways[0](), [max(members, 1), 1]
         measures_before = self._before.get(name)
         if measures_before is not None:
             self._measures[name] = measures_before
         if not self.due:
             return first
         own = measure(first)
-        if (
-            not self.lapsed
-            and measures_before is not None
-            and not drifted(own, measures_before * [max(members, 1), 1])
-        ):
+        if measures_before is not None and not self.lapsed and not drifted(own, measures_before * scale):
             return first
-        best = self.anew(name, members, make, measure)
-        wanted = self._measures[name] * [max(members, 1), 1]
+        fresh = self.fresh(name, members, compute, measure)
+        wanted = self._measures[name] * scale
         if not drifted(own, wanted):
             return first
         others = (way() for way in ways[1:])
-        return next((other for other in others if not drifted(measure(other), wanted)), best)
+        return next((other for other in others if not drifted(measure(other), wanted)), fresh)
 
 
 def drifted(measures: Measures, wanted: Measures) -> bool:
@@ -177,5 +176,5 @@ def check_drift(checks: Checks) -> None:
     """Check the arrays of `Drift`; `ValueError` names the wrong one."""
     for name in (DRIFT, STALE):
         checks.rows(name, 2**62, (1,))
-    for name in checks.names(_MADE):
+    for name in checks.names(_MEASURES):
         checks.numbers(name, np.float64, (None, 2))

@@ -54,9 +54,10 @@ async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
     """Build the hierarchy over the graph of a corpus.
 
     An update starts from the communities of a previous index with the same settings: only new entities and
-    those with other neighbours may move. A level is clustered anew if too much is new, if it would hardly
-    shrink, if its partition has drifted (`methods.drift`), or to regroup. Edges of similarity are found
-    anew after more changes (`drift.ANEW_SHARE`). Reports on the same members and texts are taken over.
+    those with other neighbours may move. A level is clustered without them if too much is new, if it would
+    hardly shrink, if its partition has drifted (`methods.drift`), or to regroup. All edges of similarity are
+    searched for again after more changes (`drift.FRESH_SHARE`). Reports on the same members and texts are
+    taken over.
 
     So a hierarchy depends on its past: a document that is inserted and deleted again may leave other
     communities than before, within the bounds of `methods.drift`. To regroup gives those of a new build.
@@ -97,7 +98,7 @@ def _known_edges(graph: Graph, level: Level, previous: Stored | None) -> Known |
     """The edges of similarity that the previous index added to a level between unchanged nodes.
 
     These nodes look for neighbours: new ones, those with another vector, and those that have no edge left.
-    None if there are no such edges, or if so many nodes look that finding all edges anew is faster.
+    None if there are no such edges, or if so many nodes look that it is faster if all do.
     """
     name, nodes = (ADDED_ABOVE, "parents") if level.number else (ADDED, PARENTS)
     if previous is None or graph.before is None or name not in previous.arrays:
@@ -261,7 +262,7 @@ def _brought_up_to_date(
 ) -> tuple[CHNSW, int] | None:
     """The previous C-HNSW updated to these layers, and its number of changes; None if it must be rebuilt.
 
-    It is built anew if levels, settings or too many nodes changed. The `zeros` nodes of zero vectors, added
+    It must be if levels, settings or too many nodes changed. The `zeros` nodes of zero vectors, added
     and then deleted, do not count as changes.
     """
     if rows is None or CHANGES not in previous:

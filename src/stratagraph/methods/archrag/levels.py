@@ -48,7 +48,7 @@ class InitialPartition:
 
 
 class WarmStart:
-    """The `initial` partition of one level after the other, from the entities up; None: cluster it anew."""
+    """The `initial` partition of one level after the other, from the entities up; None: a fresh one."""
 
     def __init__(self, graph: Graph, previous: Stored | None) -> None:
         self._arrays: Mapping[str, NDArray[Any]] = {} if previous is None else previous.arrays
@@ -247,12 +247,12 @@ def partition(
     """Augment and cluster a level (lines 3 to 6), or bring its previous partition up to date.
 
     New nodes and movable ones join the community in which they gain most modularity, whatever made it. If
-    it has drifted, all nodes may move; if that is not enough, the level is clustered anew (`methods.drift`).
+    it has drifted, all nodes may move; if that is not enough, a fresh partition is taken (`methods.drift`).
     Known edges of similarity stay if there is a previous partition.
     """
     known = None if initial is None else known
     ends, weights = augmented(level.vectors, level.ends, level.weights, config, known=known)
-    anew = partial(clustered, level.vectors, ends, weights, config)
+    fresh = partial(clustered, level.vectors, ends, weights, config)
     ways: list[Callable[[], Labels]] = []
     if initial is not None:
         move = partial(
@@ -268,7 +268,7 @@ def partition(
         masks = initial.movable, np.ones(level.size, np.bool_)
         ways = [partial(move, movable=mask) for mask in masks]
     measure = partial(communities_measured, ends, weights)
-    labels = drift.settled(f"level{level.number}", level.size, ways, anew, measure)
+    labels = drift.choose(f"level{level.number}", level.size, ways, fresh, measure)
     labels, count, joined = _numbered(labels)
     crossing, edges = community_graph(ends, None, labels)  # line 9: weights count the crossing edges
     return Partition(labels, count, joined, crossing, edges, added(level.ends, ends, level.size))

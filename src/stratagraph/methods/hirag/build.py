@@ -45,7 +45,7 @@ LEAST_SHRINKAGE = 0.9
 async def build(builder: Builder) -> Built:
     """Build the hierarchy over a corpus' graph, with unchanged parts of the previous one.
 
-    To regroup, clusters and communities are found anew.
+    To regroup, clusters and communities are computed without regard to the previous ones.
     """
     meta = await _meta_types(builder)
     types = meta.extra["types"] if meta else builder.config.meta_types or META_TYPES

@@ -22,7 +22,7 @@ from stratagraph.ingest.carryover import Keys, needs_reclustering
 from stratagraph.kernels.blas import one_thread
 from stratagraph.kernels.float16 import blocks
 from stratagraph.kernels.mixture import soft_clusters
-from stratagraph.kernels.ranges import distinct, order, ranges, split
+from stratagraph.kernels.ranges import order, ranges, split
 from stratagraph.methods.drift import Drift, Measures
 from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.types.protocols import Rows, Stored, Vectors
@@ -30,7 +30,6 @@ from stratagraph.types.records import content_key
 
 IDS = "clusters.ids"
 """The array of the ids of clusters, each as two numbers; 0 for a cluster of one member."""
-_NEAREST = 64  # clusters that one of a few new members may join
 _COMPARED = 256  # members that are compared with all clusters at a time
 _TOGETHER = 1024  # vectors that fit into a cache
 _SMALLEST = 3  # a cluster of at most so many members is not halved
@@ -88,15 +87,15 @@ def cluster(
 ) -> Clusters:
     """The clusters of a layer whose members have these vectors.
 
-    If the updated clusters have drifted from new ones (`methods.drift`), they are resized to the new
-    number of clusters; if that does not help, the new clusters are taken.
+    If the updated clusters have drifted from fresh ones (`methods.drift`), they are resized to the number of
+    these; if that does not help, the fresh clusters are taken.
     """
     name, count = f"layer{level}", len(vectors)
     in_previous, before = np.zeros(count, np.bool_), previous or Clusters.of([])
     in_previous[before.rows] = True
 
     @cache
-    def anew() -> Clusters:
+    def fresh() -> Clusters:
         return Clusters.of(_mixture(np.asarray(vectors), config))
 
     @cache
@@ -104,10 +103,10 @@ def cluster(
         return _updated(vectors, before, np.flatnonzero(~in_previous), config)
 
     def as_many() -> Clusters:
-        return _resized(vectors, updated(), len(anew().before), config)
+        return _resized(vectors, updated(), len(fresh().before), config)
 
     ways: list[Callable[[], Clusters]] = [] if needs_reclustering(in_previous) else [updated, as_many]
-    settled: Clusters = drift.settled(name, count, ways, anew, partial(_measured, vectors))
+    settled: Clusters = drift.choose(name, count, ways, fresh, partial(_measured, vectors))
     return settled
 
 
@@ -118,17 +117,16 @@ def _resized(vectors: Vectors, clusters: Clusters, wanted: int, config: HiRAGCon
     """
     largest = np.argsort(-clusters.sizes, kind="stable")[:wanted]
     every, before = clusters.groups(), clusters.before[largest]
-    kept = [every[place] for place in largest.tolist()]
-    homeless = np.setdiff1d(np.arange(len(vectors)), np.concatenate(kept))
-    groups, fit = list(kept), _Fit(vectors, Clusters.of(kept), homeless)
-    anywhere = np.full(len(kept), -1.0)
+    groups = [every[place] for place in largest.tolist()]
+    homeless = np.setdiff1d(np.arange(len(vectors)), np.concatenate(groups))
+    fit, anywhere = _Fit(vectors, Clusters.of(groups)), np.full(len(groups), -1.0)
     founded = [np.array([row]) for row in fit.left(homeless, groups, anywhere, config)]
     for place in range(min(wanted - len(groups) - len(founded), len(groups))):
         if len(groups[place]) > _SMALLEST:
             groups[place], rest = _halved(vectors, groups[place])
             founded.append(rest)
             before[place] = -1
-    return _in_order(_grown(kept, groups, before, founded))
+    return _in_order(_grown(groups, before, founded))
 
 
 def _halved(vectors: Vectors, rows: Rows) -> tuple[Rows, Rows]:
@@ -140,9 +138,9 @@ def _halved(vectors: Vectors, rows: Rows) -> tuple[Rows, Rows]:
     return np.sort(side[half:]), np.sort(side[:half])
 
 
-def _grown(were: Sequence[Rows], now: Sequence[Rows], before: Rows, founded: Sequence[Rows]) -> Clusters:
-    """The clusters `now`, with the changed ones in ascending order again, and the `founded` ones."""
-    grown = [rows if rows is own else np.sort(rows) for own, rows in zip(were, now, strict=True)]
+def _grown(groups: Sequence[Rows], before: Rows, founded: Sequence[Rows]) -> Clusters:
+    """The clusters of `groups`, which may have lost the order of their rows, and the `founded` ones."""
+    grown = [np.sort(rows) for rows in groups]
     return Clusters.of([*grown, *founded], np.concatenate([before, np.full(len(founded), -1)]))
 
 
@@ -208,13 +206,12 @@ def _updated(vectors: Vectors, previous: Clusters, new: Rows, config: HiRAGConfi
     """The previous clusters with the new members that fit, and clusters of the other new members."""
     if not len(new):
         return _in_order(previous)
-    were, fit = previous.groups(), _Fit(vectors, previous, new)
-    groups = list(were)
+    groups, fit = previous.groups(), _Fit(vectors, previous)
+    wanted = len(groups) * len(new) / (len(vectors) - len(new))  # as large as the previous ones
     left = fit.left(new, groups, fit.typical, config)
     founded: list[Rows] = []
     if left:
         rows = np.array(left, np.int64)
-        wanted = len(were) * len(new) / (len(vectors) - len(new))
         # A hash of a new vector rounds it, so that many small updates found as many clusters as a large one.
         most = int(wanted + content_key(np.asarray(vectors[new[:1]], np.float32).tobytes()) / 2**64)
         placed = np.zeros(len(vectors), np.bool_)
@@ -228,36 +225,26 @@ def _updated(vectors: Vectors, previous: Clusters, new: Rows, config: HiRAGConfi
             if len(apart):
                 founded.append(apart)
             placed[rows[group]] = True
-    return _in_order(_grown(were, groups, previous.before, founded))
+    return _in_order(_grown(groups, previous.before, founded))
 
 
 class _Fit:
-    """Centres of clusters, and the `typical` (median) and `least` similarity of their members to them.
+    """Centres of clusters, and the `typical` (median) and `least` similarity of their members to them."""
 
-    If there are few `new` members, these are infinite but for the `_NEAREST` clusters of each.
-    """
-
-    def __init__(self, vectors: Vectors, clusters: Clusters, new: Rows) -> None:
+    def __init__(self, vectors: Vectors, clusters: Clusters) -> None:
         self._vectors = vectors
         centres = _sums(vectors, clusters)
         lengths = np.linalg.norm(centres, axis=1, keepdims=True)
         self._centres = centres / np.where(lengths > 0, lengths, 1)
-        places = np.arange(len(centres))
-        if len(new) * _NEAREST < len(places):
-            with one_thread():
-                near = vectors[new] @ self._centres.T
-            places = distinct(np.argpartition(near, -_NEAREST, axis=1)[:, -_NEAREST:].ravel())
-        sizes = clusters.sizes[places]
-        rows = clusters.rows[ranges(clusters.indptr[places], sizes)]
-        numbers, starts = np.repeat(places, sizes), np.cumsum(sizes) - sizes
-        near = np.empty(len(rows), np.float32)
-        for start in range(0, len(rows), _TOGETHER):
+        sizes, starts = clusters.sizes, clusters.indptr[:-1]
+        numbers = np.repeat(np.arange(len(sizes)), sizes)
+        near = np.empty(len(clusters.rows), np.float32)
+        for start in range(0, len(near), _TOGETHER):
             some = slice(start, start + _TOGETHER)
-            near[some] = np.einsum("ij,ij->i", vectors[rows[some]], self._centres[numbers[some]])
-        self.least, self.typical = np.full((2, len(centres)), np.inf)
-        self.least[places] = np.minimum.reduceat(near, starts)
+            near[some] = np.einsum("ij,ij->i", vectors[clusters.rows[some]], self._centres[numbers[some]])
+        self.least = np.minimum.reduceat(near, starts)
         ordered = near[np.lexsort((near, numbers))]
-        self.typical[places] = (ordered[starts + (sizes - 1) // 2] + ordered[starts + sizes // 2]) / 2
+        self.typical = (ordered[starts + (sizes - 1) // 2] + ordered[starts + sizes // 2]) / 2
 
     def left(
         self, rows: Rows, groups: list[Rows], bounds: NDArray[np.floating], config: HiRAGConfig

@@ -103,17 +103,17 @@ def _partition(builder: Builder, entities: Entities, edges: Edges, drift: Drift)
     previous: Sequence[Labels] = []
     if builder.grouped is not None:
         previous = list(previous_labels(entities.origin, builder.grouped.arrays["communities.labels"]))
-    anew, measure = cache(partial(_anew, edges, count, config)), partial(_measured, edges)
+    fresh, measure = cache(partial(_fresh, edges, count, config)), partial(_measured, edges)
     updated = partial(_updated, previous, edges, count, config)
 
     def as_many() -> list[Labels]:
-        return updated([len(distinct(labels)) for labels in anew()])
+        return updated([len(distinct(labels)) for labels in fresh()])
 
     new = not len(previous) or needs_reclustering(previous[0] >= 0)
-    return drift.settled(PARTITION, count, [] if new else [updated, as_many], anew, measure)
+    return drift.choose(PARTITION, count, [] if new else [updated, as_many], fresh, measure)
 
 
-def _anew(edges: Edges, count: int, config: HiRAGConfig) -> list[Labels]:
+def _fresh(edges: Edges, count: int, config: HiRAGConfig) -> list[Labels]:
     levels = hierarchical_leiden(
         edges.ends,
         edges.weights,

@@ -2,7 +2,7 @@
 
 An update keeps the groups of the previous tree. A new chunk joins the nearest group, and the bounds on sizes
 are restored; on the levels above, the summary of a changed group stays in the group where it was. When more
-than `REGROUP_SHARE` of the chunks came since the groups were made, all groups are made anew.
+than `REGROUP_SHARE` of the chunks were added since all chunks were grouped, they all are again.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ TIES, CHUNK_TIES, CODES = "ties", "chunks.ties", "codes"
 NEIGHBOURS = 8
 """Nearest vectors whose groups a small group may join. Mean pairwise cosine of groups of 19,000 texts: .419
 with 8, 16 and 32, and .413 if all are compared."""
+PROMPT = load_prompt("stratagraph.methods.lshtree", "summarize")
 REGROUP_SHARE = 0.3
-"""Groups are made anew when more than this share of the chunks came since, which the array `DRIFT` counts."""
+"""All chunks are grouped again when more than this share were added since; the array `DRIFT` counts them."""
 
 
 def parents(arrays: Mapping[str, NDArray[Any]], level: int) -> Labels:
@@ -52,9 +53,6 @@ def parents(arrays: Mapping[str, NDArray[Any]], level: int) -> Labels:
         own = slice(int(indptr[rows[0]]), int(indptr[rows[-1] + 1]))
         summaries[indices[own]] = np.repeat(rows, np.diff(indptr)[rows])
     return summaries
-
-
-PROMPT = load_prompt("stratagraph.methods.lshtree", "summarize")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,23 +78,21 @@ class Layer:
 
 
 async def build(builder: GroupBuilder[LSHTreeConfig]) -> Built:
-    """Build the tree over a corpus; groups, and summaries of unchanged groups, are kept from the last one.
+    """Build the tree over a corpus, from the previous groups and the summaries of those that are unchanged.
 
-    To regroup, or after many insertions, groups are made anew. The graph only tells which chunks are known.
+    To regroup, or after many insertions, all chunks are grouped again. The graph only tells which chunks are
+    unchanged.
     """
     config, previous = builder.config, builder.grouped
     layer = await asyncio.to_thread(_chunks, builder)
-    arrived, kept = int(np.count_nonzero(layer.before < 0)), None
+    added, grouped = int(np.count_nonzero(layer.before < 0)), None
     if previous is not None and builder.graph.before is not None:
-        arrived += int(previous.arrays[DRIFT][0])
-        kept = previous.arrays if arrived <= REGROUP_SHARE * layer.size else None
-    arrays = {
-        CHUNK_TIES: layer.ties,
-        DRIFT: np.array([0 if kept is None else arrived], np.int64),
-    }
+        added += int(previous.arrays[DRIFT][0])
+        grouped = previous.arrays if added <= REGROUP_SHARE * layer.size else None
+    arrays = {CHUNK_TIES: layer.ties, DRIFT: np.array([0 if grouped is None else added], np.int64)}
     partitions, layers = list[Groups](), list[Layer]()
     while len(partitions) < config.max_levels and layer.size >= config.min_level:
-        groups = await asyncio.to_thread(partition, layer, config, kept)
+        groups = await asyncio.to_thread(partition, layer, config, grouped)
         with builder.gate.stage(f"summarize level {layer.level + 1}", len(groups.members)):
             layer = await _summarized(builder, layer, groups)
         partitions.append(groups)
@@ -123,8 +119,8 @@ def _ties(ids: Sequence[str]) -> Keys:
     return np.fromiter((int(identity[:16], 16) for identity in ids), np.uint64, len(ids))
 
 
-def partition(layer: Layer, config: LSHTreeConfig, kept: Mapping[str, NDArray[Any]] | None) -> Groups:
-    """The groups of a layer (paper 4.1 and 4.2): new ones, or those in the arrays `kept`, brought up to date.
+def partition(layer: Layer, config: LSHTreeConfig, grouped: Mapping[str, NDArray[Any]] | None) -> Groups:
+    """The groups of a layer (paper 4.1 and 4.2), from those in the arrays `grouped` if there are any.
 
     `Groups.origin` holds rows of the previous tree.
     """
@@ -134,10 +130,10 @@ def partition(layer: Layer, config: LSHTreeConfig, kept: Mapping[str, NDArray[An
         return hash_codes(np.asarray(layer.vectors[rows]), planes)
 
     homes = np.full(layer.size, -1, np.int64)
-    above = None if kept is None else parents(kept, layer.level)
-    if above is not None:
-        homes[layer.origin >= 0] = above[layer.origin[layer.origin >= 0]]
-    if kept is None or above is None or (homes < 0).all():
+    if grouped is not None:
+        carried = layer.origin >= 0
+        homes[carried] = parents(grouped, layer.level)[layer.origin[carried]]
+    if grouped is None or (homes < 0).all():
         neighbours, _ = knn_graph(layer.vectors, NEIGHBOURS)
         codes = hash_codes(layer.vectors, planes)
         bounds = {"minimum": config.min_cluster, "maximum": config.max_cluster}
@@ -148,10 +144,10 @@ def partition(layer: Layer, config: LSHTreeConfig, kept: Mapping[str, NDArray[An
     new = np.flatnonzero(homes < 0)
     groups = place(
         split(order, sizes),
-        kept[CODES][rows],
+        grouped[CODES][rows],
         new[np.argsort(layer.ties[new])],
         hashed,
-        changed=np.flatnonzero(unchanged < np.diff(kept["children.indptr"])[rows]).tolist(),
+        changed=np.flatnonzero(unchanged < np.diff(grouped["children.indptr"])[rows]).tolist(),
         minimum=config.min_cluster,
         maximum=config.max_cluster,
     )

@@ -46,7 +46,7 @@ def detect_communities(builder: Builder, ends: Rows, origin: Rows, drift: Drift)
 
     Nodes of the previous index stay in their communities, and new ones join the community where they gain
     most modularity. If the communities have drifted, all nodes may move (`methods.drift`); if too much is
-    new, all are partitioned anew. `ends` are the edges, shape (edges, 2), and `origin` the previous row of
+    new, the partition is fresh. `ends` are the edges, shape (edges, 2), and `origin` the previous row of
     each node, or -1.
     """
     config, previous = builder.config, builder.grouped
@@ -68,7 +68,7 @@ def detect_communities(builder: Builder, ends: Rows, origin: Rows, drift: Drift)
         return detect(initial=initial, movable=np.full(len(origin), movable))
 
     ways = [] if needs_reclustering(initial >= 0) else [partial(moved, False), partial(moved, True)]
-    return drift.settled(PARTITION, len(origin), ways, detect, measure)
+    return drift.choose(PARTITION, len(origin), ways, detect, measure)
 
 
 def graph_drift(inputs: BuildInputs) -> Drift:

@@ -318,7 +318,7 @@ CELLS = "matching.cells"
 """The array of the clusters of S, A and H within which they are matched, or -1."""
 _CANDIDATES = 40
 _MANY = 16
-"""Where more than one in so many nodes are new, edges by meaning are found anew: that is faster."""
+"""Where more than one in so many nodes are new, all edges by meaning are searched for: that is faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +335,7 @@ class Moved:
 
     @classmethod
     def of(cls, graph: Graph, layout: Layout, own: Rows, previous: Stored | None) -> Moved | None:
-        """None if edges by meaning have to be found anew; `own` are the previous rows of A, H and O."""
+        """None if all edges by meaning have to be searched for; `own` are the previous rows of A, H and O."""
         if previous is None or graph.before is None:
             return None
         before = Layout(np.asarray(previous.arrays["layout"]))
