@@ -9,9 +9,8 @@ from sklearn.metrics import adjusted_rand_score, calinski_harabasz_score
 
 from stratagraph.kernels.augment import augment
 from stratagraph.kernels.edges import Edges
-from stratagraph.kernels.node2vec import DIMENSION, embed_nodes, random_walks
 from stratagraph.kernels.partition import cluster, community_graph, core_clusters, scan
-from stratagraph.kernels.spectral import spectral
+from stratagraph.kernels.spectral import DIMENSION, embed_nodes, random_walks, spectral
 
 METHODS = ["leiden", "spectral", "scan", "node2vec"]
 NONE = np.zeros((0, 2), dtype=np.int64)

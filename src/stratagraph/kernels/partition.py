@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from stratagraph.kernels.edges import Edges, Labels, Weights, common_neighbours, number, parts
 from stratagraph.kernels.leiden import leiden, split_large
-from stratagraph.kernels.node2vec import node2vec
-from stratagraph.kernels.spectral import spectral
+from stratagraph.kernels.spectral import node2vec, spectral
 
 Method = Literal["leiden", "spectral", "scan", "node2vec"]
 

@@ -32,7 +32,7 @@ from stratagraph.types.protocols import Rows, Vectors
 Arrays = Mapping[str, NDArray[Any]]
 _NO_EDGES: Rows = np.zeros((0, 2), np.int64)
 KINDS = "walk.kinds"
-"""The array of the `Kind` of each edge, with `SIMILAR` where similarity joins its ends too."""
+"""The array of the `Kind` of each edge, plus `SIMILAR` where similarity joins its ends too."""
 _KIND_BITS = 4
 _KINDS = (1 << _KIND_BITS) - 1
 SIMILAR = 1 << _KIND_BITS
@@ -122,27 +122,18 @@ class EdgeList:
         if 2 * bits + _KIND_BITS > 63:
             raise OverflowError(f"a heterograph of {last + 1} nodes is too large")
         numbered = (_numbered(part, bits) << _KIND_BITS | kind for kind, part in parts)
-        keys = np.concatenate([np.zeros(0, np.int64), *numbered])
-        keys.sort(kind="stable")  # they come in long ascending runs
-        differs, pairs = np.ones(len(keys) + 1, np.bool_), keys >> _KIND_BITS
-        np.not_equal(pairs[1:], pairs[:-1], out=differs[1:-1])
-        del pairs
-        lasts = keys[differs[1:]] & _KINDS
-        keys = keys[differs[:-1]]
-        ends = np.empty((len(keys), 2), np.int64)
-        np.right_shift(keys, bits + _KIND_BITS, out=ends[:, 0])
-        np.bitwise_and(keys >> _KIND_BITS, (1 << bits) - 1, out=ends[:, 1])
-        return cls(ends, (keys & _KINDS).astype(np.int8), lasts == Kind.SEMANTIC)
+        keys = np.sort(np.concatenate([np.zeros(0, np.int64), *numbered]))
+        differs = np.diff(keys >> _KIND_BITS, prepend=-1, append=-1) != 0
+        firsts, lasts = keys[differs[:-1]], keys[differs[1:]]
+        pairs = firsts >> _KIND_BITS
+        ends = np.column_stack([pairs >> bits, pairs & ((1 << bits) - 1)])
+        return cls(ends, (firsts & _KINDS).astype(np.int8), (lasts & _KINDS) == Kind.SEMANTIC)
 
 
 def _numbered(ends: Rows, bits: int) -> Rows:
     """One number for each pair of nodes, the lower one first; none for a node with itself."""
-    one, two = ends[:, 0], ends[:, 1]
-    numbers: Rows = np.minimum(one, two)
-    numbers <<= bits
-    numbers |= np.maximum(one, two)
-    pairs: Rows = numbers[one != two]
-    return pairs
+    one, two = ends[ends[:, 0] != ends[:, 1]].T
+    return np.asarray(np.minimum(one, two) << bits | np.maximum(one, two))
 
 
 def decomposition(graph: Graph, stated: Rows, layout: Layout) -> list[tuple[Kind, Rows]]:
@@ -162,27 +153,27 @@ def decomposition(graph: Graph, stated: Rows, layout: Layout) -> list[tuple[Kind
 def stating_units(graph: Graph, arrays: Arrays) -> Rows:
     """Rows of relations with rows of the units of their chunks that name both ends (N11), shape (pairs, 2).
 
-    Of each relation only the units that name its rarer end are examined. `arrays` are those of the previous
-    heterograph, if there is one: it tells the pairs of unchanged relations that no changed unit may state.
+    Only the units that name the rarer end of a relation are examined. `arrays` are those of the previous
+    heterograph, if there is one. It has the pairs of unchanged relations that no changed unit may state.
     """
     indptr, indices = graph.unit_entities
-    changed, told = np.ones(graph.relations, np.bool_), _NO_EDGES
+    changed, pairs_before = np.ones(graph.relations, np.bool_), _NO_EDGES
     if arrays and graph.before is not None:
         same, first = graph.before.same, graph.entities + graph.relations
         units = np.flatnonzero(~same[first:])
         named = np.zeros(graph.entities, np.bool_)
         named[indices[ranges(indptr[units], indptr[units + 1] - indptr[units])]] = True
         changed = ~same[graph.entities : first] | (named[graph.ends[:, 0]] & named[graph.ends[:, 1]])
-        told = graph.before.now[_stated_before(arrays)]
-        told = told[(told[:, 0] >= 0) & (told[:, 1] >= 0)] - np.array([graph.entities, first])
-        told = told[~changed[told[:, 0]]]
+        rows_now = graph.before.now[_stated_before(arrays)]
+        pairs_before = rows_now[(rows_now >= 0).all(axis=1)] - np.array([graph.entities, first])
+        pairs_before = pairs_before[~changed[pairs_before[:, 0]]]
     rows = np.flatnonzero(changed)
     ends, counted = graph.ends[rows], np.zeros(graph.entities, np.bool_)
     counted[ends] = True
-    owner, kept = np.repeat(np.arange(graph.units), np.diff(indptr)), counted[indices]
-    owner, indices = owner[kept], indices[kept]
+    owner, is_end = np.repeat(np.arange(graph.units), np.diff(indptr)), counted[indices]
+    owner, indices = owner[is_end], indices[is_end]
     if not len(indices):
-        return told
+        return pairs_before
     naming, counts = np.argsort(indices, kind="stable"), np.bincount(indices, minlength=graph.entities)
     starts = np.cumsum(counts) - counts
     rare = np.where(counts[ends[:, 0]] <= counts[ends[:, 1]], 0, 1)
@@ -194,7 +185,7 @@ def stating_units(graph: Graph, arrays: Arrays) -> Rows:
     wanted = candidates * graph.entities + far[each]
     states = naming_pairs[np.searchsorted(naming_pairs, wanted).clip(max=len(naming_pairs) - 1)] == wanted
     pairs = _in_one_chunk(graph, np.column_stack([rows[each[states]], candidates[states]]))
-    return np.concatenate([told, pairs])
+    return np.concatenate([pairs_before, pairs])
 
 
 def _stated_before(arrays: Arrays) -> Rows:
@@ -242,19 +233,19 @@ def isolated_entities(graph: Graph, layout: Layout) -> Rows:
     isolated[graph.ends.ravel()] = False
     indptr, indices = graph.sources
     owner = np.repeat(np.arange(graph.entities), np.diff(indptr[: graph.entities + 1]))
-    kept = isolated[owner]
-    return np.column_stack([indices[: len(owner)][kept], layout.first("N") + owner[kept]])
+    places = np.flatnonzero(isolated[owner])
+    return np.column_stack([indices[places], layout.first("N") + owner[places]])
 
 
 def edge_arrays(edges: EdgeList, layout: Layout) -> dict[str, NDArray[Any]]:
-    """What is stored: the neighbours of each node, ascending, and what each of these edges is.
+    """The arrays to store: the neighbours of each node, ascending, and the kind of each of these edges.
 
-    Shares of the walk's mass follow from that, and are made when they are asked for.
+    The shares of the walk's mass follow from them, and are computed when they are needed.
     """
-    told = edges.kinds.astype(np.uint8) + SIMILAR * edges.semantic.astype(np.uint8)
+    kinds = edges.kinds.astype(np.uint8) + SIMILAR * edges.semantic.astype(np.uint8)
     near, far = edges.ends.T.astype(np.int32)
     borders = np.cumsum(np.bincount(near + 1, minlength=layout.size + 1), dtype=np.int32)
-    upper = csr_array((told + np.uint8(1), far, borders), shape=(layout.size, layout.size))
+    upper = csr_array((kinds + np.uint8(1), far, borders), shape=(layout.size, layout.size))
     matrix = upper + upper.T  # a sum leaves zeros out, so that kinds count from 1 here
     return {
         "layout": layout.bounds,
@@ -303,7 +294,7 @@ class Heterograph:
 
     def edge_counts(self) -> dict[str, Any]:
         """The paper's Table 4: edges of similarity, other edges, and both merged; and edges by kind."""
-        both = np.bincount(self._arrays[KINDS], minlength=2 * SIMILAR) // 2  # an edge is told of at both ends
+        both = np.bincount(self._arrays[KINDS], minlength=2 * SIMILAR) // 2  # an edge is stored at both ends
         similar = both[SIMILAR:]
         kinds = both[:SIMILAR] + similar
         return {
@@ -348,7 +339,7 @@ class Moved:
 
 
 def entry_cells(entries: Vectors, layout: Layout, moved: Moved | None, config: NodeRAGConfig) -> Rows:
-    """The clusters of S, A and H by their vectors; what was in one stays there."""
+    """The clusters of S, A and H by their vectors; a previous node stays in its cluster."""
     if moved is None:
         return spherical_kmeans(entries, max(1, round(math.sqrt(len(entries)))), config.seed)
     first = layout.first("S")
@@ -358,7 +349,10 @@ def entry_cells(entries: Vectors, layout: Layout, moved: Moved | None, config: N
 
 
 def entry_links(nodes: Rows, vectors: Vectors, moved: Moved | None, config: NodeRAGConfig) -> Rows:
-    """Edges by meaning among T, S, A and H; new nodes look for their nearest, lost ones are replaced."""
+    """Edges by meaning among T, S, A and H.
+
+    In an update, new nodes are linked with their nearest, and links to deleted nodes are replaced.
+    """
     if moved is None or not config.links:
         return semantic_links(nodes, vectors, config)
     ends = similar_pairs(moved.arrays)
@@ -368,8 +362,8 @@ def entry_links(nodes: Rows, vectors: Vectors, moved: Moved | None, config: Node
     stays = (pairs[:, 0] >= 0) & (pairs[:, 1] >= 0)
     near = nearest_of(vectors, np.flatnonzero(moved.origin[nodes] < 0), config.links)
     lost = np.compress(~stays, ends, axis=0)  # in a sixth of the time that a mask as index takes
-    mended = relinked(lost, np.where(moved.now >= 0, place[moved.now], -1), vectors)
-    return np.concatenate([np.compress(stays, pairs, axis=0), nodes[near], nodes[mended]])
+    replacements = relinked(lost, np.where(moved.now >= 0, place[moved.now], -1), vectors)
+    return np.concatenate([np.compress(stays, pairs, axis=0), nodes[near], nodes[replacements]])
 
 
 def matches(nodes: Rows, communities: Rows, clusters: Rows, elements: Rows) -> Rows:
@@ -398,24 +392,15 @@ def semantic_links(nodes: Rows, vectors: Vectors, config: NodeRAGConfig) -> Rows
     rows = nonzero_rows(vectors)
     if not config.links or len(rows) < 2:
         return np.zeros((0, 2), np.int64)
-    neighbours = _level_0(chosen(vectors, rows), config)
-    width, ends, numbers = neighbours.shape[1], neighbours.ravel(), nodes[rows]
-    own = np.repeat(np.arange(len(rows), dtype=np.int32), width)
-    places = np.flatnonzero((ends >= 0) & (ends != own))
-    del own
-    edges = np.empty((len(places), 2), np.int64)
-    edges[:, 1] = numbers[ends[places]]
-    places //= width
-    edges[:, 0] = numbers[places]
-    return edges
-
-
-def _level_0(vectors: Vectors, config: NodeRAGConfig) -> NDArray[np.int32]:
-    links, seed = config.links, config.seed
-    candidates = max(_CANDIDATES, links)
+    candidates = max(_CANDIDATES, config.links)
     options = Options(
-        links=links, ef_construction=candidates, scan_limit=0, keep_vectors=False, ef=links, seed=seed
+        links=config.links,
+        ef_construction=candidates,
+        scan_limit=0,
+        keep_vectors=False,
+        ef=config.links,
+        seed=config.seed,
     )
-    index = CHNSW.build([vectors], options=options)
-    neighbours: NDArray[np.int32] = index.arrays()["layer0.links"]
-    return neighbours
+    neighbours = CHNSW.build([chosen(vectors, rows)], options=options).arrays()["layer0.links"]
+    near, places = np.nonzero(neighbours >= 0)
+    return np.asarray(nodes[rows[np.column_stack([near, neighbours[near, places]])]])
