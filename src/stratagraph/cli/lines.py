@@ -46,9 +46,8 @@ def demo_lines(told: Told, path: Path | None) -> Iterator[str]:
         "",
     )
     for own in told.own:
-        text = own.text if len(own.text) <= _QUOTED else f"{own.text[:_QUOTED]}..."
         of = "1 document" if own.documents == 1 else f"{own.documents} documents"
-        yield from _wrapped(f"{own.method}, {own.kind} of {of}: {text}", "   ")
+        yield from _wrapped(f"{own.method}, {own.kind} of {of}: {_cut(own.text)}", "   ")
     yield ""
     yield click.style("Now with a folder of yours:", bold=True)
     yield "   stratagraph build my-folder --out idx"
@@ -93,10 +92,12 @@ def _around(sentence: str, way: Way) -> str:
     start = 0
     if at + len(shown) > _QUOTED - 20:
         start = sentence.find(" ", min(at - 20, len(sentence) - _QUOTED)) + 1
-    part = sentence[start:]
-    if len(part) > _QUOTED:
-        part = part[:_QUOTED].rpartition(" ")[0] + " ..."
-    return f"{'... ' if start else ''}{part}"
+    return f"{'... ' if start else ''}{_cut(sentence[start:])}"
+
+
+def _cut(text: str) -> str:
+    """A text of at most three lines, cut between words."""
+    return text if len(text) <= _QUOTED else text[:_QUOTED].rpartition(" ")[0] + " ..."
 
 
 def report_lines(report: sg.BuildReport, path: str) -> Iterator[str]:
