@@ -13,8 +13,8 @@ from stratagraph.models.structured import json_as, plain_text
 from stratagraph.types.records import Usage
 
 ECHO = Prompt("echo", "Say something about {{text}}.")
-TEN = "ten tokens of forty characters at most.."
-TEXT = Task("describe", ECHO, plain_text, lambda values: TEN, expected_output_tokens=10)
+PLACEHOLDER = "five tokens in all here"
+TEXT = Task("describe", ECHO, plain_text, lambda values: PLACEHOLDER, expected_output_tokens=10)
 
 
 class Fact(BaseModel):

@@ -8,11 +8,9 @@ import pytest
 from stratagraph.models.budget import Prices
 from stratagraph.models.estimate import CountingGate
 from stratagraph.models.gate import Gate, ModelGate
-from stratagraph.models.request import approximate_tokens
 from stratagraph.testing import FakeEmbedder, MemoryCalls, ScriptedChatModel
-from tests.models.tasks import TEXT, items, texts
-
-ANSWER = "ten tokens of forty characters at most.."  # as many tokens as TEXT expects
+from stratagraph.text.tokens import Estimate
+from tests.models.tasks import PLACEHOLDER, TEXT, items, texts
 
 
 async def recipe(gate: Gate) -> None:
@@ -26,7 +24,7 @@ async def recipe(gate: Gate) -> None:
 
 
 async def test_an_estimate_is_what_the_build_then_costs() -> None:
-    model, embedder, cache = ScriptedChatModel(ANSWER), FakeEmbedder(), MemoryCalls()
+    model, embedder, cache = ScriptedChatModel(PLACEHOLDER), FakeEmbedder(), MemoryCalls()
     await ModelGate(model, embedder, cache=cache).map(TEXT, items(12))
 
     counting = CountingGate(model, embedder, cache=cache)
@@ -44,7 +42,7 @@ async def test_an_estimate_is_what_the_build_then_costs() -> None:
         assert estimated.embedded_tokens == usage.embedded_tokens
     assert real.ledger.stages["describe"].cached_calls == 23
     assert real.ledger.stages["embed"].embedded_texts == counting.estimate().embedded_texts == 20
-    assert counting.estimate().embedded_tokens == sum(map(approximate_tokens, texts(20)))
+    assert counting.estimate().embedded_tokens == sum(map(Estimate(), texts(20)))
 
 
 async def test_vectors_are_repeatable_and_of_the_wanted_dimension() -> None:
@@ -59,8 +57,8 @@ async def test_presentation() -> None:
     counting = CountingGate(ScriptedChatModel(), FakeEmbedder())
     await recipe(counting)
     estimate = counting.estimate(Prices(1_000.0, 2_000.0))
-    assert (estimate.calls, estimate.output_tokens) == (31, 310)
-    assert estimate.cost == pytest.approx((estimate.input_tokens * 1_000 + 310 * 2_000) / 1e6)
+    assert (estimate.calls, estimate.output_tokens) == (31, 5 * 31)
+    assert estimate.cost == pytest.approx((estimate.input_tokens * 1_000 + 5 * 31 * 2_000) / 1e6)
     table = str(estimate).splitlines()
     assert " ".join(table[0].split()) == "stage calls cached tokens in tokens out embedded tokens"
     assert [line.split()[0] for line in table] == ["stage", "describe", "embed", "total", "cost:"]

@@ -221,15 +221,15 @@ class Ledger:
     def __init__(self, journal: SpendingJournal | None = None) -> None:
         self._lock = Lock()
         self._journal = journal
-        self._stages: dict[str, Usage] = {}
-        self._models: dict[str, Usage] = {}
+        self._stages: defaultdict[str, Usage] = defaultdict(Usage)
+        self._models: defaultdict[str, Usage] = defaultdict(Usage)
 
     def add(self, stage: str, usage: Usage, model: str = "") -> None:
         """Add usage to a stage, and to a chat model."""
         with self._lock:
-            self._stages[stage] = self._stages.get(stage, Usage()) + usage
+            self._stages[stage] += usage
             if model:
-                self._models[model] = self._models.get(model, Usage()) + usage
+                self._models[model] += usage
         if model and self._journal is not None:
             self._journal.spend(model, usage)
 
@@ -239,14 +239,14 @@ class Ledger:
         with self._lock:
             for own, added in ((self._stages, stages), (self._models, models)):
                 for name, usage in added.items():
-                    own[name] = own.get(name, Usage()) + usage
+                    own[name] += usage
 
     def resume(self, earlier: Mapping[str, Usage]) -> None:
         """Begin with the usage of each model before the operation was interrupted."""
         with self._lock:
             for model, usage in earlier.items():
-                self._stages[EARLIER] = self._stages.get(EARLIER, Usage()) + usage
-                self._models[model] = self._models.get(model, Usage()) + usage
+                self._stages[EARLIER] += usage
+                self._models[model] += usage
 
     @property
     def models(self) -> dict[str, Usage]:

@@ -21,7 +21,7 @@ from stratagraph.models.budget import Account, Budget, Ledger, Limits, Scope, Sl
 from stratagraph.models.concurrency import PendingCall, PendingCalls, Services, run_workers
 from stratagraph.models.embedding import Embedder, Passage
 from stratagraph.models.messages import Completion, Messages
-from stratagraph.models.request import Requests, approximate_tokens
+from stratagraph.models.request import Requests
 from stratagraph.models.retry import too_many
 from stratagraph.models.stages import Stages
 from stratagraph.models.structured import lacks_end, plain_text
@@ -29,6 +29,7 @@ from stratagraph.models.task import Call, CallItem, Prompt, Task, models_by_stag
 from stratagraph.models.tracing import logger
 from stratagraph.models.wrap import Chat
 from stratagraph.text import CountTokens
+from stratagraph.text.tokens import Estimate
 from stratagraph.types.protocols import (
     CallCache,
     Mapper,
@@ -47,6 +48,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 DocumentsOf = Callable[[Sequence[str]], tuple[str, ...]]
 """Names the documents of some chunks."""
+_ESTIMATED_TOKENS = Estimate()
 _FEW = 2  # failures that never end an operation: in a small corpus any share is one or two units
 
 
@@ -100,7 +102,7 @@ class ModelGate(Stages):
         budget: Budget | Account | None = None,
         limits: Limits | None = None,
         progress: Progress | None = None,
-        count_tokens: CountTokens = approximate_tokens,
+        count_tokens: CountTokens = _ESTIMATED_TOKENS,
         max_failures: float = 0.2,
         dimension: int | None = None,
         prompts: Mapping[str, str] | None = None,

@@ -6,9 +6,8 @@ import hashlib
 import json
 import math
 import os
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -31,6 +30,7 @@ _CORES = os.cpu_count() or 1
 BATCH = 8
 BATCH_TOKENS = 512
 """More at once is no faster on a CPU, and takes memory in proportion."""
+_BATCHES_AT_ONCE = 16 * _CORES
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,18 +187,14 @@ class Encoder:
 
         Runs side by side take less CPU than one run that shares each step among the cores.
         """
-        if len(batches) < 2:
-            yield from ((batch, self._run(loaded, [window.ids for window in batch])) for batch in batches)
-            return
+
+        def run(batch: Sequence[_Window]) -> tuple[Vectors, Vectors]:
+            return self._run(loaded, [window.ids for window in batch])
+
         with ThreadPoolExecutor(_CORES) as pool:
-            waiting: deque[tuple[Sequence[_Window], Future[tuple[Vectors, Vectors]]]] = deque()
-            for batch in batches:
-                waiting.append((batch, pool.submit(self._run, loaded, [window.ids for window in batch])))
-                if len(waiting) > 2 * _CORES:
-                    first, output = waiting.popleft()
-                    yield first, output.result()
-            for first, output in waiting:
-                yield first, output.result()
+            for start in range(0, len(batches), _BATCHES_AT_ONCE):  # bounds the memory of unread outputs
+                group = batches[start : start + _BATCHES_AT_ONCE]
+                yield from zip(group, pool.map(run, group), strict=True)
 
     def _run(self, loaded: _Loaded, batch: Sequence[Sequence[int]]) -> tuple[Vectors, Vectors]:
         """The model's output for a batch of windows, and their unit vectors."""

@@ -38,11 +38,6 @@ ANSWER_TOKENS = 3
 """What they add before the answer."""
 
 
-def approximate_tokens(text: str) -> int:
-    """Tokens by length alone, about four bytes each; for callers without a tokenizer."""
-    return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
-
-
 @dataclass
 class Request:
     """A request that the budget admits, its estimate and its answer."""
