@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from stratagraph.ingest.headings import is_byline, statements
 from stratagraph.models.gate import CallItem, Gate, Prompt, Task
@@ -19,7 +19,6 @@ from stratagraph.models.structured import plain_text
 from stratagraph.models.task import block
 from stratagraph.text import CountTokens
 from stratagraph.text.sentences import clip, sentences, whole_sentences, without_names
-from stratagraph.types.protocols import Rows, Vectors
 
 T = TypeVar("T")
 MODEL, EXTRACTIVE, FAILED = "model", "extractive", "failed"
@@ -233,8 +232,10 @@ def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: Coun
     candidates = _sentences(texts)
     if not candidates:
         return ""
-    vectors = _Sentences.of(candidates)
-    centrality = vectors.products(vectors.sum())
+    starts, places, values = HashingEmbedder().sparse(candidates)
+    shape = (len(candidates), DIMENSION)
+    vectors = csr_array((values.astype(np.float64), places, starts), shape=shape)
+    centrality = vectors @ vectors.sum(axis=0)
     alike = np.zeros(len(candidates))  # to the most similar of the chosen
     chosen: list[int] = []
     spent = 0
@@ -247,7 +248,7 @@ def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: Coun
             continue
         chosen.append(index)
         spent += cost
-        alike = np.maximum(alike, vectors.products(vectors.dense(index)))
+        alike = np.maximum(alike, vectors @ vectors[[index]].toarray()[0])
     if not chosen:
         return clip(candidates[int(np.argmax(centrality))], max_tokens, count_tokens)
     return "\n".join(candidates[index] for index in sorted(chosen))
@@ -271,31 +272,3 @@ def _split(text: str, most: int | None = None) -> tuple[str, ...]:
         return (" ".join(text.split()),)
     sentences = (" ".join(text[start:end].split()) for start, end in statements(text, most=most))
     return tuple(filter(None, sentences))
-
-
-class _Sentences(NamedTuple):
-    """Sparse unit vectors of sentences: row, place and value of non-zero elements; starts of rows."""
-
-    starts: Rows
-    rows: Rows
-    places: Rows
-    values: Vectors
-
-    @classmethod
-    def of(cls, sentences: Sequence[str]) -> _Sentences:
-        starts, places, values = HashingEmbedder().sparse(sentences)
-        return cls(starts, np.repeat(np.arange(len(sentences)), np.diff(starts)), places, values)
-
-    def sum(self) -> NDArray[np.float64]:
-        """The sum of all vectors, shape (dimension,)."""
-        return np.bincount(self.places, self.values, DIMENSION).astype(np.float64, copy=False)
-
-    def dense(self, row: int) -> NDArray[np.float64]:
-        """The vector of one sentence, shape (dimension,)."""
-        own = slice(self.starts[row], self.starts[row + 1])
-        return np.bincount(self.places[own], self.values[own], DIMENSION).astype(np.float64, copy=False)
-
-    def products(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The inner product of each with a vector, shape (sentences,)."""
-        inner = np.bincount(self.rows, self.values * vector[self.places], len(self.starts) - 1)
-        return inner.astype(np.float64, copy=False)

@@ -116,13 +116,17 @@ def require_same_settings(
     if not same_embedder:
         other = models.embedder_name(manifest.dimension)
         differences.append(f"embedder is {manifest.embedder!r}, {models.said_of_embedder} is {other!r}")
-    old, new = recorded.to_dict(), given.to_dict()
+    methods = {*manifest.methods} & {*given.methods, *change.methods}
+    old, new = (
+        replace(each, methods={name: each.method(name) for name in methods}).to_dict()
+        for each in (recorded, given)
+    )
     if not shards:
         new["extraction"]["resolve"] = old["extraction"]["resolve"]
     for name in ("chunking", "extraction", "tokenizer", "prompts"):
         differences += _differing(name, old[name], new[name])
-    for name in {*manifest.methods} & {*given.methods, *change.methods}:
-        differences += _differing(name, _plain(recorded, name), _plain(given, name))
+    for name in methods:
+        differences += _differing(name, old["methods"][name], new["methods"][name])
     if differences:
         otherwise = "build anew with rebuild=True, for which estimate() tells the cost"
         otherwise = "build in another folder" if shards else otherwise
@@ -132,12 +136,6 @@ def require_same_settings(
             f"settings of the index (config=None keeps them), or {otherwise}",
             tuple(differences),
         )
-
-
-def _plain(config: Config, method: str) -> Mapping[str, Any]:
-    """Settings of a method in JSON types."""
-    settings: Mapping[str, Any] = Config(methods={method: config.method(method)}).to_dict()["methods"][method]
-    return settings
 
 
 def _differing(name: str, recorded: Any, given: Any) -> Iterator[str]:

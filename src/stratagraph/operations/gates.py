@@ -127,8 +127,16 @@ class Models:
         self._tokenizer = None if recorded is None else recorded.tokenizer
         self._recorded_embedder = None if recorded is None else recorded.embedder
         if embedder is None:
-            if recorded is not None:
-                _check_hashing(recorded)
+            name = self._recorded_embedder or ""
+            if (
+                recorded is not None
+                and name.startswith("hashing-")
+                and name != f"hashing-{recorded.dimension}"
+            ):
+                raise Damaged(  # the embedder would allocate what its name says
+                    f"manifest.json of generation {recorded.generation}: the embedder is {name[:60]!r}, but "
+                    f"vectors have {recorded.dimension} dimensions; name the embedder with embedder=..."
+                )
             self.embedder = default_embedder(self._recorded_embedder)
         else:
             any_embedder = isinstance(embedder, AnyEmbedder)
@@ -296,13 +304,4 @@ class Models:
             count_tokens=self.count_tokens,
             dimension=folder.dimension or declared_dimension(self.embedder),
             prompts=config.prompts,
-        )
-
-
-def _check_hashing(recorded: Manifest) -> None:
-    """Refuse a dimension that contradicts the vectors: it would be allocated."""
-    if recorded.embedder.startswith("hashing-") and recorded.embedder != f"hashing-{recorded.dimension}":
-        raise Damaged(
-            f"manifest.json of generation {recorded.generation}: the embedder is {recorded.embedder[:60]!r}, "
-            f"but vectors have {recorded.dimension} dimensions; name the embedder with embedder=..."
         )

@@ -61,7 +61,7 @@ from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
 from stratagraph.system.memory import release
 from stratagraph.types.built import Built, Carried
-from stratagraph.types.protocols import Rows, Stored
+from stratagraph.types.protocols import Stored
 from stratagraph.types.records import BuildReport, Usage
 
 T = TypeVar("T")
@@ -404,8 +404,10 @@ class _Update:
         if self._before is None or self._embeds_all:
             return None
         now, before = self._staging.known_rows()
-        without_texts = _TextsWithout(self._before, before)
-        return Kept(now, before, without_texts, self._previous(EXTRACTION), self._staging.arrived_rows())
+        removed = np.setdiff1d(np.arange(self._before.size), before)
+        batches = (removed[at : at + _EMBED_ROWS].tolist() for at in range(0, len(removed), _EMBED_ROWS))
+        texts = chain.from_iterable(map(self._before.texts, batches))
+        return Kept(now, before, texts, self._previous(EXTRACTION), self._staging.arrived_rows())
 
     async def _put(self, name: str, built: Built) -> None:
         self._notes.update(built.notes)
@@ -460,16 +462,3 @@ class _Update:
             models=self._gate.ledger.models,
             cost=self._gate.cost,
         )
-
-
-class _TextsWithout:
-    """Texts of the chunks of a generation but for some rows; each iteration reads them again."""
-
-    def __init__(self, before: Snapshot, rows: Rows) -> None:
-        self._before = before
-        self._rows = rows
-
-    def __iter__(self) -> Iterator[str]:
-        rows = np.setdiff1d(np.arange(self._before.size), self._rows)
-        for start in range(0, len(rows), _EMBED_ROWS):
-            yield from self._before.texts(rows[start : start + _EMBED_ROWS].tolist())

@@ -370,7 +370,21 @@ def _routed(
     for position, item in enumerate(documents):
         document = item if isinstance(item, Chunk) else as_document(item, position)
         identity = document.document_id if isinstance(document, Chunk) else document.id
-        shard = _shard_of(document, identity, routes)
+        by = spread.by
+        if by is None:
+            shard = spread.shard_of(identity)
+        else:
+            value = document.metadata.get(by)
+            if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
+                raise ValueError(
+                    f"document {identity!r} has no {by!r} in its metadata by which shards are made "
+                    f"(found {value!r}); give each document a text or a whole number there"
+                )
+            valued = routes.spread.valued(str(value))
+            if valued is None:  # a new value gets a new shard
+                routes.spread = routes.spread.with_value(str(value))
+                valued = len(routes.spread.shards) - 1
+            shard = valued
         if shards.setdefault(identity, shard) != shard:
             raise ValueError(f"document id {identity!r} was given twice, with different {routes.spread.by!r}")
         blank = not isinstance(document, StreamedDocument) and not document.text.strip()
@@ -400,24 +414,6 @@ def _removals(ids: Sequence[str], snapshot: JoinedSnapshot) -> tuple[dict[int, l
         for holder in holders:
             leaving.setdefault(snapshot.numbers[holder], []).append(identity)
     return leaving, [identity for identity in ids if identity not in holders_by_id]
-
-
-def _shard_of(item: Document | StreamedDocument | Chunk, identity: str, routes: _Routed) -> int:
-    """The shard by the id or by the value of the key; a new value gets a new shard."""
-    by = routes.spread.by
-    if by is None:
-        return routes.spread.shard_of(identity)
-    value = item.metadata.get(by)
-    if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
-        raise ValueError(
-            f"document {identity!r} has no {by!r} in its metadata by which shards are made "
-            f"(found {value!r}); give each document a text or a whole number there"
-        )
-    shard = routes.spread.valued(str(value))
-    if shard is None:
-        routes.spread = routes.spread.with_value(str(value))
-        shard = len(routes.spread.shards) - 1
-    return shard
 
 
 def _holders(snapshot: JoinedSnapshot, ids: Sequence[str]) -> dict[str, list[int]]:
