@@ -1,4 +1,4 @@
-"""Titles, bylines and headings: what stands above a text and says nothing of its own.
+"""Titles, bylines and headings, which stand above a text and state no fact.
 
 A title is a short first line without a full stop; a byline names a source, a place, a writer or a day ("The
 Hathe Courant, 9 July 1888."). They are left out of summaries and answers, as are headings and fenced code of
@@ -43,7 +43,7 @@ _SPAN = re.compile(
 )
 _ROW = re.compile(r"^[ \t]*\|.*$", re.MULTILINE)
 _LONGEST_BYLINE = 120  # characters
-_BYLINES = 4096  # sentences of which it is remembered: a text is asked about as a whole, then by sentence
+_BYLINES = 4096  # answers that are remembered: a text is asked about as a whole, then by sentence
 _PLACED = re.compile(
     r"(?:(?:\w{3,}ed|held|made|sent|written|taken)(?: down)?(?= \w))?"
     r"(?:(?:^| )(?:by|from|at|in|on|off|to|for|aged)(?: [\w-]+){0,2})+|by order of(?: the)?",

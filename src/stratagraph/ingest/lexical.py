@@ -42,9 +42,9 @@ Arrays = dict[str, NDArray[Any]]
 Counts = NDArray[np.uint8]
 Keys = NDArray[np.uint64]
 
-_MOST_OFTEN = 255  # occurrences in a passage that are told apart
+_MOST_OFTEN = 255  # occurrences in a passage that are counted
 
-# Words of grammar that tell the languages apart for which there are rules.
+# Words of grammar by which the language of a corpus is recognised, for the languages with rules of stemming.
 _MARKERS = {
     "arabic": "في من على إلى أن هذا التي الذي كان عن",
     "armenian": "եւ է որ մեջ են համար",

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from stratagraph.ingest.files.kinds import encoding_of, kind_of, text_blocks
-from stratagraph.ingest.files.made import Binary, Made, Unreadable
 from stratagraph.ingest.files.markup import from_html, from_markdown, from_rst
 from stratagraph.ingest.files.office import from_docx, from_epub, from_odt, from_pdf, from_pptx, from_xlsx
+from stratagraph.ingest.files.reading import Binary, FileText, Unreadable
 from stratagraph.ingest.files.rows import (
     bounded_lines,
     csv_rows,
@@ -360,8 +360,8 @@ def _documents(file: Found, contents: _Contents) -> Iterator[Document | Streamed
             yield Document(file.name, text, {"source": file.name})
 
 
-def _document(file: Found, made: Made) -> Document:
-    return Document(file.name, made.text, {"source": file.name, **made.metadata}, made.sections)
+def _document(file: Found, content: FileText) -> Document:
+    return Document(file.name, content.text, {"source": file.name, **content.metadata}, content.sections)
 
 
 def _rows(file: Found, rows: Iterable[tuple[int, dict[str, Any]]], contents: _Contents) -> Iterator[Document]:

@@ -31,10 +31,10 @@ class Change:
     """An operation and its input.
 
     `methods` and `config` are those of a build, those that `add method` adds, or those to regroup; other
-    operations keep the folder's. `documents` hold these `files` whole, and the files that `FileDocuments`
-    read. `prune` deletes documents that are missing from `documents`: a build deletes all of them or those
-    for whose ids `prune` returns True, an insert those of files that vanished. A `share` holds the documents
-    of one shard, and may be empty.
+    operations keep the folder's. `files` names the files all of whose documents are given; `FileDocuments`
+    knows its own. With `prune`, documents that are not given are deleted: a build deletes all of them, or
+    those for whose ids `prune` returns True; an insert deletes those of files that vanished. `share` says
+    that these are the documents of one shard, which may have none.
     """
 
     operation: str

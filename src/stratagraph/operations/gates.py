@@ -57,7 +57,7 @@ class RecentVectors:
 
 
 class CallsOfOperation:
-    """The cache of an index folder for one operation: refuses answers whose chunks are deleted meanwhile.
+    """The cache of an index folder for one operation. It stores no answer about chunks deleted since.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class CallsOfOperation:
                 if self._folder.generation == self._generation:
                     return False
                 return len(self._folder.snapshot().row_of(sources)) < len(set(sources))
-            except (StratagraphError, OSError):  # nobody can tell: the answer is used, and not kept
+            except (StratagraphError, OSError):  # it is not known: the answer is used, but not stored
                 return True
 
         self._folder.calls.put(key, answer, task=task, model=model, sources=sources, deleted=deleted)
@@ -182,7 +182,7 @@ class Models:
 
     @property
     def said_of_embedder(self) -> str:
-        """How a message names the embedder."""
+        """How an error message names the embedder."""
         return "the embedder given" if self._chosen else "none was given, and the default"
 
     def has_embedder_of(self, recorded: Manifest) -> bool:
@@ -275,8 +275,12 @@ class Models:
         return BatchGate(self.llm, self.embedder, results=results, earlier=earlier, **keywords)
 
     def _keywords(self, folder: Folder, config: Config, reads: Manifest | None) -> dict[str, Any]:
-        hashed = isinstance(self.embedder, HashingEmbedder)  # done again for less than it costs to keep it
-        with self._lock:  # one for all gates of the index, so that concurrent operations share the limits
+        hashed = isinstance(
+            self.embedder, HashingEmbedder
+        )  # these vectors are computed faster than they are stored
+        with (
+            self._lock
+        ):  # shared by all gates of the index, so that the limits hold for all operations together
             services = self._services = self._services or Services(config.limits)
         keywords: dict[str, Any] = {
             "cache": self._shared or CallsOfOperation(folder, None if reads is None else reads.generation),

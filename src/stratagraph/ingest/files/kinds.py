@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from stratagraph.ingest.files.made import ENTRIES, LARGEST, MARKUP, Binary, Unreadable
+from stratagraph.ingest.files.reading import ENTRIES, LARGEST, MARKUP, Binary, Unreadable
 
 Kind = Literal[
     "PDF", "DOCX", "PPTX", "XLSX", "ODT", "EPUB", "HTML", "Markdown", "reStructuredText", "CSV", "JSON",
