@@ -290,8 +290,9 @@ async def ashared_graph(
         merged = await resolved(corpus, extracted, merged, gate, rule=default_rule, use_llm=use_llm)
     rows = {node.id: row for row, node in enumerate(built.made) if node.kind == "entity"}
     facts: dict[tuple[int, str, int], set[int]] = {}  # equal facts of several chunks are one
-    for relation in merged.relations.values():
-        for chunk, subject, target, predicate in relation.texts:
+    for (first, second), relation in merged.relations.items():
+        for chunk, subject, predicate in relation.strengths:
+            target = second if subject == first else first
             facts.setdefault((rows[subject], predicate, rows[target]), set()).add(chunk)
     return SharedGraph(
         built.made,

@@ -180,11 +180,11 @@ def test_one_mention_beyond_doubt_is_enough() -> None:
     doubtful = Extraction(
         units=(SemanticUnit("Boil it", ("Boil",)),), entities=(EntityMention("Boil", doubtful=True),)
     )
-    assert merge([(0, doubtful), (1, doubtful)]).entities["boil"].certain == set()
+    assert merge([(0, doubtful), (1, doubtful)]).entities["boil"].chunks == {0: False, 1: False}
     sure = Extraction(entities=(EntityMention("boil"),))
-    assert merge([(0, doubtful), (1, sure)]).entities["boil"].certain == {1}
+    assert merge([(0, doubtful), (1, sure)]).entities["boil"].chunks == {0: False, 1: True}
     related = Extraction(relations=(RelationMention("Boil", "Ada"),))
-    assert merge([(0, related)]).entities["boil"].certain == {0}
+    assert merge([(0, related)]).entities["boil"].chunks == {0: True}
 
 
 def test_what_is_dropped_leaves_its_units_and_nothing_else() -> None:

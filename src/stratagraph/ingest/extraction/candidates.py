@@ -239,9 +239,8 @@ def settle(collected: Merge, chunks: int) -> None:
         if second and " " not in second:
             lower[first] += count
     entities = collected.entities
-    collected.drop(
-        [key for key, each in entities.items() if len(each.certain) < max(1, DOUBTFUL_SHARE * lower[key])]
-    )
+    certain = {key: sum(each.chunks.values()) for key, each in entities.items()}
+    collected.drop([key for key in certain if certain[key] < max(1, DOUBTFUL_SHARE * lower[key])])
     full = by_short(entities)
     targets = {
         key: alias_of(key, entities.__contains__, lambda short: full.get(short, [])) for key in entities

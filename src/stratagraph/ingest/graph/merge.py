@@ -1,121 +1,89 @@
-"""From what chunks say to one graph of the corpus: names unified, fragments kept, provenance exact.
+"""Merges the extractions of chunks into one graph.
 
-Each entity and relation keeps the fragment of each chunk, and its description follows from the fragments. So
-the result depends only on the set of (chunk, extraction) pairs: another order, merging in parts, or leaving
-a chunk out gives the same graph as if it had always been so.
+Entities are merged by canonical name, relations by pair, and units by text and names. Each entity and each
+relation keeps what every chunk contributes, and its description is derived from that. So the result depends
+only on the set of (chunk, extraction) pairs: another order of chunks gives the same graph, and a removed
+chunk leaves no trace.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
 
 from stratagraph.ingest.names.index import canonical
 from stratagraph.types.records import Extraction, RelationMention
 
-K = TypeVar("K")
 LONGEST_NAME = 200
-"""Characters of the longest name; a longer one is a passage in the wrong place."""
+"""Characters of the longest name; a longer text is taken for a passage and dropped."""
 
 
 @dataclass(slots=True)
 class EntityFragments:
-    """What chunks say of one entity, held in little memory.
+    """What the chunks contribute to one entity.
 
     Attributes
     ----------
     names, types
-        How often each spelling and type occurs.
+        How often each spelling and each type occurs.
     texts
         An ordered set of (chunk, description) pairs.
-    mentions
-        The chunks that name it, encoded by `mention`; one may occur twice.
+    chunks
+        The chunks that name the entity. The value is False if all mentions in the chunk are doubtful
+        (`EntityMention.doubtful`).
     """
 
     names: dict[str, int] = field(default_factory=dict)
     types: dict[str, int] = field(default_factory=dict)
     texts: dict[tuple[int, str], None] = field(default_factory=dict)
-    mentions: list[int] = field(default_factory=list)
+    chunks: dict[int, bool] = field(default_factory=dict)
 
     def update(self, other: EntityFragments) -> None:
-        """Add fragments of other chunks, or of another name."""
-        _add(self.names, other.names)
-        _add(self.types, other.types)
+        """Add the fragments of other chunks or of another name."""
+        for name, count in other.names.items():
+            self.names[name] = self.names.get(name, 0) + count
+        for kind, count in other.types.items():
+            self.types[kind] = self.types.get(kind, 0) + count
         self.texts.update(other.texts)
-        self.mentions += other.mentions
-
-    @property
-    def chunks(self) -> set[int]:
-        """The chunks that name it."""
-        return {each >> 1 for each in self.mentions}
-
-    @property
-    def certain(self) -> set[int]:
-        """The chunks that leave no doubt that it is a name (`EntityMention.doubtful`)."""
-        return {each >> 1 for each in self.mentions if each & 1}
-
-
-def mention(chunk: int, certain: bool) -> int:
-    """A chunk that names an entity, and whether it leaves no doubt, as one number."""
-    return 2 * chunk + certain
-
-
-def _add(counts: dict[str, int], others: Mapping[str, int]) -> None:
-    for name, count in others.items():
-        counts[name] = counts.get(name, 0) + count
+        for chunk, certain in other.chunks.items():
+            self.chunks[chunk] = certain or self.chunks.get(chunk, False)
 
 
 @dataclass(slots=True)
 class RelationFragments:
-    """What chunks say of one pair, as (chunk, source, target, description, strength).
+    """What the chunks contribute to the relation of one pair of entities.
 
-    A list takes a third of the memory of a dictionary and a set; most pairs have one fragment.
-    `described` tells whether a description says more than the units of its chunk (`described_apart`).
-    `typed` has the types that chunks state, as (chunk, source, type).
+    Attributes
+    ----------
+    fragments
+        Tuples of chunk, source, description, strength and type. The target is the other name of the pair.
+    described
+        Whether a description says more than the units of its chunk (`described_apart`).
     """
 
-    said: list[tuple[int, str, str, str, float]] = field(default_factory=list)
+    fragments: list[tuple[int, str, str, float, str]] = field(default_factory=list)
     described: bool = False
-    typed: tuple[tuple[int, str, str], ...] = ()
-
-    def add(
-        self,
-        chunk: int,
-        source: str,
-        target: str,
-        text: str,
-        strength: float,
-        kind: str = "",
-        *,
-        described: bool = False,
-    ) -> None:
-        """Add a fragment and its type; of two equal ones the larger strength holds."""
-        self.said.append((chunk, source, target, text, strength))
-        self.described |= described
-        if kind:
-            self.typed += ((chunk, source, kind),)
 
     @property
-    def texts(self) -> dict[tuple[int, str, str, str], float]:
-        """The strength of each fragment (chunk, source, target, description)."""
-        strengths: dict[tuple[int, str, str, str], float] = {}
-        for *each, strength in self.said:
-            fragment = cast(tuple[int, str, str, str], tuple(each))
-            strengths[fragment] = max(strength, strengths.get(fragment, 0.0))
+    def strengths(self) -> dict[tuple[int, str, str], float]:
+        """The strength of each distinct (chunk, source, description): the largest one that is stated."""
+        strengths: dict[tuple[int, str, str], float] = {}
+        for chunk, source, text, strength, _ in self.fragments:
+            key = chunk, source, text
+            strengths[key] = max(strength, strengths.get(key, 0.0))
         return strengths
 
     @property
     def chunks(self) -> set[int]:
-        """The chunks that say something."""
-        return {chunk for chunk, *_ in self.said}
+        """The chunks that state the relation."""
+        return {chunk for chunk, *_ in self.fragments}
 
 
 class Merge:
     """Collects extractions, chunk by chunk, under canonical names.
 
-    Chunks are numbers that sort as the corpus does. Adding is commutative.
+    Chunks are row numbers, in the order of the corpus. They may be added in any order.
     """
 
     def __init__(self) -> None:
@@ -125,53 +93,66 @@ class Merge:
         self.terms: dict[str, list[int]] = {}
         self.notes: Counter[str] = Counter()
         self._canonical: dict[str, str] = {}
-        self._spoken: set[str] = set()  # by the chunk that is being added
-        self._mention = 0  # of that chunk
 
     def add(self, chunk: int, extraction: Extraction) -> None:
-        """Add what one chunk says; what `canonical_name` drops is counted in `notes`."""
-        self._mention = mention(chunk, certain=False)
+        """Add the extraction of one chunk; `notes` counts what is dropped."""
         doubtful = {self._key(entity.name) for entity in extraction.entities if entity.doubtful}
         doubtful -= {self._key(entity.name) for entity in extraction.entities if not entity.doubtful}
         for entity in extraction.entities:
-            self._entity(chunk, entity.name, entity.type, entity.description)
+            key = self._mention(chunk, entity.name, doubtful)
+            if key and entity.type:
+                types = self.entities[key].types
+                types[entity.type] = types.get(entity.type, 0) + 1
+            if key and entity.description:
+                self.entities[key].texts[chunk, entity.description] = None
         for relation in extraction.relations:
-            self._relation(chunk, relation, described_apart(relation, extraction))
+            source = self._mention(chunk, relation.source, doubtful)
+            target = self._mention(chunk, relation.target, doubtful)
+            if not source or not target:
+                self.notes["relations without two names dropped"] += 1
+            elif source == target:
+                self.notes["relations of an entity with itself dropped"] += 1
+            else:
+                self.add_relation(chunk, source, target, relation, described_apart(relation, extraction))
         for unit in extraction.units:
-            keys = tuple(dict.fromkeys(key for name in unit.entities if (key := self._key(name))))
-            for name in unit.entities:
-                self._entity(chunk, name, "", "")
-            _append(self.units, (unit.text, keys), chunk)
-        for term in extraction.terms:
-            _append(self.terms, term, chunk)
-        certain = mention(chunk, certain=True)
-        for key in self._spoken - doubtful:
-            self.entities[key].mentions[-1] = certain
-        self._spoken.clear()
+            keys = dict.fromkeys(self._mention(chunk, name, doubtful) for name in unit.entities)
+            keys.pop("", None)
+            self.units.setdefault((unit.text, tuple(keys)), []).append(chunk)
+        for term in dict.fromkeys(extraction.terms):
+            self.terms.setdefault(term, []).append(chunk)
 
-    def promote_terms(self, chosen: Collection[str]) -> None:
-        """Make entities of the candidate terms that the corpus supports."""
-        for term in chosen:
+    def add_relation(
+        self, chunk: int, source: str, target: str, relation: RelationMention, described: bool
+    ) -> None:
+        """Add a relation between two canonical names; `described` as in `RelationFragments`."""
+        pair = (source, target) if source < target else (target, source)
+        collected = self.relations.setdefault(pair, RelationFragments())
+        collected.fragments.append((chunk, source, relation.description, relation.strength, relation.type))
+        collected.described |= described
+
+    def promote_terms(self, terms: Iterable[str]) -> None:
+        """Make candidate terms entities."""
+        for term in terms:
             for chunk in self.terms.get(term, ()):
-                self._mention = mention(chunk, certain=False)
-                self._entity(chunk, term, "term", "")
-        self._spoken.clear()
+                if key := self._mention(chunk, term, {self._key(term)}):
+                    types = self.entities[key].types
+                    types["term"] = types.get("term", 0) + 1
 
-    def drop(self, keys: Collection[str]) -> None:
-        """Remove entities, by canonical names; units keep their texts without the link."""
+    def drop(self, keys: Iterable[str]) -> None:
+        """Remove entities, by canonical names, and their relations; units keep their texts."""
         for key in keys:
             self.entities.pop(key, None)
         entities = self.entities
         for pair in [pair for pair in self.relations if pair[0] not in entities or pair[1] not in entities]:
             del self.relations[pair]
         for unit in [unit for unit in self.units if any(key not in entities for key in unit[1])]:
-            self._named_anew(unit, tuple(key for key in unit[1] if key in entities))
+            self._relink(unit, tuple(key for key in unit[1] if key in entities))
 
     def rename(self, aliases: Mapping[str, str]) -> None:
         """Merge entities into others, by canonical names, as if the chunks had used those names.
 
-        The spellings to show stay those of the chunks. An alias may lead to another; a circle ends at its
-        smallest name.
+        The spelling to show is still chosen among those in the chunks. An alias may lead to another; a circle
+        ends at its smallest name.
         """
         ends = {key: resolved(key, aliases) for key in aliases if key in self.entities}
         target = {key: end for key, end in ends.items() if end != key}
@@ -181,19 +162,21 @@ class Merge:
             relation = self.relations.pop(pair)
             first, second = sorted(target.get(key, key) for key in pair)
             if first == second:
-                self.notes["relations of an entity with its alias dropped"] += len(relation.texts)
+                self.notes["relations of an entity with its alias dropped"] += len(relation.strengths)
                 continue
             joined = self.relations.setdefault((first, second), RelationFragments())
-            for (chunk, source, end, text), strength in relation.texts.items():
-                joined.add(chunk, target.get(source, source), target.get(end, end), text, strength)
+            joined.fragments += [
+                (chunk, target.get(source, source), text, strength, kind)
+                for chunk, source, text, strength, kind in relation.fragments
+            ]
             joined.described |= relation.described
-            joined.typed += tuple((chunk, target.get(one, one), kind) for chunk, one, kind in relation.typed)
         for unit in [unit for unit in self.units if not target.keys().isdisjoint(unit[1])]:
-            self._named_anew(unit, tuple(dict.fromkeys(target.get(key, key) for key in unit[1])))
+            self._relink(unit, tuple(dict.fromkeys(target.get(key, key) for key in unit[1])))
 
-    def _named_anew(self, unit: tuple[str, tuple[str, ...]], keys: tuple[str, ...]) -> None:
-        chunks, renamed = self.units.pop(unit), (unit[0], keys)
-        self.units[renamed] = _united(self.units.get(renamed), chunks)
+    def _relink(self, unit: tuple[str, tuple[str, ...]], keys: tuple[str, ...]) -> None:
+        """Link a unit to other entities."""
+        chunks = self.units.pop(unit)
+        self.units.setdefault((unit[0], keys), []).extend(chunks)
 
     def _key(self, name: str) -> str:
         key = self._canonical.get(name)
@@ -201,40 +184,18 @@ class Merge:
             key = self._canonical[name] = canonical_name(name)
         return key
 
-    def _entity(self, chunk: int, name: str, kind: str, description: str) -> str:
+    def _mention(self, chunk: int, name: str, doubtful: Collection[str]) -> str:
+        """Count a mention and return its canonical name; "" if it is none."""
         key = self._key(name)
         if not key:
             self.notes["names that are no names dropped"] += 1
             return key
         fragments = self.entities.get(key)
-        if fragments is None:  # a list that is made of one mention has no spare room
-            fragments = self.entities[key] = EntityFragments(mentions=[self._mention])
-        elif fragments.mentions[-1] >> 1 != chunk:
-            fragments.mentions.append(self._mention)
-        self._spoken.add(key)
+        if fragments is None:
+            fragments = self.entities[key] = EntityFragments()
         fragments.names[name] = fragments.names.get(name, 0) + 1
-        if kind:
-            fragments.types[kind] = fragments.types.get(kind, 0) + 1
-        if description:
-            fragments.texts[chunk, description] = None
+        fragments.chunks.setdefault(chunk, key not in doubtful)
         return key
-
-    def _relation(self, chunk: int, each: RelationMention, described: bool) -> None:
-        one, two = self._entity(chunk, each.source, "", ""), self._entity(chunk, each.target, "", "")
-        if not one or not two:
-            self.notes["relations without two names dropped"] += 1
-            return
-        if one == two:
-            self.notes["relations of an entity with itself dropped"] += 1
-            return
-        pair = (one, two) if one < two else (two, one)
-        relation = self.relations.get(pair)
-        if relation is None:  # a list that is made of one fragment has no spare room
-            fragment = (chunk, one, two, each.description, each.strength)
-            typed = ((chunk, one, each.type),) if each.type else ()
-            self.relations[pair] = RelationFragments([fragment], described, typed)
-        else:
-            relation.add(chunk, one, two, each.description, each.strength, each.type, described=described)
 
 
 def described_apart(relation: RelationMention, extraction: Extraction) -> bool:
@@ -244,18 +205,6 @@ def described_apart(relation: RelationMention, extraction: Extraction) -> bool:
     """
     description = relation.description
     return bool(description) and not any(description in unit.text for unit in extraction.units)
-
-
-def _append(lists: dict[K, list[int]], key: K, chunk: int) -> None:
-    """Add a chunk to those of a key, once while it is the last; a list of one has no spare room."""
-    if (rows := lists.get(key)) is None:
-        lists[key] = [chunk]
-    elif rows[-1] != chunk:
-        rows.append(chunk)
-
-
-def _united(earlier: Sequence[int] | None, chunks: Sequence[int]) -> list[int]:
-    return list(chunks) if earlier is None else list(dict.fromkeys([*earlier, *chunks]))
 
 
 def canonical_name(name: str) -> str:
@@ -287,9 +236,9 @@ class Entity:
 class Relation:
     """A merged relation between two entities, by canonical names.
 
-    The direction is that of most fragments; `opposite` holds those of the other direction (ERRATA N10), so
-    that who founded and who was founded are told apart. `weight` is the sum of all strengths. `described` is
-    that of `RelationFragments`. Types are as in `GraphRelation`.
+    The direction is that of most fragments. `opposite` holds the descriptions in the other direction
+    (ERRATA N10), so that "A founded B" stays apart from "B founded A". `weight` is the sum of all strengths.
+    `described` is as in `RelationFragments`, and types are as in `GraphRelation`.
     """
 
     source: str
@@ -331,7 +280,7 @@ def merge(extractions: Iterable[tuple[int, Extraction]]) -> Merge:
 
 
 def finish(collected: Merge, *, emptied: bool = False) -> Merged:
-    """The collected graph; with `emptied`, its relations and units are moved instead of copied."""
+    """The collected graph. With `emptied`, its relations and units are moved, which needs less memory."""
     take = collected.relations.pop if emptied else collected.relations.__getitem__
     take_unit = collected.units.pop if emptied else collected.units.__getitem__
     return Merged(
@@ -345,54 +294,43 @@ def finish(collected: Merge, *, emptied: bool = False) -> Merged:
 def finished_entity(key: str, fragments: EntityFragments) -> Entity:
     """The entity that was collected under a canonical name."""
     texts = tuple(dict.fromkeys(text for _, text in sorted(fragments.texts)))
-    return Entity(
-        key, shown(key, fragments.names), _most(fragments.types), texts, tuple(sorted(fragments.chunks))
-    )
+    kind = _most_frequent(fragments.types)
+    return Entity(key, shown(key, fragments.names), kind, texts, tuple(sorted(fragments.chunks)))
 
 
 def shown(key: str, names: Mapping[str, int]) -> str:
     """The most frequent spelling of the name itself, else of its aliases (`Merge.rename`)."""
     own = {name: count for name, count in names.items() if canonical(name) == key}
-    return _most(own or names)
+    return _most_frequent(own or names)
 
 
-def _most(counts: Mapping[str, int]) -> str:
-    """The most frequent one; of equals the longer, then the first in order; "" if there is none."""
+def _most_frequent(counts: Mapping[str, int]) -> str:
+    """The most frequent string; of equals the longer, then the first in order; "" if there is none."""
     return min(counts, key=lambda name: (-counts[name], -len(name), name), default="")
 
 
-def finished_relation(pair: tuple[str, str], fragments: RelationFragments) -> Relation:
+def finished_relation(pair: tuple[str, str], collected: RelationFragments) -> Relation:
     """The relation that was collected for a pair of canonical names."""
-    if len(fragments.said) == 1:  # as of most pairs
-        chunk, first, _, text, strength = fragments.said[0]
-        source, target = pair if first == pair[0] else pair[::-1]
-        own_text, weight = (text,) if text else (), max(float(strength), 0.0)
-        types = _types(fragments, first) if fragments.typed else ()
-        return Relation(source, target, own_text, (), weight, (chunk,), fragments.described, types)
-    strengths = fragments.texts
-    ordered: Sequence[tuple[int, str, str, str]] = sorted(strengths)
-    forward = sum(1 for _, source, _, _ in ordered if source == pair[0])
+    strengths = collected.strengths
+    ordered = sorted(strengths)
+    forward = sum(source == pair[0] for _, source, _ in ordered)
     source, target = pair if 2 * forward >= len(ordered) else pair[::-1]
-    texts = dict.fromkeys(text for _, first, _, text in ordered if text and first == source)
-    others = dict.fromkeys(text for _, first, _, text in ordered if text and first != source)
-    opposite = tuple(text for text in others if text not in texts)
-    weight = sum(strengths[fragment] for fragment in ordered)
-    chunks = tuple(sorted(fragments.chunks))
-    types, others_types = (_types(fragments, end) for end in (source, target))
+    texts = dict.fromkeys(text for _, first, text in ordered if text and first == source)
+    opposite = dict.fromkeys(text for _, first, text in ordered if text and first != source)
+    types = {(chunk, first, kind) for chunk, first, *_, kind in collected.fragments if kind}
+    # The type that most chunks state comes first.
+    counts = [Counter(kind for _, first, kind in types if first == end) for end in (source, target)]
+    forward_types, opposite_types = (
+        tuple(sorted(each, key=lambda kind: (-each[kind], kind))) for each in counts
+    )
     return Relation(
         source,
         target,
         tuple(texts),
-        opposite,
-        float(weight),
-        chunks,
-        fragments.described,
-        types,
-        others_types,
+        tuple(text for text in opposite if text not in texts),
+        float(sum(strengths[fragment] for fragment in ordered)),
+        tuple(sorted(collected.chunks)),
+        collected.described,
+        forward_types,
+        opposite_types,
     )
-
-
-def _types(fragments: RelationFragments, source: str) -> tuple[str, ...]:
-    """The types of a relation that goes out from one of its ends; first those that most chunks state."""
-    counts = Counter(kind for _, one, kind in set(fragments.typed) if one == source)
-    return tuple(sorted(counts, key=lambda kind: (-counts[kind], kind)))

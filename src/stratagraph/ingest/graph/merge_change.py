@@ -30,7 +30,6 @@ from stratagraph.ingest.extraction.stored import extraction_of
 from stratagraph.ingest.graph.merge import (
     EntityFragments,
     Merge,
-    RelationFragments,
     canonical_name,
     described_apart,
     merge,
@@ -276,11 +275,8 @@ class Change:
                     whole.entities.setdefault(key, EntityFragments()).texts[chunk, entity.description] = None
             for relation in each.relations:
                 one, two = ends[relation.source], ends[relation.target]
-                pair = (one, two) if one < two else (two, one)
-                if pair in pairs:
-                    fragments = whole.relations.setdefault(pair, RelationFragments())
-                    values = (relation.description, relation.strength, relation.type)
-                    fragments.add(chunk, one, two, *values, described=described_apart(relation, each))
+                if ((one, two) if one < two else (two, one)) in pairs:
+                    whole.add_relation(chunk, one, two, relation, described_apart(relation, each))
         return whole
 
 

@@ -94,9 +94,11 @@ class Tables(NamedTuple):
     @classmethod
     def of(cls, collected: Merge) -> Tables:
         """From extractions that were collected and not yet settled."""
-        entities = collected.entities.items()
-        mentions = ((key, each.chunks, each.certain) for key, each in entities)
-        names = ((key, row, row in certain) for key, rows, certain in mentions for row in rows)
+        names = (
+            (key, row, certain)
+            for key, each in collected.entities.items()
+            for row, certain in each.chunks.items()
+        )
         terms = ((term, row, 1) for term, rows in collected.terms.items() for row in rows)
         return cls(
             _postings(names),

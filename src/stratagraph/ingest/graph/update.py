@@ -22,7 +22,6 @@ from stratagraph.ingest.graph.merge import (
     RelationFragments,
     finished_entity,
     finished_relation,
-    mention,
     merge,
     shown,
 )
@@ -209,7 +208,7 @@ class _Update:
         counted = {key: read_spelling(self._previous.arrays, row) for key, row in names.items()}
         fragments = {key: change.entity(key, counted.get(key)) for key in change.entities}
         for key, each in fragments.items():
-            each.mentions += [mention(chunk, certain=False) for chunk in self._stayed(names.get(key))]
+            each.chunks |= dict.fromkeys(self._stayed(names.get(key)), False)
         alive = [key for key in change.entities if fragments[key].chunks]
         described = [key for key in alive if fragments[key].texts or counted.get(key, ((), (), False))[2]]
         renamed = [
