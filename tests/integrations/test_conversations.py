@@ -104,7 +104,7 @@ def test_langchain_takes_its_messages(index: sg.Index, model: Model, history: An
         retriever.invoke(ASKED, history=[("robot", "Who?")])
 
 
-@pytest.mark.parametrize("history", [PAIRS, CHAT, ChatMemoryBuffer.from_defaults(chat_history=CHAT)])
+@pytest.mark.parametrize("history", [PAIRS, CHAT, ChatMemoryBuffer.from_defaults(chat_history=[*CHAT])])
 def test_llama_index_takes_its_messages_and_memories(folder: Path, model: Model, history: Any) -> None:
     index = WalkIndex.load(folder, llm=model, embed_model=FakeEmbedder())
     retriever = index.as_retriever(similarity_top_k=2, history=history)
@@ -131,7 +131,7 @@ def test_a_memory_is_read_at_each_question(folder: Path, model: Model) -> None:
 
 def test_a_chat_engine_searches_with_its_memory(folder: Path, model: Model) -> None:
     index = WalkIndex.load(folder, llm=model, embed_model=FakeEmbedder())
-    memory = ChatMemoryBuffer.from_defaults(chat_history=CHAT)
+    memory = ChatMemoryBuffer.from_defaults(chat_history=[*CHAT])
     engine = index.as_chat_engine(chat_mode="context", llm=MockLLM(), memory=memory, history=memory)
     for found in (engine.chat(ASKED), asyncio.run(engine.achat(ASKED))):
         told = found.source_nodes[0].node.metadata["stratagraph"]["trace"]["standalone"]
