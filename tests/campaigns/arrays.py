@@ -174,7 +174,10 @@ def build(folder: Path) -> dict[str, dict[str, Array]]:
         config={"noderag": {"min_members": 2, "max_community": 20}},
     ).close()
     snapshot = IndexFolder.open(folder).snapshot()
-    parts = {name: dict(snapshot.part(name).arrays) for name in (*METHODS, "graph")}
+    parts = {
+        name: {key: np.asarray(each) for key, each in snapshot.part(name).arrays.items()}
+        for name in (*METHODS, "graph")
+    }
     parts["corpus"] = {"vectors": snapshot.vectors, "chunk_documents": snapshot.chunk_documents()}
     return parts
 

@@ -13,6 +13,7 @@ from stratagraph.store.arrays import open_arrays, write_arrays
 from stratagraph.store.files import Directory
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.manifest import Manifest
+from stratagraph.store.nodes import SLOTS
 from stratagraph.store.records import NODES, Records, packed
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
@@ -84,9 +85,9 @@ def contents(snapshot: Snapshot) -> tuple[object, ...]:
         snapshot.document_metadata(),
         snapshot.chunks(rows),
         snapshot.chunk_documents().tolist(),
-        snapshot.vectors.tolist(),
+        np.asarray(snapshot.vectors).tolist(),
         stored.nodes(range(stored.size)),
-        {name: array.tolist() for name, array in stored.arrays.items()},
+        {name: np.asarray(array).tolist() for name, array in stored.arrays.items() if name != SLOTS},
     )
 
 

@@ -345,5 +345,5 @@ def test_what_is_copied_holds_few_open_files_and_outlasts_their_names(
         assert len(os.listdir("/dev/fd")) <= before + 2
         for path in generation.rglob("*.arrays"):
             path.unlink()
-        assert {name: file.read() for name, file in files.items()} == content
+        assert {name: array.tobytes() for name, array in files.items()} == content
         assert set(manifest.files) == set(content)

@@ -62,7 +62,7 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in ("CHUNKS", "DOCUMENTS"):
         small = replace(getattr(records, kind), fewest=16)
         monkeypatch.setattr(staging, kind, small)
-    monkeypatch.setattr(corpus, "_FENCE", 4)
+    monkeypatch.setattr(corpus, "_MANY", 1 / 4)
 
 
 @pytest.mark.usefixtures("small_segments")

@@ -33,13 +33,13 @@ def index(tmp_path: Path) -> Path:
 def outside(tmp_path: Path) -> Path:
     made = tmp_path / "outside"
     made.mkdir()
-    for name in ("manifest.json", "scratch.sqlite", "vectors.arrays"):
+    for name in ("manifest.json", "scratch.arrays", "vectors.arrays"):
         (made / name).write_text(f"precious {name}")
     return made
 
 
 def untouched(outside: Path) -> bool:
-    names = ["manifest.json", "scratch.sqlite", "vectors.arrays"]
+    names = ["manifest.json", "scratch.arrays", "vectors.arrays"]
     return sorted(each.name for each in outside.iterdir()) == names and all(
         (outside / name).read_text() == f"precious {name}" for name in names
     )
@@ -72,7 +72,7 @@ def test_a_link_where_a_file_is_written_is_replaced(index: Path, outside: Path, 
 
 
 @pytest.mark.parametrize("name", ["calls.sqlite", "calls.sqlite-wal", "journal.sqlite", "lock"])
-@pytest.mark.parametrize("target", ["made", "scratch.sqlite"])
+@pytest.mark.parametrize("target", ["made", "scratch.arrays"])
 def test_a_link_where_a_file_is_opened_is_damage(index: Path, outside: Path, name: str, target: str) -> None:
     (index / name).unlink(missing_ok=True)
     (index / name).symlink_to(outside / target)

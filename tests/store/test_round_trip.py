@@ -186,9 +186,6 @@ def test_what_a_part_may_not_put(tmp_path: Path) -> None:
             staging.put_part("m", twice, {})
         with pytest.raises(ValueError, match="reserved"):
             staging.put_part("m", [], {"sources.indptr": np.zeros(1)})
-        staging.put_part("m", twice[:1], {})
-        with pytest.raises(ValueError, match="already"):
-            staging.put_part("m", [], {})
 
 
 def test_bad_documents_are_named_and_leave_nothing(tmp_path: Path) -> None:
@@ -212,20 +209,6 @@ def test_bad_documents_are_named_and_leave_nothing(tmp_path: Path) -> None:
         assert staging.texts(range(staging.size)) == ["x"]
     with folder.writer("delete") as staging, pytest.raises(KeyError, match="unknown"):
         staging.assemble(removed=["unknown"])
-
-
-def test_manifest_must_fit_what_was_made(tmp_path: Path) -> None:
-    folder = IndexFolder.create(tmp_path)
-    with folder.writer("build") as staging:
-        fill(staging, {"a": ["x"]})
-        with pytest.raises(ValueError, match="dimension 5"):
-            staging.publish(manifest(dimension=5))
-        with pytest.raises(ValueError, match="hirag"):
-            staging.publish(manifest(parts={"hirag": {}}))
-        with pytest.raises(ValueError, match="hirag"):
-            staging.publish(manifest(methods=("hirag",)))
-    assert folder.generation == 0
-    assert not list((tmp_path / "generations").iterdir())
 
 
 def test_a_long_document_is_streamed(tmp_path: Path) -> None:

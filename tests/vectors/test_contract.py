@@ -45,7 +45,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sg.Index]:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is waited for where a store does not give back at once what was written."""
-    monkeypatch.setattr("stratagraph.store.external_writer._PAUSES", (0.0,))
+    monkeypatch.setattr("stratagraph.store.external._PAUSES", (0.0,))
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from stratagraph.kernels.checks import (
     check_finite,
     check_layout,
     check_range,
+    check_switches,
 )
 from stratagraph.kernels.topk import SKETCH_BITS
 
@@ -77,6 +78,12 @@ class Checks:
         """Finite numbers from `least` to `most`."""
         array = self.of(name, dtype, shape)
         check_finite(array, name, least=least, most=most)
+        return array
+
+    def switches(self, name: str, shape: Shape) -> Array:
+        """Booleans."""
+        array = self.any(name)
+        check_switches(array, name, shape)
         return array
 
     def borders(self, name: str, count: int, rows: int | None = None) -> Array:

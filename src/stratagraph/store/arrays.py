@@ -18,8 +18,8 @@ import mmap
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -30,14 +30,22 @@ from stratagraph.store.checksums import BLOCK, Digest, FileEntry
 from stratagraph.store.files import Directory
 
 SUFFIX = ".arrays"
-READ = 1 << 16  # bytes up to which a file is read and not mapped
+READ = 1 << 16  # bytes: a larger file is mapped, a smaller one is read
 _MAGIC = b"\x93SRARR\x01\n"
 _ALIGNED = 64
-_DESCRIPTION = 1 << 24  # bytes of the longest description that is believed
+_DESCRIPTION = 1 << 24  # largest description that is read, in bytes
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _TYPE = re.compile(r"[<|][biufUS][0-9]{1,9}")
 
 Arrays = Mapping[str, NDArray[Any]]
+NamedArrays = dict[str, NDArray[Any]]
+
+
+class OpenFile(NamedTuple):
+    """The arrays of a file, and the file's device, inode, size and modification time."""
+
+    arrays: NamedArrays
+    identity: tuple[int, ...]
 
 
 def check_name(name: str, what: str) -> str:
@@ -58,7 +66,7 @@ def write_arrays(directory: Directory, file: str, arrays: Arrays) -> FileEntry:
         If the disk is full.
     """
     plain = {name: as_plain(name, array) for name, array in arrays.items()}
-    head, offsets, _ = _laid_out({name: (array.dtype, array.shape) for name, array in plain.items()})
+    head, offsets = _laid_out(plain)
     digest, end = Digest(), 0
     with directory.creator(file) as target:
         digest.write(target, head)
@@ -82,71 +90,40 @@ def as_plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _laid_out(
-    kinds: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]],
-) -> tuple[bytes, list[int], int]:
-    """The head of a file, the offset of each array from the end of the head, and the size of the file."""
+def _laid_out(arrays: Arrays) -> tuple[bytes, list[int]]:
+    """The head of a file, and the offset of each array from the end of the head."""
     described, offsets, end = [], [], 0
-    for name, (dtype, shape) in kinds.items():
+    for name, array in arrays.items():
         begin = _up(end)
-        described.append([name, dtype.str, list(shape), begin])
+        described.append([name, array.dtype.str, list(array.shape), begin])
         offsets.append(begin)
-        end = begin + dtype.itemsize * math.prod(shape)
+        end = begin + array.nbytes
     text = json.dumps(described, separators=(",", ":")).encode("ascii")
     head = _MAGIC + len(text).to_bytes(8, "little") + text
-    head += b" " * (_up(len(head)) - len(head))
-    return head, offsets, len(head) + end
+    return head + b" " * (_up(len(head)) - len(head)), offsets
 
 
 def _up(position: int) -> int:
     return -(-position // _ALIGNED) * _ALIGNED
 
 
-class Layers(Mapping[str, NDArray[Any]]):
-    """Several mappings as one; the first that has a name gives the array. Omits names in `hidden`."""
-
-    def __init__(self, *layers: Arrays, hidden: Collection[str] = ()) -> None:
-        self._owners = {name: layer for layer in reversed(layers) for name in layer if name not in hidden}
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return self._owners[name][name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._owners)
-
-    def __len__(self) -> int:
-        return len(self._owners)
-
-
-class WritableArray:
+def reserved_array(directory: Directory, file: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     """A zeroed array in a new file, to be filled in place; its space on the disk is reserved.
 
     Without the reservation, a full disk would end the process with SIGBUS at a later assignment.
     """
-
-    def __init__(
-        self, directory: Directory, file: str, name: str, shape: tuple[int, ...], dtype: DTypeLike
-    ) -> None:
-        kind = np.dtype(dtype)
-        head, _, size = _laid_out({name: (kind, shape)})
-        with directory.creator(file) as target:
-            target.write(head)
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    with directory.creator(file) as target:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(target.fileno(), 0, max(size, 1))
+        else:
+            for start in range(0, max(size, 1), BLOCK):
+                target.write(bytes(min(BLOCK, max(size, 1) - start)))
             target.flush()
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(target.fileno(), 0, size)
-            else:
-                for start in range(len(head), size, BLOCK):
-                    target.write(bytes(min(BLOCK, size - start)))
-                target.flush()
-            self._mapped = mmap.mmap(target.fileno(), size)
-        self.array: NDArray[Any] = np.ndarray(shape, kind, self._mapped, len(head))
-
-    def flush(self) -> None:
-        """Force the array to the disk."""
-        self._mapped.flush()
+        return np.ndarray(shape, dtype, mmap.mmap(target.fileno(), max(size, 1)))
 
 
-def open_arrays(directory: Directory, file: str, descriptor: int) -> dict[str, NDArray[Any]]:
+def open_arrays(directory: Directory, file: str, descriptor: int) -> NamedArrays:
     """The arrays in a file, read-only, by name; `Damaged` if it is no file of arrays."""
     path, buffer = directory.path / file, file_bytes(descriptor)
     size, begin = len(buffer), len(_MAGIC) + 8
@@ -168,7 +145,8 @@ def file_bytes(descriptor: int) -> NDArray[np.uint8]:
     raw = np.zeros(size + _ALIGNED, np.uint8)
     start = -raw.ctypes.data % _ALIGNED
     buffer = raw[start : start + size]
-    content = os.pread(descriptor, size, 0) if hasattr(os, "pread") else _read(descriptor, size)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    content = os.read(descriptor, size)
     buffer[: len(content)] = np.frombuffer(content, np.uint8)
     buffer.flags.writeable = False
     return buffer
@@ -183,13 +161,8 @@ def _mapped(descriptor: int, size: int) -> NDArray[np.uint8]:
     return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), np.uint8)
 
 
-def _read(descriptor: int, size: int) -> bytes:
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return os.read(descriptor, size)
-
-
-def _arrays(described: Any, buffer: NDArray[np.uint8], begin: int) -> dict[str, NDArray[Any]]:
-    arrays: dict[str, NDArray[Any]] = {}
+def _arrays(described: Any, buffer: NDArray[np.uint8], begin: int) -> NamedArrays:
+    arrays: NamedArrays = {}
     end = begin
     for name, kind, shape, offset in described:
         if name in arrays or not _NAME.fullmatch(name) or not _TYPE.fullmatch(kind):

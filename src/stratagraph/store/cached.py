@@ -18,7 +18,7 @@ from stratagraph.store.folder import DEFAULT_CHECK, TEMPORARY, IndexFolder
 from stratagraph.store.layout import ORIGIN, Layout, made_layout
 from stratagraph.store.lock import TemporaryFolder, WriterLock
 from stratagraph.store.manifest import Manifest
-from stratagraph.store.remote import Remote, shown
+from stratagraph.store.remote import Remote
 
 _RACES = 20  # how often a writer may replace the generation that is being fetched
 _WAIT = 600.0  # seconds that another process may take to fetch into the same folder
@@ -56,7 +56,6 @@ class CachedFolder(IndexFolder):
             path = temporary.path / "index"
         folder = cls(remote, made_layout(path), temporary=temporary, check=check)
         try:
-            folder._mark(shown(url))
             folder.refresh()
         except BaseException:
             folder.close()
@@ -101,18 +100,10 @@ class CachedFolder(IndexFolder):
         if Remote.at(url).url != self.url:
             super().publish_to(url)
 
-    def _mark(self, url: str) -> None:
-        root = self._layout.root
-        if root.holds_file(ORIGIN):
-            return
-        if self._layout.current():
-            raise NotAnIndex(f"{self.path} holds an index, not a cache; give another cache_dir")
-        root.write_once(ORIGIN, f"{url}\n".encode())
-
     def _holds(self, manifest: Manifest) -> bool:
         """Whether the folder has this generation, and its files pass the check."""
         number = self._layout.current()
-        if number == 0:
+        if number == 0 or not self._layout.root.holds_file(ORIGIN):
             return False
         try:
             with self._layout.generation(number) as directory:
@@ -132,6 +123,10 @@ class CachedFolder(IndexFolder):
             if self._holds(manifest):  # another process has fetched it meanwhile
                 return
             self._layout.sweep()
+            if not self._layout.root.holds_file(ORIGIN):
+                if self._layout.current():
+                    raise NotAnIndex(f"{self.path} holds an index, not a cache; give another cache_dir")
+                self._layout.root.write(ORIGIN, f"{self.url}\n".encode())
             take_over(
                 self._layout,
                 manifest,

@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from typing import BinaryIO, Literal, get_args
 
 BLOCK = 1 << 20  # bytes that have a checksum of their own
-SMALL = 1 << 20  # bytes up to which a file is always checked whole
-SAMPLES = 4  # blocks of a larger file that are looked at: its first, its last, and others at random
+SMALL = 1 << 20  # bytes: a file of up to this size is always checked whole
+SAMPLES = 4  # blocks of a larger file that are checked: the first, the last, and others at random
 
 Check = Literal["sizes", "sampled", "full"]
 """How far the files of an index are checked when it is opened.
 
-Sizes, and small files whole, always. Of files above 1 MiB, `"sampled"` checks four blocks of 1 MiB, `"full"`
-every byte, `"sizes"` none. Of many segments in one folder, all but `"full"` look into some at random
-(`contents.LOOKED_INTO`), so that opening does not read all of an index.
+Sizes are always checked, and so are files of up to 1 MiB. Of larger files, `"sampled"` checks four blocks of
+1 MiB, `"full"` checks every byte, and `"sizes"` checks nothing more. If a folder has many segments, all but
+`"full"` check only a random sample of them (`contents.LOOKED_INTO`), so that opening does not read all of an
+index.
 """
 
 
@@ -48,7 +49,7 @@ class FileEntry:
             raise ValueError(f"a file of {self.bytes} bytes cannot have {len(self.blocks) / 8} blocks")
 
     def fields(self) -> dict[str, int | str]:
-        """What a manifest has of it; `dataclasses.asdict` takes ten times as long, and files are many."""
+        """The entry in a manifest; `dataclasses.asdict` takes ten times as long, and files are many."""
         return {"bytes": self.bytes, "sha256": self.sha256, "blocks": self.blocks}
 
 
@@ -77,7 +78,7 @@ class Digest:
         self.add(data)
 
     def entry(self) -> FileEntry:
-        """What was found."""
+        """Size and checksums of the bytes so far."""
         return FileEntry(
             self.size, self._whole.hexdigest(), "".join(f"{block:08x}" for block in self._blocks)
         )

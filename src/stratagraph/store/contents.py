@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections import ChainMap, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
 from stratagraph.store import nodes, pool
-from stratagraph.store.arrays import SUFFIX, Arrays, Layers, open_arrays
+from stratagraph.store.arrays import SUFFIX, Arrays, NamedArrays, OpenFile, open_arrays
 from stratagraph.store.checksums import Check, problem
 from stratagraph.store.corpus import CHUNK_SLOTS, CHUNKS_FOLDER, DOCUMENT_SLOTS, DOCUMENTS_FOLDER, FOLDER
 from stratagraph.store.external import ExternalPool
@@ -37,16 +37,16 @@ CHUNK_DOCUMENTS = "documents"
 VECTORS = "vectors"
 PARTS = "parts"
 NUMBERS = "numbers"
-"""Folder of arrays of numbers of rows, and of measures: nothing of what a row says; others are in `PARTS`."""
+"""Folder of arrays of row numbers and measures, which hold no content of rows. Others are in `PARTS`."""
 PATCHES = "patches"
-"""Folder of what makes the arrays of a part of those of an earlier generation."""
+"""Folder of patches, which make the arrays of a part from those of an earlier generation."""
 SLOTS = "slots"
 VECTOR_SLOTS = "vectors.slots"
 """Name of the array with the slot of each chunk's vector."""
 
 LOOKED_INTO = 32
-"""Segments of a folder that are held against their checksums where not everything is."""
-_ROWS = 1 << 16  # vectors looked at at a time
+"""Segments of a folder whose checksums are compared at most, unless everything is compared."""
+_ROWS = 1 << 16  # vectors that are checked at a time
 _LARGEST = 2.0  # vectors are of unit length; the products of much larger values are infinite
 _OF_PART = re.compile(rf"(?:{PATCHES}/)?(?:{PARTS}|{NUMBERS})/([^/]+?){re.escape(SUFFIX)}")
 _SEGMENT = re.compile(rf"(?:{pool.FOLDER}|{nodes.FOLDER}/[^/]+|{FOLDER}/[^/]+)/[^/]+")
@@ -62,26 +62,13 @@ def patch_file(part: str, folder: str) -> str:
     return f"{PATCHES}/{part_file(part, folder)}"
 
 
-def slots_file(part: str) -> str:
-    """Path of the slots of a part's vectors in its generation."""
-    return f"{SLOTS}/{part}{SUFFIX}"
-
-
 def part_of(file: str) -> str:
     """The part whose arrays a file holds; the file itself if it belongs to none."""
     return match[1] if (match := _OF_PART.fullmatch(file)) else file
 
 
-NamedArrays = dict[str, NDArray[Any]]
 ArrayGroup = tuple[str, str]
-"""A part, and the folder of those of its arrays that are in one file: `PARTS` or `NUMBERS`."""
-
-
-class OpenFile(NamedTuple):
-    """The arrays of a file, and the file's device, inode, size and modification time."""
-
-    arrays: NamedArrays
-    identity: tuple[int, ...]
+"""A part, and the folder of one of its files of arrays: `PARTS` or `NUMBERS`."""
 
 
 class Contents:
@@ -90,7 +77,7 @@ class Contents:
     Parameters
     ----------
     manifest
-        Of the generation; its files are added by `take`, and `settle` comes after the last one.
+        Of the generation. Call `take` for each of its files, and then `settle`.
     known
         Files that an earlier snapshot has open, by path; they are not opened again.
 
@@ -99,7 +86,7 @@ class Contents:
     opened
         Open files by path.
     parts, groups
-        Arrays of each part, after `settle`; the same as they are in their files, before patches.
+        After `settle`: the arrays of each part, and the arrays of each file before patches.
     files
         The file of each array, by part and name.
     """
@@ -158,7 +145,7 @@ class Contents:
                         continue
                     self.files.update({(part, name): patch for name in arrays})
                 layers.append(arrays)
-            self.parts[part] = Layers(*layers)
+            self.parts[part] = ChainMap(*layers)  # type: ignore[arg-type]  # nothing writes to it
 
     def pool(self, dimension: int, rows: TableRows | None) -> Pool:
         """The vectors; in `rows` if they are in a vector store."""
@@ -205,22 +192,8 @@ def opened(directory: Directory, file: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-@contextmanager
-def _folders(directory: Directory) -> Iterator[Callable[[str], Directory]]:
-    with ExitStack() as opened:
-        folders: dict[str, Directory] = {"": directory}
-
-        def folder(path: str) -> Directory:
-            if path not in folders:
-                above, _, name = path.rpartition("/")
-                folders[path] = opened.enter_context(folder(above).directory(name))
-            return folders[path]
-
-        yield lambda file: folder(file.rpartition("/")[0])
-
-
 def _looked_into(files: Iterable[str]) -> set[str]:
-    """The files that are checked unless all are: a random sample of the segments in each folder."""
+    """The files to check unless all are checked: of each folder's segments a random sample."""
     folders: defaultdict[str, list[str]] = defaultdict(list)
     for file in files:
         folders[file.rpartition("/")[0] if _SEGMENT.fullmatch(file) else ""].append(file)
@@ -250,19 +223,14 @@ def open_contents(
     """
     contents = Contents(manifest, {} if check == "full" else known)
     looked_into = set(manifest.files) if check == "full" else _looked_into(manifest.files)
-    with _folders(directory) as folder:
-        for file, entry in manifest.files.items():
-            holder = folder(file)
+    for file, entry in manifest.files.items():
+        with directory.holding(file) as (holder, name):
             if contents.took_known(holder, file):
                 continue
-            descriptor = holder.descriptor(file.rpartition("/")[2])
-            try:
-                if wrong := problem(descriptor, entry, check if file in looked_into else None):
+            with naming(directory.path, file), holder.reader(name) as opened:  # a mapping holds a descriptor
+                if wrong := problem(opened.fileno(), entry, check if file in looked_into else None):
                     raise Damaged(f"{directory.path / file}: {wrong}")
-                with naming(directory.path, file):  # a mapping holds a descriptor
-                    contents.take(directory, file, descriptor)
-            finally:
-                os.close(descriptor)
+                contents.take(directory, file, opened.fileno())
     for wrong in chain(contents.settle(), meanings(contents, manifest)):
         raise Damaged(f"{directory.path / wrong}")
     return contents

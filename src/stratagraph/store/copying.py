@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,9 @@ from stratagraph.store.journal import Journal
 from stratagraph.store.layout import GENERATIONS, MANIFEST, MARKER, Layout, made_layout, remove_ours
 from stratagraph.store.lock import LOCK, WriterLock
 from stratagraph.store.manifest import Manifest
+
+Blocks = Iterable[bytes | memoryview]
+FilesInBlocks = Iterator[tuple[str, Blocks]]
 
 
 def copy_index(source: Layout, path: Path) -> None:
@@ -77,13 +79,13 @@ def _copy_generation(source: Layout, target: Layout) -> None:
         keep_known_calls(partial, manifest, target)
 
     manifest, files = opened_files(source)
-    take_over(target, manifest, files.items(), copy_calls)
+    take_over(target, manifest, in_blocks(files), copy_calls)
 
 
 def take_over(
     target: Layout,
     manifest: Manifest,
-    files: Iterable[tuple[str, BinaryIO]],
+    files: FilesInBlocks,
     finish: Callable[[Directory], None],
 ) -> None:
     """Publish the files of a generation as the next one of a folder, if they match the manifest.
@@ -94,7 +96,10 @@ def take_over(
     try:
         with target.make_partial(number) as partial:
             for name, file in files:
-                _copy_file(file, partial, name, manifest.files[name])
+                with partial.holding(name, make=True) as (directory, last):
+                    with directory.creator(last) as copied:
+                        copy_blocks(file, copied, name, manifest.files[name])
+                    directory.sync()
             partial.write(MANIFEST, replace(manifest, generation=number).to_json().encode("utf-8"))
             partial.sync_all()
             finish(partial)
@@ -104,48 +109,36 @@ def take_over(
     target.adopt(number)
 
 
-def opened_files(source: Layout) -> tuple[Manifest, Mapping[str, BinaryIO]]:
-    """The files of the current generation, all opened first: a writer may remove their names at any time."""
+def opened_files(source: Layout) -> tuple[Manifest, dict[str, NDArray[np.uint8]]]:
+    """The bytes of the files of the current generation.
 
-    def read(directory: Directory, number: int) -> tuple[Manifest, Mapping[str, BinaryIO]]:
+    All are opened first, since a writer may remove their names at any time. They are mapped and hold no
+    descriptor, since an index may have more files than a process may open.
+    """
+
+    def read(directory: Directory, number: int) -> tuple[Manifest, dict[str, NDArray[np.uint8]]]:
         manifest, files = Manifest.read(directory, number), {}
         for name in manifest.files:
             with opened(directory, name) as descriptor, naming(directory.path, name):
-                files[name] = io.BufferedReader(_MappedReader(file_bytes(descriptor)))
+                files[name] = file_bytes(descriptor)
         return manifest, files
 
     return source.read_current(read)
 
 
-class _MappedReader(io.RawIOBase):
-    """Reads mapped bytes. The descriptor is closed already: an index may have more files than may be open."""
-
-    def __init__(self, content: NDArray[np.uint8]) -> None:
-        self._left = content
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, target: Any, /) -> int:
-        count = min(len(target), len(self._left))
-        target[:count] = self._left[:count].data
-        self._left = self._left[count:]
-        return count
+def in_blocks(files: Mapping[str, NDArray[np.uint8]]) -> FilesInBlocks:
+    """Files one after the other, each with its content in blocks."""
+    for name, content in files.items():
+        yield name, (content[start : start + BLOCK].data for start in range(0, len(content), BLOCK))
 
 
-def _copy_file(source: BinaryIO, directory: Directory, name: str, entry: FileEntry) -> None:
-    folder, _, file = name.rpartition("/")
-    with directory.make_all(folder) if folder else nullcontext(directory) as holder:
-        with holder.creator(file) as target:
-            copy_bytes(source, target, name, entry)
-        holder.sync()
-
-
-def copy_bytes(source: BinaryIO, target: BinaryIO, name: str, entry: FileEntry) -> None:
-    """Copy a file; `Damaged` if it does not match its entry."""
+def copy_blocks(blocks: Blocks, target: BinaryIO, name: str, entry: FileEntry) -> None:
+    """Write a file; `Damaged` if it does not match its entry."""
     digest = Digest()
-    while digest.size <= entry.bytes and (data := source.read(BLOCK)):
-        digest.write(target, data)
+    for block in blocks:
+        digest.write(target, block)
+        if digest.size > entry.bytes:
+            break
     if digest.size != entry.bytes or digest.entry().sha256 != entry.sha256:
         raise Damaged(f"{name}: altered since it was written; verify() says what else is")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+import struct
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ FOLDER = "corpus"
 CHUNKS_FOLDER, DOCUMENTS_FOLDER = f"{FOLDER}/chunks", f"{FOLDER}/documents"
 CHUNK_SLOTS, DOCUMENT_SLOTS = "texts.slots", "documents.slots"
 """Arrays of a generation: the slot of each chunk, and of each document in the order of the ids."""
-_FENCE = 64  # of so many document ids one is held, where ids are looked for
+_MANY = 1 / 64  # if a larger share of the documents is looked up, all are read
 
 
 class Corpus:
@@ -83,7 +84,7 @@ class Corpus:
 
     def texts(self, rows: Sequence[int]) -> list[str]:
         """Chunk texts."""
-        return self.chunk_records.field(rows, 0)
+        return self.chunk_records.field(rows, "text")
 
     def chunks(self, rows: Sequence[int]) -> list[Chunk]:
         """Whole chunks, with the document's metadata merged under their own."""
@@ -108,12 +109,16 @@ class Corpus:
     def row_of(self, ids: Sequence[str]) -> dict[str, int]:
         """Rows by chunk id; ids that are not there are left out."""
         wanted = [each for each in ids if _is_id(each)]
-        halves = np.frombuffer(b"".join(map(bytes.fromhex, wanted)), "<u8").reshape(-1, 2)
-        heads, tails = halves.astype(np.uint64).T
+        heads, tails = np.array([id_halves(each) for each in wanted], np.uint64).reshape(-1, 2).T
+        rows = self.find(heads, tails).tolist()
+        return {identity: row for identity, row in zip(wanted, rows, strict=True) if row >= 0}
+
+    def find(self, heads: Keys, tails: Keys) -> Rows:
+        """The row of the chunk with each id, given by its halves (`id_halves`); -1 if there is none."""
         rows = self.chunk_records.find(heads)
-        places = np.flatnonzero(rows >= 0)
-        places = places[self.chunk_records.column("tails", rows[places]) == tails[places]]
-        return {wanted[at]: row for at, row in zip(places.tolist(), rows[places].tolist(), strict=True)}
+        there = np.flatnonzero(rows >= 0)
+        rows[there[self.chunk_records.column("tails", rows[there]) != tails[there]]] = -1
+        return rows
 
     def refs(self, refs: Sequence[str]) -> dict[str, list[int]]:
         """Rows by the caller's own chunk ids, ascending; unknown ones are left out."""
@@ -160,7 +165,7 @@ class Corpus:
 
     def document_ids(self, numbers: Sequence[int]) -> list[str]:
         """Document ids by their numbers."""
-        return self.document_records.field(numbers, 0)
+        return self.document_records.field(numbers, "id")
 
     def document_number(self, identity: str) -> int | None:
         """The number of a document; None if there is no such document."""
@@ -177,25 +182,18 @@ class Corpus:
         return {each.id: each.metadata for each in self.document_records.read(numbers)}
 
     def search_documents(self, ids: Sequence[str]) -> tuple[Rows, NDArray[np.bool_]]:
-        """The number of each document (or where it would stand), and whether it is there."""
-        count = self.document_count
-        step = _FENCE if _FENCE * len(ids) < count else max(count, 1)  # read some ids, or all at once
-        fences = self._fences if step == _FENCE else []
-        read: dict[int, list[str]] = {}
-        places = np.zeros(len(ids), np.int64)
-        is_found = np.zeros(len(ids), np.bool_)
-        for at, identity in enumerate(ids):
-            low = max(0, bisect_right(fences, identity) - 1) * step
-            if low not in read:
-                read[low] = self.document_ids(range(low, min(low + step, count)))
-            place = bisect_left(read[low], identity)
-            places[at] = low + place
-            is_found[at] = place < len(read[low]) and read[low][place] == identity
-        return places, is_found
-
-    @cached_property
-    def _fences(self) -> list[str]:
-        return self.document_ids(range(0, self.document_count, _FENCE))
+        """The number of each document (or the number it would get), and whether it exists."""
+        numbers = range(self.document_count)
+        if len(ids) < _MANY * len(numbers):
+            name_of: Callable[[int], str] = lambda number: self.document_ids([number])[0]  # noqa: E731
+        else:
+            name_of = self.document_ids(numbers).__getitem__
+        places = [bisect_left(numbers, identity, key=name_of) for identity in ids]
+        there = [
+            place < len(numbers) and name_of(place) == identity
+            for place, identity in zip(places, ids, strict=True)
+        ]
+        return np.array(places, np.int64), np.array(there, np.bool_)
 
 
 class _Digests(Mapping[str, str]):
@@ -208,7 +206,7 @@ class _Digests(Mapping[str, str]):
 
     def __getitem__(self, identity: str) -> str:
         self._asked += 1
-        if self._all is None and _FENCE * self._asked > len(self):
+        if self._all is None and self._asked > _MANY * len(self):
             self._all = self._corpus.documents()
         if self._all is not None:
             return self._all[identity]
@@ -227,6 +225,12 @@ class _Digests(Mapping[str, str]):
 def ref_key(ref: str) -> int:
     """64-bit key of the caller's own chunk id; 0 for none."""
     return content_key(ref) or 1 if ref else 0
+
+
+def id_halves(identity: str) -> tuple[int, int]:
+    """The 128 bits of a chunk's id as two numbers."""
+    head, tail = struct.unpack("<2Q", bytes.fromhex(identity))
+    return head, tail
 
 
 def _is_id(text: str) -> bool:

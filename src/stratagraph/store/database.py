@@ -38,7 +38,7 @@ class _Inside(threading.local):
 
 
 class _ForkGuard:
-    """Counts the threads inside; closed while a fork waits for them, but not to those that are in."""
+    """Counts the threads that use SQLite. While a fork waits for them, no other thread may begin to."""
 
     def __init__(self) -> None:
         self._forking = threading.Lock()  # one fork at a time: two would wait for each other
@@ -112,7 +112,7 @@ def named_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.IntegrityError:
-        raise  # a constraint of ours: whoever inserts knows what it means
+        raise  # the caller knows what the broken constraint means
     except UnicodeDecodeError as error:
         raise Damaged(f"{path}: holds what is not text ({error})") from error
     except sqlite3.DatabaseError as error:
@@ -218,17 +218,6 @@ def _distrust(connection: sqlite3.Connection) -> None:
     """Let SQLite check what it reads, and run nothing from the file."""
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("PRAGMA cell_size_check=ON")
-
-
-def connect_private(path: Path) -> sqlite3.Connection:
-    """Open a file of one writer that a crash discards; it is never synced."""
-    with named_errors(path):
-        connection = sqlite3.connect(
-            path.absolute().as_uri(), uri=True, isolation_level=None, check_same_thread=False
-        )
-        for pragma in ("journal_mode=MEMORY", "synchronous=OFF", "cache_size=-32000"):
-            connection.execute(f"PRAGMA {pragma}")
-        return connection
 
 
 def connect_shared(path: Path) -> sqlite3.Connection:

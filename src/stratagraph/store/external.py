@@ -2,68 +2,75 @@
 
 Hits of the store are scored again with the vectors that were written, since the scores of stores mean
 different things. Vectors that were read are kept in memory up to a bound.
+
+A process may be killed at any point of an update. So the rows that it adds and removes are listed in the
+journal first. It then adds rows, publishes the generation in the folder, removes rows, and adds the row that
+marks the generation as complete. Whoever finds the journal later removes all listed rows that the folder's
+generation does not need.
 """
 
 from __future__ import annotations
 
 import tempfile
+import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.errors import VectorStoreError, VectorStoreStale
+from stratagraph.errors import StoreError, VectorStoreError, VectorStoreStale
 from stratagraph.kernels.float16 import HalfVectors
 from stratagraph.kernels.topk import TopK, top_k
-from stratagraph.store.pool import Halves, Pool, PooledVectors, hashes_of
-from stratagraph.store.rows import BATCH, Fields, TableRows
-from stratagraph.store.segments import KeyIndex, Keys
+from stratagraph.store.journal import Journal
+from stratagraph.store.manifest import Manifest
+from stratagraph.store.pool import Halves, Pool, PooledVectors, PoolWriter, hashes_of
+from stratagraph.store.rows import BATCH, Fields, TableRows, mark, new_identity
+from stratagraph.store.segments import KeyIndex, Keys, Plan
 from stratagraph.system.locks import Lock, cached_property
 from stratagraph.types.built import DOCUMENT_FIELD, KIND_FIELD
-from stratagraph.types.protocols import Rows, Vectors
+from stratagraph.types.protocols import Rows, Vectors, VectorTable
 
 HELD = 1 << 28
-"""Bytes of vectors that are kept in memory once they were read."""
+"""Bytes of vectors that stay in memory after they were read."""
 SPARE = 16
-"""Rows that are asked for beside those wanted: a store may round, or miss some."""
+"""Additional rows in each search, since a store may round scores or miss rows."""
 MOST_ASKED = 10_000
-"""Rows that a store is asked for at most; many refuse more."""
+"""Rows in one search at most; many stores refuse more."""
 MOST_READ = 20_000
-"""Vectors that are read one by one at most, where a search does not find enough of them."""
+"""Vectors that are read by id at most, if a search does not find enough."""
 MOST_DOCUMENTS = 512
-"""Documents that are named to a store at most, to have it look at their passages alone."""
+"""Documents in the filter of a search at most."""
+_AROUND = 8  # earlier and later generations that an error may name
+_MEASURES = "cosine, inner product or Euclidean distance"
+_TRIED = 8  # rows that a store is tested with
+_PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds
+_LEEWAY = 0.02  # of a cosine, for stores that keep vectors in few bits
+_NONE: Keys = np.zeros(0, np.uint64)
 _GROWTH = 4
-_TIES = 2  # times that more is asked for, to have all equals of the last
+_TIES = 2  # more searches for rows that score like the last one
 _ROUNDING = 1e-6
 _PAIRS = 1 << 10  # read at a time
 
 
 class ExternalPool(Pool):
-    """The vectors of a generation in a vector store (`rows`), by slot; the folder has the hash of each."""
+    """The vectors of a generation in a vector store (`rows`), by slot; the folder has the hash of each.
+
+    `fields` are those of the rows, beside the vectors. They are set after the parts were opened.
+    """
+
+    fields: Fields
 
     def __init__(self, files: Sequence[str], hashes: Sequence[Keys], rows: TableRows) -> None:
         super().__init__(files, (), hashes, rows.dimension)
         self.starts = np.cumsum([0, *map(len, hashes)])
         self.rows = rows
-        self._fields: Fields | None = None
         self._local: Halves | None = None
         self._memory = _VectorCache(len(self), rows.dimension)
         self._zero = hashes_of(np.zeros((1, rows.dimension), np.float16))[0]
-        self._told = False
-
-    def describe(self, fields: Fields) -> None:
-        """Set the fields of the rows; without them nothing can be found."""
-        self._fields = fields
-
-    @property
-    def fields(self) -> Fields:
-        """The fields of the rows, beside the vectors."""
-        if self._fields is None:
-            raise RuntimeError("call describe() first")
-        return self._fields
+        self._warned = False
 
     @cached_property
     def all_hashes(self) -> Keys:
@@ -88,6 +95,10 @@ class ExternalPool(Pool):
         """The slot of each row, -1 for rows of other generations."""
         return self._index.find(np.array(keys, np.uint64))
 
+    def array(self, slots: NDArray[np.integer], name: str = "") -> Vectors:
+        """The vectors at these slots as an array, which has this name in `Fields`."""
+        return cast(Vectors, ExternalVectors(self, slots, name))
+
     def halves(self, slots: NDArray[np.integer]) -> Halves:
         """The vectors at some slots, shape (slots, dimension), from memory or the store.
 
@@ -103,7 +114,7 @@ class ExternalPool(Pool):
         needed, places = np.unique(slots, return_inverse=True)
         vectors, missing = self._memory.get(needed)
         if missing.size:
-            vectors[missing] = self._read(needed[missing])
+            vectors[missing] = self.require(needed[missing])
             self._memory.put(needed[missing], vectors[missing])
         return vectors[places]
 
@@ -119,7 +130,8 @@ class ExternalPool(Pool):
             scores[some] = np.einsum("ij,ij->i", self.take(one[some]), self.take(two[some]))
         return scores
 
-    def _read(self, slots: Rows) -> Halves:
+    def require(self, slots: Rows) -> Halves:
+        """Read rows from the store, not from memory; `VectorStoreStale` if one is missing or wrong."""
         vectors, wrong = self.read(slots)
         if wrong:
             raise VectorStoreStale(
@@ -128,10 +140,6 @@ class ExternalPool(Pool):
                 "generation; otherwise verify(repair=True) puts back what is missing"
             )
         return vectors
-
-    def require(self, slots: Rows) -> None:
-        """Read rows from the store, not from memory; `VectorStoreStale` if one is missing or wrong."""
-        self._read(slots)
 
     def read(self, slots: Rows) -> tuple[Halves, int]:
         """The vectors at some slots from the store, and the number of missing or wrong ones."""
@@ -176,7 +184,7 @@ class ExternalPool(Pool):
             local: Halves = np.memmap(file, np.float16, "w+", shape=shape)
         for start in range(0, len(self), BATCH):
             slots = np.arange(start, min(start + BATCH, len(self)))
-            local[slots] = self._read(slots)
+            local[slots] = self.require(slots)
         self._local = local[: len(self)]
         self.segments = [self._local]
 
@@ -189,10 +197,10 @@ class ExternalPool(Pool):
         """Whether all vectors are downloaded."""
         return self._local is not None
 
-    def told_of_limit(self, given: int, asked: int) -> None:
+    def warn_of_limit(self, given: int, asked: int) -> None:
         """Warn once that the store returns fewer hits than it is asked for."""
-        if not self._told:
-            self._told = True
+        if not self._warned:
+            self._warned = True
             warnings.warn(
                 f"{self.rows.table.name} gave {given} rows where {asked} were asked for and written: its "
                 "index limits searches (of pgvector by hnsw.ef_search or ivfflat.probes), or rows are gone, "
@@ -235,7 +243,7 @@ class ExternalVectors(PooledVectors):
         rows = self._candidates(query, k, admitted)
         halves = self.pool.halves(self.slots[rows])
         near = Pool((), [halves], (), self.pool.dimension)
-        places, scores = top_k(cast(Vectors, PooledVectors(near, np.arange(len(rows)))), query, k)
+        places, scores = top_k(near.array(np.arange(len(rows))), query, k)
         return rows[places], scores
 
     def _candidates(self, query: Vectors, k: int, admitted: Rows) -> Rows:
@@ -252,7 +260,7 @@ class ExternalVectors(PooledVectors):
             if len(rows) >= k:
                 kth = np.sort(self.products(query, rows))[-k]
                 worse_follow = self.products(query, near).min() < kth - _ROUNDING
-                if last or ties == _TIES or worse_follow:  # else equals of the k-th may be missing
+                if last or ties == _TIES or worse_follow:  # else rows that score like the k-th may be missing
                     return rows
                 ties += 1
             if last:
@@ -267,7 +275,7 @@ class ExternalVectors(PooledVectors):
         if given < count:
             some = admitted[:: max(1, len(admitted) // SPARE)]
             self.pool.require(self.slots[some].astype(np.int64))
-            self.pool.told_of_limit(given, count)
+            self.pool.warn_of_limit(given, count)
         return admitted
 
     def _where(self, admitted: Rows) -> tuple[dict[str, list[str]], float]:
@@ -328,6 +336,150 @@ class _VectorCache:
             self._known[slots[: self._most]] = True
 
 
-def external(pool: ExternalPool, slots: NDArray[np.integer], name: str) -> Vectors:
-    """An array of vectors in a vector store, which passes for one of numpy."""
-    return cast(Vectors, ExternalVectors(pool, slots, name))
+class ExternalWriter:
+    """Writes the rows of the next generation to a vector store.
+
+    Parameters
+    ----------
+    table
+        The store.
+    base
+        Vectors of the previous generation, if they are in a store.
+    restore
+        Whether all rows are written, under a new identity.
+    """
+
+    def __init__(self, table: VectorTable, base: ExternalPool | None, *, restore: bool = False) -> None:
+        self._table = table
+        self._base = base
+        self._identity = new_identity() if base is None or restore else base.rows.identity
+        self._kept = None if restore else base
+        self._touched: dict[str, Keys] = {}
+
+    @property
+    def description(self) -> dict[str, str]:
+        """The manifest's entry for the rows."""
+        return {"identity": self._identity, "store": self._table.name}
+
+    def plan(self, pool: PoolWriter, plan: Plan, fields: Fields, generation: int) -> None:
+        """Find the rows to add and to remove."""
+        self._pool, self._fields = (pool, plan), fields
+        hashes = pool.hashes(plan)
+        self._keys = fields.keys(hashes)
+        before = _NONE if self._kept is None else self._kept.keys
+        stored = hashes != hashes_of(np.zeros((1, pool.dimension), np.float16))[0]
+        self._coming = np.flatnonzero(stored & ~np.isin(self._keys, before))
+        gone = np.setdiff1d(before, self._keys[stored])
+        marks = np.array([mark(generation)], np.uint64)
+        self._touched = {self._identity: np.concatenate([self._keys[self._coming], gone, marks])}
+        if self._base is not None and not self._may_continue_elsewhere(generation):
+            was = np.array(
+                [mark(each) for each in range(max(generation - _AROUND, 1), generation)], np.uint64
+            )
+            before = was if self._kept is not None else np.concatenate([self._base.keys, was])
+            own = self._touched.get(self._base.rows.identity, _NONE)
+            self._touched[self._base.rows.identity] = np.concatenate([own, before])
+
+    def _may_continue_elsewhere(self, generation: int) -> bool:
+        """Whether another folder with the same rows may continue the previous generation."""
+        later = range(generation, generation + _AROUND)
+        return self._kept is None and self._base is not None and bool(self._base.rows.marks(later))
+
+    def write(self, journal: Journal) -> None:
+        """After `plan`: add the new rows beside the existing ones.
+
+        Raises
+        ------
+        VectorStoreError
+            If the store refuses, or does not return what was written.
+        """
+        journal.touch(self._touched)
+        pool, plan = self._pool
+        rows = TableRows(self._table, self._identity, pool.dimension)
+        for start in range(0, len(self._coming), BATCH):
+            slots = self._coming[start : start + BATCH]
+            halves = pool.halves(plan, slots)
+            rows.put(self._keys[slots], halves, [self._fields.text(slot) for slot in slots.tolist()])
+            if not start:
+                _require_alike(rows, self._keys[slots], halves)
+
+
+def _require_alike(rows: TableRows, keys: Keys, halves: Halves) -> None:
+    """Make sure that a store returns what was put in, finds it by its vector, and orders by angle.
+
+    Some stores need a moment until new rows are found.
+    """
+    for pause in _PAUSES:
+        wrong = _unlike(rows, keys[:_TRIED].tolist(), halves[:_TRIED])
+        if wrong is None:
+            return
+        time.sleep(pause)
+    raise VectorStoreError(f"{rows.table.name} {wrong}")
+
+
+def _unlike(rows: TableRows, keys: Sequence[int], halves: Halves) -> str | None:
+    """What a store does wrong with some rows; None if nothing."""
+    read = rows.get(keys)
+    if not all(np.array_equal(read.get(key, ()), half) for key, half in zip(keys, halves, strict=True)):
+        return "does not give back by their ids the rows that are put in it"
+    for half in halves:
+        vector = half.astype(np.float32)
+        nearest, _ = rows.search(vector, _TRIED if rows.table.filters else BATCH, {})
+        likeness = np.array([each.astype(np.float32) @ vector for _, each in nearest if len(each)])
+        if not len(likeness) or likeness[0] < vector @ vector - _LEEWAY:
+            return (
+                "does not find rows by their own vectors: it embeds what it is given by its own model, or "
+                f"compares by something else than {_MEASURES}"
+            )
+        if (np.diff(likeness) > _LEEWAY).any():
+            return f"does not order rows by {_MEASURES}: make its collection with one of these"
+    return None
+
+
+def settled(journal: Journal, table: VectorTable | None, pool: ExternalPool | None, generation: int) -> bool:
+    """Remove rows in the journal that the generation does not need; False, and a warning, on failure."""
+    touched = journal.touched()
+    if not touched:
+        return True
+    try:
+        if table is None:
+            raise VectorStoreError("the vector store was not given")
+        _remove(touched, table, pool, generation)
+    except (OSError, StoreError) as error:
+        warnings.warn(
+            f"rows of an update are still to be removed from the vector store ({error}); the next operation "
+            "on the index does it",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return False
+    return True
+
+
+def _remove(
+    touched: Mapping[str, Keys], table: VectorTable, pool: ExternalPool | None, generation: int
+) -> None:
+    own = None if pool is None else pool.rows.identity
+    for identity, keys in touched.items():
+        needed = _NONE
+        if pool is not None and identity == own:
+            needed = np.append(pool.keys, np.uint64(mark(generation)))
+        dimension = 0 if pool is None else pool.dimension
+        TableRows(table, identity, dimension).remove(np.setdiff1d(keys, needed).tolist())
+    if pool is not None:
+        pool.rows.set_mark(generation)
+
+
+def require_current(manifest: Manifest, rows: TableRows) -> None:
+    """Refuse a store without the rows of this generation; `VectorStoreStale` says which generation it has."""
+    generation = manifest.generation
+    if rows.marks([generation]):
+        return
+    around = [each for each in range(generation - _AROUND, generation + _AROUND + 1) if each > 0]
+    marks = rows.marks(around)
+    has = f"those of generation {max(marks)}" if marks else "none of this index"
+    raise VectorStoreStale(
+        f"{rows.table.name} has not the rows of generation {generation} that the folder has, but {has}. Give "
+        "the collection that it was built with, or open the index with repair=True (or run "
+        "verify(repair=True)): the vectors are then made again and written there"
+    )

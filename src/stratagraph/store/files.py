@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
-import secrets
 import shutil
 import stat
 import weakref
@@ -37,11 +35,6 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFREG: "a file",
 }
-
-
-def is_begun(entry: str, name: str) -> bool:
-    """Whether a file is what `write_once(name)` leaves when the process is killed."""
-    return re.fullmatch(rf"{re.escape(name)}\.[0-9a-f]{{16}}\.tmp", entry) is not None
 
 
 @contextmanager
@@ -213,21 +206,8 @@ class Directory:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a small file, synced, and replace the old one atomically."""
-        self.unlink(f"{name}.tmp")
-        self._write(name, content, f"{name}.tmp")
-
-    def write_once(self, name: str, content: bytes) -> None:
-        """`write` a file with the same content in all processes, in a folder that is not locked yet.
-
-        A killed process leaves a file for which `is_begun` is true.
-        """
-        try:
-            self._write(name, content, f"{name}.{secrets.token_hex(8)}.tmp")  # of this call alone
-        except OSError:
-            if not self.holds_file(name):
-                raise
-
-    def _write(self, name: str, content: bytes, temporary: str) -> None:
+        temporary = f"{name}.tmp"
+        self.unlink(temporary)
         with self.creator(temporary) as file:
             file.write(content)
         try:
@@ -312,30 +292,15 @@ class Directory:
             os.mkdir(**self._at(name))
         return self.directory(name)
 
-    def make_all(self, path: str) -> Directory:
-        """`make` for a relative path `a/b/c`."""
-        *above, last = path.split("/")
-        with ExitStack() as opened:
-            directory = self
-            for name in above:
-                directory = opened.enter_context(directory.make(name))
-            return directory.make(last)
-
     @contextmanager
-    def holding(self, file: str) -> Iterator[tuple[Directory, str]]:
-        """The directory of a relative path `a/b/c`, and the last name in it."""
+    def holding(self, file: str, *, make: bool = False) -> Iterator[tuple[Directory, str]]:
+        """The directory of a relative path `a/b/c`, created if need be (`make`), and the last name in it."""
         *folders, name = file.split("/")
-        current = self
-        try:
+        with ExitStack() as opened:
+            current = self
             for folder in folders:
-                following = current.directory(folder)
-                if current is not self:
-                    current.close()
-                current = following
+                current = opened.enter_context(current.make(folder) if make else current.directory(folder))
             yield current, name
-        finally:
-            if current is not self:
-                current.close()
 
     def rmdir(self, name: str) -> None:
         """Remove an empty directory; `OSError` if it is not empty."""

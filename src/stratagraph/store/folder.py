@@ -13,13 +13,12 @@ from typing import Self
 from stratagraph.errors import ClosedIndex, Locked, ReadOnly, StoreError, VectorStoreError
 from stratagraph.store.calls import SqliteCalls
 from stratagraph.store.checksums import Check, as_check
-from stratagraph.store.copying import copy_index, opened_files, unclaim
-from stratagraph.store.external import ExternalPool
-from stratagraph.store.external_writer import require_current, settled
+from stratagraph.store.copying import copy_index, in_blocks, opened_files, unclaim
+from stratagraph.store.external import ExternalPool, require_current, settled
 from stratagraph.store.files import Directory, bytes_below
-from stratagraph.store.journal import Journal, Operation, begun
+from stratagraph.store.journal import Journal, Operation
 from stratagraph.store.layout import CURRENT, ORIGIN, Layout, found_layout, made_layout
-from stratagraph.store.lock import TemporaryFolder, WriterLock
+from stratagraph.store.lock import TemporaryFolder, WriterLock, now
 from stratagraph.store.remote import Remote, publish
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
@@ -142,7 +141,7 @@ class IndexFolder:
         try:
             if self.generation:
                 self.snapshot()
-                # A reader's chance to finish a delete; it is not its duty, so whatever prevents it may.
+                # A reader finishes a deletion if it can; otherwise the next writer does.
                 if self.journal.exists() and os.access(self.path, os.W_OK):
                     with suppress(StoreError, OSError), WriterLock(self._layout.root, "recovery"):
                         self._recover()
@@ -207,19 +206,12 @@ class IndexFolder:
             moving=self._moving,
             before=self._snapshot,
         )
-        if isinstance(snapshot.pool, ExternalPool):
-            self._require_current(snapshot, snapshot.pool)
+        pool = snapshot.pool
+        # If the journal lists rows, an update is to be finished in the store.
+        if isinstance(pool, ExternalPool) and not (self._stale_ok or self.journal.touched()):
+            require_current(snapshot.manifest, pool.rows)
         self._snapshot = snapshot
         return snapshot
-
-    def _require_current(self, snapshot: Snapshot, pool: ExternalPool) -> None:
-        """Refuse a vector store with other rows, unless an update is to be finished there."""
-        try:
-            if not (self._stale_ok or self.journal.touched()):
-                require_current(snapshot.manifest, pool.rows)
-        except BaseException:
-            snapshot.close()
-            raise
 
     @contextmanager
     def writer(
@@ -256,20 +248,19 @@ class IndexFolder:
             if base is not None and isinstance(base.pool, ExternalPool) and not (restore or anew):
                 require_current(base.manifest, base.pool.rows)
             number = self._layout.next_number()
-            finish = self._clean_up
             staging = Staging(
                 self._layout,
                 number,
                 None if anew else base,
                 self.journal,
-                finish,
+                self._recover,
                 compact,
                 self.table,
                 restore,
                 replaced=base if anew else None,
             )
             try:
-                self.journal.begin(begun(operation, number))
+                self.journal.begin(Operation(operation, now(), number))
                 yield staging
                 if not staging.published:
                     self._forget(earlier)
@@ -291,7 +282,11 @@ class IndexFolder:
             )
 
     def _recover(self) -> None:
-        """Finish what the last writer left. Only under the lock."""
+        """Finish what the last writer left, or this one after publishing. Only under the lock.
+
+        It removes older generations, purges, and forgets the operation. The journal goes last: while it is
+        there, the next writer or reader finishes this.
+        """
         self._layout.sweep()
         if self.journal.exists():
             operation = self.journal.operation()
@@ -304,14 +299,6 @@ class IndexFolder:
             self.journal.settle(purged=False, finished=True, rows=False)
         else:
             self.journal.begin(earlier)
-
-    def _clean_up(self) -> None:
-        """After publishing: remove older generations, purge, and forget the operation.
-
-        The journal goes last: while it is there, the next writer or reader finishes this.
-        """
-        self._layout.sweep()
-        self.journal.settle(purged=self._purge(), finished=True, rows=self._settled_rows())
 
     def _purge(self) -> bool:
         """Do the purges that are due; False and a warning if they must wait for the next writer."""
@@ -400,7 +387,8 @@ class IndexFolder:
         self._require_own_vectors()
         self._layout.root.require_in_place()
         self._layout.require()
-        publish(Remote.at(url), *opened_files(self._layout))
+        manifest, files = opened_files(self._layout)
+        publish(Remote.at(url), manifest, in_blocks(files))
 
     def _require_own_vectors(self) -> None:
         if self.table is not None and self.snapshot().manifest.vectors:

@@ -33,7 +33,6 @@ from stratagraph.store.database import (
 )
 from stratagraph.store.files import Directory
 from stratagraph.store.layout import JOURNAL
-from stratagraph.store.lock import now
 from stratagraph.system.locks import Lock
 from stratagraph.types.protocols import Vectors
 from stratagraph.types.records import Usage
@@ -135,7 +134,7 @@ class Journal:
 
     def spend(self, model: str, usage: Usage) -> None:
         """Add usage of a model to the current operation; ignored after its end."""
-        if not self.exists():  # an answer that nobody waited for came after the end
+        if not self.exists():  # the answer came after the end of the operation
             return
         sql = (
             "INSERT INTO spent VALUES (?, ?, ?, ?) ON CONFLICT (model) DO UPDATE SET "
@@ -276,11 +275,6 @@ def _vector(stored: Any) -> Vectors | None:
         return None
     vector = np.frombuffer(stored[:-_CHECKSUM], dtype=np.dtype("<f4")).astype(np.float32)
     return vector if np.isfinite(vector).all() else None
-
-
-def begun(name: str, generation: int) -> Operation:
-    """An operation that begins now."""
-    return Operation(name, now(), generation)
 
 
 def _connect(folder: Directory, name: str) -> sqlite3.Connection:

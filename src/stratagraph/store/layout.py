@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 from stratagraph.errors import Damaged, NotAnIndex, StoreError
-from stratagraph.store.files import Directory, is_begun, make_folder
+from stratagraph.store.files import Directory, make_folder
 
 MANIFEST = "manifest.json"
-SCRATCH = "scratch.sqlite"
 SCRATCH_VECTORS = "scratch.arrays"
 CALLS = "calls.sqlite"
 JOURNAL = "journal.sqlite"
@@ -28,9 +27,9 @@ MARKER_TEXT = "An index of stratagraph (Python package). CURRENT names the gener
 
 GENERATION = re.compile(r"([1-9][0-9]{0,17})(\.partial)?")
 SHARD = re.compile(r"shard-\d{4,}")
-OURS = re.compile(rf"{re.escape(SCRATCH)}(-journal)?|{re.escape(MANIFEST)}(\.tmp)?|.+\.arrays")
+OURS = re.compile(rf"{re.escape(MANIFEST)}(\.tmp)?|.+\.arrays")
 
-_RACES = 20  # how often a reader may find that a writer has just replaced the generation it was opening
+_RACES = 20  # attempts to open a generation, if a writer replaces each one meanwhile
 T = TypeVar("T")
 
 
@@ -85,7 +84,7 @@ class Layout:
             return generations.directory(str(number))
 
     def read_current(self, read: Callable[[Directory, int], T]) -> T:
-        """What `read` makes of the current generation; again if a writer has replaced it meanwhile.
+        """Call `read` with the current generation, again if a writer replaces it meanwhile.
 
         Raises
         ------
@@ -103,13 +102,6 @@ class Layout:
                 if self.current() == number:
                     raise Damaged(f"{error.filename}: missing") from error
         raise StoreError(f"{self.path}: generations are replaced faster than they can be opened")
-
-    def link(self, number: int, folder: str, directory: Directory, files: Iterable[str]) -> None:
-        """Hard-link files of a published generation into a directory."""
-        with self.generation(number) as generation, generation.holding(f"{folder}/") as (source, _):
-            for file in files:
-                directory.link(source, file)
-        directory.sync()
 
     def make_partial(self, number: int) -> Directory:
         """Create the directory of a generation that is being written."""
@@ -161,7 +153,7 @@ class Layout:
         with self.generations() as generations:
             generations.rename(f"{number}.partial", str(number))
             generations.sync()
-        self.root.sync()  # whatever was made beside the generations, the journal above all, comes first
+        self.root.sync()  # new files beside the generations, such as the journal, must be on the disk first
         self.root.require_in_place()
         self.root.write(CURRENT, f"{number}\n".encode("ascii"))
         self.root.sync()
@@ -175,8 +167,7 @@ class Layout:
                 for number, partial in past:
                     remove_ours(generations, f"{number}.partial" if partial else str(number))
                 generations.sync()
-        begun = [name for name in self.root.names() if is_begun(name, MARKER) or is_begun(name, ORIGIN)]
-        for name in (f"{CURRENT}.tmp", "lock.json.tmp", *begun):
+        for name in (f"{CURRENT}.tmp", "lock.json.tmp", f"{ORIGIN}.tmp"):
             if not self.root.holds_directory(name):
                 self.root.unlink(name)
 
@@ -189,23 +180,16 @@ class Layout:
         """Mark the folder as an index unless it is one; see `IndexFolder.create`."""
         if self.is_ours():
             return
-        others = [name for name in self.root.names() if not self._begun_marker(name)]
+        others = self.root.names()
         if others and not self.is_ours():  # nor claimed by another process in between
             some = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
             raise NotAnIndex(
                 f"{self.path} is not empty and not an index (it holds {some}); nothing was written: "
                 f"{of_shards(others) or 'give an empty or a new folder'}"
             )
-        self.root.write_once(MARKER, MARKER_TEXT.encode("ascii"))
+        with suppress(FileExistsError), self.root.creator(MARKER) as marker:
+            marker.write(MARKER_TEXT.encode("ascii"))
         self.root.sync()
-
-    def _begun_marker(self, name: str) -> bool:
-        """Whether a file is the beginning of a marker, left by a killed process."""
-        if not is_begun(name, MARKER) or not self.root.holds_file(name):
-            return False
-        with suppress(FileNotFoundError):  # another process claims the folder just now
-            return MARKER_TEXT.encode("ascii").startswith(self.root.read(name, most=1000))
-        return True
 
     def require(self) -> None:
         """Raise `NotAnIndex` if the folder holds no finished index."""

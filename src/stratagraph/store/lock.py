@@ -28,7 +28,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-# Long enough to outlast another object that only looks whether the lock is free.
+# Longer than another object needs to check whether the lock is free.
 PATIENCE = 0.25  # seconds
 LOCK, NOTE = "lock", "lock.json"
 _TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
@@ -56,7 +56,7 @@ class Holder:
 
 
 class WriterLock:
-    """The right to write in an index folder, as a context manager; without an operation, to look around.
+    """The right to write in an index folder, as a context manager. Without an operation, no note is written.
 
     It excludes other processes and other objects of this one. It may be acquired in one thread and released
     in another, as happens under an event loop. `patience` is the time in seconds to wait for someone else.
@@ -183,7 +183,10 @@ class TemporaryFolder:
                 self._directory = Directory.open(self.path)
                 self._lock = WriterLock(self._directory, None).__enter__()
                 return
-            except (OSError, StratagraphError):  # taken for one that was left, before the lock was held
+            except (
+                OSError,
+                StratagraphError,
+            ):  # another process took it for an abandoned one before it was locked
                 if attempt == _ATTEMPTS:
                     raise
 

@@ -122,14 +122,14 @@ class Manifest:
 
     def _check(self) -> None:
         """Refuse values that we never write."""
-        for name in ("parts", "config", "prompts", "complete", "nodes", "spent", "vectors"):
-            if not isinstance(value := getattr(self, name), dict):
-                raise ValueError(f"{name} must be a mapping, not {value!r}")
+        mappings = dict.fromkeys(
+            ("parts", "config", "prompts", "complete", "nodes", "spent", "vectors"), dict
+        )
+        for name, kind in {**mappings, **dict.fromkeys(("embedder", "tokenizer", "version"), str)}.items():
+            if not isinstance(value := getattr(self, name), kind):
+                raise ValueError(f"{name} must be of type {kind.__name__}, not {value!r}")
         if self.vectors and not _IDENTITY.fullmatch(str(self.vectors.get("identity"))):
             raise ValueError(f"the rows of its vectors cannot be those of {self.vectors!r}")
-        for name in ("embedder", "tokenizer", "version"):
-            if not isinstance(value := getattr(self, name), str):
-                raise ValueError(f"{name} must be text, not {value!r}")
         counts = {name: getattr(self, name) for name in ("generation", "dimension", "documents", "chunks")}
         for name, count in [*counts.items(), *self.nodes.items()]:
             most = _MOST // 2 if name == "generation" else _MOST  # others will follow that generation

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.store.files import Directory
-from stratagraph.store.metadata import Extra, to_json
-from stratagraph.store.records import NODES, NodeRecord, Records, Written, encoded, write_records
-from stratagraph.store.segments import KeyIndex, Keys
+from stratagraph.store.records import NODES, Extra, NodeRecord, Records, encoded, to_json, write_records
+from stratagraph.store.segments import FileWriter, KeyIndex, Keys
 from stratagraph.types.built import Carried, Item, MadeLate
 from stratagraph.types.protocols import Rows
 from stratagraph.types.records import Node, content_key, content_keys
@@ -72,11 +70,11 @@ class StoredPart:
 
     def texts(self, rows: Sequence[int]) -> list[str]:
         """The texts of the nodes at these rows."""
-        return self.records.field(rows, NodeRecord._fields.index("text"))
+        return self.records.field(rows, "text")
 
     def ids(self, rows: Sequence[int]) -> list[str]:
         """The ids of the nodes at these rows."""
-        return self.records.field(rows, 0)
+        return self.records.field(rows, "id")
 
     def keys(self, rows: Sequence[int] | Rows) -> Keys:
         """64-bit keys of the ids of the nodes at these rows."""
@@ -102,17 +100,16 @@ class StoredPart:
 
 
 def write_nodes(
-    directory: Directory,
-    generation: int,
+    writer: FileWriter,
     name: str,
     nodes: Sequence[Node],
     order: Rows,
     base: Records[NodeRecord] | None,
     *,
     kept: Rows | None = None,
-    **sharing: Any,
-) -> Written:
-    """Write the nodes of a part that the previous generation lacks.
+    **more: Any,
+) -> Records[NodeRecord]:
+    """The nodes of a part in a new generation. Writes those that the previous one lacks.
 
     Parameters
     ----------
@@ -124,8 +121,8 @@ def write_nodes(
         The records of the previous generation.
     kept
         The slot in `base` of each node, -1 for those in `nodes`; None if all nodes are given.
-    sharing
-        `out_of_use` and `compact` of `records.write_records`.
+    more
+        `out_of_use`, `compact` and `held` of `records.write_records`.
 
     Raises
     ------
@@ -149,7 +146,7 @@ def write_nodes(
             yield raw, (content_key(raw), int(ids[row]))
 
     coming = np.argsort(order[given[fresh]], kind="stable")
-    return write_records(directory, generation, NODES, base, slots, new, coming, **sharing)
+    return write_records(writer, f"{FOLDER}/{name}", label(name), NODES, base, slots, new, coming, **more)
 
 
 def _record(node: Node) -> bytes:

@@ -9,7 +9,8 @@ i-th array:
     i.items    the new items, one after the other
     i.moves    ascending pairs: from which value on numbers moved, and by how much
 
-Common runs are found by trying. Applying a patch always gives the exact array. It is done on first access.
+The writer looks for common runs in several ways and takes the smallest patch. Each gives the exact array. A
+reader applies a patch when it first reads the array.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ LEAST = 1 << 16
 """Bytes: a smaller group of arrays is always written whole."""
 SMALL = 1 << 12
 """Bytes: a smaller array of numbers is stored whole if it changed, since a patch would not pay."""
-_FEW = 256  # items of an array that may be new however short it is
+_FEW = 256  # so many items may be new, however short the array is
 _NEW = 8  # at most this fraction of an array's items may be new
 _NEAR = (1 << 6, 1 << 12, 1 << 17)  # by how much numbers may have moved, tried in this order
-_ENOUGH = 50  # a description by so many times less is not improved on
+_ENOUGH = 50  # a patch that is so many times smaller than its array is not improved
 _WIDE = 8  # bytes
 _TABLE = 1 << 22  # numbers below this, or below four times the items, may move
 
 How = Literal["same", "whole", "spliced", "lengths"]
-"""As it was; stored; spliced from the array before; borders of lists, whose lengths are spliced."""
+"""Unchanged; stored in the patch; spliced from the earlier array; borders of lists with spliced lengths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def patch(before: Arrays, now: Arrays, *, numbers: bool) -> dict[str, NDArray[An
     before, now
         As `arrays.as_plain` makes them.
     numbers
-        Whether these are numbers of rows, which may have moved. Of other arrays the patch takes items as they
+        Whether the arrays hold row numbers, which may have moved. Items of other arrays are compared as they
         are.
     """
     whole = sum(array.nbytes for array in now.values())
@@ -139,7 +140,7 @@ def patch(before: Arrays, now: Arrays, *, numbers: bool) -> dict[str, NDArray[An
 
 
 def _described(before: NDArray[Any] | None, now: NDArray[Any], numbers: bool) -> tuple[How, Splice | None]:
-    """How an array is described by the one before, and by what, if it is spliced."""
+    """How an array follows from the earlier one, and the splice if there is one."""
     if before is None or before.dtype != now.dtype or before.shape[1:] != now.shape[1:]:
         return "whole", None
     if before.shape == now.shape and np.array_equal(_bits(before), _bits(now)):
@@ -167,7 +168,7 @@ def are_numbers(kind: np.dtype[Any]) -> bool:
 
 
 def _may_move(kind: np.dtype[Any]) -> bool:
-    """Whether items of this type are tried as numbers that moved; keys of 64 bits are not."""
+    """Whether items of this type may be row numbers that moved; keys of 64 bits are not."""
     return are_numbers(kind) or kind == np.uint32
 
 
@@ -181,7 +182,7 @@ def _bits(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _most(count: int) -> int:
-    """What the values of so many numbers that may move are below, so that a table of all of them is small."""
+    """Upper bound of `count` numbers that may move, so that the table in `moved` stays small."""
     return max(_TABLE, 4 * count)
 
 
@@ -193,8 +194,8 @@ def _are_borders(array: NDArray[Any]) -> bool:
 def _in_common(before: NDArray[Any], now: NDArray[Any], most: int, row: int) -> Spans | None:
     """The runs that two flat arrays share.
 
-    Bytes in rows are compared eight at a time, where rows divide into such: zeros and other small numbers
-    agree everywhere.
+    Rows of bytes are compared eight bytes at a time if their length allows it. Single bytes, zeros above all,
+    would match everywhere.
     """
     if before.itemsize > 1 or row % _WIDE:
         return aligned(before, now, most=most)
@@ -203,7 +204,7 @@ def _in_common(before: NDArray[Any], now: NDArray[Any], most: int, row: int) -> 
 
 
 def _spliced(before: NDArray[Any], now: NDArray[Any], numbers: bool, row: int = 1) -> Splice | None:
-    """The shortest description that is found; None if there is none that is short. `row`: its items."""
+    """The smallest splice that turns `before` into `now`; None if none is small. A row has `row` items."""
     most = max(_FEW, len(now) // _NEW)
     none = np.zeros((0, 2), np.int64)
     spans = _in_common(before, now, most // 8 if numbers else most, row)
@@ -228,36 +229,38 @@ def _spliced(before: NDArray[Any], now: NDArray[Any], numbers: bool, row: int = 
 
 
 class Patched(Mapping[str, NDArray[Any]]):
-    """The arrays that follow from others by a patch, each put together when it is first read.
+    """The arrays that a patch makes from earlier ones, each when it is first read.
 
     Raises
     ------
     ValueError, TypeError, LookupError
-        If the patch cannot be one of these arrays.
+        If the patch does not fit the earlier arrays.
     """
 
     def __init__(self, before: Arrays, patch: Arrays) -> None:
         self._before = before
-        self._made: dict[str, NDArray[Any]] = {}
-        self._found: dict[str, tuple[How, str, tuple[int, ...], Splice | None]] = {}
+        self._arrays: dict[str, NDArray[Any]] = {}
+        self._entries: dict[str, tuple[How, str, tuple[int, ...], Splice | None]] = {}
         for at, (name, how, kind, shape) in enumerate(json.loads(bytes(patch[LIST]))):
             check_name(name, "array name")
             self._take(patch, str(at), name, how, kind, tuple(shape))
 
     def _take(self, patch: Arrays, at: str, name: str, how: How, kind: str, shape: tuple[int, ...]) -> None:
-        """Read how an array is described, and see that this can be."""
-        if name in self._found or not all(type(length) is int and 0 <= length < 1 << 48 for length in shape):
+        """Read the entry of an array, and check that it fits the earlier array."""
+        if name in self._entries or not all(
+            type(length) is int and 0 <= length < 1 << 48 for length in shape
+        ):
             raise ValueError(f"it cannot hold {name!r} of the shape {shape}")
         splice = None
         if how == "whole":
             array = patch[at]
-            self._made[name] = array
+            self._arrays[name] = array
             fits = array.dtype.str == kind and array.shape == shape
         else:
             array = self._before[name]
             fits = array.dtype.str == kind
         if how == "same":
-            self._made[name] = array
+            self._arrays[name] = array
             fits &= array.shape == shape
         elif how in ("spliced", "lengths"):
             splice = Splice(*(patch[f"{at}.{each}"] for each in ("spans", "items", "moves")))
@@ -274,11 +277,11 @@ class Patched(Mapping[str, NDArray[Any]]):
             raise ValueError(f"it describes {name!r} as {how!r}")
         if not fits:
             raise ValueError(f"what it says of {name!r} does not fit")
-        self._found[name] = how, kind, shape, splice
+        self._entries[name] = how, kind, shape, splice
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        if name not in self._made:
-            how, kind, shape, splice = self._found[name]
+        if name not in self._arrays:
+            how, kind, shape, splice = self._entries[name]
             assert splice is not None
             before = self._before[name]
             if how == "lengths":
@@ -288,11 +291,11 @@ class Patched(Mapping[str, NDArray[Any]]):
                 array = splice.applied(_bits(before)).view(kind)
             array = array.reshape(shape)
             array.flags.writeable = False
-            self._made[name] = array
-        return self._made[name]
+            self._arrays[name] = array
+        return self._arrays[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
+        return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._entries)

@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from stratagraph.kernels.float16 import HalfVectors
-from stratagraph.store.arrays import write_arrays
-from stratagraph.store.checksums import FileEntry
-from stratagraph.store.files import Directory
-from stratagraph.store.segments import KeyIndex, Keys, Plan, planned, segment_file
+from stratagraph.store.arrays import Arrays
+from stratagraph.store.segments import FileWriter, KeyIndex, Keys, Plan, planned, segment_file
 from stratagraph.system.locks import cached_property
 from stratagraph.types.built import CarriedVectors
 from stratagraph.types.protocols import Rows, Vectors
@@ -26,11 +24,11 @@ FOLDER = "vectors"
 HALVES, HASHES = "vectors", "hashes"
 """Arrays of a segment: the vectors, and 64 bits that stand for each."""
 FEWEST = 256
-"""Vectors in a new segment, where there are as many."""
+"""Vectors in a new segment, if there are enough."""
 MOST_SEGMENTS = 512
-"""Segments of all vectors, if they then have as many; an update writes those anew that lose some."""
+"""Segments of all vectors, if each then has that many. An update rewrites a segment that loses vectors."""
 HELD = 1 << 13
-"""Vectors that are kept in memory, as float32, once all of them were asked for."""
+"""Vectors of the largest array that stays in memory as float32 once it was read whole."""
 _BATCH = 1 << 14
 
 Halves = NDArray[np.float16]
@@ -42,7 +40,7 @@ class Pool:
     Parameters
     ----------
     files
-        Names of the segments in order; none for vectors that are not all written.
+        Names of the segments in order; none if the vectors are not all written.
     segments, hashes
         The vectors of each segment, and 64 bits that stand for each.
     dimension
@@ -68,6 +66,10 @@ class Pool:
 
     def __len__(self) -> int:
         return int(self.starts[-1])
+
+    def array(self, slots: NDArray[np.integer], name: str = "") -> Vectors:
+        """The vectors at these slots, read on demand. A vector store filters by the `name` of the array."""
+        return cast(Vectors, PooledVectors(self, slots))
 
     def halves(self, slots: NDArray[np.integer]) -> Halves:
         """The vectors at some slots as stored, shape (slots, dimension); `IndexError` for an unknown slot."""
@@ -135,9 +137,9 @@ class PooledVectors:
         return held.copy() if copy else held
 
     def alike(self, rows: Rows, other: Vectors, places: Rows) -> NDArray[np.bool_]:
-        """Whether rows equal rows of another array, by their slots.
+        """Whether rows have the slots of rows of another array, and so equal them.
 
-        True only for arrays of one generation, or of one and the next.
+        Always False if the arrays are not of one generation, or of one and the next.
         """
         if not isinstance(other, PooledVectors) or other.pool not in (self.pool, self.pool.base):
             return np.zeros(len(rows), np.bool_)
@@ -156,19 +158,6 @@ class PooledVectors:
         out = np.empty((min(size, len(self)), self.pool.dimension), np.float32)
         for start in range(0, len(self), size):
             yield start, self.pool.take(self.slots[start : start + size], out)
-
-    def tolist(self) -> list[list[float]]:
-        """All of it as lists."""
-        return np.asarray(self).tolist()  # type: ignore[no-any-return]
-
-    def tobytes(self) -> bytes:
-        """All of it as bytes."""
-        return np.asarray(self).tobytes()
-
-
-def pooled(pool: Pool, slots: NDArray[np.integer]) -> Vectors:
-    """A `PooledVectors`, typed as an array."""
-    return cast(Vectors, PooledVectors(pool, slots))
 
 
 class PoolWriter:
@@ -205,7 +194,7 @@ class PoolWriter:
             interned = (self._interned(np.asarray(vectors[some]), order[some]) for some in batches)
             slots = np.concatenate([np.zeros(0, np.int64), *interned])
         self._slots[part, name] = slots
-        return pooled(self._all(), slots)
+        return self._all().array(slots)
 
     def _all(self) -> Pool:
         """The vectors of the previous generation, then the new ones."""
@@ -242,18 +231,18 @@ class PoolWriter:
         sizes = list(map(len, self._base.hashes))
         return planned(sizes, used, order, **limits, out_of_use=out_of_use, compact=compact)
 
-    def write(
-        self, directory: Directory, generation: int, plan: Plan, *, hashes_alone: bool = False
-    ) -> dict[str, FileEntry]:
-        """Write the new segments, and return their files; `hashes_alone` omits vectors that lie elsewhere."""
-        every, files, start = self._all(), {}, 0
-        for number, size in enumerate(plan.sizes):
-            halves = every.halves(plan.moved[start : start + size])
-            file = segment_file(generation, number)
-            vectors = {} if hashes_alone else {HALVES: halves}
-            files[file] = write_arrays(directory, file, {**vectors, HASHES: hashes_of(halves)})
-            start += size
-        return files
+    def write(self, writer: FileWriter, plan: Plan, *, hashes_alone: bool = False) -> None:
+        """Write the new segments, and share the others; `hashes_alone` omits vectors that lie elsewhere."""
+        every = self._all()
+
+        def segments() -> Iterator[tuple[str, Arrays]]:
+            for number, moved in enumerate(plan.moved):
+                halves = every.halves(moved)
+                vectors = {} if hashes_alone else {HALVES: halves}
+                yield segment_file(writer.number, number), {**vectors, HASHES: hashes_of(halves)}
+
+        writer.write(FOLDER, segments())
+        writer.share(FOLDER, [self._base.files[number] for number in plan.kept])
 
     def hashes(self, plan: Plan) -> Keys:
         """The hash of each vector of the new generation, by slot."""
@@ -272,7 +261,7 @@ class PoolWriter:
 
 
 def _places(plan: Plan) -> Rows:
-    """Where each slot of the new generation was, among those before it and those that came."""
+    """For each slot of the new generation, its number among the previous vectors followed by the new ones."""
     had = np.flatnonzero(plan.slots >= 0)
     places = np.zeros(len(had), np.int64)
     places[plan.slots[had]] = had

@@ -14,7 +14,7 @@ A segment is a file that generations share (`store.segments`), with these arrays
     ...                 the columns of the kind: a value for each record, read without its block
 
 Records of one place lie together: chunks and documents in the order of the corpus, nodes in that of the first
-chunk that they came from. So their sentences are compressed to one, and a deletion touches few segments.
+chunk that they came from. So repeated sentences compress well, and a deletion touches few segments.
 """
 
 from __future__ import annotations
@@ -33,23 +33,25 @@ from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
 from stratagraph.kernels.ranges import Parts
-from stratagraph.store.arrays import write_arrays
-from stratagraph.store.checksums import FileEntry
-from stratagraph.store.files import Directory
-from stratagraph.store.metadata import ADVICE, NoSuchRow, encode, valid_mapping
-from stratagraph.store.segments import KeyIndex, Keys, planned, segment_file, segment_order
+from stratagraph.store.segments import FileWriter, KeyIndex, Keys, planned, segment_file, segment_order
 from stratagraph.system.locks import Lock, cached_property
 from stratagraph.types.protocols import Rows
+from stratagraph.types.records import Metadata
 
 ARRAYS = {"blocks": np.uint8, "bounds": np.int64, "firsts": np.int64, "lengths": np.int32}
 """The arrays of every segment; a kind adds its columns."""
-_LONGEST = 1 << 30  # bytes of records of a block that are believed
+_LONGEST = 1 << 30  # largest decompressed block that is read, in bytes
 _HELD = 1 << 24  # bytes of opened blocks that are kept
 _LEVEL = 6
 _decode = json.JSONDecoder().raw_decode
+encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 Segment = Mapping[str, NDArray[Any]]
 T = TypeVar("T")
+
+
+class NoSuchRow(Damaged, IndexError):
+    """A row does not exist. The caller asked for it, or a damaged array names it."""
 
 
 class ChunkRecord(NamedTuple):
@@ -94,9 +96,9 @@ class Kind(Generic[T]):
     columns
         Types of the columns.
     fewest
-        Records in a new segment, where there are as many.
+        Records in a new segment, if there are enough.
     block
-        Bytes of records from which a block is closed: small where few are read at a time.
+        Bytes after which a block is closed; small if few records are read at a time.
     """
 
     noun: str
@@ -116,7 +118,11 @@ class Kind(Generic[T]):
             *plain, mapping = fields
             if tuple(map(type, plain)) != self.types:
                 raise TypeError(f"fields of the wrong types in {raw[:60]!r}")
-            return self.make(*plain, valid_mapping(mapping, escaped=b"\\ud" in raw))
+            if not isinstance(mapping, dict):
+                raise ValueError(f"metadata that is no object but {str(mapping)[:40]}")
+            if b"\\ud" in raw:  # we write no escapes of surrogates, whose halves are no text
+                mapping = _valid(mapping)
+            return self.make(*plain, mapping)
         except (ValueError, TypeError, RecursionError) as error:
             raise Damaged(f"{owner}: a {self.noun} that cannot be read ({error})") from error
 
@@ -210,32 +216,17 @@ class Records(Generic[T]):
         """The records of some rows, in their order."""
         return [self.kind.decoded(raw, self.name) for raw in self.raw(rows)]
 
-    def field(self, rows: Sequence[int] | Rows, place: int) -> list[str]:
-        """A text field of some rows. Reads no further than it, which takes a tenth of the time of `read`."""
-        return [self._text(raw, place) for raw in self.raw(rows)]
-
-    def _text(self, raw: bytes, place: int) -> str:
-        try:
-            record, value, end = raw.decode("utf-8", "surrogatepass"), None, 0
-            for _ in range(place + 1):
-                value, end = _decode(record, end + 1)
-            if not isinstance(value, str):
-                raise TypeError(f"{str(value)[:60]!r} is no string")
-            return value
-        except (ValueError, TypeError, RecursionError) as error:
-            raise Damaged(f"{self.name}: a {self.kind.noun} that cannot be read ({error})") from error
+    def field(self, rows: Sequence[int] | Rows, name: str) -> list[Any]:
+        """One field of the records of some rows."""
+        return [getattr(each, name) for each in self.read(rows)]
 
     def column(self, name: str, rows: Sequence[int] | Rows | None = None) -> NDArray[Any]:
         """A column at some rows, or at all."""
         return self.values(name, self.slots if rows is None else self._slots(rows))
 
     def values(self, name: str, slots: NDArray[np.integer]) -> NDArray[Any]:
-        """A column at some slots; if these are few, only their segments are read."""
-        kind = self.kind.columns[name]
-        if 8 * len(slots) > self._parts.size:
-            every = np.concatenate([np.zeros(0, kind), *(each[name] for each in self._segments)])
-            return np.asarray(every[slots])
-        column = np.empty(len(slots), kind)
+        """A column at some slots."""
+        column = np.empty(len(slots), self.kind.columns[name])
         for number, places, own in self._parts.split(slots.astype(np.int64)):
             column[places] = self._segments[number][name][own]
         return column
@@ -253,7 +244,8 @@ class Records(Generic[T]):
         if len(wanted) and (int(wanted.min()) < 0 or int(wanted.max()) >= len(self)):
             bad = int(wanted[(wanted < 0) | (wanted >= len(self))][0])
             raise NoSuchRow(
-                f"{self.name}: {self.kind.noun} {bad} does not exist; there are {len(self)}{ADVICE}"
+                f"{self.name}: {self.kind.noun} {bad} does not exist; there are {len(self)}. Where no row "
+                "was asked for by its number, an array is damaged: verify() says which"
             )
         return np.asarray(self.slots[wanted])
 
@@ -314,21 +306,13 @@ class Records(Generic[T]):
 
 
 NewRecords = Callable[[Rows], Iterable[tuple[bytes, tuple[Any, ...]]]]
-"""Of new records by number: their bytes, and their values in the columns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The records of a new generation: new files, names of kept files, and the slot of each row."""
-
-    files: dict[str, FileEntry]
-    kept: tuple[str, ...]
-    slots: NDArray[np.uint32]
+"""Gives the bytes and the column values of new records, by their numbers."""
 
 
 def write_records(
-    directory: Directory,
-    generation: int,
+    writer: FileWriter,
+    folder: str,
+    name: str,
     kind: Kind[T],
     base: Records[T] | None,
     slots: Rows,
@@ -337,17 +321,20 @@ def write_records(
     *,
     out_of_use: float = 0.0,
     compact: bool = False,
-) -> Written:
-    """Write the records that the previous generation lacks, and those of its segments that are not kept.
+    held: int = _HELD,
+) -> Records[T]:
+    """The records of a new generation. Writes those that the previous one lacks, and shares its segments.
 
     Parameters
     ----------
+    folder, name, held
+        Of the segments in the generation; see `Records`.
     base
         The records of the previous generation.
     slots
         The slot in `base` of each row, shape (rows,). The rows with -1 are the new records, in order.
     new, order
-        Reads new records; the order in which they are written, numbers from 0, if it is another than theirs.
+        Reads new records; the order in which they are written, as numbers from 0, if it differs.
     out_of_use, compact
         See `segments.planned`.
     """
@@ -359,15 +346,17 @@ def write_records(
     used = np.zeros(before + count, np.bool_)
     used[slots] = True
     plan = planned(sizes, used, order, fewest=kind.fewest, out_of_use=out_of_use, compact=compact)
-    files, start = {}, 0
-    for number, size in enumerate(plan.sizes):
-        moved = plan.moved[start : start + size]
-        file = segment_file(generation, number)
-        made = _segment(kind, base, moved[moved < before], new(moved[moved >= before] - before))
-        files[file] = write_arrays(directory, file, made)
-        start += size
-    kept = () if base is None else tuple(base.files[number] for number in plan.kept)
-    return Written(files, kept, plan.slots[slots].astype(np.uint32))
+    segments = (
+        (
+            segment_file(writer.number, number),
+            _segment(kind, base, moved[moved < before], new(moved[moved >= before] - before)),
+        )
+        for number, moved in enumerate(plan.moved)
+    )
+    stored = writer.write(folder, segments)
+    if base is not None:
+        stored |= writer.share(folder, [base.files[number] for number in plan.kept])
+    return Records(kind, name, stored, plan.slots[slots].astype(np.uint32), held)
 
 
 def _segment(
@@ -418,3 +407,79 @@ def packed(records: Iterable[bytes], size: int) -> dict[str, NDArray[Any]]:
         "firsts": np.array(firsts, np.int64),
         "lengths": np.array(lengths, np.int32),
     }
+
+
+def to_json(metadata: Metadata, owner: str) -> str:
+    """Metadata as stored; half of a surrogate pair becomes U+FFFD.
+
+    Raises
+    ------
+    ValueError
+        If a key is not a string or a value has no JSON form; names `owner` and the key.
+    """
+    members = []
+    for key, value in metadata.items():
+        if not isinstance(key, str):
+            raise ValueError(f"{owner}: the metadata key {key!r} is not a string")
+        try:
+            members.append(f"{encode(key)}:{encode(value)}")
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{owner}: the metadata value of {key!r} cannot be stored as JSON ({error}); "
+                "convert it to a string or a number first"
+            ) from error
+    text = f"{{{','.join(members)}}}"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = encode(_valid(json.loads(text)))
+    return text
+
+
+def _valid(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_valid(each) for each in value]
+    if isinstance(value, dict):
+        return {_valid(key): _valid(each) for key, each in value.items()}
+    return value
+
+
+_TEXT = dict.fromkeys(("by", "description", "digest", "maker", "name", "reason", "title", "type"), str)
+_LISTS = dict.fromkeys(("members", "names", "opposite_types", "summaries", "types"), list)
+_TYPES: dict[str, Any] = {**_TEXT, **_LISTS, "notes": dict, "rating": (int, float), "weight": (int, float)}
+"""Types of those values of nodes that are read again, by name."""
+_ITEMS = {"members": str, "names": str, "types": str, "opposite_types": str, "summaries": dict}
+
+
+class Extra(dict[str, Any]):
+    """A node's own values. A missing value, or one of another type, raises `Damaged`."""
+
+    def __init__(self, part: str, identity: str, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self._part = part
+        self._id = identity
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self:
+            raise self._damage(f"has no {key!r}")
+        value = super().__getitem__(key)
+        items = value if key in _ITEMS and isinstance(value, list) else ()
+        if not isinstance(value, _TYPES.get(key, object)) or not all(
+            isinstance(each, _ITEMS[key]) for each in items
+        ):
+            raise self._damage(f"has {str(value)[:40]!r} as its {key!r}")
+        return value
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value, or the default if there is none."""
+        if key not in self:
+            return default
+        return self[key]
+
+    def _damage(self, what: str) -> Damaged:
+        return Damaged(
+            f"part '{self._part}': node {self._id[:80]!r} {what}, with which no node of its kind is written. "
+            "Restore the folder from a copy, or build again"
+        )

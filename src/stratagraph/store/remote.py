@@ -14,13 +14,14 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from stratagraph.errors import Damaged, MissingExtra, NotAnIndex, RemoteError, StoreError, StratagraphError
-from stratagraph.store.copying import copy_bytes
+from stratagraph.store.checksums import BLOCK
+from stratagraph.store.copying import FilesInBlocks, copy_blocks
 from stratagraph.store.layout import (
     CURRENT,
     GENERATION,
@@ -110,14 +111,19 @@ class Remote:
                 raise Damaged(f"{path}: names a file {name!r}, which no index has")
         return manifest
 
-    def files(self, manifest: Manifest) -> Iterator[tuple[str, BinaryIO]]:
-        """The files that a manifest names, opened one after the other."""
+    def files(self, manifest: Manifest) -> FilesInBlocks:
+        """The files that a manifest names, one after the other."""
         for name in manifest.files:
             with (
                 self._named(),
                 self._system.open(self._path(f"{GENERATIONS}/{manifest.generation}/{name}"), "rb") as file,
             ):
-                yield name, cast(BinaryIO, _RemoteFile(file, self._named))
+                yield name, iter(lambda file=file: self._read_block(file), b"")  # type: ignore[misc]
+
+    def _read_block(self, file: Any) -> bytes:
+        with self._named():
+            block: bytes = file.read(BLOCK)
+        return block
 
     def _read(self, name: str, most: int) -> bytes:
         with self._named():
@@ -152,15 +158,15 @@ class Remote:
         """A number that no generation has, complete or not."""
         return 1 + max(self._numbers(), default=0)
 
-    def upload(self, manifest: Manifest, files: Mapping[str, BinaryIO]) -> None:
-        """Write a generation. It is read only after `point_to`."""
+    def upload(self, manifest: Manifest, files: FilesInBlocks) -> None:
+        """Write a generation. Nobody reads it before `point_to`."""
         folder = f"{GENERATIONS}/{manifest.generation}"
-        for name, file in files.items():
+        for name, blocks in files:
             path = self._path(f"{folder}/{name}")
             with self._named():
                 self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
                 with self._system.open(path, "wb") as target:
-                    copy_bytes(file, target, name, manifest.files[name])
+                    copy_blocks(blocks, target, name, manifest.files[name])
         self._write(f"{folder}/{MANIFEST}", manifest.to_json())
 
     def point_to(self, number: int) -> None:
@@ -218,20 +224,7 @@ class Remote:
             raise _refused(self.url, error) from error
 
 
-class _RemoteFile:
-    """A remote file; a broken connection while reading is a named error too."""
-
-    def __init__(self, file: Any, named: Callable[[], AbstractContextManager[None]]) -> None:
-        self._file = file
-        self._named = named
-
-    def read(self, size: int = -1) -> bytes:
-        with self._named():
-            content: bytes = self._file.read(size)
-        return content
-
-
-def publish(remote: Remote, manifest: Manifest, files: Mapping[str, BinaryIO]) -> None:
+def publish(remote: Remote, manifest: Manifest, files: FilesInBlocks) -> None:
     """Publish files as the next generation behind a URL, and remove earlier ones.
 
     A reader that is fetching an earlier one turns to the new one.

@@ -1,4 +1,4 @@
-"""The vectors of an index as rows of a vector store: their ids, fields and reading.
+"""The vectors of an index as rows of a vector store: their ids, fields, reading and writing.
 
 A row never changes. Its id is made of the identity of the index and of the row's content. So an update adds
 rows beside those that readers of the previous generation still use.
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.store.corpus import Corpus
 from stratagraph.store.pool import Halves
 from stratagraph.store.segments import Keys
 from stratagraph.types.built import DOCUMENT_FIELD, INDEX_FIELD, KIND_FIELD, VECTOR_FIELD, VectorRow
@@ -26,7 +27,7 @@ PASSAGES = "passages"
 BATCH = 256
 """Rows in one call of the store."""
 NONE, MANY = "none", "many"
-"""In the place of a document's key: the vector is of no passage, or of passages of several documents."""
+"""In place of a document's key: the vector belongs to no passage, or to passages of several documents."""
 _MARK = "generation"
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # spreads the bits of a field's key over those of a vector's
 
@@ -64,8 +65,7 @@ class Fields:
         cls,
         count: int,
         arrays: Mapping[str, NDArray[np.integer]],
-        chunk_documents: NDArray[np.integer],
-        ids: Sequence[str],
+        corpus: Corpus,
     ) -> Fields:
         """The fields of `count` slots.
 
@@ -73,9 +73,8 @@ class Fields:
         ----------
         arrays
             Slots of each array of vectors, by name; those of the chunks under `PASSAGES`.
-        chunk_documents, ids
-            The place of each chunk's document among the documents, and their ids.
         """
+        ids, chunk_documents = corpus.document_ids(range(corpus.document_count)), corpus.chunk_documents()
         bits = np.zeros(count, np.uint64)
         names = sorted(arrays)
         for number, name in enumerate(names):

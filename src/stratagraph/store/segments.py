@@ -10,18 +10,22 @@ ones replaced.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.store.arrays import Arrays, NamedArrays, OpenFile, open_arrays, write_arrays
+from stratagraph.store.checksums import FileEntry
+from stratagraph.store.layout import Layout
+from stratagraph.store.manifest import Manifest
 from stratagraph.types.protocols import Rows
 
 Keys = NDArray[np.uint64]
 
 MOST_SEGMENTS = 64
-"""Segments that a whole index is divided into, if they then have enough things."""
+"""Segments of a whole index, if they then have enough things."""
 OUT_OF_USE = 0.2
 """Share of a segment that may be out of use while nothing was deleted.
 
@@ -43,6 +47,57 @@ def segment_order(file: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+class FileWriter:
+    """Fills the directory of a new generation.
+
+    Attributes
+    ----------
+    number
+        Number of the generation. `before` is the manifest of the previous one, `opened` has its open files.
+    directory
+        Its directory, which `Layout.remove_partial` removes if the generation is not published.
+    entries
+        Size and checksums of each file, by its path in the generation.
+    """
+
+    def __init__(
+        self, layout: Layout, number: int, before: Manifest | None, opened: Mapping[str, OpenFile]
+    ) -> None:
+        self.number = number
+        self.directory = layout.make_partial(number)
+        self.entries: dict[str, FileEntry] = {}
+        self._layout = layout
+        self._before = before
+        self._opened = opened
+
+    def write(self, folder: str, files: Iterable[tuple[str, Arrays]]) -> dict[str, NamedArrays]:
+        """Write files of arrays to a folder of the generation; returns the arrays as stored, by file name."""
+        stored = {}
+        with self.directory.holding(f"{folder}/", make=True) as (directory, _):
+            for file, arrays in files:
+                self.entries[f"{folder}/{file}"] = write_arrays(directory, file, arrays)
+                with directory.reader(file) as opened:
+                    stored[file] = open_arrays(directory, file, opened.fileno())
+            directory.sync()
+        return stored
+
+    def share(self, folder: str, files: Sequence[str]) -> dict[str, NamedArrays]:
+        """Hard-link files of the previous generation; returns their arrays by file name."""
+        if not files or self._before is None:
+            return {}
+        before, paths = self._before, {file: f"{folder}/{file}" for file in files}
+        with (
+            self._layout.generation(before.generation) as generation,
+            generation.holding(f"{folder}/") as (source, _),
+            self.directory.holding(f"{folder}/", make=True) as (directory, _),
+        ):
+            for file in files:
+                directory.link(source, file)
+            directory.sync()
+        self.entries |= {path: before.files[path] for path in paths.values()}
+        return {file: self._opened[path].arrays for file, path in paths.items()}
+
+
 class KeyIndex:
     """Finds places by keys."""
 
@@ -58,7 +113,7 @@ class KeyIndex:
         return np.where(self._sorted[at] == keys, self._order[at], -1).astype(np.int64)
 
     def add(self, keys: Keys, places: Rows) -> None:
-        """Take in keys that are not there."""
+        """Add keys that are not in it."""
         order = np.argsort(keys)
         at = np.searchsorted(self._sorted, keys[order])
         self._sorted = np.insert(self._sorted, at, keys[order])
@@ -74,17 +129,14 @@ class Plan:
     kept
         Which segments stay as they are, ascending.
     moved
-        Slots of the things that are written anew, in the order in which they are written, shape (n,).
-        Those that come are counted on from the last slot there was.
-    sizes
-        How many things each new segment has.
+        For each new segment, the slots of what is written in it, in order. New things have the slots that
+        follow the last one of the previous generation.
     slots
-        The slots in the new generation of all that is in a segment, else -1, shape (before + coming,).
+        The slot of each thing in the new generation, -1 if it is dropped, shape (before + coming,).
     """
 
     kept: tuple[int, ...]
-    moved: Rows
-    sizes: tuple[int, ...]
+    moved: tuple[Rows, ...]
     slots: Rows
 
 
@@ -105,13 +157,13 @@ def planned(
     sizes
         Of the segments there are.
     used
-        Whether a thing is needed: those in the segments, then those that come, shape (before + coming,).
+        Whether each thing is needed: those in the segments, then new ones, shape (before + coming,).
     order
-        The order in which those that come are written: their numbers, from 0, shape (coming,).
+        The order in which new things are written: their numbers, from 0, shape (coming,).
     fewest
-        Things in a new segment, where there are as many. One with less than half as many is written anew.
+        Things in a new segment, if there are enough. A segment with less than half as many is rewritten.
     most
-        Segments that a whole index is divided into, if they then have enough things.
+        Segments of a whole index, if they then have enough things.
     out_of_use
         Share of a segment that may be unneeded if it is kept; 0 after a deletion.
     compact
@@ -136,12 +188,7 @@ def planned(
     slots[unmoved] = np.arange(len(unmoved))
     slots[moved] = len(unmoved) + np.arange(len(moved))
     size = max(fewest, (len(unmoved) + len(moved)) // most)
-    return Plan(whole, moved, _divided(len(moved), size), slots)
-
-
-def _divided(count: int, size: int) -> tuple[int, ...]:
-    """The sizes of new segments; a rest that is no half of one joins the last."""
-    whole, rest = divmod(count, size)
-    if whole and 2 * rest < size:
-        return (*(size,) * (whole - 1), size + rest)
-    return (size,) * whole + ((rest,) if rest else ())
+    starts = np.arange(size, len(moved), size)
+    if len(starts) and 2 * (len(moved) - starts[-1]) < size:  # a rest that is no half of one joins the last
+        starts = starts[:-1]
+    return Plan(whole, tuple(np.split(moved, starts)) if len(moved) else (), slots)

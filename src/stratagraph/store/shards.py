@@ -27,11 +27,11 @@ from stratagraph.store.folder import DEFAULT_CHECK, IndexFolder
 from stratagraph.store.layout import MARKER, SHARDS, of_shards
 from stratagraph.store.lock import LOCK, NOTE, WriterLock
 from stratagraph.store.snapshot import JoinedSnapshot, Snapshot, differences, require_alike
-from stratagraph.store.spread import ADD_METHOD, BUILD, COPY, Shard, Spread, begun, told
+from stratagraph.store.spread import ADD_METHOD, BUILD, COPY, Shard, Spread, description, unfinished_notice
 from stratagraph.store.verify import Inspect, verify_folder
 from stratagraph.system.locks import Lock
 
-_LONGEST = 1 << 26  # bytes of the longest list that is believed
+_LONGEST = 1 << 26  # largest list that is read, in bytes
 
 
 def is_sharded(path: Path) -> bool:
@@ -85,7 +85,9 @@ class ShardedFolder:
                 present = _read(root)
                 same_count = spread.by is not None or len(present.shards) == len(spread.shards)
                 if present.by != spread.by or not same_count:
-                    raise NotAnIndex(f"{path} holds {told(present)}, not {told(spread)}; give another folder")
+                    raise NotAnIndex(
+                        f"{path} holds {description(present)}, not {description(spread)}; give another folder"
+                    )
                 return cls._written(root, present)
             if MARKER in entries:
                 raise NotAnIndex(
@@ -167,15 +169,15 @@ class ShardedFolder:
         with self._lock:
             if shard.folder not in self._folders and not shard.built:
                 self._folders[shard.folder] = IndexFolder.create(self.path / shard.folder)
-        folder = self._found(shard)
+        folder = self._opened(shard)
         if folder is None:
             raise self._missing(shard)
         return folder
 
-    def _found(self, shard: Shard) -> IndexFolder | None:
+    def _opened(self, shard: Shard) -> IndexFolder | None:
         """The opened folder of a shard; None if it is missing or unfinished."""
         with self._lock:
-            if shard.folder not in self._folders and self._is_there(shard):
+            if shard.folder not in self._folders and self._exists(shard):
                 try:
                     self._folders[shard.folder] = IndexFolder.open(self.path / shard.folder, self._check)
                 except NotAnIndex:
@@ -184,7 +186,7 @@ class ShardedFolder:
             return self._folders.get(shard.folder)
 
     def _present(self) -> list[tuple[Shard, IndexFolder]]:
-        folders = [(shard, self._found(shard)) for shard in self._spread.shards if self._is_there(shard)]
+        folders = [(shard, self._opened(shard)) for shard in self._spread.shards if self._exists(shard)]
         return [(shard, folder) for shard, folder in folders if folder is not None]
 
     def snapshot(self) -> JoinedSnapshot:
@@ -198,8 +200,8 @@ class ShardedFolder:
         self._require_open()
         self._spread = _read(self._root)  # others may have added a shard
         if self._spread.unfinished in (BUILD, COPY) and not (self._partial or self._writes):
-            raise NotAnIndex(f"{self.path}: {begun(self._spread)}")
-        missing = [shard for shard in self._spread.shards if shard.built and not self._is_there(shard)]
+            raise NotAnIndex(f"{self.path}: {unfinished_notice(self._spread)}")
+        missing = [shard for shard in self._spread.shards if shard.built and not self._exists(shard)]
         if missing and not self._partial:
             raise self._missing(missing[0])
         places = {shard.folder: number for number, shard in enumerate(self._spread.shards)}
@@ -220,7 +222,9 @@ class ShardedFolder:
     def settled(self, spread: Spread) -> None:
         """Record the shards; those with a generation count as built."""
         shards = tuple(
-            replace(each, built=each.built or ((own := self._found(each)) is not None and own.generation > 0))
+            replace(
+                each, built=each.built or ((own := self._opened(each)) is not None and own.generation > 0)
+            )
             for each in spread.shards
         )
         self._record(
@@ -257,9 +261,9 @@ class ShardedFolder:
             If another build or copy is unfinished.
         """
         if self._spread.unfinished in (BUILD, COPY) and operation != self._spread.unfinished:
-            raise NotAnIndex(f"{self.path}: {begun(self._spread)}")
+            raise NotAnIndex(f"{self.path}: {unfinished_notice(self._spread)}")
         for shard in self._spread.shards:
-            if shard.built and not self._is_there(shard):
+            if shard.built and not self._exists(shard):
                 raise self._missing(shard)
 
     def bytes_on_disk(self) -> int:
@@ -269,8 +273,11 @@ class ShardedFolder:
     def interrupted(self) -> str | None:
         """Operations that were begun in shards and never finished; None if there are none."""
         operations = [(shard, folder.interrupted()) for shard, folder in self._present()]
-        lines = [f"{shard}: {each}" for shard, each in operations if each]
-        return "; ".join([begun(self._spread)] * (self._spread.unfinished is not None) + lines) or None
+        interrupted = [f"{shard}: {each}" for shard, each in operations if each]
+        return (
+            "; ".join([unfinished_notice(self._spread)] * (self._spread.unfinished is not None) + interrupted)
+            or None
+        )
 
     def verify(self, inspect: Inspect | None = None) -> list[str]:
         """Check every shard; one line per problem, with the shard's folder first."""
@@ -338,7 +345,7 @@ class ShardedFolder:
         self.calls.close()
         self._root.close()
 
-    def _is_there(self, shard: Shard) -> bool:
+    def _exists(self, shard: Shard) -> bool:
         return _is_folder(self.path / shard.folder)
 
     def _missing(self, shard: Shard) -> ShardMissing:
@@ -370,7 +377,7 @@ def verify_shards(path: Path, inspect: Inspect | None = None) -> list[str]:
 
 def _problems(path: Path, spread: Spread, inspect: Inspect | None) -> Iterator[str]:
     if spread.unfinished is not None:
-        yield begun(spread)
+        yield unfinished_notice(spread)
     manifests = []
     for number, shard in enumerate(spread.shards):
         folder = path / shard.folder
@@ -388,7 +395,7 @@ def _problems(path: Path, spread: Spread, inspect: Inspect | None) -> Iterator[s
             if shard.built:
                 yield f"{shard}: {error}"
         except Damaged:
-            continue  # told above
+            continue  # named above
     yield from differences(manifests)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,25 +13,22 @@ from numpy.typing import NDArray
 
 from stratagraph.errors import MethodMissing, ShardMismatch, VectorStoreError
 from stratagraph.kernels.ranges import Parts
-from stratagraph.store.arrays import Layers
+from stratagraph.store.arrays import SUFFIX, Arrays, OpenFile
 from stratagraph.store.checksums import Check
 from stratagraph.store.contents import (
     CHUNK_ARRAYS,
+    SLOTS,
     VECTOR_SLOTS,
-    Contents,
-    OpenFile,
     open_contents,
-    slots_file,
 )
 from stratagraph.store.corpus import Corpus
-from stratagraph.store.external import ExternalPool, external
+from stratagraph.store.external import ExternalPool
 from stratagraph.store.files import Directory
 from stratagraph.store.manifest import Manifest
-from stratagraph.store.nodes import SLOTS, StoredPart
-from stratagraph.store.pool import Pool, pooled
+from stratagraph.store.nodes import StoredPart
 from stratagraph.store.rows import PASSAGES, Fields, TableRows
 from stratagraph.system.locks import cached_property
-from stratagraph.types.protocols import Rows, Vectors, VectorTable
+from stratagraph.types.protocols import Rows, VectorTable
 from stratagraph.types.records import Chunk, Metadata
 
 
@@ -60,10 +57,6 @@ def rows_of(
             "with vectors= and that store"
         )
     return TableRows(table, manifest.vectors["identity"], manifest.dimension)
-
-
-def _array(pool: Pool, slots: NDArray[np.integer], name: str) -> Vectors:
-    return external(pool, slots, name) if isinstance(pool, ExternalPool) else pooled(pool, slots)
 
 
 class Snapshot(Corpus):
@@ -114,30 +107,23 @@ class Snapshot(Corpus):
         self.opened = contents.opened
         self.groups = contents.groups
         self.pool = contents.pool(self.manifest.dimension, rows)
-        slots = contents.arrays(CHUNK_ARRAYS)[VECTOR_SLOTS]
-        self.vectors = _array(self.pool, slots, PASSAGES)
-        self._parts = {name: self._opened_part(name, contents) for name in self.manifest.parts}
+        slots = {PASSAGES: contents.arrays(CHUNK_ARRAYS)[VECTOR_SLOTS]}
+        self.vectors = self.pool.array(slots[PASSAGES], PASSAGES)
+        self._parts = {}
+        for name in self.manifest.parts:
+            vectors = {}
+            for each, of_array in contents.arrays(f"{SLOTS}/{name}{SUFFIX}").items():
+                slots[f"{name}.{each}"] = of_array
+                vectors[each] = self.pool.array(of_array, f"{name}.{each}")
+            arrays: Arrays = ChainMap(vectors, contents.parts[name])  # type: ignore[arg-type]  # only read
+            self._parts[name] = StoredPart(name, contents.nodes(name), arrays)
         if isinstance(self.pool, ExternalPool):
-            self._describe(self.pool, slots, contents)
+            self.pool.fields = Fields.of(len(self.pool), slots, self)
 
     def same_files(self, manifest: Manifest) -> dict[str, OpenFile]:
         """Open files that another generation shares, by path."""
         ours = self.manifest.files
         return {file: each for file, each in self.opened.items() if manifest.files.get(file) == ours[file]}
-
-    def _describe(self, pool: ExternalPool, slots: NDArray[np.integer], contents: Contents) -> None:
-        arrays = {PASSAGES: slots}
-        for name in self.manifest.parts:
-            own = contents.arrays(slots_file(name))
-            arrays |= {f"{name}.{each}": slots for each, slots in own.items()}
-        documents = self.document_ids(range(self.document_count))
-        pool.describe(Fields.of(len(pool), arrays, self.chunk_documents(), documents))
-
-    def _opened_part(self, name: str, contents: Contents) -> StoredPart:
-        slots = contents.arrays(slots_file(name))
-        vectors = {each: _array(self.pool, slots[each], f"{name}.{each}") for each in slots}
-        arrays = Layers(vectors, contents.parts[name], hidden=[SLOTS])
-        return StoredPart(name, contents.nodes(name), arrays)
 
     def part(self, name: str) -> StoredPart:
         """A part by name: the extraction, the graph, or a method's index.

@@ -100,12 +100,12 @@ class Spread:
             raise ValueError("two shards have one value")
 
 
-def told(spread: Spread) -> str:
+def description(spread: Spread) -> str:
     """How many shards there are, or what makes them."""
     return f"shards by {spread.by!r}" if spread.by is not None else f"{len(spread.shards)} shards"
 
 
-def begun(spread: Spread) -> str:
+def unfinished_notice(spread: Spread) -> str:
     """The record of an unfinished operation on all shards."""
     if spread.unfinished == ADD_METHOD:
         return "a method is being added, or that was stopped before all shards had it; add it again"

@@ -15,8 +15,7 @@ from stratagraph.store.checksums import problem
 from stratagraph.store.contents import Contents, infinite, meanings, opened, part_of
 from stratagraph.store.corpus import CHUNKS_FOLDER, DOCUMENTS_FOLDER, Corpus, ref_key
 from stratagraph.store.database import SIDE_FILES
-from stratagraph.store.external import ExternalPool
-from stratagraph.store.external_writer import require_current
+from stratagraph.store.external import ExternalPool, require_current
 from stratagraph.store.files import Directory
 from stratagraph.store.journal import Journal
 from stratagraph.store.layout import CALLS, CURRENT, JOURNAL, MARKER, Layout, found_layout
@@ -29,13 +28,13 @@ from stratagraph.types.protocols import VectorTable
 from stratagraph.types.records import content_keys
 
 Inspect = Callable[[Snapshot], Iterator[str]]
-"""What the store does not know: whether settings are valid, and arrays what searches can follow."""
+"""Checks beyond the store: whether settings are valid, and whether searches can follow the arrays."""
 _FILES = (
     *(MARKER, CURRENT, f"{CURRENT}.tmp", LOCK, NOTE, f"{NOTE}.tmp"),
     *(database + suffix for database in (CALLS, JOURNAL) for suffix in ("", *SIDE_FILES)),
 )
 
-_READ = 1 << 16  # nodes looked at at a time
+_READ = 1 << 16  # nodes that are checked at a time
 
 
 def verify(
@@ -46,12 +45,12 @@ def verify(
     If every file is as it was written, `inspect` checks the generation too.
     """
     problems = [
-        *_told(_kinds(layout.root)),
-        *_told(_generation(layout, inspect, table)),
-        *_told(iter(calls.check())),
-        *_told(_journal(layout)),
+        *_until_error(_not_plain(layout.root)),
+        *_until_error(_generation(layout, inspect, table)),
+        *_until_error(iter(calls.check())),
+        *_until_error(_journal(layout)),
     ]
-    return list(dict.fromkeys(problems))  # a file may be met in several ways
+    return list(dict.fromkeys(problems))  # two checks may name the same file
 
 
 def verify_folder(path: Path, inspect: Inspect | None = None) -> list[str]:
@@ -68,7 +67,7 @@ def verify_folder(path: Path, inspect: Inspect | None = None) -> list[str]:
         layout.root.close()
 
 
-def _told(problems: Iterator[str]) -> Iterator[str]:
+def _until_error(problems: Iterator[str]) -> Iterator[str]:
     """The problems, followed by an error that stops the search for more."""
     try:
         yield from problems
@@ -78,8 +77,8 @@ def _told(problems: Iterator[str]) -> Iterator[str]:
         yield str(error)
 
 
-def _kinds(root: Directory) -> Iterator[str]:
-    """Links, pipes and the like in the places of files."""
+def _not_plain(root: Directory) -> Iterator[str]:
+    """Links, pipes and the like in place of files."""
     for name in _FILES:
         try:
             root.plain_status(name)
@@ -109,22 +108,22 @@ def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | No
         contents = Contents(manifest)
         wrong = set()
         for file in manifest.files:
-            for problem in _told(_file(directory, file, manifest, contents)):
+            for problem_line in _until_error(_file(directory, file, manifest, contents)):
                 wrong.add(file)
-                yield problem
-        for problem in [*contents.settle()]:
-            file = problem.partition(":")[0]
+                yield problem_line
+        for problem_line in [*contents.settle()]:
+            file = problem_line.partition(":")[0]
             if part_of(file) not in map(part_of, wrong):  # a file that is missing was named already
-                yield problem
+                yield problem_line
             wrong.add(file)
         named = {part_of(file) for file in wrong}
-        for problem in meanings(contents, manifest):
-            if part_of(problem.partition(":")[0]) not in named:
-                yield problem
+        for problem_line in meanings(contents, manifest):
+            if part_of(problem_line.partition(":")[0]) not in named:
+                yield problem_line
         yield from _vectors(contents)
         if not wrong:
-            yield from _told(_nodes(contents, manifest))
-            yield from _told(_corpus(Corpus(*contents.corpus_records(directory.path))))
+            yield from _until_error(_nodes(contents, manifest))
+            yield from _until_error(_corpus(Corpus(*contents.corpus_records(directory.path))))
         if wrong:
             return
         if manifest.vectors and table is None:
@@ -133,7 +132,7 @@ def _generation(layout: Layout, inspect: Inspect | None, table: VectorTable | No
                 "they were not checked, nor was what searches them"
             )
         else:
-            yield from _told(_inspected(layout, directory, manifest, inspect, table))
+            yield from _until_error(_inspected(layout, directory, manifest, inspect, table))
 
 
 def _inspected(
@@ -145,7 +144,7 @@ def _inspected(
 ) -> Iterator[str]:
     snapshot = Snapshot(layout.path, directory, manifest.generation, "sizes", table, moving=True)
     try:
-        unsound = list(_told(_rows(snapshot, Journal(layout.root))))
+        unsound = list(_until_error(_rows(snapshot, Journal(layout.root))))
         yield from unsound
         if inspect is not None and not unsound:
             yield from inspect(snapshot)

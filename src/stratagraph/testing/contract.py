@@ -18,10 +18,12 @@ from collections.abc import Callable, Iterator
 from itertools import islice, pairwise
 from typing import Any, get_args, get_origin
 
+import numpy as np
 from pydantic import BaseModel
 
 import stratagraph as sg
 from stratagraph.models.messages import Messages
+from stratagraph.store.nodes import SLOTS
 from stratagraph.testing import FakeEmbedder
 from stratagraph.testing.opened import snapshot_of
 
@@ -300,7 +302,7 @@ def _corpus(index: sg.Index) -> dict[str, Any]:
         "chunks": [
             (c.id, c.document_id, c.text, dict(c.metadata)) for c in snapshot.chunks(range(snapshot.size))
         ],
-        "vectors": snapshot.vectors.tobytes(),
+        "vectors": np.asarray(snapshot.vectors).tobytes(),
     }
 
 
@@ -313,5 +315,5 @@ def _table(index: sg.Index, name: str) -> dict[str, Any]:
             (n.id, n.kind, n.level, n.text, [ids[row] for row in n.sources], dict(n.extra))
             for n in stored.nodes(range(stored.size))
         ],
-        "arrays": {key: array.tobytes() for key, array in stored.arrays.items()},
+        "arrays": {key: np.asarray(array).tobytes() for key, array in stored.arrays.items() if key != SLOTS},
     }

@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class Strict(BaseModel):
-    """A JSON object that has no further keys."""
+    """JSON without other keys."""
 
     model_config = ConfigDict(extra="forbid")
 
