@@ -32,7 +32,7 @@ def augment(
     quantile: float = 0.8,
     seed: int = 0,
     threads: int = 1,
-    known: Known | None = None,
+    previous: PreviousEdges | None = None,
 ) -> tuple[Labels, Weights]:
     """The edges of a graph and more, each weighted by the similarity of its ends (Alg. 1, lines 3 to 5).
 
@@ -58,8 +58,8 @@ def augment(
         K. None: in mode knn the average degree of the nodes that have edges, at least 1; in mode codicil 50.
     quantile
         The threshold is this quantile of the cosines over the given edges; without edges there is none.
-    known
-        In mode knn the edges that were added before; only its nodes look for neighbours.
+    previous
+        In mode knn the edges that were added before; only its nodes are given new ones.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def augment(
         offered = _nearest(attributes, neighbours or CONTENT_NEIGHBOURS, seed, threads)
         joined = _sample(_join(weighted, offered, attributes, -1.0))
     else:
-        offered = _offered(attributes, edges, neighbours or average_degree(edges), seed, threads, known)
+        offered = _offered(attributes, edges, neighbours or average_degree(edges), seed, threads, previous)
         attributed = attributes.lengths > 0
         between = own[attributed[edges.low] & attributed[edges.high]]
         alone = edges.degrees()[offered[:, 0]] == 0  # gated too, they would stay alone in communities
@@ -90,7 +90,7 @@ def augment(
     return joined.pairs(), joined.weights
 
 
-class Known(NamedTuple):
+class PreviousEdges(NamedTuple):
     """Edges that were added before, shape (edges, 2), and the nodes that are new or changed."""
 
     added: Labels
@@ -154,18 +154,18 @@ def _nearest(attributes: _Attributes, k: int, seed: int, threads: int) -> Labels
 
 
 def _offered(
-    attributes: _Attributes, edges: Edges, k: int, seed: int, threads: int, known: Known | None
+    attributes: _Attributes, edges: Edges, k: int, seed: int, threads: int, previous: PreviousEdges | None
 ) -> Labels:
-    """Candidate pairs: each node and its nearest, or the `known` ones and those of new nodes.
+    """Candidate pairs: each node and its nearest, or the previous pairs and those of changed nodes.
 
-    In known pairs a node without edges of its own comes first: the pair was offered to it.
+    In previous pairs a node without edges of its own comes first: the pair was offered to it.
     """
-    if known is None:
+    if previous is None:
         return _nearest(attributes, k, seed, threads)
-    pairs = known.added.reshape(-1, 2)
+    pairs = previous.added.reshape(-1, 2)
     turned = edges.degrees()[pairs[:, 1]] == 0
     pairs = np.where(turned[:, None], pairs[:, ::-1], pairs)
-    near = nearest_of(attributes.vectors, known.nodes, k, lengths=attributes.lengths)
+    near = nearest_of(attributes.vectors, previous.nodes, k, lengths=attributes.lengths)
     return np.concatenate([pairs, near])
 
 

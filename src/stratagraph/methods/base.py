@@ -73,7 +73,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """How an index presents itself in `stats()`."""
+    """The part of `stats()` about one method."""
 
     nodes: Mapping[str, int]
     details: Metadata = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Description:
 class Searcher(Protocol):
     """An opened index of a method: arrays are memory-mapped, texts are not loaded.
 
-    The reader does what all methods share: filters (`Question.allowed`), and the passages of the walk.
+    The reader adds what all methods share: filters (`Question.allowed`) and the passages of the walk.
     """
 
     def nodes(self, question: Question) -> Ranking:
@@ -98,11 +98,11 @@ class Searcher(Protocol):
 
 
 Build = Callable[[GroupBuilder[Any]], Awaitable[Built]]
-"""Indexes a corpus. Nodes, texts and vectors that the previous index has of the same members stay."""
+"""Indexes a corpus. Nodes with the same members as in the previous index keep their texts and vectors."""
 Check = Callable[[Checks, Graph, int, int], None]
 """Checks that arrays fit each other, the graph, and a corpus of so many chunks and dimensions.
 
-It raises `ValueError` if one is missing, has another dtype or shape, or holds what leads nowhere.
+It raises `ValueError` if one is missing, has another dtype or shape, or names a row that does not exist.
 """
 
 
@@ -110,8 +110,8 @@ It raises `ValueError` if one is missing, has another dtype or shape, or holds w
 class Way:
     """A way of searching: the walk, or a method.
 
-    `compose` turns what was retrieved into the last prompt of an answer; `answer_k` is how much is retrieved
-    for one, where a caller does not say.
+    `compose` turns a retrieval into the last prompt of an answer, and `answer_k` is the default number of
+    hits for it.
     """
 
     name: str

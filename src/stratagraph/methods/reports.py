@@ -78,7 +78,7 @@ class FindingsSchema(ReportSchema):
 
 @dataclass(frozen=True, slots=True)
 class CommunityReport:
-    """The report on a community. `by` is its writer: `MODEL`, `EXTRACTIVE` or `FAILED` of `summarize`.
+    """The report on a community. `by` is `MODEL`, `EXTRACTIVE` or `FAILED` of `summarize`.
 
     `findings` are pairs of a text and the ids of the members that support it.
     """
@@ -96,7 +96,7 @@ class CommunityReport:
 
     @property
     def extra(self) -> dict[str, Any]:
-        """What a node keeps of it beside the text."""
+        """Values that a node stores beside the text."""
         extra: dict[str, Any] = {"title": self.title, "by": self.by}
         if self.findings:
             extra["findings"] = [{"text": text, "members": list(ids)} for text, ids in self.findings]
@@ -117,18 +117,17 @@ async def write_reports(
     Parameters
     ----------
     groups
-        `item` is what a report is called where no model names it: the names of the most connected members.
-        `texts` are the members' texts, most connected first; what does not fit the prompt any more is left
-        out from the end.
+        `item` is the title of a report that no model wrote: the names of the most connected members. `texts`
+        are the members' texts, most connected first; the prompt leaves out the last ones if they do not fit.
     gate
-        Without a model each report is extractive: the most central sentences (`extractive_summary`). So is
-        that of a group for which the model fails; the failure is in the gate's list.
+        Without a model each report consists of the most central sentences (`extractive_summary`). So does
+        one for which the model fails; the failure is in the gate's list.
     prompt
-        Of a short report. It is given `members`, the texts one after the other, each in a `<member>` element,
-        and `words`, the length that a summary aims at. It asks for JSON of `ReportSchema`.
+        Of a short report. Its values are `members`, the texts in `<member>` elements, and `words`, the target
+        length of a summary. It asks for JSON of `ReportSchema`.
     max_tokens
-        Length of a summary that is aimed at; groups of many texts get more (`words_for`), and what is more
-        than twice too long is cut.
+        Target length of a summary. Groups of many texts get more (`words_for`); a summary of more than twice
+        its length is cut.
     form
         See `ReportForm`.
     context_tokens
@@ -176,10 +175,11 @@ def joined_members(
 ) -> tuple[str, int]:
     """Texts as `<member>` elements, in order, until the tokens are spent, and how many there are.
 
-    What an earlier text says is not repeated (`told_once`), and a text that says nothing else is left out. A
-    text takes at most a quarter of the tokens. It is cut where a sentence ends, and left out if not even its
-    first sentence fits; if no text is left, the first one is cut at a word. With `numbered`, each begins with
-    its number among all texts, from 1, and one that says nothing else is its name.
+    Statements of earlier texts are not repeated (`told_once`), and a text without other statements is left
+    out. A text takes at most a quarter of the tokens. It is cut where a sentence ends, and left out if not
+    even its first sentence fits; if no text is left, the first one is cut at a word. With `numbered`, each
+    begins with its number among all texts, from 1, and a text without other statements is shortened to its
+    name.
     """
     parts: list[str] = []
     left, most = max_tokens, max(1, max_tokens // 4)
@@ -209,7 +209,7 @@ def _items(
 
 
 def _placeholder(values: Mapping[str, str]) -> ReportSchema:
-    """What an estimate takes a model to say: as many words of the members as were asked for."""
+    """The answer that an estimate assumes: as many words of the members as the prompt allows."""
     text = values["members"].replace(_OPEN, "").replace(_CLOSE, "")
     title, summary = first_words(text, 6), first_words(text, int(values["words"]))
     return ReportSchema(title=title or "title", summary=summary or "summary")

@@ -72,7 +72,7 @@ def searched_levels(wanted: Sequence[int] | None, count: int) -> list[int]:
 
 
 class SearchOptions:
-    """What is asked of the search options of every method."""
+    """Properties that the search options of every method have."""
 
     __slots__ = ()
 
@@ -83,5 +83,5 @@ class SearchOptions:
 
     @property
     def narrowed(self) -> bool:
-        """Whether only a part of the results is asked for, so that nothing else may complete them."""
+        """Whether the options restrict the results, so that the walk must not fill them up."""
         return False

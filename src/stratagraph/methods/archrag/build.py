@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.ingest.nearest import zero_rows
-from stratagraph.kernels.augment import Known
+from stratagraph.kernels.augment import PreviousEdges
 from stratagraph.kernels.chnsw import CHNSW
 from stratagraph.kernels.chnsw_options import Options
 from stratagraph.methods.archrag.config import ArchRAGConfig
@@ -37,15 +37,15 @@ ADDED = "entities.added"
 ADDED_ABOVE = "communities.added"
 """Name of the array of those between communities of one level, by their rows."""
 _MANY = 4
-"""If more than one in so many nodes look for neighbours, all do: that is faster."""
+"""If more than one in so many nodes need new edges, all are searched for: that is faster."""
 INDEX = "index."
-"""Prefix of the arrays of C-HNSW, in which nodes have an order of their own."""
+"""Prefix of the arrays of C-HNSW, which orders nodes in its own way."""
 CHANGES = "index_changes"
 """Name of the array with the number of nodes that C-HNSW has lost or gained since it was built."""
 ZEROS = "zeros"
 """Prefix of the arrays of the rows of zero vectors, by level."""
 _MOST_CHANGES = 0.5
-"""These, as a part of all nodes, up to which it is brought up to date: up to there recall is tested."""
+"""Share of such nodes up to which C-HNSW is updated, not rebuilt; up to there recall is tested."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -68,7 +68,7 @@ async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
     while len(levels) < config.max_levels and level.size >= config.min_communities:
         edges = None
         if not warm_start.drift.lapsed:
-            edges = await asyncio.to_thread(_known_edges, graph, level, previous)
+            edges = await asyncio.to_thread(_previous_edges, graph, level, previous)
         divided = await asyncio.to_thread(_partitioned, level, config, warm_start, edges)
         if divided is None:
             break
@@ -94,29 +94,29 @@ def layer_vectors(
     return [graph.vectors, *above]
 
 
-def _known_edges(graph: Graph, level: Level, previous: Stored | None) -> Known | None:
+def _previous_edges(graph: Graph, level: Level, previous: Stored | None) -> PreviousEdges | None:
     """The edges of similarity that the previous index added to a level between unchanged nodes.
 
-    These nodes look for neighbours: new ones, those with another vector, and those that have no edge left.
-    None if there are no such edges, or if so many nodes look that it is faster if all do.
+    New nodes, those with another vector and those without an edge are to be given new ones. None if the index
+    added no edges, or if so many nodes need new ones that it is faster to search for all.
     """
     name, nodes = (ADDED_ABOVE, "parents") if level.number else (ADDED, PARENTS)
     if previous is None or graph.before is None or name not in previous.arrays:
         return None
     origin, same = (each[: level.size] for each in (level.before.origin, level.before.same))
     alike = (same if level.number else graph.before.alike) & (origin >= 0)
-    kept = np.flatnonzero(alike)
+    carried = np.flatnonzero(alike)
     rows = np.full(len(previous.arrays[nodes]), -1, np.int64)
-    rows[origin[kept]] = kept
+    rows[origin[carried]] = carried
     edges = rows[previous.arrays[name]]
     edges = edges[(edges >= 0).all(axis=1)]
     linked = np.bincount(np.concatenate([level.ends.ravel(), edges.ravel()]), minlength=level.size)
     looking = np.flatnonzero(~alike | (linked == 0))
-    return None if _MANY * len(looking) > level.size else Known(edges, looking)
+    return None if _MANY * len(looking) > level.size else PreviousEdges(edges, looking)
 
 
 def _partitioned(
-    level: Level, config: ArchRAGConfig, warm_start: WarmStart, edges: Known | None
+    level: Level, config: ArchRAGConfig, warm_start: WarmStart, edges: PreviousEdges | None
 ) -> Partition | None:
     """The communities of a level; None if they are nearly as many as its nodes."""
     most = (1 - config.min_shrink) * level.size
@@ -211,9 +211,9 @@ def index_arrays(
 ) -> dict[str, NDArray[Any]]:
     """C-HNSW over all levels as arrays, without zero vectors, whose rows are `zeros<level>`.
 
-    It stores codes only; results are scored by the vectors of graph and communities. Links of the previous
-    index are kept until too much has changed since it was built. `rows` hold, for each level, the previous
-    row of each vector that is the same, or -1; such vectors are not read.
+    It stores codes only; results are scored by the vectors of graph and communities. It continues the
+    previous C-HNSW until too much has changed since that was built. `rows` hold, for each level, the previous
+    row of each unchanged vector, or -1; unchanged vectors are not read.
     """
     arrays_before: Arrays = {} if previous is None else previous.arrays
     threads = os.cpu_count() or 1
@@ -222,7 +222,6 @@ def index_arrays(
         zero_rows(vectors, origin, arrays_before.get(f"{ZEROS}{level}"))
         for level, (vectors, origin) in enumerate(zip(layers, origins, strict=True))
     ]
-    gone = sum(map(len, zeros))
     options = Options(
         codes=config.codes,
         keep_vectors=False,
@@ -232,7 +231,9 @@ def index_arrays(
         mode=config.mode,
         seed=config.seed,
     )
-    updated = _brought_up_to_date(arrays_before, layers, children, rows, options, threads, gone)
+    updated = _brought_up_to_date(
+        arrays_before, layers, children, rows, options, threads, sum(map(len, zeros))
+    )
     index, changes = updated or (
         CHNSW.build([np.asarray(vectors) for vectors in layers], children, options, threads=threads),
         0,

@@ -17,7 +17,7 @@ from stratagraph.ingest.carryover import VECTORS, Keys, Labels, needs_reclusteri
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.ingest.graph.statements import group_vectors
 from stratagraph.ingest.names.spelling import telling
-from stratagraph.kernels.augment import Known, added, augment
+from stratagraph.kernels.augment import PreviousEdges, added, augment
 from stratagraph.kernels.leiden import leiden
 from stratagraph.kernels.partition import cluster, community_graph
 from stratagraph.kernels.ranges import by_label
@@ -60,9 +60,9 @@ class WarmStart:
     def ascend(self, labels: Labels, count: int) -> None:
         """Go on to the level whose nodes are these `count` communities.
 
-        A community succeeds the previous one with which it shares most members, and starts in its parent. Of
-        several successors the largest stays there; the others may move, and so may those in a parent that
-        lost a member.
+        A community succeeds the previous one with which it shares most members, and starts in that one's
+        parent. Of several successors the one that shares most stays there. The others may move, and so may
+        those in a parent that lost a member.
         """
         if self.initial is None:
             return
@@ -79,20 +79,19 @@ class WarmStart:
     def _of_entities(self, graph: Graph, before: Before) -> InitialPartition | None:
         parents, origin = self._arrays[PARENTS], before.origin[: graph.entities]
         labels = previous_labels(origin, parents)
-        kept = (labels >= 0) & _same_neighbours(graph, before)
-        changed = int(np.count_nonzero(~kept))
-        self.drift = Drift.since(self._arrays, len(kept), changed)
-        if needs_reclustering(kept):
+        settled = (labels >= 0) & _same_neighbours(graph, before)
+        self.drift = Drift.since(self._arrays, len(settled), int(np.count_nonzero(~settled)))
+        if needs_reclustering(settled):
             return None
-        return InitialPartition(labels, ~kept | _in_shrunken(labels, parents))
+        return InitialPartition(labels, ~settled | _in_shrunken(labels, parents))
 
 
 def _same_neighbours(graph: Graph, before: Before) -> NDArray[np.bool_]:
     """The entities that are linked with the same ones as before, shape (entities,)."""
-    origin, were = before.origin[: graph.entities], before.stored.arrays
+    origin, arrays = before.origin[: graph.entities], before.stored.arrays
     now = _sums_of_neighbours(graph.ends, mixed(origin))
-    count = int(were["counts"][0])
-    then = _sums_of_neighbours(were["relations.ends"], mixed(np.arange(count)))
+    count = int(arrays["counts"][0])
+    then = _sums_of_neighbours(arrays["relations.ends"], mixed(np.arange(count)))
     same = origin >= 0
     same[same] = now[same] == then[origin[same]]
     return same
@@ -106,7 +105,7 @@ def _sums_of_neighbours(ends: Rows, values: Keys) -> Keys:
 
 
 def _in_shrunken(labels: Labels, previous: Labels) -> NDArray[np.bool_]:
-    """The nodes in communities that lost members: if they could not move, deletions would leave fragments."""
+    """The nodes in communities that lost members. If they could not move, deletions would leave fragments."""
     count = int(previous.max(initial=0)) + 1
     before, now = (np.bincount(each[each >= 0], minlength=count) for each in (previous, labels))
     return (labels >= 0) & (now < before)[labels]
@@ -114,9 +113,9 @@ def _in_shrunken(labels: Labels, previous: Labels) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class LevelBefore:
-    """The previous row of each node of a level, or -1, and whether node and sources are unchanged.
+    """The previous row of each node of a level, or -1, and whether the node and its sources are unchanged.
 
-    At level 0 the edges, whose texts are nodes too, follow the nodes.
+    At level 0 the relations follow the entities, since they are nodes too.
     """
 
     origin: Rows
@@ -197,7 +196,7 @@ def augmented(
     weights: Weights,
     config: ArchRAGConfig,
     *,
-    known: Known | None = None,
+    previous: PreviousEdges | None = None,
 ) -> tuple[Rows, Weights]:
     """The edges of a level and those that similarity adds, each weighted (lines 3 to 5)."""
     function = custom("augmentation", config.augmentation)
@@ -213,7 +212,7 @@ def augmented(
         quantile=config.quantile,
         seed=config.seed,
         threads=os.cpu_count() or 1,
-        known=known,
+        previous=previous,
     )
 
 
@@ -242,16 +241,17 @@ def partition(
     config: ArchRAGConfig,
     initial: InitialPartition | None,
     drift: Drift,
-    known: Known | None = None,
+    previous: PreviousEdges | None = None,
 ) -> Partition:
     """Augment and cluster a level (lines 3 to 6), or bring its previous partition up to date.
 
-    New nodes and movable ones join the community in which they gain most modularity, whatever made it. If
-    it has drifted, all nodes may move; if that is not enough, a fresh partition is taken (`methods.drift`).
-    Known edges of similarity stay if there is a previous partition.
+    New nodes and movable ones join the community in which they gain most modularity, whatever the clustering.
+    If the partition has drifted, all nodes may move; if that is not enough, a fresh one is taken
+    (`methods.drift`).
+    Previous edges of similarity stay if there is a previous partition.
     """
-    known = None if initial is None else known
-    ends, weights = augmented(level.vectors, level.ends, level.weights, config, known=known)
+    previous = None if initial is None else previous
+    ends, weights = augmented(level.vectors, level.ends, level.weights, config, previous=previous)
     fresh = partial(clustered, level.vectors, ends, weights, config)
     ways: list[Callable[[], Labels]] = []
     if initial is not None:

@@ -64,7 +64,7 @@ class Calibration:
         return cls(means.astype(np.float32), sample, borders, sizes)
 
     def measures(self, query: Vectors) -> tuple[Weights, Weights]:
-        """Mean of the similarities to a level's background, and what one unit of the score is, by level.
+        """For each level the mean similarity to its background, and the similarity of one unit of the score.
 
         A deviation is at least that of directions drawn at random, 1 / sqrt(dimension).
         """
@@ -83,7 +83,7 @@ def _cosines(vectors: Vectors, query: Vectors) -> Weights:
 
 
 def calibration_arrays(sizes: Sequence[int], zeros: Sequence[Rows], seed: int) -> dict[str, NDArray[Any]]:
-    """What is kept of a `Calibration`: which nodes are in the backgrounds, counted through all levels.
+    """The arrays of a `Calibration`: the nodes in the backgrounds, counted through all levels.
 
     `sizes` are those of the levels, and `zeros` the rows of their zero vectors.
     """
@@ -98,7 +98,7 @@ def calibration_arrays(sizes: Sequence[int], zeros: Sequence[Rows], seed: int) -
 
 
 def _background(layers: Sequence[Rows], starts: Rows, seed: int) -> Rows:
-    """Nodes that the last of some levels is measured by: its own, and where these are few, those below."""
+    """The background of the last level: its own nodes, and where these are few, also those below."""
     parts: list[Rows] = []
     missing = SAMPLE
     for layer, start in zip(reversed(layers), starts[len(layers) - 1 :: -1], strict=True):

@@ -34,9 +34,10 @@ from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.question import Allowed
 
 FEWEST = 5
-"""Results taken from each level at least, the paper's k."""
+"""Least number of results taken from each level; the paper's k."""
 SPARE = 2
-"""Times as many as are wanted are taken from C-HNSW, which knows codes alone, and scored by their vectors."""
+"""C-HNSW compares codes only. So it is asked for this many times the wanted results, and the vectors of these
+decide."""
 
 
 class Relations:
@@ -173,7 +174,7 @@ class HierarchySearcher:
         return rows[best], similarities
 
     def _scanned(self, vector: Vectors, allowed: Allowed, level: int, k: int) -> TopK:
-        """The best of a level among what a filter admits; texts without a vector never are."""
+        """The best of a level among what a filter admits, without zero vectors."""
         layer = self._layers[level]
         rows = allowed.graph if layer.origin == Origin.GRAPH else allowed.nodes
         mask = rows[layer.start : layer.start + len(layer.vectors)].copy()
@@ -184,8 +185,8 @@ class HierarchySearcher:
         """The relations among the entities found; each scores as the weaker of its ends."""
         relations, weaker = self._relations.among(rows, scores)
         if question.allowed is not None and len(relations):
-            kept = question.allowed.graph[self._graph.entities + relations]
-            relations, weaker = relations[kept], weaker[kept]
+            passing = question.allowed.graph[self._graph.entities + relations]
+            relations, weaker = relations[passing], weaker[passing]
         trace = [{"level": 0, "between": "entities found"} for _ in range(len(relations))]
         return Ranking.of(Origin.GRAPH, self._graph.entities + relations, weaker, trace)
 
@@ -193,7 +194,7 @@ class HierarchySearcher:
 def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> None:
     """Check that the arrays fit each other, the graph, and the number of chunks.
 
-    Those of C-HNSW are checked by `CHNSW.from_arrays`; here, that they are of these layers.
+    `CHNSW.from_arrays` checks those of C-HNSW; here, only that they belong to these layers.
     """
     check_vectors(graph.stored.arrays)
     check_drift(checks)

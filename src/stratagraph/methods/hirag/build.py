@@ -60,9 +60,10 @@ async def build(builder: Builder) -> Built:
 
 
 async def _meta_types(builder: Builder) -> Node | None:
-    """The general concepts that the model chose from a sample of names; kept while these names exist.
+    """The node of the general concepts that the model chose from a sample of names.
 
-    They guide prompts and are in no layer. There is no node if the user set them or there is no model.
+    They guide prompts and are in no layer. The node stays while all these names exist. There is none if the
+    user set the concepts, or without a model.
     """
     if builder.config.meta_types is not None or not builder.graph.entities:
         return None
@@ -73,7 +74,7 @@ async def _meta_types(builder: Builder) -> Node | None:
 
 
 def _previous_types(builder: Builder) -> Node | None:
-    """The node of the previous index, if every name that it was made from is still in the graph."""
+    """The node of the previous index, if every name of its sample is still in the graph."""
     if builder.previous is None or not builder.previous.arrays["counts"][2]:
         return None
     summaries, communities, _ = builder.previous.arrays["counts"].tolist()

@@ -79,9 +79,9 @@ class Edges:
         given = np.asarray(builder.graph.weights, dtype=np.float64)
         usual = float(np.median(given)) if len(given) else 1.0
         hierarchy = [np.column_stack([each.members, each.entities]) for each in entities.relations]
-        told = np.concatenate([np.zeros(0, np.float64), *(each.strengths for each in entities.relations)])
+        strengths = np.concatenate([np.zeros(0), *(each.strengths for each in entities.relations)])
         ends = np.concatenate([np.asarray(builder.graph.ends, dtype=np.int64).reshape(-1, 2), *hierarchy])
-        return cls(ends, np.concatenate([given, np.where(told > 0, told, usual)]))
+        return cls(ends, np.concatenate([given, np.where(strengths > 0, strengths, usual)]))
 
 
 async def build_communities(builder: Builder, entities: Entities, edges: Edges, drift: Drift) -> Communities:
@@ -132,8 +132,8 @@ def _fresh(edges: Edges, count: int, config: HiRAGConfig) -> list[Labels]:
         movable=np.zeros(count, np.bool_),
         seed=config.seed,
     )
-    kept = np.unique(np.linspace(0, len(levels) - 1, config.community_levels).round().astype(int))[::-1]
-    return [finest, *(levels[place] for place in kept[1:].tolist())]
+    places = np.unique(np.linspace(0, len(levels) - 1, config.community_levels).round().astype(int))[::-1]
+    return [finest, *(levels[place] for place in places[1:].tolist())]
 
 
 def _measured(edges: Edges, levels: Sequence[Labels]) -> Measures:
@@ -402,15 +402,16 @@ class CommunityWriter:
         return np.arange(first, len(self.members))
 
     def _with_texts(self, drafts: Sequence[NodeDraft], reports: Rows) -> list[NodeDraft]:
-        """Drafts with the texts of the previous `reports` that were made from the same; -1 if there is none.
+        """Drafts with the texts of previous reports that have the same input.
 
-        Findings name members by id: such reports are written again.
+        `reports` are the places of these among the previous communities, or -1. Reports with findings are
+        written again, since findings name members by id.
         """
         with_texts, previous = list(drafts), self._builder.previous
         rows = self._builder.usable(np.where(reports >= 0, reports + self._first_before, -1))
-        kept = np.flatnonzero(rows >= 0)
-        nodes = () if previous is None else previous.nodes(rows[kept].tolist())
-        for place, node in zip(kept.tolist(), nodes, strict=True):
+        places = np.flatnonzero(rows >= 0)
+        nodes = () if previous is None else previous.nodes(rows[places].tolist())
+        for place, node in zip(places.tolist(), nodes, strict=True):
             if node.id != with_texts[place].id and "findings" not in node.extra:
                 extra = {**node.extra, **with_texts[place].extra}
                 with_texts[place] = replace(with_texts[place], text=node.text, extra=extra)

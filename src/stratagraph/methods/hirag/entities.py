@@ -118,8 +118,8 @@ class Entities:
         self._read |= zip(own, self.graph.stored.nodes(own), strict=True)
         if above:
             rows_before = self.before[np.array(above, np.int64) - first]
-            kept = self.builder.table(rows_before, [])
-            self._read |= zip(above, kept.read(range(len(above))), strict=True)
+            nodes = self.builder.table(rows_before, []).read(range(len(above)))
+            self._read |= zip(above, nodes, strict=True)
 
     def node(self, row: int) -> Node:
         """The node of an entity."""
@@ -148,10 +148,10 @@ class Entities:
         rows, first = np.asarray(members, np.int64), self.graph.entities
         own, above = rows[rows < first], rows[rows >= first]
         sources = [indices[ranges(indptr[own], indptr[own + 1] - indptr[own])]]
-        kept = self.before[above - first]
+        rows_before = self.before[above - first]
         if self.previous is not None and self.graph.before is not None:
-            sources.append(self.graph.before.sources(self.previous, kept[kept >= 0])[1])
-        return united([*sources, *(self.new_nodes[row].sources for row in above[kept < 0].tolist())])
+            sources.append(self.graph.before.sources(self.previous, rows_before[rows_before >= 0])[1])
+        return united([*sources, *(self.new_nodes[row].sources for row in above[rows_before < 0].tolist())])
 
     def rows_named(self, names: Keys, before: Rows) -> Rows:
         """The entity with each name: by id, by shown name, or a summary entity; -1 if there is none.

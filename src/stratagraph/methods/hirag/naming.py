@@ -81,10 +81,10 @@ class MetaTypesSchema(BaseModel):
     @field_validator("types")
     @classmethod
     def _short(cls, values: list[str]) -> list[str]:
-        kept = [value.strip() for value in values if 0 < len(value.strip()) <= LONGEST_NAME]
-        if not kept:
+        concepts = [value.strip() for value in values if 0 < len(value.strip()) <= LONGEST_NAME]
+        if not concepts:
             raise ValueError("give at least one concept of one or two words")
-        return list(dict.fromkeys(kept))[:MOST_TYPES]
+        return list(dict.fromkeys(concepts))[:MOST_TYPES]
 
 
 class Belonging(NamedTuple):
@@ -114,8 +114,8 @@ class Summary:
 
     def stored(self) -> Metadata:
         """JSON-native values for `read`."""
-        kept = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {**kept, "members": {member: list(each) for member, each in self.members.items()}}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**values, "members": {member: list(each) for member, each in self.members.items()}}
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Summary:
@@ -266,5 +266,5 @@ def cluster_name(names: Sequence[str], vectors: Vectors) -> str:
 
 
 def members_named(name: str) -> list[str]:
-    """The members in a name that `cluster_name` made."""
+    """The inverse of `cluster_name`: the members that a name lists."""
     return _JOINED.split(name)

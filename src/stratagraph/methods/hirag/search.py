@@ -69,7 +69,7 @@ class _Admitted:
 
 
 class BridgeSearcher:
-    """An opened index."""
+    """An opened hierarchy."""
 
     def __init__(self, opened: Opened) -> None:
         self._graph = opened.graph
@@ -134,8 +134,8 @@ class BridgeSearcher:
             similar = rows, similarity
             bridge = layered.bridge(communities, question.vector, similar, options.key_entities, nodes, edges)
         if admitted is not None:  # other reports than those of the communities that the bridge starts from
-            kept = admitted.communities[communities_near]
-            communities, likeness = communities_near[kept][: options.communities], likeness[kept]
+            passing = admitted.communities[communities_near]
+            communities, likeness = communities_near[passing][: options.communities], likeness[passing]
         return Knowledge(local, near, communities, likeness[: options.communities], bridge)
 
     def _part(
@@ -248,13 +248,13 @@ def _explaining(
 
     Steps count from 1. An entity has the number of the step that leads to it; the first of a path has 1.
     """
-    asked = set(wanted)
-    rows = {ends[0] for ends in asked if len(ends) == 1}
+    wanted_ends = set(wanted)
+    rows = {ends[0] for ends in wanted_ends if len(ends) == 1}
     explanations: dict[tuple[int, ...], tuple[Sequence[int], int]] = {}
     for path in paths:
         for step, (one, two) in enumerate(pairwise(path), 1):
             ends = (one, two) if one < two else (two, one)
-            if ends in asked:
+            if ends in wanted_ends:
                 explanations.setdefault(ends, (path, step))
         for place, row in enumerate(path):
             if row in rows:

@@ -336,8 +336,9 @@ class SummaryWriter:
         is_other = members != rows[numbers]
         is_listed, listing = is_other & (strengths >= 0), np.zeros(len(rows), np.bool_)
         listing[numbers[is_listed]] = True
-        kept = is_listed | (is_other & ~listing[numbers])
-        return MemberRelations(members[kept], rows[numbers[kept]], numbers[kept], strengths[kept])
+        related = is_listed | (is_other & ~listing[numbers])
+        members, numbers, strengths = members[related], numbers[related], strengths[related]
+        return MemberRelations(members, rows[numbers], numbers, strengths)
 
     async def _create(
         self, groups: Groups, proposals: Proposals, numbers: Sequence[Rows], names: Keys
@@ -350,9 +351,9 @@ class SummaryWriter:
         origin = self._previous.continued(clusters, proposals.ranks[first_proposals])
         origin = np.where(before >= 0, before, origin)
         vectors = np.zeros((len(names), self._builder.dimension), np.float32)
-        kept, new = np.flatnonzero(before >= 0), np.flatnonzero(before < 0)
-        if previous is not None and len(kept):
-            vectors[kept] = previous.arrays[VECTORS][before[kept]]
+        carried, new = np.flatnonzero(before >= 0), np.flatnonzero(before < 0)
+        if previous is not None and len(carried):
+            vectors[carried] = previous.arrays[VECTORS][before[carried]]
         nodes, members = self._new_nodes(groups, proposals, [numbers[place] for place in new.tolist()])
         vectors[new] = await group_vectors(
             nodes, members, entities.vectors, stage="embed summary entities", carry=self._builder.carry

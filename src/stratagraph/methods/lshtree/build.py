@@ -101,7 +101,7 @@ async def build(builder: GroupBuilder[LSHTreeConfig]) -> Built:
 
 
 def _chunks(builder: GroupBuilder[LSHTreeConfig]) -> Layer:
-    """The chunks as level 0; what orders them is taken over for those that there were."""
+    """The chunks as level 0; previous chunks keep their `ties`."""
     corpus, previous, seen = builder.corpus, builder.previous, builder.graph.before
     before, previous_ties = np.full(corpus.size, -1, np.int64), np.zeros(0, np.uint64)
     if previous is not None and seen is not None:
@@ -155,7 +155,7 @@ def partition(layer: Layer, config: LSHTreeConfig, grouped: Mapping[str, NDArray
 
 
 async def _summarized(builder: GroupBuilder[LSHTreeConfig], layer: Layer, groups: Groups) -> Layer:
-    """The next layer: a summary for each group. Of groups that did not change, nothing is read."""
+    """The next layer: a summary for each group. Members of unchanged groups are not read."""
     level, tokens, count = layer.level + 1, builder.config.summary_tokens, len(groups.members)
     labels = np.empty(layer.size, np.int64)
     sizes = [len(rows) for rows in groups.members]

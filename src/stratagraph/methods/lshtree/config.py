@@ -89,5 +89,5 @@ class LSHTreeOptions(SearchOptions):
 
     @property
     def narrowed(self) -> bool:
-        """Whether only some levels are asked for, so that nothing else may complete the results."""
+        """Whether only some levels are searched, so that the walk must not fill up the results."""
         return self.levels is not None

@@ -45,8 +45,8 @@ def important_entities(
     """Entities that occur more than once and are in the core of the graph or high in betweenness.
 
     `ends` are the edges among entities, relations and units (2.2), as rows of the graph. The sample of a
-    previous index is kept, and so are its important entities, with some `SLACK`. Without `measure`, which
-    takes a pass over the graph per source, the previous important entities stay (`methods.drift.Drift.due`).
+    previous index stays, and so do its important entities, with some `SLACK`. To `measure` takes a pass over
+    the graph per source; without it only previous entities stay important (`methods.drift.Drift.due`).
     """
     entities = inputs.graph.entities
     before, sources = np.zeros(entities, np.bool_), np.zeros(0, np.int64)
@@ -76,13 +76,13 @@ def _repeated(inputs: BuildInputs) -> NDArray[np.bool_]:
     return np.asarray((named > 1) | (np.diff(graph.sources[0][: graph.entities + 1]) > 1))
 
 
-def _sample(keys: Keys, config: NodeRAGConfig, kept: Rows) -> Rows:
-    """Rows of the sampled sources: those that are `kept`, then others by key."""
+def _sample(keys: Keys, config: NodeRAGConfig, previous: Rows) -> Rows:
+    """Rows of the sampled sources: the previous ones, then others by key."""
     mixed = (keys ^ np.uint64(config.seed)) * np.uint64(_ODD)
     first = np.argpartition(mixed, config.sources)[: config.sources] if len(keys) > config.sources else None
     order = np.arange(len(keys)) if first is None else first
     order = order[np.argsort(mixed[order], kind="stable")]
-    return np.concatenate([kept, order[~np.isin(order, kept)]])[: config.sources]
+    return np.concatenate([previous, order[~np.isin(order, previous)]])[: config.sources]
 
 
 PROMPT = load_prompt("stratagraph.methods.noderag", "attribute")
@@ -144,10 +144,10 @@ def _statements(
     place[entities] = np.arange(len(entities))
     bare = np.ones(graph.relations, np.bool_)
     bare[stated[:, 0]] = False
-    kept = np.flatnonzero(bare | graph.described)
+    relations = np.flatnonzero(bare | graph.described)
     units = np.repeat(np.arange(graph.units), np.diff(graph.unit_entities[0]))
-    named = np.concatenate([graph.unit_entities[1], graph.ends[kept].ravel()])
-    rows = np.concatenate([inputs.first_unit + units, np.repeat(graph.entities + kept, 2)])
+    named = np.concatenate([graph.unit_entities[1], graph.ends[relations].ravel()])
+    rows = np.concatenate([inputs.first_unit + units, np.repeat(graph.entities + relations, 2)])
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     counts = np.diff(np.append(starts, len(rows)))
     rank = (connected[named] + 1) * graph.entities - named  # the best connected, then the first

@@ -140,7 +140,7 @@ class NodeRAGOptions(SearchOptions):
 
     @property
     def narrowed(self) -> bool:
-        """Whether only some types are asked for, so that nothing else may complete the results."""
+        """Whether only some types are returned, so that the walk must not fill up the results."""
         return self.types is not None
 
 

@@ -72,7 +72,7 @@ def detect_communities(builder: Builder, ends: Rows, origin: Rows, drift: Drift)
 
 
 def graph_drift(inputs: BuildInputs) -> Drift:
-    """How many rows of the graph came or went since communities were last compared."""
+    """Counts the rows of the graph that were added or removed since communities were last compared."""
     previous, seen = inputs.builder.grouped, inputs.graph.before
     if previous is None or seen is None:
         return Drift(inputs.size)
@@ -309,8 +309,8 @@ def _insights(
 def _elements(each: Community, insights: Sequence[_Insight]) -> Iterator[Element]:
     for number, insight in enumerate(insights):
         identity = _id(each.digest, number)
-        told = {"title": insight.title} | ({"by": insight.by} if insight.by else {})
-        extra = {**told, "members": list(each.members)}
+        written = {"title": insight.title} | ({"by": insight.by} if insight.by else {})
+        extra = {**written, "members": list(each.members)}
         node = Node(identity, "element", 1, insight.text, each.sources, extra)
         title = Node(
             content_id("noderag", "overview", identity, insight.title),
@@ -318,7 +318,7 @@ def _elements(each: Community, insights: Sequence[_Insight]) -> Iterator[Element
             1,
             insight.title or insight.text[:LONGEST_TITLE],
             each.sources,
-            {**told, "members": [identity]},
+            {**written, "members": [identity]},
         )
         yield Element(node, title, each)
 

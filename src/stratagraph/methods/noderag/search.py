@@ -98,7 +98,7 @@ class Similarity:
 
 
 def received(nodes: Rows, mass: _Mass, entries: Rows, weights: NDArray[np.float64], restart: float) -> _Mass:
-    """What each node holds beside its own share of the restart, shape (nodes,); entries ascend."""
+    """The mass of each node without its own share of the restart, shape (nodes,); entries ascend."""
     at = np.searchsorted(entries, nodes).clip(max=len(entries) - 1)
     shares = np.where(entries[at] == nodes, weights[at] / weights.sum(), 0.0)
     return np.maximum(mass - restart * shares, 0.0).astype(np.float32)
@@ -191,7 +191,7 @@ class Entries(NamedTuple):
 
 
 class DualSearch:
-    """Names and titles by whole words, and nodes with much to say by similarity.
+    """Finds names and titles by whole words, and nodes with longer texts by similarity.
 
     S, A and H follow each other in the numbering, and are searched as one.
     """
@@ -231,9 +231,9 @@ class DualSearch:
         title_rows = np.unique(np.concatenate([_NO_NODES, *(each for each in titles if len(each) <= TITLES)]))
         entities, overviews = self._layout.first("N"), self._layout.first("O")
         nodes = np.concatenate([entities + named, entities + near, overviews + title_rows])
-        ones = np.ones(len(named)), NEAR_SHARE * likeness, np.ones(len(title_rows))
-        _, kept = np.unique(nodes, return_index=True)
-        return nodes[kept], np.concatenate(ones)[kept]
+        weights = np.ones(len(named)), NEAR_SHARE * likeness, np.ones(len(title_rows))
+        nodes, first_places = np.unique(nodes, return_index=True)
+        return nodes, np.concatenate(weights)[first_places]
 
     def _similar(self, question: Question, options: NodeRAGOptions) -> tuple[Rows, NDArray[np.float32]]:
         """The admitted nodes of the entry types that are most similar to the question."""
@@ -316,8 +316,8 @@ class HeterographSearcher:
     def _candidates(self, entries: Entries, question: Question, options: NodeRAGOptions) -> _Candidates:
         """All rows that may be retrieved, before the number of results is applied."""
         nodes, mass = question.once(self, "walk", lambda: self._walk(entries, options))
-        kept = self._passing(nodes, question.allowed) & _of(self._layout.types(nodes), RETRIEVABLE)
-        nodes, mass = nodes[kept], mass[kept]
+        passing = self._passing(nodes, question.allowed) & _of(self._layout.types(nodes), RETRIEVABLE)
+        nodes, mass = nodes[passing], mass[passing]
         kinds, entered = self._layout.types(nodes), np.isin(nodes, entries.nodes)
         gained = received(nodes, mass, entries.nodes, entries.weights, options.restart)
         chosen = [np.flatnonzero(entered)]
@@ -335,8 +335,8 @@ class HeterographSearcher:
         scores = np.where(np.isnan(entries.similarity), entries.weights + 1, entries.similarity)
         kinds = [kind for kind in options.types or RETRIEVABLE if kind != "T" or not question.mixed]
         wanted = _of(self._layout.types(entries.nodes), "".join(kinds))
-        kept = wanted & self._passing(entries.nodes, question.allowed)
-        nodes, scores = entries.nodes[kept], scores[kept].astype(np.float32)
+        passing = wanted & self._passing(entries.nodes, question.allowed)
+        nodes, scores = entries.nodes[passing], scores[passing].astype(np.float32)
         order = np.lexsort((nodes, -scores))
         trace = [{"score": score} for score in scores[order].tolist()]
         return self._ranking(entries, nodes[order], scores[order], trace)
