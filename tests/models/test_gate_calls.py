@@ -9,8 +9,9 @@ from pydantic import BaseModel
 
 from stratagraph.errors import BudgetExceeded, CallFailed, ModelError, ParseFailed, TooManyFailures
 from stratagraph.models.budget import Budget, Limits, Prices
-from stratagraph.models.gate import CallItem, ModelGate
-from stratagraph.models.messages import Completion
+from stratagraph.models.concurrency import Services
+from stratagraph.models.gate import CallItem, ModelGate, Prompt
+from stratagraph.models.messages import Completion, Messages
 from stratagraph.models.structured import json_as
 from stratagraph.models.task import StageModels, Task
 from stratagraph.testing import BlockingChatModel, MemoryCalls, ScriptedChatModel, ServiceError
@@ -465,3 +466,34 @@ async def test_a_model_that_never_answers_ends_even_a_small_operation() -> None:
         await gate(model, limits=Limits(retries=0)).map(TEXT, items(2))
     answering = gate(ScriptedChatModel(faults=["empty"], cycle=True))
     assert await answering.map(TEXT, items(2)) == [None, None]
+
+
+class Particular:
+    """A model whose server knows neither other temperatures than its own nor system messages."""
+
+    def __init__(self, address: str = "http://one") -> None:
+        self.name, self.address = "particular", address
+        self.temperature: float | None = 0.0
+        self.refused: list[str] = []
+
+    def drop_temperature(self) -> bool:
+        dropped, self.temperature = self.temperature is not None, None
+        return dropped
+
+    async def acomplete(self, prompt: Messages) -> str:
+        for feature, used in (("temperature", self.temperature is not None), ("system role", prompt.system)):
+            if used:
+                self.refused.append(feature)
+                raise ServiceError(400, f"{feature} is not supported")
+        return "fine"
+
+
+async def test_what_a_server_refuses_is_learnt_once_for_all_gates_of_an_index() -> None:
+    services = Services(Limits())
+    task = replace(TEXT, prompt=Prompt("spoken", 'Be brief.\n{{role "user"}}\nSay {{text}}.'))
+    first, second, elsewhere = Particular(), Particular(), Particular("http://two")
+    for model in (first, second, elsewhere):
+        through = gate(model, services=services)
+        assert await through.call(task, {"text": "it"}, item="one") == "fine"
+    assert first.refused == elsewhere.refused == ["temperature", "system role"]
+    assert second.refused == []

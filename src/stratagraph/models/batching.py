@@ -196,15 +196,15 @@ class CallsPending(Exception):
 
 
 class Unanswered(CallFailed):
-    """A call that was noted."""
+    """A call whose request is noted for the next batch file."""
 
 
 class BatchGate(ModelGate):
     """A gate to batches. Texts are embedded at once; no request is sent to the chat model.
 
-    `results` are new, `earlier` ones could not be used, or only in part. `requests` holds what to ask, by
-    custom id, `again` why some of it is asked again, and `unused` the lines of answers that did not reach the
-    cache: the next round needs them.
+    `results` are those of this round. `earlier` are results of previous rounds that did not reach the cache.
+    `requests` holds the next requests by custom id, and `again` the reason for each repeated one. `unused`
+    holds the lines of answers that did not reach the cache: the next round needs them.
     """
 
     def __init__(
@@ -238,12 +238,16 @@ class BatchGate(ModelGate):
     @property
     def refused(self) -> list[tuple[str, str]]:
         """Schemas and features that servers refused, for the next batch."""
-        return sorted({each for sender in self._requests.values() for each in sender.chat.refused})
+        chats = {sender.chat for sender in self._requests.values()}
+        return sorted({(chat.name, refused) for chat in chats for refused in chat.without})
 
     def do_without(self, refused: Sequence[Sequence[str]]) -> None:
         """Make requests without what was refused in an earlier batch."""
-        for sender in self._requests.values():
-            sender.chat.do_without(refused)
+        chats = {sender.chat for sender in self._requests.values()}
+        for chat in chats:
+            for name, what in refused:
+                if name == chat.name:
+                    chat.do_without(what)
 
     def knows(self, custom_id: str) -> bool:
         """Whether a request was made and answered before."""
@@ -253,7 +257,7 @@ class BatchGate(ModelGate):
 
     @contextmanager
     def independently(self) -> Iterator[None]:
-        """A part that others do not wait for: they go on if it must stop."""
+        """Run a part on which nothing else depends: missing answers stop this part only."""
         self._before = len(self.requests)
         try:
             yield

@@ -1,4 +1,4 @@
-"""How fast models may be called, what may be spent, and what was."""
+"""Limits on the rate of model calls, budgets, prices, and ledgers of what was used."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def money(cost: float | None) -> str:
 
 
 EARLIER = "earlier runs"
-"""The stage under which an operation that was stopped, and goes on, shows what was paid for it before."""
+"""The stage under which a resumed operation shows the usage of its interrupted runs."""
 
 
 class Ledger:
@@ -283,7 +283,8 @@ class Scope:
 class UsageHistory:
     """Tokens that requests used, against those counted beforehand. Thread-safe.
 
-    Tokenizers differ and answers vary in length: what was seen corrects what is expected, upwards only.
+    Tokenizers differ and answers vary in length: the usage of earlier requests corrects estimates, and only
+    upwards.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Requests under way: slots, rates, threads, deadlines, and the calls that wait for them.
 
-A request that was sent is paid for, whether or not anybody waits for it. Each call is a task of its own, and
-identical calls share one. When the last caller is cancelled, a request that is out comes in and is recorded.
+A request that was sent is paid for, whether or not anybody waits for it. So each call is a task of its own,
+which identical calls share. When the last caller is cancelled, a request under way ends and is recorded.
 """
 
 from __future__ import annotations
@@ -218,16 +218,16 @@ class Threads:
 
 
 class Services:
-    """The limits of an index on its models, shared by all its gates.
+    """What all gates of an index share: slots, rates, threads, and what servers refused.
 
-    `refused_schemas` holds the model and schema of requests that a server rejected for their schema.
+    `refused` holds the name of a model, its server's address, and a schema or feature that it rejected.
     """
 
     def __init__(self, limits: Limits, *, sleep: Sleep = asyncio.sleep) -> None:
         self.limiter = Limiter(limits, sleep=sleep)
         self.embed_slots = Slots(limits.embed_concurrency)
         self.threads = Threads(limits)
-        self.refused_schemas: set[tuple[str, str]] = set()
+        self.refused: set[tuple[str, str, str]] = set()
 
 
 class PendingCall:
@@ -242,7 +242,7 @@ class PendingCall:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """Mark a request as out; its answer is kept only after `rest`."""
+        """Mark a request as sent; it counts as under way until `rest` says that its answer was stored."""
         self._requesting = True
         try:
             yield
@@ -251,11 +251,11 @@ class PendingCall:
             raise
 
     def rest(self) -> None:
-        """Nothing is out, and no answer is waiting to be kept."""
+        """Record that no request is under way and no answer waits to be stored."""
         self._requesting = False
 
     def halt(self) -> None:
-        """Stop now, or as soon as the request that is out has come in."""
+        """Stop now, or as soon as the request under way has its answer."""
         self.halted = True
         if not self._requesting:
             self.task.cancel()
@@ -345,7 +345,7 @@ async def run_workers(
 ) -> None:
     """Run `count` workers; the first error stops the others and is raised.
 
-    Calls that are out come in first: within `patience` seconds after an error, else within `grace` seconds.
+    First waits for calls under way: up to `patience` seconds after an error, else up to `grace` seconds.
     """
     error: BaseException | None = None
     tasks: list[asyncio.Task[None]] = []
@@ -358,7 +358,7 @@ async def run_workers(
         await pending.drain(grace if error is None else patience)
     if error is not None:
         raise error
-    if any(task.cancelled() for task in tasks):  # by itself: the group says nothing of it
+    if any(task.cancelled() for task in tasks):  # by itself, which a TaskGroup does not report
         raise asyncio.CancelledError
 
 

@@ -94,7 +94,7 @@ def offers_spans(embedder: object) -> bool:
 
 
 def goes_along(embedder: object, mapper: Mapper) -> bool:
-    """Whether workers embed: with local embedders, or with any if the mapper says so."""
+    """Whether the mapper's workers embed: by default local embedders only, else as the mapper says."""
     if not mapper.apart:
         return False
     return isinstance(embedder, LOCAL) if mapper.embed is None else mapper.embed
@@ -169,7 +169,7 @@ class Embedder:
         return vector
 
     def _checked(self, returned: Sequence[Any], texts: Sequence[str], label: Label) -> Vectors:
-        """Unit rows of the embedder's dimension, which the first of them tells."""
+        """Unit rows, all of one dimension; the first rows set `dimension`."""
         rows = unit_rows(returned, texts, label=label, dimension=self.dimension)
         self.dimension = rows.shape[1]
         return rows
@@ -203,7 +203,7 @@ class Embedder:
 
         left = recall()
         if left and self.dimension is None:
-            await fetch(left[:1])  # tells the dimension, which the check of all others needs
+            await fetch(left[:1])  # sets the dimension, against which all others are checked
             left = recall()
         size = self._limits.embed_batch
         waiting = iter([left[start : start + size] for start in range(0, len(left), size)])

@@ -154,7 +154,7 @@ class CountingGate(ModelGate):
         value = task.placeholder(call.values)
         taken = self._sender(task.name).input_tokens(call.prompt, task.schema)
         written = self.count_tokens(answer_text(value))
-        if stage_of(task.name) == "answer":  # what only has a form here, and is in no other prompt
+        if stage_of(task.name) == "answer":  # its placeholder is short, and no later prompt contains it
             written = max(written, task.expected_output_tokens)
         used = Usage(1, 0, taken, written)
         scope.ledger.add(scope.stage, used, self._sender(task.name).chat.priced_as)

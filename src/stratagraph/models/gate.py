@@ -75,7 +75,7 @@ class ModelGate(Stages):
     max_failures
         The share of a stage's units that may fail before the stage does.
     dimension
-        Of existing vectors, which new ones must match.
+        Dimension of existing vectors; new ones must have it too.
     prompts
         Templates by the names of the prompts that they replace.
     services
@@ -154,7 +154,7 @@ class ModelGate(Stages):
         )
 
     def _begin(self) -> None:
-        """With nothing done yet."""
+        """Reset costs and failures."""
         self.ledger = Ledger(self._spending)
         self.failures: list[Failure] = []
         self.prompts_used: dict[str, str] = {}
@@ -219,7 +219,7 @@ class ModelGate(Stages):
         """A call per item, results in order; None for those that failed, which are in `failures`.
 
         With `required=False` no failure ends the operation. With `final=False` the caller asks for failed
-        units in another way: they are not listed, nor do they count.
+        units in another way, so they are neither listed nor counted.
 
         Raises
         ------
@@ -264,7 +264,7 @@ class ModelGate(Stages):
             )
             if failed and required and not self._answered and self._max_failures < 1:
                 raise too_many(self._needed, self._units, self._max_failures)
-            if over:  # said again, now that the calls which the budget admitted are done
+            if over:  # a new error, whose counts include the calls that have ended meanwhile
                 raise self._sender(task.name).exceeded(scope) from over[0]
         return results
 

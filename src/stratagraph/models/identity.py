@@ -58,7 +58,7 @@ _NO_SETTING = re.compile(
     r"|max_retries|keep_alive|prompt_cache_key|service_tier|verify|extra_query|logprobs|top_logprobs",
     re.IGNORECASE,
 )
-"""What says who asks, or how a request travels."""
+"""Settings that identify the caller or concern the transport, and so change no answer."""
 _PLACE_IN_MEMORY = re.compile(r" at 0x[0-9a-f]+")
 
 

@@ -74,11 +74,11 @@ class MiniLMEmbedder:
         graph = _FOLDER / "int8.onnx" if products == "int8" else None
         files = ModelFiles(weights, vocabulary, 256, sha256=_MINILM_SHA256, int8=graph)
         self._encoder = Encoder(files)
-        self._made = partial(MiniLMEmbedder, model=model, tokenizer=tokenizer, products=products)
+        self._rebuild = partial(MiniLMEmbedder, model=model, tokenizer=tokenizer, products=products)
 
     def __reduce__(self) -> tuple[partial[MiniLMEmbedder], tuple[()]]:
-        """Found anew where it is unpickled, in the package installed there."""
-        return self._made, ()
+        """Pickles the arguments: the other process finds the weights in its own installation."""
+        return self._rebuild, ()
 
     @classmethod
     def named(cls, name: str | None) -> MiniLMEmbedder | None:
@@ -101,7 +101,7 @@ class MiniLMEmbedder:
 class OnnxEmbedder:
     """Any sentence-transformers folder with an ONNX file.
 
-    Read are `onnx/model.onnx` or `model.onnx`, `tokenizer.json`, and where they exist `1_Pooling/config.json`
+    Reads `onnx/model.onnx` or `model.onnx`, `tokenizer.json`, and where they exist `1_Pooling/config.json`
     (mean or CLS), `sentence_bert_config.json` (the window), and the prompts for queries and documents in
     `config_sentence_transformers.json`. Longer texts are embedded in windows and averaged, not truncated.
     A model with dynamically quantised activations gives vectors that depend a little on the batch.
@@ -158,7 +158,7 @@ class OnnxEmbedder:
 
 
 LOCAL = HashingEmbedder | MiniLMEmbedder | OnnxEmbedder
-"""Embedders that come along, and cost nothing but time."""
+"""Embedders that run in this process and call no service."""
 
 
 def default_embedder(recorded: str | None = None) -> MiniLMEmbedder | HashingEmbedder:
@@ -167,7 +167,7 @@ def default_embedder(recorded: str | None = None) -> MiniLMEmbedder | HashingEmb
     Parameters
     ----------
     recorded
-        The fingerprint in an index that exists; if it is one of the two, that one is taken.
+        The embedder's fingerprint in an existing index; if it is one of the two, that embedder is returned.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a caller gives as `llm` and `embedder`, as the gate takes it: names, framework models, own objects.
+"""Turns a caller's `llm` and `embedder` (names, framework models, own objects) into what the gate calls.
 
 openai:gpt-4o-mini                            OpenAI, with the key in OPENAI_API_KEY
 openai:NAME@http://127.0.0.1:8000/v1          any server that speaks OpenAI's protocol

@@ -110,18 +110,18 @@ class Encoder:
     def __init__(self, files: ModelFiles) -> None:
         self._files = files
         self._lock = Lock()
-        self._held: _Loaded | None = None
+        self._loaded: _Loaded | None = None
         after_fork(self._after_fork)
 
     def __reduce__(self) -> tuple[type[Encoder], tuple[ModelFiles]]:
-        """What another process loads by itself."""
+        """Pickles the names of the files: another process loads the model itself."""
         return Encoder, (self._files,)
 
     def _after_fork(self) -> None:
         """A session's threads are missing in a forked child, and closing it there would wait for them."""
-        if self._held is not None:
-            _left_to_parent.append(self._held)
-            self._held = None
+        if self._loaded is not None:
+            _left_to_parent.append(self._loaded)
+            self._loaded = None
 
     @property
     def dimension(self) -> int:
@@ -152,12 +152,12 @@ class Encoder:
             tokens = loaded.tokenizer.encode(text, add_special_tokens=False)
             windows += self._windows(loaded, row, tokens.ids)
             starts, ends = np.array(tokens.offsets, np.int64).reshape(-1, 2).T
-            # Of each part, the tokens that share a character with it.
+            # The first and last tokens that share a character with each part.
             firsts = [int(np.searchsorted(ends, start, "right")) for start, _ in inside]
             lasts = [int(np.searchsorted(starts, end)) for _, end in inside]
             parts.append(list(map(_Part, range(count, count + len(inside)), firsts, lasts)))
             count += len(inside)
-        # Of like length together, so that little is computed for padding.
+        # Windows of similar length share a batch, so that little padding is computed.
         windows.sort(key=lambda window: len(window.ids))
         sums = np.zeros((len(texts), self.dimension), np.float32)
         pooled = np.zeros((count, self.dimension), np.float32)
@@ -211,9 +211,9 @@ class Encoder:
 
     def _load(self) -> _Loaded:
         with self._lock:
-            if self._held is None:
-                self._held = _loaded(self._files)
-            return self._held
+            if self._loaded is None:
+                self._loaded = _loaded(self._files)
+            return self._loaded
 
 
 def _loaded(files: ModelFiles) -> _Loaded:

@@ -32,12 +32,12 @@ def prompt_names() -> tuple[str, ...]:
 
 
 def check_template(name: str, template: object) -> None:
-    """Whether a text can stand in for one of our prompts.
+    """Check that a template can replace the prompt of this name.
 
     Raises
     ------
     TypeError, ValueError
-        If it is no text, or asks for a value that there is not.
+        If it is not a string, or asks for a value that the prompt does not get.
     """
     if not isinstance(template, str):
         raise TypeError(f"prompt {name!r} must be a text, not {template!r}")

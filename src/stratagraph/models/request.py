@@ -96,7 +96,7 @@ class Requests:
         accepted = self.chat.accepted(schema)
         if accepted is None or not refuses_schema(error):
             return False
-        self.chat.refuse_schema(accepted)
+        self.chat.do_without(accepted.__qualname__)
         return True
 
     async def ask(self, task: Task[Any], prompt: str, *, scope: Scope, pending: PendingCall) -> Completion:
@@ -119,7 +119,7 @@ class Requests:
                 except ParseFailed:  # a framework could not read the answer; it is paid for all the same
                     request.answer = Completion("")
                     raise
-        # Whoever got the slot sends its request before this answer is read.
+        # Let the next holder of the slot send its request before this answer is parsed.
         await asyncio.sleep(0)
         return request.answer
 
@@ -135,12 +135,12 @@ class Requests:
                 raise
             logger.info("%s refuses the schema %s: %s", self._who, accepted.__name__, describe(error))
         answer = await self._send_once(task, prompt, None, slot, pending)
-        self.chat.refuse_schema(accepted)  # it was the schema that was refused, and not the text
+        self.chat.do_without(accepted.__qualname__)  # it was the schema that was refused, and not the text
         return answer
 
     def _gave_up(self, error: Exception, without: frozenset[str]) -> bool:
         """Whether the same request may be sent again, without a feature that it was refused for."""
-        feature = self.chat.give_up(error, without)
+        feature = self.chat.feature_refused(error, without)
         if feature is not None:
             logger.info("%s refuses %s; requests go without: %s", self._who, feature, describe(error))
         return feature is not None

@@ -356,10 +356,9 @@ def too_many(failures: Sequence[Failure], units: int, allowed: float) -> TooMany
 class Outage:
     """Failures since the last answer, over all calls of an operation to one model. Thread-safe.
 
-    One call may fail for its content; several that fail while none succeeds mean that the server is down. A
-    question then sends as many requests as one call may (`attempts`), a build as many as all calls under way
-    may. One of the calls must have used half of its attempts, since calls side by side may all meet one short
-    disturbance.
+    One call may fail because of its text. If several calls fail and none succeeds, the server counts as down
+    after `attempts` failures for a question, and after `attempts` failures per failing call for a build. One
+    call must have used half of its attempts by then: parallel calls may all meet one short disturbance.
     """
 
     def __init__(self, attempts: int) -> None:
@@ -369,7 +368,7 @@ class Outage:
         self._lock = Lock()
 
     def failed(self, call: int) -> None:
-        """Take note of a failure."""
+        """Record a failed request of a call."""
         with self._lock:
             self._failures[call] += 1
 
@@ -379,14 +378,14 @@ class Outage:
             self._late += 1
 
     def answered(self) -> None:
-        """Take note of an answer: the server is there."""
+        """Record an answer, which ends an outage."""
         with self._lock:
             self._failures.clear()
             self._late = 0
 
     @property
     def too_slow(self) -> bool:
-        """Whether so many calls in a row ended without an answer in time as one call may send requests."""
+        """Whether `attempts` calls in a row, and at least two, timed out."""
         return self._late >= max(2, self._attempts)
 
     def over(self, *, patient: bool) -> bool:

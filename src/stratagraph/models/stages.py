@@ -99,7 +99,7 @@ class Stages:
 
     @contextmanager
     def independently(self) -> Iterator[None]:
-        """Around work that nothing else waits for; see `batching.BatchGate`."""
+        """Run a part on which nothing else depends; see `batching.BatchGate`."""
         yield
 
     def require_answers(self) -> None:

@@ -233,7 +233,7 @@ def _candidates(text: str) -> Iterator[tuple[Any, bool]]:
         try:
             value = json_repair.loads(source[:_LONGEST_BROKEN], skip_json_loads=True)
         except (AssertionError, ValueError, ArithmeticError, LookupError, RecursionError):
-            continue  # not all of what models write is foreseen
+            continue  # json_repair raises these for some unusual texts
         if isinstance(value, dict | list):
             yield value, True
 

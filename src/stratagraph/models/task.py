@@ -116,11 +116,11 @@ class Task(Generic[T]):
     parse
         Turns the answer into a value; raises `ParseFailed` with a reason that a model can act on.
     placeholder
-        What an estimate pretends that the model said, from the values of the prompt.
+        Makes the value that an estimate uses in place of an answer, from the values of the prompt.
     schema
         The pydantic model that the answer should satisfy, for models with structured output.
     expected_output_tokens
-        Typical length of an answer, for the budget's look ahead. Estimates count what the placeholder is.
+        Typical length of an answer, which the budget reserves. Estimates count the placeholder instead.
     answers_question
         Whether the answer goes to a person as it is.
     """

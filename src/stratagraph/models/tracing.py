@@ -95,7 +95,7 @@ def answer_attributes(answer: Completion) -> dict[str, Any]:
 
 
 def usage_attributes(before: Usage, after: Usage) -> dict[str, int]:
-    """What was used meanwhile."""
+    """The difference between two readings of a stage's usage."""
     names = ("calls", "cached_calls", "input_tokens", "output_tokens", "embedded_texts")
     return {f"stratagraph.{name}": getattr(after, name) - getattr(before, name) for name in names}
 

@@ -1,13 +1,13 @@
 """A caller's chat model, synchronous or not, as one asynchronous shape.
 
-In the caller's event loop the asynchronous method is preferred. Under the synchronous API the blocking one
-is, in a thread of the gate's pool: an asynchronous client belongs to the loop that first used it.
+In the caller's event loop the gate prefers the asynchronous method. Under the synchronous API it prefers the
+blocking one, in a thread of its pool: an asynchronous client belongs to the loop that first used it.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,20 +30,16 @@ _PROVIDERS = """
 
 
 class Chat:
-    """A chat model; TypeError if it has neither `complete` nor `acomplete`.
-
-    `without` holds the features that its server refused, besides schemas.
-    """
+    """A chat model; TypeError if it has neither `complete` nor `acomplete`."""
 
     def __init__(self, model: object, services: Services) -> None:
         self.name = model_name(model)
         self.identity = identity_of_model(model)
         self.address = server_address(model)
         self.context_tokens = getattr(model, "context_tokens", None)
-        self.without: frozenset[str] = frozenset()
         self._lock = Lock()
         self._threads = services.threads
-        self._refused = services.refused_schemas
+        self._refused = services.refused
         self._model = model
         self._async = getattr(model, "acomplete", None)
         self._sync = getattr(model, "complete", None)
@@ -57,6 +53,8 @@ class Chat:
         except (TypeError, ValueError):
             parameters = ()  # type: ignore[assignment]
         self._with_schema = any(p.name == "schema" or p.kind is p.VAR_KEYWORD for p in parameters)
+        if _COLD in self.without:  # as another gate learnt from the same server
+            self._drop_temperature()
 
     @property
     def priced_as(self) -> str:
@@ -66,48 +64,41 @@ class Chat:
 
     def accepted(self, schema: type[Any] | None) -> type[Any] | None:
         """The schema, unless the model takes none or has refused it."""
-        if schema is None or not self._with_schema or (self.name, schema.__qualname__) in self._refused:
+        if schema is None or not self._with_schema or schema.__qualname__ in self.without:
             return None
         takes = getattr(self._model, "takes_schema", None)
         return schema if takes is None or takes(schema) else None
 
-    def refuse_schema(self, schema: type[Any]) -> None:
-        """Record that the model refuses this schema."""
-        self._refused.add((self.name, schema.__qualname__))
+    @property
+    def without(self) -> frozenset[str]:
+        """The names of the schemas and features that the model's server refused."""
+        return frozenset(
+            refused
+            for name, address, refused in self._refused.copy()
+            if (name, address) == (self.name, self.address)
+        )
 
-    def give_up(self, error: Exception, without: frozenset[str]) -> str | None:
-        """The feature that a request was refused for, if requests now go without it; else None.
+    def feature_refused(self, error: Exception, without: frozenset[str]) -> str | None:
+        """The feature that a request was refused for, if requests are now sent without it; else None.
 
-        `without` is what that request went without: another feature may have been refused since.
+        `without` holds what that request was sent without: other requests may have been refused since.
         """
         for feature, refuses in _REFUSALS.items():
-            if feature not in without and refuses(error) and self._gives_up(feature):
+            if feature not in without and refuses(error) and self.do_without(feature):
                 return feature
         return None
 
-    def _gives_up(self, feature: str) -> bool:
-        """Stop using a feature; False for a temperature that the user chose."""
+    def do_without(self, refused: str) -> bool:
+        """Send requests without a schema or feature; False for a temperature that the user chose."""
         with self._lock:
-            if feature not in self.without:
-                drop = getattr(self._model, "drop_temperature", None)
-                if feature == _COLD and not (drop is not None and drop()):
-                    return False
-                self.without |= {feature}
+            if refused == _COLD and _COLD not in self.without and not self._drop_temperature():
+                return False
+            self._refused.add((self.name, self.address, refused))
             return True
 
-    @property
-    def refused(self) -> set[tuple[str, str]]:
-        """Refused schemas and features, each with the model's name."""
-        schemas = {(name, schema) for name, schema in self._refused if name == self.name}
-        return schemas | {(self.name, feature) for feature in self.without}
-
-    def do_without(self, refused: Iterable[Sequence[str]]) -> None:
-        """Take note of what was `refused` before."""
-        for name, what in refused:
-            if name == self.name and what in _REFUSALS:
-                self._gives_up(what)
-            elif name == self.name:
-                self._refused.add((name, what))
+    def _drop_temperature(self) -> bool:
+        drop = getattr(self._model, "drop_temperature", None)
+        return drop is not None and drop()
 
     def _sent(self, prompt: str) -> Messages:
         """A prompt as this model takes it."""
