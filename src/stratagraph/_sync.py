@@ -123,7 +123,7 @@ async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
 async def _ended(
     function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> tuple[asyncio.Future[T], asyncio.CancelledError | None]:
-    """The finished call, and a cancellation that came meanwhile.
+    """Wait for a call to end; returns it, and a cancellation that came meanwhile.
 
     The thread is awaited as a future, not a task: an ending loop cancels tasks, and a cancelled task looks
     done while its thread still runs.
@@ -251,7 +251,7 @@ class PerLoop(Generic[C]):
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             for other in [each for each in self._clients if each.is_closed()]:
-                del self._clients[other]  # a client's connections know their loop, which so would stay
+                del self._clients[other]  # its connections would keep their loop alive
             self._clients[loop] = self._make()
         return self._clients[loop]
 

@@ -42,7 +42,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Where a build stands whose calls are answered in batches.
+    """The state of a build whose calls are answered in batches.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Pending:
 
     @property
     def calls(self) -> int:
-        """Calls that are to be made before the build can go on."""
+        """Calls that must be answered before the build can go on."""
         return sum(usage.calls for usage in self.stages.values())
 
     @property
@@ -115,7 +115,7 @@ async def awrite(
     cache: StrPath | None = None,
     extraction: Given | None = None,
 ) -> Pending:
-    """Write what a build has to ask first, as a batch file in OpenAI's format.
+    """Write the first requests of a build as a batch file in OpenAI's format.
 
     Over a folder with an index it is an insert, by that index's methods and settings. The folder keeps the
     documents until the build is done, or another update is. No request is sent to the chat model, and no key
@@ -125,7 +125,7 @@ async def awrite(
     ----------
     requests
         The file to write. What one file may not hold (50,000 requests, 200 MB, one model) goes to others
-        beside it: `requests.2.jsonl`. None is written where nothing is to be asked: then the index is built.
+        beside it: `requests.2.jsonl`. If there is nothing to ask, none is written and the index is built.
     path
         The index folder.
     llm
@@ -265,7 +265,7 @@ async def _advance(
     earlier: Results,
     requests: StrPath,
 ) -> Pending:
-    """Run the operation as far as it goes with the answers that are there."""
+    """Run the operation as far as the available answers allow."""
     config = begun.settings(folder)
     models.prefer_tokenizer(config.tokenizer)
     gate = models.batch_gate(folder, config, results, earlier)

@@ -750,10 +750,10 @@ class Index:
         document can put a sentence into the description of a tool.
         """
         documents = self.browse("documents", limit=1).total
-        listed = self.browse("entities", limit=min(8 * names, MOST)).items if names else ()
+        entities = self.browse("entities", limit=min(8 * names, MOST)).items if names else ()
         titles = [
             " ".join(each.title.replace('"', "").split())
-            for each in listed
+            for each in entities
             if len(each.documents) > 1 and not each.title[0].isdigit()
         ]
         short = [title for title in titles if len(title) <= 40 and len(title.split()) <= 4]

@@ -28,7 +28,7 @@ class AnswerRunnable(Runnable[Any, Any]):
 
     With a chat model it uses the method's prompts: adaptive filtering for ArchRAG, a context in three parts
     for HiRAG. Without one the answer is extractive. `stream` and `astream` yield the answer as it is written.
-    Callbacks and `astream_events` are told of the search as a run of the retriever.
+    Callbacks and `astream_events` see the search as a run of the retriever.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class AnswerRunnable(Runnable[Any, Any]):
         if others := [each for each in documents if not isinstance(each, Document)]:
             raise TypeError(f"documents must be LangChain Documents, not {type(others[0]).__name__}")
         own = {name: arguments[name] for name in retriever.options if name in arguments}
-        # Options of the call go along, so that the core refuses those of a search: nothing is searched.
+        # Options of this call are passed on so that the core refuses search options: nothing is searched.
         return to_retrieval(question, retriever.method, documents), {**own, **options, **self._arguments}
 
 

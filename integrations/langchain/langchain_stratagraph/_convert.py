@@ -117,7 +117,8 @@ def to_document(hit: Hit, trace: Metadata) -> Document:
 def to_history(messages: Any) -> Any:
     """Messages, or pairs of a role and a text, as pairs with the core's roles.
 
-    Messages of other roles (system, tool) are left out. What is neither is left to the core, which names it.
+    Messages of other roles (system, tool) are left out. Other values are passed on to the core, which rejects
+    them by name.
     """
     if not isinstance(messages, Iterable) or isinstance(messages, str | bytes | Mapping):
         return messages

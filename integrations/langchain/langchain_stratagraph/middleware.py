@@ -37,7 +37,7 @@ class RetrievalState(AgentState[Any]):
 
 
 class RetrievalMiddleware(AgentMiddleware[RetrievalState, Any, Any]):
-    """Retrieves for the last message of the user, once in a run, and shows the model what was found.
+    """Retrieves for the last message of the user, once in a run, and shows the model the hits.
 
     Messages before it are its history. The passages stand in the request to the model, behind the user's
     message, and not in the messages that the agent keeps. `state["passages"]` has them as documents.
@@ -62,13 +62,13 @@ class RetrievalMiddleware(AgentMiddleware[RetrievalState, Any, Any]):
 
     def before_agent(self, state: RetrievalState, runtime: Any) -> dict[str, Any]:
         """Retrieve for the last message of the user."""
-        request = self._asked(state)
-        return self._found(request and self._index.retrieve(*request[0], **request[1]))
+        request = self._request_of(state)
+        return self._passages_of(request and self._index.retrieve(*request[0], **request[1]))
 
     async def abefore_agent(self, state: RetrievalState, runtime: Any) -> dict[str, Any]:
         """The same, asynchronously."""
-        request = self._asked(state)
-        return self._found(request and await self._index.aretrieve(*request[0], **request[1]))
+        request = self._request_of(state)
+        return self._passages_of(request and await self._index.aretrieve(*request[0], **request[1]))
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -84,7 +84,7 @@ class RetrievalMiddleware(AgentMiddleware[RetrievalState, Any, Any]):
         """The same, asynchronously."""
         return await handler(_with_passages(request))
 
-    def _asked(self, state: RetrievalState) -> tuple[tuple[str, int], dict[str, Any]] | None:
+    def _request_of(self, state: RetrievalState) -> tuple[tuple[str, int], dict[str, Any]] | None:
         messages = state["messages"]
         place = _last_question(messages)
         if place is None or not (question := str(messages[place].text).strip()):
@@ -92,7 +92,7 @@ class RetrievalMiddleware(AgentMiddleware[RetrievalState, Any, Any]):
         before = to_history(messages[:place])
         return (question, self._k), {**self._options, **({"history": before} if before else {})}
 
-    def _found(self, retrieval: Retrieval | None) -> dict[str, Any]:
+    def _passages_of(self, retrieval: Retrieval | None) -> dict[str, Any]:
         text, documents = (NOTHING, []) if retrieval is None else shown(retrieval, self._max_tokens)
         return {"passages": documents, "passages_text": text}
 

@@ -86,7 +86,7 @@ def to_node(hit: Hit, trace: Metadata, stored: BaseNode | None) -> NodeWithScore
     """
     ours = hit.provenance(trace)
     if stored is not None and stored.get_content(metadata_mode=MetadataMode.NONE) == hit.text:
-        # A reader wants what we know, a prompt and an embedding do not.
+        # Provenance is for readers; prompts and embeddings leave it out.
         node = stored.model_copy(
             update={
                 "metadata": {**stored.metadata, OURS: ours},
@@ -131,7 +131,7 @@ def to_retrieval(question: str, method: str, nodes: Sequence[NodeWithScore]) -> 
 def to_history(messages: Any) -> Any:
     """Chat messages as pairs of the core's roles and texts, without those of other roles (system, tool).
 
-    Pairs stay as they are; what is neither is left to the core, which names it.
+    Pairs stay as they are; other values are passed on, and the core names them in its error.
     """
     if not isinstance(messages, Iterable) or isinstance(messages, str | bytes | Mapping):
         return messages

@@ -160,25 +160,25 @@ class BlockingChatModel:
             return _completion(answer, _arguments(llm, answer))
         if schema is not None and self._predicts:
             try:
-                template, values = _asked(prompt, chat=llm.metadata.is_chat_model)
+                template, values = _template(prompt, chat=llm.metadata.is_chat_model)
                 predict, apredict = llm.structured_predict, llm.astructured_predict
                 value = await either(predict, apredict, schema, template, **values)
             except _UNREADABLE as error:
                 return _unread(error, schema)
             return Completion(value.model_dump_json())
         if self._chats:
-            template, values = _asked(prompt, chat=True)
+            template, values = _template(prompt, chat=True)
             messages = list(llm._get_messages(template, **values))  # with the LLM's system prompt
             chat = await either(llm.chat, llm.achat, messages, **self._keywords(schema))
             return _completion(chat, llm._parse_output(chat.message.content or ""))
-        template, values = _asked(prompt, chat=False)
+        template, values = _template(prompt, chat=False)
         text = llm._get_prompt(template, **values)  # with the LLM's own additions
         completed = await either(llm.complete, llm.acomplete, text, formatted=True)
         return _completion(completed, llm._parse_output(completed.text))
 
     def stream(self, prompt: str) -> Iterator[str]:
         """Yield the answer in pieces."""
-        template, values = _asked(prompt, chat=self._llm.metadata.is_chat_model)
+        template, values = _template(prompt, chat=self._llm.metadata.is_chat_model)
         yield from self._llm.stream(template, **values)
 
 
@@ -192,7 +192,7 @@ class AsyncChatModel(BlockingChatModel):
     async def astream(self, prompt: str) -> AsyncIterator[str]:
         """Async version of `stream`."""
         llm = self._in_loop.get()
-        template, values = _asked(prompt, chat=llm.metadata.is_chat_model)
+        template, values = _template(prompt, chat=llm.metadata.is_chat_model)
         async for piece in await llm.astream(template, **values):
             yield piece
 
@@ -249,7 +249,7 @@ def _blocks(llm: LLM) -> bool:
     )
 
 
-def _asked(prompt: str, *, chat: bool) -> tuple[BasePromptTemplate, dict[str, str]]:
+def _template(prompt: str, *, chat: bool) -> tuple[BasePromptTemplate, dict[str, str]]:
     """A new template of messages or of text, since LlamaIndex sets an output parser on it, and its values."""
     if not chat:
         return PromptTemplate("{text}"), {"text": str(prompt)}

@@ -1,8 +1,8 @@
 """Persisting: what LlamaIndex keeps of an index, and the copy of its folder in the persist directory.
 
 `StorageContext.persist` asks the stores of the context, never an index. So `FolderStore` is one of the vector
-stores and copies the folders when it is asked. Loading does not tell the persist directory; so the struct in
-the persisted index store names the copy.
+stores and copies the folders when it is asked. Loading does not pass the persist directory on, so the
+struct in the persisted index store names the copy.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 import stratagraph as sg
-from stratagraph.demo.comparison import HITS, Shown, Told, Way
+from stratagraph.demo.comparison import HITS, DemoResult, Shown, Way
 from stratagraph.models.budget import money
 from stratagraph.search.evidence import telling
 from stratagraph.types.question import WALK
@@ -21,31 +21,31 @@ _WIDTH = 80
 _QUOTED = 220  # characters of a sentence that the demo shows
 
 
-def demo_lines(told: Told, path: Path | None) -> Iterator[str]:
-    """The demo: for each question who found what, and the way that led there; then what to type next."""
+def demo_lines(result: DemoResult, path: Path | None) -> Iterator[str]:
+    """The demo: what each search found for each question, how the walk got there, and the next commands."""
     yield from _wrapped(
-        f"{told.documents} letters, minutes and newspaper pieces of islands that do not exist, indexed for "
-        f"the walk in {told.walk:.0f} s. Three questions, chosen because similar vectors alone miss a "
+        f"{result.documents} letters, minutes and newspaper pieces of islands that do not exist, indexed for "
+        f"the walk in {result.walk:.0f} s. Three questions, chosen because similar vectors alone miss a "
         f"document that the answer needs. For each: how many of these documents are among the first {HITS} "
         "hits, what leads from one to the next, and the answer, which comes with the corpus.",
         "",
     )
-    for number, each in enumerate(told.questions, 1):
+    for number, each in enumerate(result.questions, 1):
         yield ""
         yield from _wrapped(f"{number}. {each.question.question}", "   ", bold=True)
         yield f"   {'plain vectors':16}{_count(each.plain, each)}"
         yield f"   {'the walk':16}{_count(each.walked, each)}"
         yield from _way_lines(each)
     yield ""
-    won = sum(each.won for each in told.questions)
-    yield f"In {won} of {len(told.questions)}, the walk found what plain vectors missed."
+    won = sum(each.won for each in result.questions)
+    yield f"In {won} of {len(result.questions)}, the walk found what plain vectors missed."
     yield ""
     yield from _wrapped(
-        f"Four methods were added to the same index in {told.methods:.0f} s. Each returns nodes of its own "
-        f"among the passages. The first ones for: {told.asked}",
+        f"Four methods were added to the same index in {result.methods:.0f} s. Each returns nodes of its own "
+        f"among the passages. The first ones for: {result.asked}",
         "",
     )
-    for own in told.own:
+    for own in result.own:
         of = "1 document" if own.documents == 1 else f"{own.documents} documents"
         yield from _wrapped(f"{own.method}, {own.kind} of {of}: {_cut(own.text)}", "   ")
     yield ""

@@ -312,7 +312,7 @@ def verify(index: str, output: Output) -> None:
 def demo(path: str | None, in_browser: bool, llm: Any, embedder: Any, output: Output) -> None:
     """Index the built-in corpus and show answers that plain vectors miss, with the way to them."""
     from stratagraph import demo as world
-    from stratagraph.demo.comparison import Told, own_nodes, shown
+    from stratagraph.demo.comparison import DemoResult, own_nodes, shown
 
     output.resumes = path is not None
     documents = world.documents()
@@ -325,8 +325,8 @@ def demo(path: str | None, in_browser: bool, llm: Any, embedder: Any, output: Ou
         methods = time.perf_counter() - began - walk
         asked = next(each.question for each in world.questions() if each.type == "theme")
         own = tuple(own_nodes(index, asked))
-        told = Told(len(documents), walk, methods, tuple(shown(index)), asked, own)
-        output.show(told, lambda: demo_lines(told, None if path is None else Path(path)))
+        result = DemoResult(len(documents), walk, methods, tuple(shown(index)), asked, own)
+        output.show(result, lambda: demo_lines(result, None if path is None else Path(path)))
         if in_browser:
             click.get_current_context().invoke(
                 serve, index=str(index.path), read_only=True, browse=True, llm=llm, embedder=embedder

@@ -38,22 +38,22 @@ def _json_default(value: object) -> object:
 SKIPPED = 3
 """Exit code if files could not be read, or rows of an evaluation were left out."""
 BROKEN_PIPE = 141
-"""Exit code if nobody reads the output any more, as of programs that SIGPIPE ends."""
+"""Exit code after a broken pipe, as of programs that SIGPIPE ends."""
 _CONTROLS = re.compile(r"(?!\x1b\[(?:[01]|3[12])m)[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """Control characters, but for the styles of the commands' own output."""
 
 
 def _echo(text: str, *, err: bool = False) -> None:
-    """Print with control characters escaped, as in JSON, since texts and names could command the terminal."""
+    """Print with control characters escaped, so that no document can send commands to the terminal."""
     click.echo(_CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text), err=err)
 
 
 class Output:
     """Prints results: JSON for machines, or lines for people.
 
-    `skip` and `warn` collect what `read_documents` reports; `close` prints it, and the JSON has it.
-    Commands that can be resumed set `resumes`. `own_files` are files of the command, which are no input.
-    `documents` is what was read last.
+    `skip` and `warn` collect the faults that `read_documents` reports. `close` prints them; JSON output
+    contains them. A command that can be resumed sets `resumes`. `own_files` are files that the command itself
+    writes or reads, which `read` leaves out. `documents` holds the result of the last `read`.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class Output:
         self.documents: FileDocuments | None = None
         self._include, self._exclude = include, exclude
         self._strict = strict
-        self._heard: dict[str, dict[str, str]] = {"skipped_files": {}, "warnings": {}}
+        self._faults: dict[str, dict[str, str]] = {"skipped_files": {}, "warnings": {}}
         self._left_out: dict[str, str] = {}
 
     def read(self, inputs: Sequence[str], path: str | None = None, mapper: Mapper | None = None) -> Any:
-        """The documents of INPUTS, without the command's own files that may lie among them."""
+        """Read INPUTS, without the command's own files, which may lie among them."""
         own = [*self.own_files, *([] if path is None else [path])]
         self.documents = sg.read_documents(
             inputs,
@@ -83,7 +83,7 @@ class Output:
 
     def skip(self, name: str, reason: str) -> None:
         """Record a file that was left out."""
-        self._heard["skipped_files"][name] = reason
+        self._faults["skipped_files"][name] = reason
         if self._strict and self._failed(name):
             raise ValueError(f"{name}: {reason}; --strict reads all or nothing")
 
@@ -92,7 +92,7 @@ class Output:
 
     def warn(self, name: str, reason: str) -> None:
         """Record a file that was read although something is wrong with it."""
-        self._heard["warnings"][name] = reason
+        self._faults["warnings"][name] = reason
 
     def leave_out(self, what: str, reason: str) -> None:
         """Record something that the result lacks."""
@@ -101,14 +101,14 @@ class Output:
     def close(self) -> None:
         """Print what was skipped or left out; the exit code is 3 if something could not be read."""
         for kind, word in (("warnings", "read with faults"), ("skipped_files", "skipped")):
-            heard = self._heard[kind]
-            if heard:
-                _echo(f"{word}: {len(heard)} file{'s' if len(heard) > 1 else ''}", err=True)
-            for name, reason in heard.items():
+            faults = self._faults[kind]
+            if faults:
+                _echo(f"{word}: {len(faults)} file{'s' if len(faults) > 1 else ''}", err=True)
+            for name, reason in faults.items():
                 _echo(f"  {name}: {reason}", err=True)
         for what, reason in self._left_out.items():
             _echo(f"left out: {what}: {reason}", err=True)
-        if self._left_out or any(map(self._failed, self._heard["skipped_files"])):
+        if self._left_out or any(map(self._failed, self._faults["skipped_files"])):
             sys.exit(SKIPPED)
 
     def show(self, value: object, lines: Callable[[], Iterable[str]]) -> None:
@@ -120,7 +120,7 @@ class Output:
                 return
             text = json.dumps(value, default=_json_default, ensure_ascii=False)
             if self.documents is not None:
-                text = json.dumps(json.loads(text) | self._heard, ensure_ascii=False)
+                text = json.dumps(json.loads(text) | self._faults, ensure_ascii=False)
             _echo(text)
         except BrokenPipeError:  # the reader, such as `head`, has read enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is flushed at the exit
@@ -151,7 +151,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _loaded(given: dict[str, Any], output: Output) -> dict[str, Any]:
-    """Replace options that belong together by what they mean: see `cli.options`."""
+    """Turn the raw values of shared options (`cli.options`) into models, settings and mappers."""
     for kind in ("llm", "embedder"):
         if isinstance(given.get(kind), str):
             given[kind] = load_model(kind, given[kind])
@@ -206,7 +206,7 @@ _COMMANDS = (
     (r"\bthat was the path of build_index", "that `stratagraph build` wrote"),
     (r"\bbuild_index\b", "stratagraph build"),
 )
-"""What errors say in Python, and in commands."""
+"""Wordings of the Python API in messages, and what the command line says instead."""
 
 
 def _in_commands(message: str) -> str:

@@ -71,7 +71,7 @@ class OwnNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DemoResult:
     """The output of the demo: seconds and hits of the walk and the four methods.
 
     `own` are the methods' first own nodes for the question `asked`.

@@ -90,7 +90,7 @@ class _Places:
     def __init__(self, index: Index, method: str) -> None:
         self._prefix = f"node:{method}:"
         self._nodes = {node.id for node in index.nodes(method)}
-        self.told: set[str] = set()  # ids of nodes that were yielded; two shards may have nodes of one id
+        self.yielded: set[str] = set()  # two shards may have nodes of one id
         members = {member for node in index.nodes(method) for member in node.members} - self._nodes
         self._entities = {each.id for each in index.entities(sorted(members))} if members else set()
 
@@ -102,8 +102,8 @@ class _Places:
 
 def _method_node(record: Record, places: _Places) -> Iterator[Vertex | Link]:
     own = places.member(record["id"])
-    if own not in places.told:
-        places.told.add(own)
+    if own not in places.yielded:
+        places.yielded.add(own)
         values = _present(text=record["text"], method=record["method"], metadata=record["metadata"])
         yield Vertex(own, record["kind"], record["text"][:_LABEL], {**values, "level": record["level"]})
     members = [places.member(member) for member in record["members"]]

@@ -152,7 +152,7 @@ def work(key: str, payload: Callable[[], bytes], batch: bytes) -> bytes | Refuse
 
 
 def refused(error: BaseException) -> Refused:
-    """An error in a form that can be sent. Tried here, since unpickling it would break the receiver."""
+    """An error in a form that can be sent; only its text if it does not survive pickling."""
     text = f"{_kind(error)}: {error}"
     try:
         dumped = pickle.dumps(error)
@@ -163,7 +163,7 @@ def refused(error: BaseException) -> Refused:
 
 
 def opened(result: bytes | Refused) -> Any:
-    """What a worker found; its error is raised."""
+    """The result of a worker; raises the worker's error."""
     if not isinstance(result, Refused):
         return pickle.loads(result)
     if result.error is None:
@@ -191,7 +191,7 @@ class Outcome(Future[Any]):
     def __init__(self) -> None:
         super().__init__()
         self.withdraw: Callable[[], bool] = bool
-        """Takes the batch back from the workers; False if it is too late."""
+        """Takes the batch back from the workers; returns False if one has begun."""
 
     def cancel(self) -> bool:
         """As `Future.cancel`."""
@@ -209,7 +209,7 @@ class Job:
         self.outcome = Outcome()
 
     def finish(self, result: bytes | Refused) -> None:
-        """Tell who waits what a worker found."""
+        """Pass a worker's result to the caller."""
         try:
             value = opened(result)
         except Exception as error:
@@ -218,13 +218,13 @@ class Job:
             self._settle(lambda: self.outcome.set_result(value))
 
     def fail(self, error: BaseException) -> None:
-        """Tell who waits of an error."""
+        """Pass an error to the caller."""
         self._settle(lambda: self.outcome.set_exception(error))
 
-    def _settle(self, tell: Callable[[], None]) -> None:
+    def _settle(self, pass_on: Callable[[], None]) -> None:
         try:
-            tell()
-        except InvalidStateError:  # cancelled meanwhile: nobody waits any more
+            pass_on()
+        except InvalidStateError:  # cancelled: no caller waits
             return
 
 
@@ -275,7 +275,7 @@ class ApartMapper(abc.ABC):
 
     @abc.abstractmethod
     def _send(self, job: Job) -> None:
-        """Have a worker do it."""
+        """Give the batch to a worker."""
 
     @abc.abstractmethod
     def _forget(self) -> None:
@@ -283,7 +283,7 @@ class ApartMapper(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Let the workers go."""
+        """Stop the workers."""
 
 
 class ProcessMapper(ApartMapper):

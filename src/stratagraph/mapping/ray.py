@@ -120,7 +120,7 @@ class RayMapper(ApartMapper):
         error = done.exception()
         if error is None:
             job.finish(done.result())
-        else:  # Ray has begun it anew by itself, as often as it may
+        else:  # Ray itself has restarted it as often as allowed
             job.deaths = DEATHS - 1
             self._bury(job, f"{type(error).__name__}: {' '.join(str(error).split())}")
 
@@ -180,21 +180,21 @@ class RayMapper(ApartMapper):
                 ray.get([each.actor.version.remote() for each in self._workers], timeout=_PATIENCE)
             )
         except ray.exceptions.GetTimeoutError as error:
-            raise self._given_up(
+            raise self._failed_to_start(
                 f"not all workers of Ray began within {_PATIENCE:g} s: {self.workers} were asked for, a CPU "
                 f"each, and {ray.available_resources().get('CPU', 0):g} CPUs are free. Ask for fewer workers"
             ) from error
         except Exception as error:
-            raise self._given_up(
+            raise self._failed_to_start(
                 f"the workers of Ray cannot run stratagraph: {_install()} ({error})"
             ) from error
         if others := versions - {version("stratagraph")}:
             have = ", ".join(sorted(others))
-            raise self._given_up(
+            raise self._failed_to_start(
                 f"workers of Ray have stratagraph {have}, and this process another: {_install()}"
             )
 
-    def _given_up(self, why: str) -> MapperError:
+    def _failed_to_start(self, why: str) -> MapperError:
         self.close()
         return MapperError(why)
 
@@ -211,7 +211,7 @@ def _install() -> str:
 
 
 def _withdrawn(reference: Any) -> bool:
-    """Ask Ray to cancel a batch. Its end tells whether it had begun."""
+    """Ask Ray to cancel a batch. Whether it had begun is known only when it ends."""
     _ray().cancel(reference)
     return False
 

@@ -17,7 +17,7 @@ R = TypeVar("R")
 AHEAD = 3
 _LARGEST = 8
 """How many times as large as the first batches become: a batch costs the sender about half a millisecond."""
-_LOOKS = 0.2  # seconds after which it is seen that the caller was cancelled
+_LOOKS = 0.2  # seconds between two looks at whether the caller was cancelled
 
 
 def in_order(
@@ -110,7 +110,7 @@ class ThreadMapper:
         return done
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Stop the threads."""
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:

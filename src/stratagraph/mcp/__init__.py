@@ -100,7 +100,7 @@ Filter = Annotated[Where | None, Field(description='A filter on metadata: {"year
 
 
 def _listing_error(message: str) -> Exception:
-    """An error of a request that calls no tool; the SDK tells others without their message."""
+    """An error for requests other than tool calls, where the SDK hides the message of any other kind."""
     if SECOND_MAJOR:
         return MCPError(_INTERNAL, message)
     return MCPError(ErrorData(code=_INTERNAL, message=message))  # type: ignore[call-arg, arg-type]
@@ -118,9 +118,9 @@ class _Server(MCPServer[Any]):
 
     @contextmanager
     def errors(self, kind: Callable[[str], Exception] = ToolError) -> Iterator[None]:
-        """Raise errors as the agent may read them; the SDK hides all others.
+        """Raise errors as a kind whose message the SDK passes to the agent.
 
-        They do not tell which process writes the index, and over HTTP not where it is.
+        The message does not name the process that writes the index, and over HTTP not the path of the index.
         """
         try:
             yield
@@ -161,7 +161,7 @@ class _Server(MCPServer[Any]):
         return [ResourceTemplate.model_validate(described)]
 
     async def read_resource(self, uri: Any, *context: Any) -> list[ReadResourceContents]:
-        """The text of a document, as far as its passages hold it."""
+        """The text of a document, put together from its passages."""
         with self.errors(ResourceError):
             address = str(uri)
             if not address.startswith(_DOCUMENTS):
@@ -344,7 +344,7 @@ def create_server(
 
 
 def _add_changes(server: _Server, count: Callable[[], None]) -> None:
-    """Give a server tools that change its index, one after the other; `count` counts what may ask a model."""
+    """Add the tools that change the index, one change at a time; `count` counts what may ask a model."""
     turn = asyncio.Lock()
 
     @server.tool(annotations=_WRITES)
@@ -393,7 +393,7 @@ def _add_changes(server: _Server, count: Callable[[], None]) -> None:
                 if not unknown:
                     try:
                         return Change.of(await _patiently(lambda: index.adelete(ids)))
-                    except KeyError:  # another process deleted one of them meanwhile
+                    except KeyError:  # another process has deleted one of them
                         present = await asyncio.to_thread(index.chunks, ids)
                         unknown = [each for each in ids if each not in present] or ids
                 raise ValueError(
@@ -403,7 +403,7 @@ def _add_changes(server: _Server, count: Callable[[], None]) -> None:
 
 
 async def _patiently(change: Callable[[], Awaitable[sg.BuildReport]]) -> sg.BuildReport:
-    """Make a change, again and again for a while where another process writes."""
+    """Make a change; while another process writes, try again for `_PATIENCE` seconds."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -443,7 +443,7 @@ def http_app(server: MCPServer[Any], settings: Settings) -> ASGIApp:
 
 
 def _posts_alone(app: ASGIApp) -> ASGIApp:
-    """Refuse all but POST: without sessions nothing is sent to a client that only listens."""
+    """Refuse methods other than POST: without sessions, a client that only listens gets nothing."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] not in ("POST", "OPTIONS"):

@@ -1,4 +1,4 @@
-"""What the tools return: hits, documents, connections and changes, short enough for an agent's context."""
+"""Results of the tools: hits, documents, connections and changes, cut to fit an agent's context."""
 
 from __future__ import annotations
 
@@ -121,13 +121,13 @@ class Change(BaseModel):
 
     @classmethod
     def of(cls, report: sg.BuildReport) -> Change:
-        """What a report tells."""
+        """The change that a report describes."""
         lists = {name: list(getattr(report, name)) for name in ("added", "updated", "unchanged", "deleted")}
         return cls(**lists, failures=[f"{each.stage}: {each.reason}" for each in report.failures])
 
 
 def document_text(chunks: Sequence[sg.Chunk]) -> str:
-    """The text of a document from its passages: where they touch, nothing comes between."""
+    """The text of a document from its passages. A line break separates passages that do not touch."""
     text, end = "", -1
     for chunk in chunks:
         overlap = end - chunk.start if chunk.start >= 0 and end >= 0 else -1

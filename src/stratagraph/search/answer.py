@@ -59,9 +59,9 @@ Best of six settings of these three on 24 to 60 questions each of musique_train1
 NEXT = 0.3
 """Gain of a statement that follows a chosen one; the best of 0, .15 and .3 on these sets and the demo."""
 ENOUGH = 1.0
-"""Least score of a statement after the first, unless a full answer is wanted,"""
+"""Least score of a further statement, unless a full answer is wanted; see `ENOUGH_SHARE`."""
 ENOUGH_SHARE = 0.8
-"""or this share of the score of the first one, if that is less.
+"""If this share of the first statement's score is less than `ENOUGH`, it is the least score.
 
 Four statements, however they score, hold the gold answer of .523 of 60 questions each of the four sets above
 and 24 of the demo; with this stop 3.0 statements hold .488 (`cookbook/benchmarks/extractive.py`).
@@ -69,7 +69,7 @@ and 24 of the demo; with this stop 3.0 statements hold .488 (`cookbook/benchmark
 FOLLOWED = 5
 """Names that are asked for, the latest first."""
 FAINT = 1e-3
-"""Part of the best passage's mass up to which another one is not quoted."""
+"""A passage is quoted only if its mass is above this share of the best passage's."""
 _COUNTS: dict[Length | None, int] = {None: 3, "brief": 2, "full": 8}
 """Statements at most, with one more if it has a name that the others brought in."""
 # Questions that code answers: they ask for a command or an example, or have a name of an API (English).
@@ -129,7 +129,7 @@ async def generate(retrieval: Retrieval, draft: Draft, gate: Gate) -> tuple[str,
 
 
 def stream(draft: Draft, gate: Gate) -> AsyncGenerator[str, None]:
-    """The same in pieces, as the model writes them."""
+    """Let the model answer in pieces, as it writes them."""
     expected = _EXPECTED[draft.length]
     return gate.stream(draft.prompt, draft.values, stage="answer", expected_output_tokens=expected)
 
@@ -261,7 +261,7 @@ def _is_told(text: str, earlier: Iterable[str]) -> bool:
 
 
 def _label(hit: Hit) -> str:
-    """The names or the title before the text of a node, which no source says so."""
+    """The names or the title before the text of a node, which are not words of a source."""
     names = hit.metadata.get("ends") or [hit.metadata.get("name") or hit.metadata.get("title", "")]
     label = f"{' - '.join(map(str, names))}: "
     return label if hit.kind != "chunk" and hit.text.startswith(label) else ""

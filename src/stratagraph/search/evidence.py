@@ -55,7 +55,7 @@ GENERAL = (
 LEAST_ALIKE = 2.5
 """Least similarity of a question's best hit, above that of general questions, in spreads of similarities."""
 ALIKE_NAMED = 1.6
-"""What a name in the question that one passage has adds to it.
+"""Added to that similarity for a name in the question that only one passage has.
 
 Both chosen with all corpora of `cookbook/benchmarks/unanswerable.py` in view. It also prints what the first
 would be, and what it refuses, with each corpus left out.
@@ -193,7 +193,7 @@ def _best_sentences(
 
 
 def asked_for(question: str) -> Callable[[str], bool]:
-    """Tells whether the question asks for a byline: has a word of it beside its names ("who signed")."""
+    """A test for bylines that the question asks for, by a common word that is no name ("who signed")."""
     wanted = stems(question)
 
     def has_asked(byline: str) -> bool:

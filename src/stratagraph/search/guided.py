@@ -38,9 +38,9 @@ QUERIES = 8
 ANSWERED = 60
 """Hits of an overview that an answer is made of, unless the caller says how many."""
 TEXT_TOKENS = 1850
-"""Tokens of the hits in the first call,"""
+"""Tokens of the hits in the first call."""
 TEXT_TOKENS_AGAIN = 900
-"""and in a later one; two calls with their instructions have fewer than 4,000."""
+"""Tokens of the hits in a later call; two calls with their instructions have fewer than 4,000 tokens."""
 
 Found = Sequence[tuple[Hit, Metadata]]
 Search = Callable[[Sequence[str]], Awaitable[Sequence[Found]]]

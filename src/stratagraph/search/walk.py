@@ -99,8 +99,8 @@ class Gate:
         return LEXICAL_BOOST * self._open
 
     @property
-    def told(self) -> dict[str, float]:
-        """What it decided, for a trace."""
+    def as_trace(self) -> dict[str, float]:
+        """Its inputs and results, for the trace of a hit."""
         values = {"names": self.names, "words": self.words, "share": self.share, "boost": self.boost}
         return {name: round(value, 4) for name, value in values.items()}
 
@@ -337,7 +337,7 @@ class PassageWalk:
             scores = np.concatenate([scores, np.zeros(len(rest), np.float32)])
         similarity = self._corpus.vectors[rows] @ evidence.vector
         columns = (scores.astype(np.float32), similarity, evidence.words_of(rows))
-        decided = {} if gate is None else {"gate": gate.told}
+        decided = {} if gate is None else {"gate": gate.as_trace}
         trace = [
             {"rank": by, _MEASURES[by]: score, "similarity": cosine, "bm25": words, **decided}
             for score, cosine, words in zip(*(each.tolist() for each in columns), strict=True)

@@ -15,7 +15,7 @@ from stratagraph.server.reading import read_upload
 from stratagraph.server.state import Job, State, state_of
 
 DOCUMENTS_BYTES = 4 * 2**20
-"""Largest body of documents as JSON, which holds the server while it is parsed; larger texts go as files."""
+"""Largest body of documents as JSON. Parsing it blocks the server, so larger texts must come as files."""
 router = APIRouter(tags=["changes"])
 Server = Annotated[State, Depends(state_of)]
 
@@ -38,7 +38,7 @@ class Removal(BaseModel):
 
 
 async def may_change(server: Server) -> State:
-    """The server, if it accepts changes now."""
+    """The server's state. Refuses the request if the server is read-only or too many changes wait."""
     if server.settings.read_only:
         raise HTTPException(403, "this server was started with --read-only")
     server.jobs.check_room()
@@ -61,9 +61,9 @@ async def add(documents: Annotated[list[GivenDocument], Body(min_length=1)], ser
 async def add_file(name: str, request: Request, server: Writable) -> Job:
     """Add a file, or replace the file of this name. The body holds its bytes.
 
-    The path is its name, which becomes the document id. A name without folders is that of a file in a folder
-    if the index has one such file. Documents of rows that the file lacks now are deleted, unless a row of it
-    cannot be read.
+    The path is its name, which becomes the document id. If the name has no folder and the index has exactly
+    one file of that name in a folder, that file is replaced. Documents of rows that are no longer in the file
+    are deleted, unless one of its rows cannot be read.
     """
     document_id = _plain_name(name)
     index = await server.library.current()
@@ -119,7 +119,7 @@ def _plain_name(name: str) -> str:
 
 
 def _source(index: sg.Index, name: str) -> str:
-    """The name under which the index has an uploaded file; its own if it has none."""
+    """The index's name for an uploaded file: that of its only file so named, else the given name."""
     files = set(index.files().values())
     if name in files or "/" in name:
         return name

@@ -1,4 +1,4 @@
-"""Time limits of a connection: uvicorn waits without end for a request's head, and for a client to read."""
+"""Time limits of a connection, since uvicorn waits forever for a request's head and for a client to read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TimedProtocol(H11Protocol):
             self._watch()
 
     def on_response_complete(self) -> None:
-        """Between two requests uvicorn's own keep-alive limit holds."""
+        """Stop waiting: between two requests uvicorn's own keep-alive limit applies."""
         self._unwatch()
         super().on_response_complete()
 

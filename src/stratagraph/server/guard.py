@@ -1,4 +1,4 @@
-"""Who may ask a server, and how much: the settings, and the middleware that every request passes."""
+"""Access to a server and its limits: the settings, and the middleware that every request passes."""
 
 from __future__ import annotations
 
@@ -152,8 +152,8 @@ class Guard:
     settings
         Who may ask, and how much.
     public
-        Paths that `GET` may read without a token. Every other path needs the token, so that a path which
-        is not understood is refused.
+        Paths that `GET` may read without a token. Every other path needs the token, also one that no route
+        has.
     answers
         Paths that count against `Settings.answers`.
     body_bytes
@@ -272,7 +272,7 @@ class Guard:
 
         async def limited() -> Message:
             nonlocal received, is_complete
-            if is_complete:  # what follows a body is the client's leaving, for which a stream waits
+            if is_complete:  # only a disconnect can follow, for which a stream waits
                 return await receive()
             try:
                 message = await asyncio.wait_for(receive(), max(0.0, deadline - time.monotonic()))

@@ -1,4 +1,4 @@
-"""The documents in uploaded files, which a process of its own reads."""
+"""Reads uploaded files in a separate process, with limits on time and memory."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from stratagraph.ingest.bounded_reading import MEMORY
 from stratagraph.server.state import Job
 
 CPU_SECONDS = 9
-"""CPU seconds to start Python and read a file, and one more for each MB that was uploaded."""
+"""CPU seconds to start Python and read a file; each uploaded MB adds one."""
 WALL = 10
 """Seconds on the clock for each CPU second, since a process may wait for a busy machine."""
 OUTPUT = 128 * 2**20
-"""Bytes of JSON that a file may become."""
+"""Most bytes that the documents of a file may have as JSON."""
 
 
 def read_upload(path: Path, name: str, job: Job) -> tuple[list[sg.Document | sg.StreamedDocument], bool]:
-    """The documents of an uploaded file under its own name, and whether these are all of it.
+    """Read an uploaded file; returns its documents, named after it, and whether the whole file was read.
 
-    They are read in a process of its own.
+    A separate process reads it.
 
     Raises
     ------
@@ -66,8 +66,8 @@ def read_upload(path: Path, name: str, job: Job) -> tuple[list[sg.Document | sg.
             elif "done" in entry:
                 complete, whole = True, bool(entry["done"])
             else:
-                heard = job.skipped if entry["kind"] == "skipped" else job.warnings
-                heard[entry["name"]] = entry["reason"]
+                faults = job.skipped if entry["kind"] == "skipped" else job.warnings
+                faults[entry["name"]] = entry["reason"]
     finally:
         timer.cancel()
         child.kill()

@@ -52,7 +52,9 @@ class Uploads:
 
 
 class Library:
-    """An open index. Where the folder has become unreadable, what was read stays, and `problem` says so.
+    """An open index that follows its folder.
+
+    If the folder becomes unreadable, the last generation stays in use, and `problem` says why.
 
     Parameters
     ----------
@@ -82,7 +84,7 @@ class Library:
         return self._index
 
     async def warm(self) -> None:
-        """Make the first question as fast as later ones. Of a damaged folder the first question fails."""
+        """Load what questions need. A damaged folder is passed over here; the first question reports it."""
         with suppress(sg.errors.StratagraphError, OSError):
             await asyncio.to_thread(self._index.warm)
 
@@ -138,7 +140,7 @@ class Costs:
 class Job:
     """A change with its progress and outcome.
 
-    `stage`, `done` and `total` tell of the stage that is under way; `total` is None where nobody knows it.
+    `stage`, `done` and `total` describe the current stage; `total` is None if it is unknown.
     """
 
     id: int
@@ -156,7 +158,7 @@ class Job:
 
 
 class JobProgress:
-    """The `Progress` of an index: the running job shows the stage that moved last."""
+    """The `Progress` of an index. The running job shows the stage that advanced last."""
 
     def __init__(self) -> None:
         self._job: Job | None = None
@@ -220,7 +222,7 @@ class Jobs:
 
     @contextmanager
     def receiving(self) -> Iterator[None]:
-        """Keep room for a change whose file is being received, so that files on the disk are bounded."""
+        """Reserve room for a change while its file arrives, which bounds the files on the disk."""
         self.check_room()
         self._received += 1
         try:
@@ -235,7 +237,7 @@ class Jobs:
         work: Callable[[Job], sg.BuildReport],
         after: Callable[[], None] = lambda: None,
     ) -> Job:
-        """Take a change: `work` runs in a thread when its turn comes, `after` when it has ended."""
+        """Queue a change: `work` runs in a thread when its turn comes, `after` once it has ended."""
         self.check_room()
         job = Job(next(self._numbers), kind, title)
         self._jobs[job.id] = job
@@ -279,6 +281,6 @@ class State:
 
 
 async def state_of(request: Request) -> State:
-    """The server that a request came to; a coroutine, since others are run in threads."""
+    """The state of the server. A coroutine, since FastAPI runs plain functions in threads."""
     state: State = request.app.state.server
     return state

@@ -107,8 +107,8 @@ class _Text:
             if runs and order and runs[-1][1] == self.spans[order - 1][1]:
                 start = runs.pop()[0]
             runs.append((start, end))
-        said = _GAP.join(self.text[start:end] for start, end in runs)
-        return Piece(self.place, f"{self.title}\n{said}" if self.title else said)
+        statements = _GAP.join(self.text[start:end] for start, end in runs)
+        return Piece(self.place, f"{self.title}\n{statements}" if self.title else statements)
 
 
 def _statements(text: str, begin: int) -> list[tuple[int, int]]:
@@ -138,8 +138,8 @@ def pack(
 
     Returns
     -------
-    Pieces in the order of the texts. A text that is part of an earlier one, or whose sentences others say
-    better, has none. The first text has at least one sentence, unless none of it fits.
+    Pieces in the order of the texts. A text that is part of an earlier one, or none of whose
+    statements was chosen, has none. The first text has at least one sentence, unless none of it fits.
     """
     whole: list[Piece] = []
     for place, text in enumerate(map(str.strip, texts)):

@@ -83,7 +83,7 @@ class Hit:
         metadata
             The framework's. Under `stratagraph` is the result of `provenance`, if it came from a hit.
         id, document, score
-            Used where that lacks them; a missing score is 1.
+            Used where `metadata` lacks them; a missing score is 1.
         ref
             The caller's id.
         """
@@ -151,8 +151,7 @@ class Guidance:
     ----------
     kind
         `choice`: the first `chosen` hits were chosen as needed together. `overview`: the hits are those of
-        several queries in turn. `none`: the unguided hits,
-        because no call returned a choice that can be used.
+        several queries in turn. `none`: the unguided hits, because no call returned a usable choice.
     chosen
         How many of the first hits were chosen.
     steps

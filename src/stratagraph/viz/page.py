@@ -1,8 +1,8 @@
-"""A page around data: markup is ours alone, and what comes from documents can only be text.
+"""A page around data. All markup is our own; text from documents is only ever shown as text.
 
 Data travels as JSON in a block that no browser runs, with every `<`, `>` and `&` as an escape, so that
-nothing in it can end the block. The scripts put it on the page as text content. Were all this to fail, the
-content security policy still runs no script but ours, known by their hashes, and lets nothing be loaded.
+nothing in it can end the block. The scripts put it on the page as text content. As a second barrier, the
+content security policy runs only our scripts, known by their hashes, and forbids loading anything.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def page(
     title, notes
         Plain text.
     body
-        Markup; whoever made it has escaped what is in it.
+        Markup, in which the caller has escaped all texts.
     data
         JSON-native, for the scripts.
     scripts
