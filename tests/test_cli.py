@@ -564,7 +564,7 @@ def test_a_stopped_build_says_that_it_resumes_and_a_stopped_question_does_not(
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stratagraph.build_index", stopped)
+    monkeypatch.setattr("stratagraph.cli.building.build_any", stopped)
     monkeypatch.setattr("stratagraph.Index.answer", stopped)
     (here / "a.txt").write_text("Ada repaired the bridge.", "utf-8")
     built = run("build", "a.txt", "--out", "other", *HASHING)

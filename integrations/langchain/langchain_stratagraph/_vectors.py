@@ -123,9 +123,7 @@ def _filter_of(store: VectorStore) -> Callable[[Where], Any] | None:
     packages = {base.__module__.partition(".")[0] for base in type(store).__mro__}
     if "langchain_qdrant" in packages:
         return partial(_qdrant, getattr(store, "metadata_payload_key", "metadata"))
-    if "langchain_chroma" in packages:
-        return _all_of
-    if "langchain_postgres" in packages:
+    if packages & {"langchain_chroma", "langchain_postgres"}:
         return _all_of
     own = {base.__module__ for base in type(store).__mro__}
     return _function if "langchain_core.vectorstores.in_memory" in own else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,17 @@ def _show_report(index: sg.Index, path: str, output: Output, imported: sg.Import
     if imported is not None:
         report = replace(report, notes=Counter(imported.notes) + Counter(report.notes))
     output.show(report, lambda: report_lines(report, path))
+
+
+@contextmanager
+def _changed(
+    path: str, output: Output, imported: sg.Imported | None = None, **arguments: Any
+) -> Iterator[sg.Index]:
+    """Open an index for a change, which the same command resumes, and print the report of the change."""
+    output.resumes = True
+    with sg.open_index(path, progress=not output.as_json, **arguments) as index:
+        yield index
+        _show_report(index, path, output, imported)
 
 
 @click.command()
@@ -195,11 +207,9 @@ def insert(
 
     A document's id is its path as typed, joined with the path inside a folder; see `stratagraph --help`.
     """
-    output.resumes = True
-    with sg.open_index(index, **models, progress=not output.as_json, spacy=spacy, mapper=mapper) as opened:
+    with _changed(index, output, imported, **models, spacy=spacy, mapper=mapper) as opened:
         documents = output.read(inputs, index, mapper)
         opened.insert(documents, extraction=None if imported is None else imported.extractions)
-        _show_report(opened, index, output, imported)
 
 
 @click.command()
@@ -223,10 +233,8 @@ def sync(
     A file owns its rows: those that it has no more are deleted. With --prune, so are the documents of files
     that vanished. Files that cannot be read, and those that --exclude leaves out, keep their documents.
     """
-    output.resumes = True
-    with sg.open_index(index, **models, progress=not output.as_json, mapper=mapper) as opened:
+    with _changed(index, output, **models, mapper=mapper) as opened:
         opened.insert(output.read(folders, index, mapper), prune=prune)
-        _show_report(opened, index, output)
 
 
 @click.command()
@@ -248,11 +256,9 @@ def delete(
     folder, or a glob such as 'notes/*.csv', in which `*` also matches slashes. `stratagraph list INDEX GLOB`
     shows what it names.
     """
-    output.resumes = True
-    with sg.open_index(index, **models, progress=not output.as_json) as opened:
+    with _changed(index, output, **models) as opened:
         ids = [identity for name in names for identity in opened.documents(name) or [name]]
         opened.delete(ids, missing_ok=missing_ok)
-        _show_report(opened, index, output)
 
 
 @click.command()
@@ -273,10 +279,8 @@ def regroup(
 
     Summaries of changed groups are written again, which costs model calls.
     """
-    output.resumes = True
-    with sg.open_index(index, **models, progress=not output.as_json) as opened:
+    with _changed(index, output, **models) as opened:
         opened.regroup(method)
-        _show_report(opened, index, output)
 
 
 @click.command()
@@ -284,10 +288,8 @@ def regroup(
 @command
 def compact(index: str, output: Output) -> None:
     """Write all files of INDEX anew, without what updates put out of use. No model is called."""
-    output.resumes = True
-    with sg.open_index(index, embedder=AnyEmbedder(), progress=not output.as_json) as opened:
+    with _changed(index, output, embedder=AnyEmbedder()) as opened:
         opened.compact()
-        _show_report(opened, index, output)
 
 
 @click.command()

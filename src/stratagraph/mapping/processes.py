@@ -215,17 +215,13 @@ class Job:
         except Exception as error:
             self.fail(error)
         else:
-            self._settle(lambda: self.outcome.set_result(value))
+            with contextlib.suppress(InvalidStateError):  # cancelled: no caller waits
+                self.outcome.set_result(value)
 
     def fail(self, error: BaseException) -> None:
         """Pass an error to the caller."""
-        self._settle(lambda: self.outcome.set_exception(error))
-
-    def _settle(self, pass_on: Callable[[], None]) -> None:
-        try:
-            pass_on()
-        except InvalidStateError:  # cancelled: no caller waits
-            return
+        with contextlib.suppress(InvalidStateError):
+            self.outcome.set_exception(error)
 
 
 class ApartMapper(abc.ABC):

@@ -9,7 +9,8 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 import stratagraph as sg
-from stratagraph.server.asking import HitView, reasons
+from stratagraph.server.asking import hit_views
+from stratagraph.viz.page import cut
 
 _TEXT = 2000  # characters of a hit
 _TITLE = 200  # characters of a title
@@ -59,7 +60,7 @@ class DocumentEntry(BaseModel):
     def of(cls, entry: sg.Listed) -> DocumentEntry:
         """The entry of a document in a listing."""
         metadata = _shortened(entry.metadata)
-        return cls(id=entry.id, title=_cut(entry.title, _TITLE), passages=entry.members, metadata=metadata)
+        return cls(id=entry.id, title=cut(entry.title, _TITLE), passages=entry.members, metadata=metadata)
 
 
 class DocumentList(BaseModel):
@@ -136,16 +137,12 @@ def document_text(chunks: Sequence[sg.Chunk]) -> str:
     return text
 
 
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]}\N{HORIZONTAL ELLIPSIS}"
-
-
 def _shortened(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The first fields of metadata, long values cut, so that no document floods an agent's context."""
     fields: dict[str, Any] = {}
     left = _METADATA
     for name, value in metadata.items():
-        value = _cut(value, _TITLE) if isinstance(value, str) else value
+        value = cut(value, _TITLE) if isinstance(value, str) else value
         left -= len(json.dumps([name, value], ensure_ascii=False, default=str))
         if left < 0:
             fields["\N{HORIZONTAL ELLIPSIS}"] = f"{len(metadata) - len(fields)} more fields"
@@ -156,18 +153,16 @@ def _shortened(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def found_hits(retrieval: sg.Retrieval) -> list[FoundHit]:
     """The hits of a retrieval, numbered, with long texts cut."""
-    pairs = zip(retrieval.hits, retrieval.trace, strict=True)
-    views = [HitView.of(number, *pair) for number, pair in enumerate(pairs, 1)]
     return [
         FoundHit(
             number=view.number,
             kind=view.kind,
-            title=_cut(view.title, _TITLE),
-            text=_cut(view.text, _TEXT),
-            why=list(reasons(view.trace)),
+            title=cut(view.title, _TITLE),
+            text=cut(view.text, _TEXT),
+            why=view.why,
             documents=view.documents,
             passages=view.sources,
             metadata=_shortened(view.metadata),
         )
-        for view in views
+        for view in hit_views(retrieval)
     ]

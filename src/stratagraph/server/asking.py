@@ -180,6 +180,12 @@ class HitView(BaseModel):
         )
 
 
+def hit_views(retrieval: sg.Retrieval) -> list[HitView]:
+    """The hits of a retrieval, numbered from 1."""
+    pairs = zip(retrieval.hits, retrieval.trace, strict=True)
+    return [HitView.of(number, hit, trace) for number, (hit, trace) in enumerate(pairs, 1)]
+
+
 class Found(BaseModel):
     """The hits of a search, and how a model guided it.
 
@@ -200,15 +206,11 @@ class Found(BaseModel):
     @classmethod
     def of(cls, retrieval: sg.Retrieval, generation: int) -> Found:
         """The view of a retrieval."""
-        traces = [*retrieval.trace, *({} for _ in retrieval.hits[len(retrieval.trace) :])]
         return cls(
             question=retrieval.query,
             method=retrieval.method,
             generation=generation,
-            hits=[
-                HitView.of(number, hit, trace)
-                for number, (hit, trace) in enumerate(zip(retrieval.hits, traces, strict=True), 1)
-            ],
+            hits=hit_views(retrieval),
             guidance=retrieval.guidance,
             standalone=retrieval.standalone,
             seconds=retrieval.usage.seconds,

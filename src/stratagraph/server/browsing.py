@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 import stratagraph as sg
 from stratagraph.server.state import Cost, State, state_of
+from stratagraph.viz.page import cut
 
 router = APIRouter(tags=["contents"])
 Server = Annotated[State, Depends(state_of)]
@@ -110,11 +111,7 @@ async def browse(
     )
     if whole:
         return listing
-    shortened = (
-        replace(each, text=f"{each.text[:SHOWN]}…") if len(each.text) > SHOWN else each
-        for each in listing.items
-    )
-    return replace(listing, items=tuple(shortened))
+    return replace(listing, items=tuple(replace(each, text=cut(each.text, SHOWN)) for each in listing.items))
 
 
 @router.get("/passage")

@@ -12,7 +12,7 @@ from stratagraph.types.checks import positive
 from stratagraph.types.question import WALK
 from stratagraph.types.records import MethodNode
 from stratagraph.types.results import Picture
-from stratagraph.viz.page import counted, page, shortened
+from stratagraph.viz.page import counted, cut, page, shortened
 
 if TYPE_CHECKING:
     from stratagraph.index import Index
@@ -128,7 +128,7 @@ def _record(branch: Branch, parent: int, hidden: int, texts: Texts) -> dict[str,
     return {
         "parent": parent,
         "title": title,
-        "text": text if len(text) <= _TEXT else text[:_TEXT] + "…",
+        "text": cut(text, _TEXT),
         "kind": kind,
         "level": node.level if node is not None else None,
         "size": branch.size,

@@ -77,6 +77,11 @@ def shortened(text: str, limit: int) -> str:
     return line[: border if border > 0 else limit - 1] + "…"
 
 
+def cut(text: str, limit: int) -> str:
+    """The first `limit` characters of a text, with an ellipsis if there are more."""
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
 def counted(number: int, one: str, many: str = "") -> str:
     """A number and what it counts: `1 passage`, `2,300 passages`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

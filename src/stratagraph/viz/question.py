@@ -9,7 +9,7 @@ from typing import Any
 
 from stratagraph.types.records import GraphEntity, GraphRelation
 from stratagraph.types.results import Hit, Picture, Retrieval
-from stratagraph.viz.page import counted, page, shortened
+from stratagraph.viz.page import counted, cut, page, shortened
 
 MOST_HITS = 40
 PATHS = ("path", "paths")
@@ -103,8 +103,7 @@ def question(retrieval: Retrieval, surroundings: Subgraph | None = None) -> Pict
     asked = drawing.add("question", "", kind="question", label="The question", text=retrieval.query)
     for entity in around.entities:
         _add_entity(drawing, asked, entity, around)
-    for rank, hit in enumerate(hits, 1):
-        trace = retrieval.trace[rank - 1] if rank <= len(retrieval.trace) else {}
+    for rank, (hit, trace) in enumerate(zip(hits, retrieval.trace, strict=False), 1):
         _add_hit(drawing, asked, rank, hit, trace, _share(hit, hits))
     _join_hits(drawing, asked, hits, around)
     _join_entities(drawing, around)
@@ -141,7 +140,7 @@ def _add_entity(drawing: _Drawing, asked: int, entity: GraphEntity, around: Subg
         entity.id,
         kind="entry" if named or meant else "entity",
         label=shortened(entity.name, _LABEL),
-        text=_cut(entity.description or entity.name),
+        text=cut(entity.description or entity.name, _TEXT),
         why=why + ([["type", entity.type]] if entity.type else []),
         documents=list(entity.documents[:8]),
         sources=len(entity.sources),
@@ -164,7 +163,7 @@ def _add_hit(
         hit.id,
         kind="hit" if hit.kind == "chunk" else "summary",
         label=shortened(_name(hit), _LABEL),
-        text=_cut(hit.text),
+        text=cut(hit.text, _TEXT),
         rank=rank,
         share=share,
         why=[["what", f"{hit.kind}, level {hit.level}"], *why],
@@ -194,10 +193,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key}: {_shown(item)}" for key, item in value.items())
     return str(value)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _TEXT else text[:_TEXT] + "…"
 
 
 def _join_hits(drawing: _Drawing, asked: int, hits: Sequence[Hit], around: Subgraph) -> None:
