@@ -75,7 +75,7 @@ def assemble(scratch: Scratch, before: Corpus | None, removed: Collection[str]) 
     if missing:
         raise KeyError(f"no document {missing[0]!r} in the previous generation")
     kept = np.flatnonzero(stays)
-    # What new_chunks stands before the document that it was found before, or in its place.
+    # A new document goes before the document at its place, a changed one in place of its earlier version.
     order = np.argsort(np.concatenate([2 * kept + 1, 2 * places]), kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))

@@ -26,9 +26,9 @@ index.
 
 def as_check(check: str) -> Check:
     """One of the three words; `ValueError` names them."""
-    for known in get_args(Check):
-        if check == known:
-            return known  # type: ignore[no-any-return]
+    for word in get_args(Check):
+        if check == word:
+            return word  # type: ignore[no-any-return]
     raise ValueError(f"check must be one of {', '.join(get_args(Check))}, not {check!r}")
 
 

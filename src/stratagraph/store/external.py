@@ -366,19 +366,19 @@ class ExternalWriter:
         self._pool, self._fields = (pool, plan), fields
         hashes = pool.hashes(plan)
         self._keys = fields.keys(hashes)
-        before = _NONE if self._kept is None else self._kept.keys
+        old_keys = _NONE if self._kept is None else self._kept.keys
         stored = hashes != hashes_of(np.zeros((1, pool.dimension), np.float16))[0]
-        self._coming = np.flatnonzero(stored & ~np.isin(self._keys, before))
-        gone = np.setdiff1d(before, self._keys[stored])
+        self._new_slots = np.flatnonzero(stored & ~np.isin(self._keys, old_keys))
+        dropped = np.setdiff1d(old_keys, self._keys[stored])
         marks = np.array([mark(generation)], np.uint64)
-        self._touched = {self._identity: np.concatenate([self._keys[self._coming], gone, marks])}
+        self._touched = {self._identity: np.concatenate([self._keys[self._new_slots], dropped, marks])}
         if self._base is not None and not self._may_continue_elsewhere(generation):
-            was = np.array(
-                [mark(each) for each in range(max(generation - _AROUND, 1), generation)], np.uint64
-            )
-            before = was if self._kept is not None else np.concatenate([self._base.keys, was])
+            earlier = range(max(generation - _AROUND, 1), generation)
+            outdated = np.array([mark(each) for each in earlier], np.uint64)
+            if self._kept is None:
+                outdated = np.concatenate([self._base.keys, outdated])
             own = self._touched.get(self._base.rows.identity, _NONE)
-            self._touched[self._base.rows.identity] = np.concatenate([own, before])
+            self._touched[self._base.rows.identity] = np.concatenate([own, outdated])
 
     def _may_continue_elsewhere(self, generation: int) -> bool:
         """Whether another folder with the same rows may continue the previous generation."""
@@ -396,8 +396,8 @@ class ExternalWriter:
         journal.touch(self._touched)
         pool, plan = self._pool
         rows = TableRows(self._table, self._identity, pool.dimension)
-        for start in range(0, len(self._coming), BATCH):
-            slots = self._coming[start : start + BATCH]
+        for start in range(0, len(self._new_slots), BATCH):
+            slots = self._new_slots[start : start + BATCH]
             halves = pool.halves(plan, slots)
             rows.put(self._keys[slots], halves, [self._fields.text(slot) for slot in slots.tolist()])
             if not start:

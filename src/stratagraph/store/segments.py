@@ -1,10 +1,10 @@
-"""Segments: files of many small things, shared by generations.
+"""Segments: files of many records or vectors, which generations share; and the writing of such files.
 
-A thing has a *slot*, its place in the segments of a generation. A generation hard-links segments of the
-previous one, and writes again what it needs of the others, together with new things. After a deletion it
-links only segments that are wholly in use, so nothing deleted is left once the previous generation is
-removed. Where nothing was deleted, a fifth of a segment may be out of use: texts and vectors that newer
-ones replaced.
+An item of a segment has a *slot*, its place in all segments of a generation. A generation hard-links segments
+of the previous one. What it needs of the other segments it writes again, together with new items. After a
+deletion it links only segments that are wholly in use, so nothing deleted is left once the previous
+generation is removed. If nothing was deleted, a fifth of a segment may be out of use: texts and vectors that
+newer ones replaced.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from stratagraph.types.protocols import Rows
 Keys = NDArray[np.uint64]
 
 MOST_SEGMENTS = 64
-"""Segments of a whole index, if they then have enough things."""
+"""Segments of a whole index, if each then has enough items."""
 OUT_OF_USE = 0.2
 """Share of a segment that may be out of use while nothing was deleted.
 
-An insert replaces summaries in most segments. With four methods over 5,000 passages one insert wrote 11.6
-MB where this was 0, and writes 3.3 MB.
+An insert replaces summaries in most segments. With four methods over 5,000 passages, one insert writes 3.3
+MB; with a share of 0 it wrote 11.6 MB.
 """
 _FILE = re.compile(r"([1-9][0-9]{0,17})-([0-9]{1,9})\.arrays")
 
@@ -50,10 +50,12 @@ def segment_order(file: str) -> tuple[int, int]:
 class FileWriter:
     """Fills the directory of a new generation.
 
+    It shares files with the generation of the manifest `before`, whose open files are in `opened`.
+
     Attributes
     ----------
     number
-        Number of the generation. `before` is the manifest of the previous one, `opened` has its open files.
+        Number of the new generation.
     directory
         Its directory, which `Layout.remove_partial` removes if the generation is not published.
     entries
@@ -127,12 +129,12 @@ class Plan:
     Attributes
     ----------
     kept
-        Which segments stay as they are, ascending.
+        Numbers of the segments that stay as they are, ascending.
     moved
-        For each new segment, the slots of what is written in it, in order. New things have the slots that
+        For each new segment, the slots of what is written in it, in order. New items have the slots that
         follow the last one of the previous generation.
     slots
-        The slot of each thing in the new generation, -1 if it is dropped, shape (before + coming,).
+        The slot of each item in the new generation, -1 if it is dropped, shape (before + coming,).
     """
 
     kept: tuple[int, ...]
@@ -157,13 +159,13 @@ def planned(
     sizes
         Of the segments there are.
     used
-        Whether each thing is needed: those in the segments, then new ones, shape (before + coming,).
+        Whether each item is needed: those in the segments, then new ones, shape (before + coming,).
     order
-        The order in which new things are written: their numbers, from 0, shape (coming,).
+        The order in which new items are written: their numbers, from 0, shape (coming,).
     fewest
-        Things in a new segment, if there are enough. A segment with less than half as many is rewritten.
+        Items in a new segment, if there are enough. A segment with less than half as many is rewritten.
     most
-        Segments of a whole index, if they then have enough things.
+        Segments of a whole index, if each then has enough items.
     out_of_use
         Share of a segment that may be unneeded if it is kept; 0 after a deletion.
     compact

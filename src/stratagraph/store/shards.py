@@ -88,30 +88,27 @@ class ShardedFolder:
                     raise NotAnIndex(
                         f"{path} holds {description(present)}, not {description(spread)}; give another folder"
                     )
-                return cls._written(root, present)
-            if MARKER in entries:
+                spread = present
+            elif MARKER in entries:
                 raise NotAnIndex(
                     f"{path} holds an index without shards; nothing was written: use build_index (on the "
                     "command line no --shards), or give another folder for the shards"
                 )
-            if entries:
+            elif entries:
                 advice = of_shards(entries) or "give an empty or a new folder"
                 raise NotAnIndex(
                     f"{path} is not empty and holds no list of shards (but {', '.join(entries[:5])}); "
                     f"nothing was written: {advice}"
                 )
-            root.write(SHARDS, spread.to_json().encode("utf-8"))
-            root.sync()
-            return cls._written(root, spread)
+            else:
+                root.write(SHARDS, spread.to_json().encode("utf-8"))
+                root.sync()
         except BaseException:
             root.close()
             raise
 
-    @classmethod
-    def _written(cls, root: Directory, spread: Spread) -> ShardedFolder:
-        """The folder for a builder or copier, who sees shards before all are finished."""
         folder = cls(root, spread, DEFAULT_CHECK)
-        folder._writes = True
+        folder._writes = True  # a builder or copier sees shards before all are finished
         return folder
 
     @classmethod

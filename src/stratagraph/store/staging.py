@@ -149,7 +149,7 @@ class Staging(Corpus):
         """
         if self.base is not None and isinstance(self.base.pool, ExternalPool) and not self._restore:
             self.base.pool.download(self._directory.path)
-        made = self._assembled = assemble(self._scratch, self.base, removed)
+        assembled = self._assembled = assemble(self._scratch, self.base, removed)
         chunks = None if self.base is None else self.base.chunk_records
         documents = None if self.base is None else self.base.document_records
 
@@ -161,9 +161,9 @@ class Staging(Corpus):
 
         super().__init__(
             self._directory.path,
-            stored(CHUNKS, CHUNKS_FOLDER, chunks, made.chunk_slots, made.new_chunks),
-            stored(DOCUMENTS, DOCUMENTS_FOLDER, documents, made.document_slots, made.new_documents),
-            made.chunk_documents,
+            stored(CHUNKS, CHUNKS_FOLDER, chunks, assembled.chunk_slots, assembled.new_chunks),
+            stored(DOCUMENTS, DOCUMENTS_FOLDER, documents, assembled.document_slots, assembled.new_documents),
+            assembled.chunk_documents,
         )
         self._scratch.close()
 
@@ -293,19 +293,16 @@ class Staging(Corpus):
     def _put_nodes(
         self, name: str, nodes: Sequence[Node] | Carried, order: Rows, read_once: bool
     ) -> Records[NodeRecord]:
-        base, known = None, None
-        given: Sequence[Node]
+        base, slots = None, None
         if self.base is not None and name in self.base.manifest.parts:
             base = self.base.part(name).records
         if isinstance(nodes, Carried):
-            given, known = nodes.fresh, np.full(len(nodes.before), -1, np.int64)
+            slots = np.full(len(nodes.before), -1, np.int64)
             if base is not None:
-                known[nodes.before >= 0] = base.slots[nodes.before[nodes.before >= 0]]
-        else:
-            given = nodes
-
-        held = {} if read_once else {"held": _HELD}
-        return write_nodes(self._writer, name, given, order, base, kept=known, **held, **self._sharing)
+                slots[nodes.before >= 0] = base.slots[nodes.before[nodes.before >= 0]]
+            nodes = nodes.fresh
+        options = self._sharing if read_once else {**self._sharing, "held": _HELD}
+        return write_nodes(self._writer, name, nodes, order, base, kept=slots, **options)
 
     def _vectors_of(self, dimension: int) -> PoolWriter:
         if self._pool is None:
@@ -341,8 +338,10 @@ class Staging(Corpus):
             vectors={} if self._external is None else self._external.description,
             files=dict(sorted(self._writer.entries.items())),
         )
-        if gone := self._gone():  # even without a cache: a running call may create it before the purge
-            self._journal.plan_purge(self._number, gone)
+        if (
+            deleted := self._deleted_chunks()
+        ):  # even without a cache: a running call may create it before the purge
+            self._journal.plan_purge(self._number, deleted)
         if self._external is not None:
             self._external.write(self._journal)
         self._directory.write(MANIFEST, sealed.to_json().encode("utf-8"))
@@ -374,17 +373,17 @@ class Staging(Corpus):
         self._writer.write(SLOTS, ((f"{part}{SUFFIX}", arrays) for part, arrays in slots.items()))
         self._directory.unlink(SCRATCH_VECTORS)
 
-    def _gone(self) -> list[str]:
-        """Chunks of the previous generation that this one has not."""
+    def _deleted_chunks(self) -> list[str]:
+        """Ids of the chunks of the previous generation that this one lacks."""
         if self.replaced is not None:
             before = self.replaced.ids(range(self.replaced.size))
             rows = self.row_of(before)
             return [identity for identity in before if identity not in rows]
         if self.base is None:
             return []
-        gone = np.ones(self.base.size, dtype=np.bool_)
-        gone[self._assembled.rows_before] = False
-        return self.base.ids(np.flatnonzero(gone).tolist())
+        deleted = np.ones(self.base.size, dtype=np.bool_)
+        deleted[self._assembled.rows_before] = False
+        return self.base.ids(np.flatnonzero(deleted).tolist())
 
     def discard(self) -> None:
         """Remove what was staged, unless it is published."""
