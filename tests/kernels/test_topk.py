@@ -142,7 +142,7 @@ class TestSketch:
         before = clustered(np.random.default_rng(7), 600, 40)
         origin = np.concatenate([[-1], np.delete(np.arange(600), gone)])
         vectors = np.concatenate([np.zeros((1, 40), np.float32), before[origin[1:]]])
-        updated, whole = Sketch.build(vectors, known=(Sketch.build(before), origin)), Sketch.build(vectors)
+        updated, whole = Sketch.build(vectors, previous=(Sketch.build(before), origin)), Sketch.build(vectors)
         assert np.array_equal(updated.mean, whole.mean)
         assert np.array_equal(updated.codes, whole.codes)
 
@@ -150,12 +150,12 @@ class TestSketch:
         vectors = unit(np.random.default_rng(7), 3000, 24)
         sketch, rows = Sketch.build(vectors), np.delete(np.arange(3000), slice(None, None, 10))
         assert not np.array_equal(Sketch.build(vectors[rows]).mean, sketch.mean)
-        steady = Sketch.build(vectors[rows], known=(sketch, rows), steady=True)
+        steady = Sketch.build(vectors[rows], previous=(sketch, rows), steady=True)
         assert np.array_equal(steady.mean, sketch.mean)
         assert np.array_equal(steady.codes, sketch.codes[rows])
         others = unit(np.random.default_rng(8), 3000, 24) + np.float32(0.5)
         others /= np.linalg.norm(others, axis=1, keepdims=True)
-        again = Sketch.build(others, known=(sketch, np.full(3000, -1)), steady=True)
+        again = Sketch.build(others, previous=(sketch, np.full(3000, -1)), steady=True)
         assert np.array_equal(again.mean, Sketch.build(others).mean)
 
 

@@ -43,10 +43,10 @@ class Nearest:
         zeros = zero_rows(vectors, origin, previous.get(f"{name}.zeros"))
         arrays: dict[str, NDArray[Any]] = {f"{name}.zeros": zeros}
         if len(vectors) > SCAN_LIMIT:
-            known = None
+            sketched = None
             if f"{name}.codes" in previous:
-                known = Sketch(previous[f"{name}.mean"], previous[f"{name}.codes"]), origin
-            sketch = Sketch.build(vectors, known=known, steady=steady)
+                sketched = Sketch(previous[f"{name}.mean"], previous[f"{name}.codes"]), origin
+            sketch = Sketch.build(vectors, previous=sketched, steady=steady)
             arrays |= {f"{name}.mean": sketch.mean, f"{name}.codes": sketch.codes}
         return arrays
 

@@ -17,7 +17,7 @@ Spans = NDArray[np.int64]
 """For each common run its start in the first sequence, its length, and how many new items follow it in the
 second, shape (runs, 3). Runs do not overlap and are in the order of both."""
 
-_REACH = 4096  # items that may be skipped or new at one place; with more, nothing is in common
+_REACH = 4096  # items that may be skipped or new at one place; after more, the comparison ends
 _CORNER = 48  # items up to which any number of skipped and of new ones is tried together
 _AGREEING = 32  # bytes that must be the same before two places are taken to be one
 _LEAST = 8  # items of these at least
@@ -31,7 +31,7 @@ def aligned(before: NDArray[Any], after: NDArray[Any], *, most: int, tolerance: 
     before, after
         Integers of one type, shapes (n,) and (m,).
     most
-        Limit of the number of new items and three for each run.
+        Limit on the number of new items plus three for each run.
     tolerance
         Items that differ by no more than this count as equal.
 

@@ -125,7 +125,7 @@ def place(
 
 
 class _State:
-    """Groups while they change; an empty one is gone."""
+    """Groups while they change; some may be empty."""
 
     def __init__(
         self,
@@ -137,25 +137,23 @@ class _State:
     ) -> None:
         self.members = members
         self._codes = codes.copy()
-        self._gone = np.array([not rows for rows in members], np.bool_)
+        self._empty = np.array([not rows for rows in members], np.bool_)
         self._hashed, self._minimum, self._maximum = hashed, minimum, maximum
 
     def nearest(self, code: Codes) -> int:
         """The group whose representative is nearest to a code."""
-        count = len(self.members)
-        distances = hamming(code, self._codes[:count]).astype(np.int32)
-        distances[self._gone[:count]] = _FAR
+        distances = hamming(code, self._codes).astype(np.int32)
+        distances[self._empty] = _FAR
         return int(distances.argmin())
 
     def put(self, number: int, rows: list[int]) -> None:
         """Let a group, or a further one, have these rows."""
         if number == len(self.members):
             self.members.append([])
-        if number == len(self._codes):
-            self._codes = np.concatenate([self._codes, np.zeros_like(self._codes)])
-            self._gone = np.concatenate([self._gone, np.ones_like(self._gone)])
+            self._codes = np.concatenate([self._codes, self._codes[:1]])
+            self._empty = np.append(self._empty, True)
         self.members[number] = sorted(rows)
-        self._gone[number] = not rows
+        self._empty[number] = not rows
         if rows:
             self._codes[number] = _majority(self._hashed(np.array(self.members[number], np.int64)))
 
@@ -175,7 +173,7 @@ class _State:
             rows = self.members[number]
             if not 0 < len(rows) < self._minimum or left == 1:
                 continue
-            self.members[number], self._gone[number] = [], True
+            self.members[number], self._empty[number] = [], True
             host = self.nearest(self._codes[number])
             self.settle(host, [*self.members[host], *rows], number)
             left -= not self.members[number]

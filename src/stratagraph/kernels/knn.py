@@ -1,4 +1,4 @@
-"""The k nearest neighbours of vectors, and new links for those that lost theirs."""
+"""The k nearest neighbours of vectors, and new links in place of those to deleted nodes."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ def nearest_of(
 
 
 def relinked(ends: Nodes64, now: Nodes64, vectors: Matrix) -> Nodes64:
-    """Links that replace those to deleted nodes: to the nearest nodes that these were linked with.
+    """Replaces links to deleted nodes by links among the neighbours of these, the nearest first.
 
-    So FreshDiskANN mends a graph of near neighbours (Singh et al., 2021). A node gets at most as many links
-    as it lost.
+    FreshDiskANN repairs a graph of near neighbours in this way (Singh et al., 2021). A node gets at most as
+    many links as it lost.
 
     Parameters
     ----------
@@ -101,10 +101,10 @@ def relinked(ends: Nodes64, now: Nodes64, vectors: Matrix) -> Nodes64:
     """
     stays = now[ends] >= 0
     cut = np.concatenate([ends[stays[:, 0] & ~stays[:, 1]], ends[stays[:, 1] & ~stays[:, 0]][:, ::-1]])
-    went, owner = np.divmod(distinct(cut[:, 1].astype(np.int64) * len(now) + cut[:, 0]), max(len(now), 1))
-    few = np.arange(len(went)) - np.searchsorted(went, went) < _LINKED
-    went, owner = went[few], now[owner[few]]
-    left, right = (np.searchsorted(went, went, side) for side in ("left", "right"))
+    deleted, owner = np.divmod(distinct(cut[:, 1].astype(np.int64) * len(now) + cut[:, 0]), max(len(now), 1))
+    few = np.arange(len(deleted)) - np.searchsorted(deleted, deleted) < _LINKED
+    deleted, owner = deleted[few], now[owner[few]]
+    left, right = (np.searchsorted(deleted, deleted, side) for side in ("left", "right"))
     one, two = np.repeat(owner, right - left), owner[ranges(left, right - left)]
     one, two = np.divmod(distinct((one * len(vectors) + two)[one != two]), max(len(vectors), 1))
     scores = pair_products(vectors, one, two)

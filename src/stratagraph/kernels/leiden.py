@@ -17,9 +17,9 @@ from stratagraph.system.locks import Lock
 _ITERATIONS = 2
 _ITERATIONS_IF_SMALL = 3
 _SMALL = 100_000
-"""Up to so many edges a third iteration costs little; above, it finds next to nothing."""
+"""Up to this many edges a third iteration costs little; above, it improves next to nothing."""
 _ROUNDS = 12
-"""Rounds of Leiden before what is still too large is cut along a spanning tree."""
+"""Rounds of Leiden; communities that are still too large are then cut along a spanning tree."""
 _ONE_AT_A_TIME = Lock()
 _LEAST_GAIN = 1e-12
 

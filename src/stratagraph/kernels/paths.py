@@ -76,8 +76,8 @@ def shortest_paths(
 ) -> list[list[int] | None]:
     """The nodes of a shortest path for each pair, both ends included; None if there is no path.
 
-    Of several paths the one whose nodes come first in order. Breadth-first from both ends, always from the
-    side with fewer edges to follow, until the two meet.
+    Of several shortest paths, the lexicographically first. The search is breadth-first from both ends, always
+    from the side with fewer edges to follow, until the two meet.
 
     Parameters
     ----------

@@ -160,24 +160,24 @@ class Sketch:
         cls,
         vectors: Matrix,
         *,
-        known: tuple[Sketch, Rows] | None = None,
+        previous: tuple[Sketch, Rows] | None = None,
         steady: bool = False,
     ) -> Sketch:
         """Sketch vectors of shape (n, dimension).
 
-        `known` is a previous sketch and the row there of each vector, or -1; codes are reused if the centre
-        is the same. If `steady`, the previous centre stays as long as it is as near as another sample's would
-        be; else the sketch is that of a fresh build.
+        `previous` is a previous sketch and the row there of each vector, or -1; codes are reused if the
+        centre is the same. If `steady`, the previous centre stays as long as it is as near as that of another
+        sample would be; else the sketch is that of a build without a previous one.
         """
         mean = _centre(vectors)
-        if steady and known is not None and _near(known[0].mean, mean):
-            mean = np.array(known[0].mean)
+        if steady and previous is not None and _near(previous[0].mean, mean):
+            mean = np.array(previous[0].mean)
         codes: Codes = np.zeros((len(vectors), SKETCH_BITS // 64), np.uint64)
         todo = np.arange(len(vectors))
-        if known is not None and np.array_equal(known[0].mean, mean):
-            before, origin = known
+        if previous is not None and np.array_equal(previous[0].mean, mean):
+            sketch, origin = previous
             unchanged = origin >= 0
-            codes[unchanged] = before.codes[origin[unchanged]]
+            codes[unchanged] = sketch.codes[origin[unchanged]]
             todo = np.flatnonzero(~unchanged)
         for start in range(0, len(todo), _BATCH):
             rows = todo[start : start + _BATCH]
