@@ -18,16 +18,17 @@ from stratagraph.types.records import Node, content_id
 
 PROMPT = load_prompt("stratagraph.ingest", "describe")
 MOST_UNITS = 200
-"""Units that stand in for the description of an entity that has none."""
+"""Most units that replace the description of an entity without one."""
 LONG_SENTENCES = 4
-"""Times `description_tokens` from which a model condenses sentences of passages, which describe nothing."""
+"""A model condenses sentences of passages that are longer than this many times `description_tokens`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A description; a condensed one has the digest of its fragments and tells who condensed it.
+    """A description of an entity or a relation.
 
-    `enough` says that a model wrote a condensed one, or need not.
+    A condensed one has the digest of its fragments, and tells whether a model condensed it (`by_model`) or
+    failed to. `enough` means that a model condensed it or need not.
     """
 
     text: str
@@ -37,14 +38,14 @@ class Description:
     enough: bool = False
 
     def extra(self) -> dict[str, Any]:
-        """What a node keeps of it beside the text."""
+        """The fields that a node stores beside the text."""
         if not self.digest:
             return {}
         return {"digest": self.digest, "by_model": self.by_model, "failed": self.failed}
 
 
-class Said(NamedTuple):
-    """What chunks say of an entity or a relation: the id of its node, its name, the texts, and the chunks."""
+class _Described(NamedTuple):
+    """An entity or a relation with a long description: the id of its node, its name, fragments, chunks."""
 
     id: str
     name: str
@@ -56,8 +57,8 @@ class Describer:
     """Condenses long descriptions of entities and relations.
 
     `by_model` tells whether the model condenses entities, and whether it condenses relations. In the short
-    forms of extraction an entity has sentences of passages; the best of them describe it, unless there are
-    very many (`LONG_SENTENCES`). To let a model rewrite all that are long would take .6 output tokens for
+    forms of extraction an entity has sentences of passages. The best of them describe it, unless there are
+    very many (`LONG_SENTENCES`): a model that rewrites every long description writes .6 output tokens for
     each token of the demo corpus.
     """
 
@@ -83,7 +84,7 @@ class Describer:
         joined = {key: " ".join(texts) for key, texts in fragments.items()}
         long = {key for key, text in joined.items() if self._is_long(text, self._limit)}
         described = [
-            Said(each.key, each.name, fragments[each.key], each.chunks)
+            _Described(each.key, each.name, fragments[each.key], each.chunks)
             for each in entities
             if each.key in long
         ]
@@ -98,22 +99,24 @@ class Describer:
         for each in relations:
             if self._is_long(" ".join((*each.fragments, *each.opposite)), self._limit):
                 source, target = names(each.source), names(each.target)
-                turned = [f"{target} - {source}: {text}" for text in each.opposite]
-                fragments = [*each.fragments, *turned]
-                described.append(Said(relation_id(each), f"{source} - {target}", fragments, each.chunks))
+                opposite = [f"{target} - {source}: {text}" for text in each.opposite]
+                fragments = [*each.fragments, *opposite]
+                described.append(
+                    _Described(relation_id(each), f"{source} - {target}", fragments, each.chunks)
+                )
         return await self._condensed(described, self._by_model[1])
 
     def _is_long(self, text: str, limit: int) -> bool:
         """Whether a text has more tokens than a limit; a text never has more tokens than bytes."""
         return len(text.encode()) > limit and self._gate.count_tokens(text) > limit
 
-    async def _condensed(self, described: Sequence[Said], by_model: bool) -> dict[str, Description]:
+    async def _condensed(self, described: Sequence[_Described], by_model: bool) -> dict[str, Description]:
         digests = {each.id: content_id(str(self._limit), *each.fragments) for each in described}
         very_long = {
             each.id for each in described if self._is_long(" ".join(each.fragments), self._model_limit)
         }
         for_model = very_long if by_model else set()
-        carried = self._taken_over(digests, for_model, very_long)
+        carried = self._carried(digests, for_model, very_long)
         todo = [each for each in described if each.id not in carried]
         to_ask = [each for each in todo if each.id in for_model]
         answers: dict[str, str] = {}
@@ -141,18 +144,18 @@ class Describer:
             for each in todo
         }
 
-    def _taken_over(
+    def _carried(
         self, digests: Mapping[str, str], for_model: Collection[str], very_long: Collection[str]
     ) -> dict[str, Description]:
-        """What the previous generation condensed from the same fragments, at least as well as now."""
+        """Descriptions that the previous generation condensed from the same fragments, at least as well."""
         if self._previous is None or not digests:
             return {}
         rows = self._previous.rows(list(digests))
         carried = {}
         for node in self._previous.nodes(list(rows.values())):
-            same = node.extra.get("digest") == digests[node.id]
+            is_same = node.extra.get("digest") == digests[node.id]
             was_by_model = bool(node.extra.get("by_model"))
-            if same and was_by_model >= (node.id in for_model):
+            if is_same and was_by_model >= (node.id in for_model):
                 carried[node.id] = Description(
                     node.extra["description"],
                     digests[node.id],
@@ -161,7 +164,7 @@ class Describer:
                 )
         return carried
 
-    def _item(self, described: Said) -> CallItem:
+    def _item(self, described: _Described) -> CallItem:
         shown = fitted(described.fragments, MEMBER_TOKENS, self._gate.count_tokens)
         values = {
             "name": described.name,
@@ -172,7 +175,7 @@ class Describer:
 
 
 def fragments_of(merged: Merged) -> dict[str, tuple[str, ...]]:
-    """What describes each entity: its descriptions, or the units that name it where it has none."""
+    """The texts that describe each entity: its descriptions, or the units that name it if it has none."""
     units: dict[str, list[str]] = {entity.key: [] for entity in merged.entities if not entity.fragments}
     for unit in merged.units:
         for key in unit.entities:

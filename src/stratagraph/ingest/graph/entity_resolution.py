@@ -2,12 +2,11 @@
 
 Two entities are candidates if their names are alike: one ends with the other ("Scrooge"), has initials for
 its words, is its acronym, has something in brackets more, or differs by one letter inside a word. By the
-default rule they are merged only if their descriptions are alike too, compared without the sentences that
-name both. The chunks' own fragments are not touched: with resolution off, the next update has the entities
-apart again.
+default rule they are merged only if their descriptions are alike too, without the sentences that name both.
+Extractions stay as they are: if resolution is turned off, the next update splits the entities again.
 
-Sentences that seem to say that two names are one thing's ("Bombay, later called Mumbai") are candidates for
-a model only (`same_things`): of 76 in MuSiQue's passages, 17 say something else.
+If a sentence seems to say that two names mean one thing ("Bombay, later called Mumbai"), only a model
+decides (`same_things`): of 76 in MuSiQue's passages, 17 say something else.
 """
 
 from __future__ import annotations

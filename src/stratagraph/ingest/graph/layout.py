@@ -35,20 +35,20 @@ def prefixed(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArr
 
 
 class LaidOut:
-    """The rows of a graph.
+    """The rows of a graph, and the arrays that follow from rows alone.
 
     Attributes
     ----------
     change, before
-        What was merged, and the arrays of the previous graph.
+        The merged nodes, and the arrays of the previous graph.
     origin
         The previous row of each unchanged node, or -1.
     indptr, indices
         The chunks of each node.
     arrays
-        Arrays of entities, relations and units that are made of rows alone.
+        The arrays of entities, relations and units.
     names
-        The shown names of entities by canonical names, as far as relations need them.
+        The shown names of merged entities and of the ends of merged relations, by canonical names.
     naming
         The units that name each entity of `change`, as borders and rows.
     """
@@ -113,33 +113,31 @@ class LaidOut:
     def name_index(self) -> dict[str, NDArray[Any]]:
         """The arrays of the index of all canonical names."""
         entities, graph = self.change.moved[0], self.change.graph
-        if self._previous is None:
-            index = NameIndex.build([entity.key for entity in graph.entities])
-        else:
-            new = ~np.isin(entities.fresh, entities.now)
-            new_names = {
-                row: entity.key
-                for row, entity, is_new in zip(entities.fresh.tolist(), graph.entities, new, strict=True)
-                if is_new
-            }
-            before = prefixed(self.before, "names.")
-            index = NameIndex.updated(before, entities.now, len(entities.origin), new_names)
+        new = ~np.isin(entities.fresh, entities.now)
+        new_names = {
+            row: entity.key
+            for row, entity, is_new in zip(entities.fresh.tolist(), graph.entities, new, strict=True)
+            if is_new
+        }
+        before = prefixed(self.before, "names.")
+        index = NameIndex.updated(before, entities.now, len(entities.origin), new_names)
         return {f"names.{name}": array for name, array in index.items()}
 
     def joined(self, name: str, moved: Moved, fresh: NDArray[Any]) -> NDArray[Any]:
-        """An array by rows of which `fresh` rows were made again; a graph that lacks it has only these."""
+        """The present array of rows; `fresh` alone if the previous graph has no such array."""
         return moved.spliced(self.before[name], fresh) if name in self.before else fresh
 
     def carried(self, name: str, moved: Moved, fresh: NDArray[np.floating]) -> Vectors:
-        """The same for vectors, which are not read."""
+        """The same for vectors, without reading the previous ones."""
         if name not in self.before:
             return cast(Vectors, fresh)
         return cast(Vectors, CarriedVectors(self.before[name], moved.origin, fresh))
 
     def unit_texts(self, *, whole: bool) -> list[list[str]]:
-        """Texts of units that name each entity of the change.
+        """The texts of the units that name each merged entity.
 
-        Of an entity without a description the first ones, which describe it; of others all if `whole`.
+        An entity without a description has the first `MOST_UNITS`, which describe it. Other entities have all
+        their units if `whole`, else none.
         """
         graph, units = self.change.graph, self.change.moved[2]
         indptr, rows = self.naming[0].tolist(), self.naming[1]

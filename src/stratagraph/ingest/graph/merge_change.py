@@ -1,9 +1,9 @@
-"""Which names, relations and units a change of some chunks touches, and what these are now.
+"""The entities, relations and units that a change of some chunks touches.
 
-What a chunk adds to the graph follows from its extraction and from the corpus' decisions about names and
-terms (`extraction.candidates`). So a changed chunk touches what it names, and the chunks whose names or
-terms the corpus now decides otherwise. What these chunks added before is removed, and what they add now is
-added.
+The contribution of a chunk follows from its extraction and from decisions of the whole corpus on names and
+terms (`extraction.candidates`). A changed chunk therefore touches the names it has, and also the chunks
+with names or terms on which the corpus now decides otherwise. The old contribution of these chunks is
+removed, and their new one is added.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from stratagraph.types.protocols import Rows, Stored
 from stratagraph.types.records import Extraction, content_keys
 
 MOST_SHARE = 0.1
-"""With a larger share of touched chunks, merging everything anew costs no more."""
+"""Share of touched chunks beyond which a full merge costs no more."""
 _FEW = 16  # touched chunks that are never too many
 Unit = tuple[str, tuple[str, ...]]
 Pair = tuple[str, str]
@@ -153,7 +153,7 @@ class Side:
         return {name: resolved(key, aliases) if key in targets else "" for name, key in keys.items()}
 
     def collected(self, rows: Iterable[int], terms: Set[str]) -> Merge:
-        """What some chunks add to the graph, with those of some terms that become entities."""
+        """The contribution of some chunks to the graph, with those of `terms` that become entities."""
         collected = merge(self.read(rows).items())
         self._support(collected.entities)
         targets = {name: self.target(name) for name in collected.entities}
@@ -202,53 +202,53 @@ class Change:
         changed = [*before.read(removed).values(), *now.read(arrived).values()]
         if not all(map(closed, changed)):
             return None
-        terms = {term for each in changed for term in each.terms} | set(_counted_otherwise(before, now))
+        terms = {term for each in changed for term in each.terms} | set(_terms_across_limit(before, now))
         terms |= {part for term in filter(has_uncased, list(terms)) for part in parts_of(term) if part}
         raw = [merge(before.read(removed).items()), merge(now.read(arrived).items())]
         names = {name for each in raw for name in each.entities} | set(filter(None, map(first_of_two, terms)))
-        decided_otherwise = set(_seen_otherwise(before, now, names))
-        flipped = {row for name in decided_otherwise for row in now.rows_of_name(name)}
+        changed_names = set(_names_with_other_target(before, now, names))
+        flipped = {row for name in changed_names for row in now.rows_of_name(name)}
         for term in terms:
             if before.rows_of_term(term) and before.chosen(term) != now.chosen(term):
                 flipped.update(now.rows_of_term(term))
         flipped -= set(arrived)
         if is_large(len(flipped) + len(arrived) + len(removed), now.chunks):
             return None
-        back = np.full(now.chunks, -1, np.int64)
-        back[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
-        again = back[sorted(flipped)].tolist()
-        return cls(before, now, sorted({*removed, *again}), sorted({*arrived, *flipped}), terms)
+        previous_rows = np.full(now.chunks, -1, np.int64)
+        previous_rows[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
+        flipped_before = previous_rows[sorted(flipped)].tolist()
+        return cls(before, now, sorted({*removed, *flipped_before}), sorted({*arrived, *flipped}), terms)
 
     @cached_property
-    def taken(self) -> Merge:
-        """What the chunks added before."""
+    def subtracted(self) -> Merge:
+        """The old contribution of the touched chunks."""
         return self.before.collected(self.removed, self.terms)
 
     @cached_property
     def added(self) -> Merge:
-        """What the chunks add now."""
+        """The new contribution of the touched chunks."""
         return self.now.collected(self.arrived, self.terms)
 
     @property
     def entities(self) -> list[str]:
         """The touched entities, by canonical names, sorted."""
-        return sorted({*self.taken.entities, *self.added.entities})
+        return sorted({*self.subtracted.entities, *self.added.entities})
 
     @property
     def pairs(self) -> list[Pair]:
         """The touched relations, sorted."""
-        return sorted({*self.taken.relations, *self.added.relations})
+        return sorted({*self.subtracted.relations, *self.added.relations})
 
     @property
     def units(self) -> list[Unit]:
         """The touched units, sorted."""
-        return sorted({*self.taken.units, *self.added.units})
+        return sorted({*self.subtracted.units, *self.added.units})
 
     @property
     def notes(self) -> Counter[str]:
         """The differences of counts."""
         counts = Counter(self.added.notes)
-        counts.subtract(self.taken.notes)
+        counts.subtract(self.subtracted.notes)
         return counts
 
     def entity(self, name: str, counted: tuple[Counter[str], Counter[str], bool] | None) -> EntityFragments:
@@ -258,14 +258,14 @@ class Change:
         if name in self.added.entities:
             entity.update(self.added.entities[name])
             names, types = names + Counter(entity.names), types + Counter(entity.types)
-        if name in self.taken.entities:
-            taken = self.taken.entities[name]
+        if name in self.subtracted.entities:
+            taken = self.subtracted.entities[name]
             names, types = names - Counter(taken.names), types - Counter(taken.types)
         entity.names, entity.types = dict(names), dict(types)
         return entity
 
     def whole(self, rows: Iterable[int], entities: Collection[str], pairs: Collection[Pair]) -> Merge:
-        """What some chunks say now: descriptions of some entities, and relations of some pairs."""
+        """The present descriptions of some entities and relations of some pairs in some chunks."""
         extractions = self.now.read({*rows, *self.arrived})
         ends = self.now.ends({name for each in extractions.values() for name in _named(each)})
         whole = Merge()
@@ -287,7 +287,7 @@ def _named(extraction: Extraction) -> Iterator[str]:
         yield from (relation.source, relation.target)
 
 
-def _counted_otherwise(before: Side, now: Side) -> Iterator[str]:
+def _terms_across_limit(before: Side, now: Side) -> Iterator[str]:
     """Terms of too many chunks before or now, but not both."""
     least, most = sorted((most_common(before.chunks), most_common(now.chunks)))
     for side in (before, now):
@@ -299,7 +299,7 @@ def _counted_otherwise(before: Side, now: Side) -> Iterator[str]:
             yield from (term for term in extraction.terms if int(key_of(term)[0]) == key)
 
 
-def _seen_otherwise(before: Side, now: Side, names: Collection[str]) -> Iterator[str]:
+def _names_with_other_target(before: Side, now: Side, names: Collection[str]) -> Iterator[str]:
     """Those of some names, and of their forms of address, whose target changed."""
     todo, related = set(names), set(names)
     while todo:

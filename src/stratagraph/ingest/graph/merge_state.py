@@ -30,12 +30,12 @@ from stratagraph.types.records import Extraction, content_keys
 
 PREFIX = "merge."
 CONDENSED = f"{PREFIX}condensed"
-"""Of each entity, then of each relation, whether its description is condensed: 0 not, 1 as it should be, 2
-without the model that should do it."""
+"""Of each entity, then of each relation: 0 if its description is not condensed, 1 if it is, 2 if it is but
+not by the model that should have done it."""
 SPELLINGS = f"{PREFIX}spellings.starts", f"{PREFIX}spellings.bytes"
 NOTES = f"{PREFIX}notes"
 DESCRIBING = f"{PREFIX}describing"
-"""Of each chunk of each entity, in the order of `sources.indices`, whether it describes it, as bits."""
+"""For each chunk of an entity in `sources.indices`, whether it describes the entity, as bits."""
 WIDER = f"{PREFIX}wider.parts", f"{PREFIX}wider.terms"
 ADDRESSED = f"{PREFIX}addressed"
 _TABLES = ("names", "terms", "lower")
@@ -75,7 +75,7 @@ class Wider(NamedTuple):
         return self.terms[left:right]
 
     def updated(self, fresh: Wider, terms_now: Postings) -> Wider:
-        """With those of `fresh`, as far as their terms are in `terms_now`."""
+        """The pairs after an update: those with `fresh` ones, whose terms are in `terms_now`."""
         parts = np.concatenate([self.parts, fresh.parts])
         terms = np.concatenate([self.terms, fresh.terms])
         stays = terms_now.places(terms) >= 0
@@ -93,7 +93,7 @@ class Tables(NamedTuple):
 
     @classmethod
     def of(cls, collected: Merge) -> Tables:
-        """From extractions that were collected and not yet settled."""
+        """Of collected extractions, before `candidates.settle` decides on names and terms."""
         names = (
             (key, row, certain)
             for key, each in collected.entities.items()
@@ -135,7 +135,7 @@ class Tables(NamedTuple):
         return Tables(names, terms, lower, tuple(addressed), self.wider.updated(fresh.wider, terms))
 
     def arrays(self) -> Arrays:
-        """What is stored."""
+        """The arrays to store."""
         kinds = (np.uint64, np.int64, np.int32, np.uint16)
         arrays = {
             f"{PREFIX}{table}.{each}": np.asarray(getattr(postings, each)).astype(kind)
@@ -157,7 +157,7 @@ def first_of_two(term: str) -> str:
 
 
 MEASURES = (CONDENSED, DESCRIBING, *(f"{PREFIX}{table}.{_FIELDS[-1]}" for table in _TABLES))
-"""Arrays that say of what they count neither word nor row."""
+"""Arrays whose values are neither words nor rows."""
 
 
 def _postings(triples: Iterable[tuple[str, int, int]]) -> Postings:
@@ -212,7 +212,7 @@ def spelling(entity: EntityFragments) -> bytes:
 
 
 def read_spelling(arrays: Mapping[str, NDArray[Any]], row: int) -> tuple[Counter[str], Counter[str], bool]:
-    """What `spelling` wrote of the entity at a row."""
+    """Read back what `spelling` wrote for the entity at a row."""
     starts, content = (arrays[name] for name in SPELLINGS)
     raw = content[int(starts[row]) : int(starts[row + 1])].tobytes()
     names, types, described = json.loads(raw.decode("utf-8", "surrogatepass"))
@@ -229,7 +229,7 @@ def describing(entity: EntityFragments) -> list[bool]:
 
 
 def read_describing(arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.bool_]:
-    """The same of the first `count` chunks of entities."""
+    """The stored `describing` values of all entities, `count` in all."""
     return np.unpackbits(arrays[DESCRIBING], count=count).astype(np.bool_)
 
 

@@ -1,10 +1,13 @@
-"""Variants and namesakes: one thing under several names, and several things under one.
+"""Variants and namesakes: one thing under several names, and several things under one name.
 
-Names are collected by their spelling. What documents say under a name is divided into entries: documents that
-also name something else in common speak of the same thing. Entries are compared where their names are alike
-(`entity_resolution`), where a sentence says that two names are one thing's, or where documents seem to mean
-different things by one name: their titles say so ("Mercury (planet)"), or their types differ. A model tells
-which are the same, many groups in one call. Without one only titles tell namesakes apart.
+Entities are collected by the spelling of their names. What one document says under a name is an entry.
+Entries of a name are joined if their documents also name something else in common: they speak of the same
+thing.
+
+Entries are compared if their names are alike (`entity_resolution`), if a sentence says that two names
+belong to one thing, or if documents seem to mean different things by one name. Titles show the last
+("Mercury (planet)"), and so do different types. A model decides which entries are the same, many groups in
+one call. Without a model only titles tell namesakes apart.
 """
 
 from __future__ import annotations
@@ -30,11 +33,11 @@ from stratagraph.types.protocols import Corpus
 from stratagraph.types.records import Extraction
 
 MOST_ENTRIES = 12
-"""Entries of a group that are compared, those of most documents."""
+"""Entries of a group that are compared: those with the most documents."""
 TOGETHER = 40
 """Entries of one call."""
 MOST_CALLS = 25
-"""Calls of a build; groups beyond, those of the fewest documents, are not asked about."""
+"""Calls of a build. The groups with the fewest documents are left out beyond it."""
 _STATEMENTS, _LONGEST = 2, 240  # statements of an entry, and characters of one, or of a title
 _BATCH = 1024  # documents whose titles are read at a time
 _BRACKET = re.compile(r"(?P<name>[^()\[\],]+?)\s*(?:\((?P<kind>[^()]+)\)|,\s*(?P<place>[^,()]+))\s*")
@@ -84,7 +87,7 @@ def _read(value: Any, repaired: bool) -> _Same | None:
 
 @dataclass(slots=True)
 class Entry:
-    """What some documents say under one name."""
+    """The statements of some documents under one name."""
 
     key: str
     documents: list[int]
@@ -94,7 +97,7 @@ class Entry:
     statements: list[str] = field(default_factory=list)
 
     def add(self, other: Entry) -> None:
-        """Take what another entry of the name says."""
+        """Add another entry of the name."""
         self.documents += other.documents
         self.chunks += other.chunks
         self.types += other.types
@@ -112,7 +115,7 @@ class Identity(NamedTuple):
 
 
 class Identities:
-    """Tells the entries of a corpus apart; `read` reads its extractions."""
+    """Finds variants and namesakes in a corpus; `read` reads its extractions."""
 
     def __init__(
         self, corpus: Corpus, read: Callable[[], Iterable[tuple[int, Extraction]]], names: Mapping[str, str]
@@ -159,7 +162,7 @@ class Identities:
             if answer is None:
                 notes["groups of names about which the model failed"] += len(call)
             else:
-                things += _told(call, answer, notes)
+                things += _things_of(call, answer, notes)
         return self._applied(things, notes)
 
     def _named_by_titles(self) -> dict[str, dict[int, str]]:
@@ -194,7 +197,7 @@ class Identities:
         return Counter(key for _, key in names)
 
     def _entries(self, keys: set[str]) -> dict[str, list[Entry]]:
-        """What each document says under these names."""
+        """The entries of each of these names, one for each document."""
         by_place: dict[tuple[str, int], Entry] = {}
         for chunk, extraction in self._read() if keys else ():
             document = int(self._documents[chunk])
@@ -318,7 +321,7 @@ def _titles(corpus: Corpus, documents: NDArray[np.int32]) -> dict[int, str]:
 
 
 def _statements(extraction: Extraction) -> Iterator[tuple[str, Sequence[str]]]:
-    """What an extraction says, and the names that it is about: descriptions of entities, then units."""
+    """The descriptions of entities and the units of an extraction, each with the names it is about."""
     for each in extraction.entities:
         if each.description:
             yield each.description, (each.name,)
@@ -335,7 +338,7 @@ def _nearest(entry: Entry, owners: Mapping[str, Counter[str]], spread: Counter[s
 
 
 def _bundled(entries: Sequence[Entry], senses: Mapping[int, str]) -> list[Entry]:
-    """Entries of one name, those joined that also name something else in common, but no two senses."""
+    """Join entries of one name that also share another name, unless titles give them two senses."""
     bundles: list[tuple[str, Entry]] = []
     for entry in sorted(entries, key=lambda each: each.documents[0] not in senses):
         sense, new = senses.get(entry.documents[0], ""), Entry(entry.key, [])
@@ -383,7 +386,7 @@ def _calls(groups: Iterable[list[Entry]]) -> Iterator[list[list[Entry]]]:
         yield call
 
 
-def _told(
+def _things_of(
     call: Sequence[Sequence[Entry]], answer: _Same, notes: Counter[str]
 ) -> Iterator[tuple[Sequence[Entry], list[list[Entry]]]]:
     """The entities of each group; unknown, repeated and foreign numbers are counted."""

@@ -73,7 +73,7 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """What of a graph gets vectors; `pooled` has those that came with the passages' own."""
+    """Which nodes of a graph get vectors; `pooled` has those that were made with the vectors of passages."""
 
     units: bool = False
     entities: bool = False
@@ -94,16 +94,18 @@ async def build_graph(
 ) -> Built:
     """Merge the stored extractions of a corpus, describe the result, and lay it out.
 
-    Long descriptions of entities and relations are condensed by the model, or extractively without one or if
-    no method uses them, or taken over from `previous` if their fragments did not change. `embed` says what
-    gets vectors. `rule` decides which similar entities
-    are one, if `config.resolve`.
+    The model condenses long descriptions of entities and relations if a method uses them; else the best
+    sentences stand for them. A description is taken over from `previous` if its fragments did not change.
+    `embed` says what gets vectors. With `config.resolve`, `rule` decides which similar entities are one.
     """
-    maker = _Maker(corpus, extracted, gate, config, previous, use_llm, kept, embed)
-    searched = await asyncio.to_thread(maker.searched)  # before the merger, which holds most of the memory
+    # Whether a method uses the descriptions of entities, and of relations.
+    used = embed.entities, embed.entities or embed.units
+    # Before the merger, which holds most of the memory.
+    search_arrays = await asyncio.to_thread(_search_arrays, corpus, previous, kept)
     with gate.stage("merge"):
-        laid = await asyncio.to_thread(maker.changed)
-        collected = None
+        laid = collected = None
+        if previous is not None and kept is not None and not config.resolve:
+            laid = await asyncio.to_thread(_updated, corpus, extracted, previous, kept, embed, use_llm, used)
         if laid is None:
             collected, tables = await asyncio.to_thread(_collected, extracted, corpus.size)
     if collected is not None:
@@ -111,11 +113,87 @@ async def build_graph(
             collected = await resolved(corpus, extracted, collected, gate, rule=rule, use_llm=use_llm)
             tables = {}
         change = await asyncio.to_thread(_finished, collected, tables)
-        del collected  # of each passage what it said, which is more than the graph
+        del collected  # the fragments of all chunks, which take more memory than the graph
         await asyncio.to_thread(release)
         laid = await asyncio.to_thread(LaidOut, None, change)
     assert laid is not None
-    return await maker.graph(laid, searched)
+    change, merged = laid.change, laid.change.graph
+    entities, relations, units = change.moved
+    unit_texts = await asyncio.to_thread(laid.unit_texts, whole=embed.entities)
+    describer = Describer(corpus, gate, config, previous, (use_llm and used[0], use_llm and used[1]))
+    fragments = {
+        entity.key: entity.fragments or tuple(texts)
+        for entity, texts in zip(merged.entities, unit_texts, strict=True)
+    }
+    descriptions = await describer.entities(merged.entities, fragments)
+    of_relations = await describer.relations(merged.relations, laid.names.__getitem__)
+    before, count = laid.before.get(CONDENSED, np.zeros(0, np.uint8)), len(entities.now)
+    of_merged = (
+        _condensed(descriptions.get(each.key) for each in merged.entities),
+        _condensed(of_relations.get(relation_id(each)) for each in merged.relations),
+    )
+    condensed = np.concatenate(
+        [entities.spliced(before[:count], of_merged[0]), relations.spliced(before[count:], of_merged[1])]
+    )
+    arrays = laid.arrays | search_arrays
+    if change.state:
+        arrays |= {**change.state, CONDENSED: condensed}
+    arrays |= await asyncio.to_thread(laid.name_index)
+    sources = laid.indptr[: len(entities.origin) + 1], laid.indices
+    arrays |= await asyncio.to_thread(_walk_arrays, corpus.size, arrays, sources)
+    origins: dict[str, Rows] = {}
+    source = Source(corpus, extracted, gate, embed.pooled, previous)
+    if embed.units or embed.entities:
+        statements = [(unit.text, unit.chunks[0]) for unit in merged.units]
+        fresh, keys = await unit_vectors(source, statements)
+        vectors = laid.carried(UNIT_VECTORS, units, fresh)
+        arrays |= {UNIT_VECTORS: vectors, UNIT_KEYS: laid.joined(UNIT_KEYS, units, keys)}
+        first = len(entities.origin) + len(relations.origin)
+        origins[UNIT_VECTORS] = laid.indices[laid.indptr[first:-1]]
+    if embed.entities:
+        directions = await asyncio.to_thread(means, vectors, laid.naming)
+        by_units = (
+            described_by_units(entity.fragments, texts)
+            for entity, texts in zip(merged.entities, unit_texts, strict=True)
+        )
+        stated = np.fromiter(by_units, np.bool_, len(unit_texts)) & np.asarray(directions.any(axis=1))
+        entity_texts = [entity_text(entity, descriptions[entity.key]) for entity in merged.entities]
+        entity_arrays = await _entity_vectors(source, merged.entities, entity_texts, directions, stated)
+        arrays[VECTORS] = laid.carried(VECTORS, entities, entity_arrays.pop(VECTORS))
+        arrays |= {name: laid.joined(name, entities, each) for name, each in entity_arrays.items()}
+    nodes = MergedNodes(merged, laid.names, descriptions, of_relations)
+    carried = Carried(laid.origin, nodes, laid.indptr, laid.indices)
+    complete = not _unfinished(condensed, len(entities.origin), used)
+    return Built(carried, arrays, merged.notes, complete, origins, MEASURES)
+
+
+def _updated(
+    corpus: Corpus,
+    extracted: Stored,
+    previous: Stored,
+    kept: Kept,
+    embed: Embedded,
+    use_llm: bool,
+    used: tuple[bool, bool],
+) -> LaidOut | None:
+    """The rows of the updated graph; None if everything must be merged again or if that is cheaper."""
+    before = previous.arrays
+    needed = [CONDENSED]
+    needed += [UNIT_VECTORS, UNIT_KEYS] if embed.units or embed.entities else []
+    needed += [VECTORS, VECTOR_KEYS, NAME_CODES, NAME_KEYS] if embed.entities else []
+    if any(name not in before for name in needed):
+        return None
+    # The model is asked again for descriptions that it did not give.
+    if use_llm and _unfinished(before[CONDENSED], int(before["counts"][0]), used):
+        return None
+    try:
+        change = touched(corpus, extracted, previous, kept)
+        return None if change is None else LaidOut(previous, change)
+    except (LookupError, ValueError, TypeError) as error:
+        raise Damaged(
+            "part 'graph' of the index is damaged: what it keeps for updates does not fit its nodes "
+            f"({error!r}). Restore the folder from a copy, or build again"
+        ) from error
 
 
 def _finished(collected: Merge, tables: dict[str, NDArray[Any]]) -> Touched:
@@ -128,150 +206,57 @@ def _finished(collected: Merge, tables: dict[str, NDArray[Any]]) -> Touched:
     return Touched.all_of(merged, state)
 
 
-@dataclass(frozen=True)
-class _Maker:
-    """Describes and embeds the graph of a corpus."""
+def _unfinished(condensed: NDArray[np.uint8], entities: int, used: tuple[bool, bool]) -> bool:
+    """Whether a description that a method uses is long, and no model condensed it."""
+    parts = condensed[:entities], condensed[entities:]
+    return any(
+        is_used and bool((part == _WITHOUT_MODEL).any()) for is_used, part in zip(used, parts, strict=True)
+    )
 
-    corpus: Corpus
-    extracted: Stored
-    gate: Gate
-    config: ExtractionConfig
-    previous: Stored | None
-    use_llm: bool
-    kept: Kept | None
-    embed: Embedded
 
-    def changed(self) -> LaidOut | None:
-        """The rows of the updated graph; None if a full merge is cheaper."""
-        if self.previous is None or self.kept is None or self.config.resolve:
-            return None
-        before = self.previous.arrays
-        needed = [CONDENSED]
-        needed += [UNIT_VECTORS, UNIT_KEYS] if self.embed.units or self.embed.entities else []
-        needed += [VECTORS, VECTOR_KEYS, NAME_CODES, NAME_KEYS] if self.embed.entities else []
-        if any(name not in before for name in needed):
-            return None
-        if self.use_llm and self._unfinished(before[CONDENSED], int(before["counts"][0])):  # tried again
-            return None
-        try:
-            change = touched(self.corpus, self.extracted, self.previous, self.kept)
-            return None if change is None else LaidOut(self.previous, change)
-        except (LookupError, ValueError, TypeError) as error:
-            raise Damaged(
-                "part 'graph' of the index is damaged: what it keeps for updates does not fit its nodes "
-                f"({error!r}). Restore the folder from a copy, or build again"
-            ) from error
-
-    async def graph(self, laid: LaidOut, searched: Mapping[str, NDArray[Any]]) -> Built:
-        """The graph with these rows and the arrays of `searched`: what was merged described and embedded."""
-        change, merged = laid.change, laid.change.graph
-        entities, relations, units = change.moved
-        texts = await asyncio.to_thread(laid.unit_texts, whole=self.embed.entities)
-        describer = Describer(
-            self.corpus,
-            self.gate,
-            self.config,
-            self.previous,
-            (self.use_llm and self._described[0], self.use_llm and self._described[1]),
+def _search_arrays(corpus: Corpus, previous: Stored | None, kept: Kept | None) -> dict[str, NDArray[Any]]:
+    """The arrays that find chunks by their vectors and by their words (BM25), updated or built."""
+    before = words = None
+    if previous is not None and kept is not None:
+        origin = np.full(corpus.size, -1, np.int64)
+        origin[kept.now] = kept.before
+        before = previous.arrays, origin
+        coming = kept.coming(corpus.size)
+        texts = dict(zip(coming, corpus.texts(coming), strict=True))
+        words = LexicalIndex.updated(
+            prefixed(previous.arrays, "lexical."), (kept.now, kept.before), kept.removed_texts, texts
         )
-        descriptions = await describer.entities(
-            merged.entities,
-            {
-                entity.key: entity.fragments or tuple(own)
-                for entity, own in zip(merged.entities, texts, strict=True)
-            },
-        )
-        of_relations = await describer.relations(merged.relations, laid.names.__getitem__)
-        nodes = MergedNodes(merged, laid.names, descriptions, of_relations)
-        before = laid.before.get(CONDENSED, np.zeros(0, np.uint8))
-        count = len(entities.now)
-        condensed = np.concatenate(
-            [
-                entities.spliced(
-                    before[:count], _condensed(descriptions.get(each.key) for each in merged.entities)
-                ),
-                relations.spliced(
-                    before[count:],
-                    _condensed(of_relations.get(relation_id(each)) for each in merged.relations),
-                ),
-            ]
-        )
-        arrays = dict(laid.arrays)
-        if change.state:
-            arrays |= {**change.state, CONDENSED: condensed}
-        arrays |= await asyncio.to_thread(laid.name_index)
-        of_entities = laid.indptr[: len(entities.origin) + 1], laid.indices
-        arrays |= await asyncio.to_thread(self._walked, arrays, of_entities)
-        arrays |= searched
-        origins: dict[str, Rows] = {}
-        source = Source(self.corpus, self.extracted, self.gate, self.embed.pooled, self.previous)
-        if self.embed.units or self.embed.entities:
-            statements = [(unit.text, unit.chunks[0]) for unit in merged.units]
-            fresh, keys = await unit_vectors(source, statements)
-            vectors = laid.carried(UNIT_VECTORS, units, fresh)
-            arrays |= {UNIT_VECTORS: vectors, UNIT_KEYS: laid.joined(UNIT_KEYS, units, keys)}
-            first = len(entities.origin) + len(relations.origin)
-            origins[UNIT_VECTORS] = laid.indices[laid.indptr[first:-1]]
-        if self.embed.entities:
-            directions = await asyncio.to_thread(means, vectors, laid.naming)
-            by_units = (
-                described_by_units(entity.fragments, own)
-                for entity, own in zip(merged.entities, texts, strict=True)
-            )
-            stated = np.fromiter(by_units, np.bool_, len(texts)) & np.asarray(directions.any(axis=1))
-            own = [entity_text(entity, descriptions[entity.key]) for entity in merged.entities]
-            entity_arrays = await _entity_vectors(source, merged.entities, own, directions, stated)
-            arrays[VECTORS] = laid.carried(VECTORS, entities, entity_arrays.pop(VECTORS))
-            arrays |= {name: laid.joined(name, entities, each) for name, each in entity_arrays.items()}
-        complete = not self._unfinished(condensed, len(entities.origin))
-        carried = Carried(laid.origin, nodes, laid.indptr, laid.indices)
-        return Built(carried, arrays, merged.notes, complete, origins, MEASURES)
+    if words is None:
+        words = LexicalIndex.build(_texts(corpus))
+    nearest = Nearest.index(corpus.vectors, "chunks", before)
+    return nearest | {f"lexical.{key}": array for key, array in words.items()}
 
-    @property
-    def _described(self) -> tuple[bool, bool]:
-        """Whether a method uses the descriptions of entities, and of relations."""
-        return self.embed.entities, self.embed.entities or self.embed.units
 
-    def _unfinished(self, condensed: NDArray[np.uint8], entities: int) -> bool:
-        """Whether a description that a method uses is condensed, but not by a model."""
-        parts = condensed[:entities], condensed[entities:]
-        return any(
-            used and bool((part == _WITHOUT_MODEL).any())
-            for used, part in zip(self._described, parts, strict=True)
-        )
+def _texts(corpus: Corpus) -> Iterator[str]:
+    for start in range(0, corpus.size, _BATCH):
+        yield from corpus.texts(range(start, min(start + _BATCH, corpus.size)))
 
-    def searched(self) -> dict[str, NDArray[Any]]:
-        """The arrays that find chunks by their vectors and by their words."""
-        before = None
-        if self.previous is not None and self.kept is not None:
-            origin = np.full(self.corpus.size, -1, np.int64)
-            origin[self.kept.now] = self.kept.before
-            before = self.previous.arrays, origin
-        nearest = Nearest.index(self.corpus.vectors, "chunks", before)
-        return nearest | _lexical(self.corpus, self.previous, self.kept)
 
-    def _walked(
-        self, arrays: Mapping[str, NDArray[Any]], sources: tuple[Rows, Rows]
-    ) -> dict[str, NDArray[Any]]:
-        """The transition matrix of the provenance graph, whose nodes are the chunks, then the entities.
+def _walk_arrays(
+    chunks: int, arrays: Mapping[str, NDArray[Any]], sources: tuple[Rows, Rows]
+) -> dict[str, NDArray[Any]]:
+    """The transition matrix of the provenance graph, whose nodes are the chunks, then the entities.
 
-        A chunk and an entity that it names are joined with weight 1, related entities with the weight of
-        their relation. `sources` are the chunks of the entities.
-        """
-        indptr, indices = sources
-        chunks, counts = self.corpus.size, np.diff(indptr)
-        mentions = np.column_stack(
-            [indices[: int(indptr[-1])], chunks + np.repeat(np.arange(len(counts)), counts)]
-        )
-        strengths = arrays["relations.weights"].astype(np.float64)
-        weights = np.concatenate([np.ones(len(mentions)), strengths])
-        edges = np.concatenate([mentions, chunks + arrays["relations.ends"]])
-        matrix = transition_matrix(chunks + len(counts), edges, weights)
-        return {"walk.indptr": matrix.indptr, "walk.indices": matrix.indices, "walk.data": matrix.data}
+    A chunk and an entity that it names are joined with weight 1, related entities with the weight of their
+    relation. `sources` are the chunks of the entities.
+    """
+    indptr, indices = sources
+    counts = np.diff(indptr)
+    owners = chunks + np.repeat(np.arange(len(counts)), counts)
+    mentions = np.column_stack([indices[: int(indptr[-1])], owners])
+    weights = np.concatenate([np.ones(len(mentions)), arrays["relations.weights"].astype(np.float64)])
+    edges = np.concatenate([mentions, chunks + arrays["relations.ends"]])
+    matrix = transition_matrix(chunks + len(counts), edges, weights)
+    return {"walk.indptr": matrix.indptr, "walk.indices": matrix.indices, "walk.data": matrix.data}
 
 
 def _condensed(descriptions: Iterable[Description | None]) -> NDArray[np.uint8]:
-    """For each description 0 if it is not condensed, 1 if it is as it should be, else `_WITHOUT_MODEL`."""
+    """The values of `CONDENSED` for some descriptions."""
     states = (
         0 if each is None or not each.digest else 1 if each.enough else _WITHOUT_MODEL
         for each in descriptions
@@ -286,11 +271,9 @@ async def _entity_vectors(
     directions: Vectors,
     stated: NDArray[np.bool_],
 ) -> dict[str, NDArray[Any]]:
-    """Vectors of entities: of their units where these say all of it (`stated`), else of its text."""
-    codes, mentions = (
-        np.zeros((len(texts), -(-directions.shape[1] // 8)), np.uint8),
-        np.zeros(len(texts), np.uint64),
-    )
+    """Vectors of entities: of their units where these say everything (`stated`), else of their texts."""
+    codes = np.zeros((len(texts), -(-directions.shape[1] // 8)), np.uint8)
+    mentions = np.zeros(len(texts), np.uint64)
     rows = np.flatnonzero(stated) if source.pooled is None else np.arange(len(texts))
     codes[rows], mentions[rows] = await name_codes(source, [entities[row] for row in rows.tolist()])
     vectors = await asyncio.to_thread(entity_vectors, directions, codes, mentions)
@@ -317,7 +300,7 @@ def _collected(extracted: Stored, chunks: int) -> tuple[Merge, dict[str, NDArray
 async def resolved(
     corpus: Corpus, extracted: Stored, collected: Merge, gate: Gate, *, rule: Rule, use_llm: bool
 ) -> Merge:
-    """Extractions collected by what names mean: variants of a name are one entity, and namesakes several."""
+    """Merge the variants of a name into one entity, and split namesakes into several."""
     read = partial(extractions, extracted, corpus.size)
     merged = await asyncio.to_thread(finish, collected)
     identities = Identities(corpus, read, {entity.key: entity.name for entity in merged.entities})
@@ -343,24 +326,6 @@ async def resolved(
     collected.rename(aliases(same))
     collected.notes.update({f"resolved: {candidate}": 1 for candidate in same})
     return collected
-
-
-def _lexical(corpus: Corpus, previous: Stored | None, kept: Kept | None) -> dict[str, NDArray[Any]]:
-    """The BM25 arrays of the chunks, updated from the previous ones or built."""
-    arrays = None
-    if previous is not None and kept is not None:
-        before = prefixed(previous.arrays, "lexical.")
-        coming = kept.coming(corpus.size)
-        texts = dict(zip(coming, corpus.texts(coming), strict=True))
-        arrays = LexicalIndex.updated(before, (kept.now, kept.before), kept.removed_texts, texts)
-    if arrays is None:
-        arrays = LexicalIndex.build(_texts(corpus))
-    return {f"lexical.{key}": array for key, array in arrays.items()}
-
-
-def _texts(corpus: Corpus) -> Iterator[str]:
-    for start in range(0, corpus.size, _BATCH):
-        yield from corpus.texts(range(start, min(start + _BATCH, corpus.size)))
 
 
 class Graph:

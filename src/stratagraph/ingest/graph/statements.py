@@ -70,7 +70,7 @@ class Pooled:
 
 
 def locate(text: str, statements: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """The offsets of statements in a passage, word for word; white space may differ."""
+    """The offsets of statements that a passage has word for word; white space may differ."""
     spans: dict[str, tuple[int, int]] = {}
     uneven = "\n" in text or "  " in text
     after = 0
@@ -87,7 +87,7 @@ def locate(text: str, statements: Iterable[str]) -> dict[str, tuple[int, int]]:
 
 
 def _names(text: str, said: Said) -> dict[str, tuple[int, int]]:
-    """Where a passage has its names first, by canonical names."""
+    """The first place of each name in a passage, by canonical names."""
     spans: dict[str, tuple[int, int]] = {}
     for name in said.names:
         at = text.find(name)
@@ -208,8 +208,8 @@ async def name_codes(source: Source, entities: Sequence[Entity]) -> tuple[Codes,
 class _Mentions:
     """Finds the first mention of each entity among passages embedded now and in the previous graph.
 
-    The previous graph has one mention of each entity. Whether another passage has a name is seen in its
-    text, so that only passages that are the first to have a name are embedded again.
+    The previous graph has one mention of each entity. Texts are searched for names before anything is
+    embedded, so that a passage is embedded again only if it is the first one with a name.
     """
 
     def __init__(self, source: Source, pooled: Pooled) -> None:
@@ -226,12 +226,12 @@ class _Mentions:
     def find(
         self, entities: Sequence[Entity], places: Iterable[int]
     ) -> tuple[dict[int, tuple[int, Codes]], dict[int, int]]:
-        """Keys and codes of the entities at some places, and passages to embed for the others; by places."""
+        """The key and code of each entity at some places, or the passage to embed for it; by places."""
         coded: dict[int, tuple[int, Codes]] = {}
         waiting: dict[int, int] = {}
-        going = {place: iter(entities[place].chunks) for place in places}
-        while going:
-            ahead = {place: row for place, rows in going.items() if (row := next(rows, None)) is not None}
+        undecided = {place: iter(entities[place].chunks) for place in places}
+        while undecided:
+            ahead = {place: row for place, rows in undecided.items() if (row := next(rows, None)) is not None}
             unread = {}
             for place, row in ahead.items():
                 if (one := self._at(entities[place].key, row)) is not None:
@@ -242,7 +242,9 @@ class _Mentions:
             waiting |= {
                 place: row for place, row in unread.items() if entities[place].key in self._written[row]
             }
-            going = {place: going[place] for place in ahead if place not in coded and place not in waiting}
+            undecided = {
+                place: undecided[place] for place in ahead if place not in coded and place not in waiting
+            }
         return coded, waiting
 
     def _at(self, name: str, row: int) -> tuple[int, Codes] | None:
@@ -253,7 +255,7 @@ class _Mentions:
         return None if code is None else (origin, code)
 
     def _read(self, rows: Iterable[int]) -> None:
-        """Look which names are word for word in passages."""
+        """Find the names that passages have word for word."""
         missing = sorted(set(rows) - self._written.keys())
         texts, nodes = self._source.corpus.texts(missing), self._source.extracted.nodes(missing)
         for row, text, node in zip(missing, texts, nodes, strict=True):

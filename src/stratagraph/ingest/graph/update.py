@@ -26,7 +26,7 @@ from stratagraph.ingest.graph.merge import (
     shown,
 )
 from stratagraph.ingest.graph.merge import Unit as MergedUnit
-from stratagraph.ingest.graph.merge_change import Change, Pair, Side, Unit, is_large
+from stratagraph.ingest.graph.merge_change import Change, Pair, Side, is_large
 from stratagraph.ingest.graph.merge_state import (
     DESCRIBING,
     NOTES,
@@ -41,14 +41,14 @@ from stratagraph.kernels.ranges import ranges
 from stratagraph.types.protocols import Corpus, Rows, Stored
 from stratagraph.types.records import content_id
 
-T = TypeVar("T", str, tuple[str, tuple[int, ...]])
+T = TypeVar("T", str, tuple[int, int], tuple[str, tuple[int, ...]])
 K = TypeVar("K")
-Held = dict[K, tuple[int | None, set[int]]]
-"""Of what was touched the previous row, None if it is new, and the present chunks, none if it went."""
+TouchedRows = dict[K, tuple[int | None, set[int]]]
+"""Of each touched node the previous row, None if it is new, and the present chunks, none if it is deleted."""
 
 MOST_READ = 2000
-"""Chunks that are read for the relations and descriptions that are touched; with more, and more than half of
-all, all is merged anew."""
+"""Chunks to read for touched relations and descriptions. If more are needed, and they are more than half of
+the corpus, everything is merged again."""
 
 
 class Moved(NamedTuple):
@@ -61,7 +61,7 @@ class Moved(NamedTuple):
     now
         The present row of each previous row, or -1, shape (rows before,).
     fresh
-        The present rows of what was merged again, ascending.
+        The present rows that are new or merged again, ascending.
     """
 
     origin: Rows
@@ -73,29 +73,33 @@ class Moved(NamedTuple):
         cls,
         count: int,
         touched: Iterable[tuple[int | None, bool]],
-        places: Callable[[Rows], Sequence[int]],
+        new: Sequence[T],
+        read: Callable[[Rows], Sequence[T]],
     ) -> Moved:
-        """The new places of `count` rows, of which some went, and some were merged again.
+        """Where `count` sorted rows move if some are deleted, some are merged again, and new ones come.
 
         Parameters
         ----------
         touched
-            The previous row of each thing that was touched, None if it is new, and whether it is there now.
-        places
-            The places of the new ones among the rows that stay, ascending.
+            The previous row of each touched thing, None if it is new, and whether it still exists.
+        new
+            The sort keys of the new things, ascending.
+        read
+            Gives the sort keys of previous rows.
         """
-        stored = [(row, remains) for row, remains in touched if row is not None]
-        alive = np.ones(count, np.bool_)
-        alive[[row for row, remains in stored if not remains]] = False
-        stay = np.flatnonzero(alive)
-        table = np.insert(stay, np.asarray(places(stay), np.int64), -1)
+        stored = [(row, exists) for row, exists in touched if row is not None]
+        exists_now = np.ones(count, np.bool_)
+        exists_now[[row for row, exists in stored if not exists]] = False
+        stay = np.flatnonzero(exists_now)
+        places = _places(len(stay), new, lambda at: read(stay[at]))
+        origin = np.insert(stay, np.asarray(places, np.int64), -1)
         now = np.full(count, -1, np.int64)
-        now[table[table >= 0]] = np.flatnonzero(table >= 0)
-        table[now[[row for row, remains in stored if remains]]] = -1
-        return cls(table, now, np.flatnonzero(table < 0))
+        now[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
+        origin[now[[row for row, exists in stored if exists]]] = -1
+        return cls(origin, now, np.flatnonzero(origin < 0))
 
     def spliced(self, before: NDArray[Any], fresh: NDArray[Any]) -> NDArray[Any]:
-        """An array by rows: the previous one, with `fresh` rows where something was merged again."""
+        """The present array of rows: `fresh` at the rows of `self.fresh`, else the rows of `before`."""
         joined = np.zeros((len(self.origin), *fresh.shape[1:]), fresh.dtype)
         stayed = self.origin >= 0
         joined[stayed] = before[self.origin[stayed]]
@@ -109,7 +113,7 @@ class Moved(NamedTuple):
         fresh: Sequence[Sequence[int]],
         rows: Rows | None = None,
     ) -> tuple[Rows, NDArray[Any]]:
-        """The same for lists; `rows` maps lists of rows of another table to present rows."""
+        """The same for lists, as (borders, values). With `rows`, which maps rows, the values are rows too."""
         stayed, sizes = self.origin >= 0, np.zeros(len(self.origin), np.int64)
         old = self.origin[stayed]
         sizes[stayed] = np.diff(indptr)[old]
@@ -125,20 +129,20 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True)
 class Touched:
-    """What was merged again, in the order of its rows, and where all rows moved.
+    """The nodes that an update merges again, in the order of rows, and where all rows move.
 
     Attributes
     ----------
     graph
-        The present entities, relations and units among it, and the counts of the whole graph.
+        The merged entities, relations and units, with the notes of the whole graph.
     moved
         Of entities, relations and units.
     rows
         The present row of each previous chunk, or -1.
     key_rows
-        The present rows of entities, by canonical names: the touched ones, and those related to them.
+        The present rows of the touched entities and of those related to them, by canonical names.
     state
-        The arrays for the next update; none where every update merges anew.
+        The arrays for the next update; empty if the next update must merge everything again.
     """
 
     graph: Merged
@@ -149,7 +153,7 @@ class Touched:
 
     @classmethod
     def all_of(cls, graph: Merged, state: Mapping[str, NDArray[Any]]) -> Touched:
-        """A whole graph, as an update of an empty one."""
+        """A new graph, as an update of an empty one."""
         sizes = (len(graph.entities), len(graph.relations), len(graph.units))
         entities, relations, units = (
             Moved(np.full(size, -1), np.zeros(0, np.int64), np.arange(size)) for size in sizes
@@ -159,7 +163,7 @@ class Touched:
 
 
 def touched(corpus: Corpus, extracted: Stored, previous: Stored, kept: Kept) -> Touched | None:
-    """The nodes that a change touches, merged again; None if a full merge is cheaper."""
+    """Merge the nodes that a change touches; None if a full merge is cheaper."""
     tables = Tables.read(previous.arrays)
     if tables is None or kept.extracted is None or (np.diff(kept.before) <= 0).any():
         return None
@@ -188,7 +192,7 @@ def _changed(size: int, extracted: Stored, kept: Kept) -> tuple[Rows, list[int],
 
 
 class _Update:
-    """Works out what is touched."""
+    """Computes the touched rows of one update."""
 
     def __init__(self, previous: Stored, change: Change, rows: Rows) -> None:
         self._previous = previous
@@ -216,7 +220,7 @@ class _Update:
             for key in alive
             if key in names and shown(key, counted[key][0]) != shown(key, fragments[key].names)
         ]
-        pairs = self._held(
+        pairs = self._touched_rows(
             {pair: content_id("relation", *pair) for pair in self._pairs(names, renamed)},
             self._counts[0],
             {pair: relation.chunks for pair, relation in change.added.relations.items()},
@@ -237,7 +241,8 @@ class _Update:
         entities = Moved.of(
             self._counts[0],
             ((row, key in living) for key, row in names.items()),
-            lambda stay: _places(len(stay), new, lambda at: self._previous.ids(stay[at].tolist())),
+            new,
+            lambda rows: self._previous.ids(rows.tolist()),
         )
         return self._laid_out(entities, names, fragments, pairs, whole, notes)
 
@@ -260,10 +265,12 @@ class _Update:
             pairs |= set(zip(ids[::2], ids[1::2], strict=True))
         return sorted(pairs)
 
-    def _held(self, ids: Mapping[K, str], first: int, added: Mapping[K, Collection[int]]) -> Held[K]:
-        """The touched relations, or units, by the ids of their nodes, which come `first`."""
+    def _touched_rows(
+        self, ids: Mapping[K, str], first: int, added: Mapping[K, Collection[int]]
+    ) -> TouchedRows[K]:
+        """The touched relations or units, by the ids of their nodes; `first` is the first row of the kind."""
         prior = self._previous.rows(list(ids.values()))
-        rows_by_key: Held[K] = {}
+        rows_by_key: TouchedRows[K] = {}
         for key, identity in ids.items():
             row = prior.get(identity)
             rows_by_key[key] = (
@@ -277,7 +284,7 @@ class _Update:
         entities: Moved,
         names: Mapping[str, int],
         fragments: Mapping[str, EntityFragments],
-        pairs: Held[Pair],
+        pairs: TouchedRows[Pair],
         whole: Merge,
         notes: Mapping[str, int],
     ) -> Touched:
@@ -285,19 +292,37 @@ class _Update:
         key_rows = dict(zip(alive, entities.fresh.tolist(), strict=True))
         first = self._counts[0] + self._counts[1]
         ids = {unit: content_id("unit", unit[0], *unit[1]) for unit in self._change.units}
-        units = self._held(ids, first, self._change.added.units)
+        units = self._touched_rows(ids, first, self._change.added.units)
         others = {key for pair in pairs for key in pair} | {key for unit in units for key in unit[1]}
         prior = self._previous.rows(sorted(others - key_rows.keys()))
         key_rows |= {key: int(entities.now[row]) for key, row in prior.items()}
+        before, count = self._previous.arrays, self._counts[0]
+
+        def ends(rows: Rows) -> list[tuple[int, int]]:
+            sorted_ends = np.sort(before["relations.ends"][rows], axis=1)
+            return [(low, high) for low, high in entities.now[sorted_ends].tolist()]
+
+        def texts_with_names(rows: Rows) -> list[tuple[str, tuple[int, ...]]]:
+            indptr, indices = before["units.indptr"], before["units.indices"]
+            named = (entities.now[indices[int(indptr[row]) : int(indptr[row + 1])]] for row in rows.tolist())
+            texts = self._previous.texts((first + rows).tolist())
+            return [(text, tuple(each.tolist())) for text, each in zip(texts, named, strict=True)]
+
         relations = Moved.of(
             self._counts[1],
             ((row, bool(rows)) for row, rows in pairs.values()),
-            lambda stay: self._places_of_pairs(stay, entities, pairs, key_rows),
+            sorted(_rows_of(pair, key_rows) for pair, (row, rows) in pairs.items() if row is None and rows),
+            ends,
         )
         laid_units = Moved.of(
             self._counts[2],
             ((row, bool(rows)) for row, rows in units.values()),
-            lambda stay: self._places_of_units(stay, entities, units, key_rows),
+            [
+                (text, tuple(key_rows[name] for name in named))
+                for (text, named), (row, rows) in sorted(units.items())
+                if row is None and rows
+            ],
+            texts_with_names,
         )
         order = sorted(
             (pair for pair, (_, rows) in pairs.items() if rows), key=lambda p: _rows_of(p, key_rows)
@@ -311,7 +336,6 @@ class _Update:
             _sum(notes, self._change.notes),
         )
         touched = [fragments[key] for key in alive]
-        before, count = self._previous.arrays, self._counts[0]
         spellings = entities.spliced_lists(
             before[SPELLINGS[0]], before[SPELLINGS[1]], [spelling(each) for each in touched]
         )
@@ -322,51 +346,21 @@ class _Update:
         state |= dict(zip(SPELLINGS, spellings, strict=True)) | {DESCRIBING: np.packbits(describes[1])}
         return Touched(graph, (entities, relations, laid_units), self._chunks, key_rows, state)
 
-    def _places_of_pairs(
-        self, stay: Rows, entities: Moved, pairs: Held[Pair], key_rows: Mapping[str, int]
-    ) -> list[int]:
-        width = len(entities.origin)
-        ends = np.sort(self._previous.arrays["relations.ends"], axis=1)[stay]
-        pairs_before = entities.now[ends[:, 0]] * width + entities.now[ends[:, 1]]
-        new = (_rows_of(pair, key_rows) for pair, (row, rows) in pairs.items() if row is None and rows)
-        numbers = sorted(low * width + high for low, high in new)
-        places: list[int] = np.searchsorted(pairs_before, np.array(numbers, np.int64)).tolist()
-        return places
-
-    def _places_of_units(
-        self, stay: Rows, entities: Moved, units: Held[Unit], key_rows: Mapping[str, int]
-    ) -> list[int]:
-        first = self._counts[0] + self._counts[1]
-        indptr, indices = (self._previous.arrays[f"units.{each}"] for each in ("indptr", "indices"))
-
-        def keys(at: Rows) -> list[tuple[str, tuple[int, ...]]]:
-            rows = stay[at].tolist()
-            named = (entities.now[indices[int(indptr[row]) : int(indptr[row + 1])]] for row in rows)
-            texts = self._previous.texts([first + row for row in rows])
-            return [(text, tuple(each.tolist())) for text, each in zip(texts, named, strict=True)]
-
-        new = [
-            (text, tuple(key_rows[name] for name in named))
-            for (text, named), (row, rows) in sorted(units.items())
-            if row is None and rows
-        ]
-        return _places(len(stay), new, keys)
-
 
 def _places(count: int, values: Sequence[T], read: Callable[[Rows], Sequence[T]]) -> list[int]:
-    """The places of values among `count` sorted keys, by simultaneous bisections.
+    """The places of values among `count` sorted keys, by bisections that advance together.
 
-    Each round reads the things to compare at once, and each of them once.
+    Each round reads all keys it compares with in one call.
     """
     low, high = np.zeros(len(values), np.int64), np.full(len(values), count, np.int64)
-    while len(going := np.flatnonzero(low < high)):
-        looked, which = np.unique((low[going] + high[going]) // 2, return_inverse=True)
-        read_values = read(looked)
-        for at, place in zip(going.tolist(), which.tolist(), strict=True):
-            if read_values[place] < values[at]:
-                low[at] = looked[place] + 1
+    while len(unfinished := np.flatnonzero(low < high)):
+        middle, which = np.unique((low[unfinished] + high[unfinished]) // 2, return_inverse=True)
+        keys = read(middle)
+        for at, place in zip(unfinished.tolist(), which.tolist(), strict=True):
+            if keys[place] < values[at]:
+                low[at] = middle[place] + 1
             else:
-                high[at] = looked[place]
+                high[at] = middle[place]
     return low.tolist()
 
 

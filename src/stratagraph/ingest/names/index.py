@@ -46,7 +46,7 @@ _EMPTY: Arrays = {
     **dict.fromkeys(("name_keys", "keys", "vocabulary"), np.empty(0, np.uint64)),
     **dict.fromkeys(("sequence", "grams"), np.empty(0, np.uint32)),
 }
-"""The arrays of an index without names, as far as an update reads them."""
+"""The arrays of an index without names that an update reads."""
 _BLOCK = 4096  # postings looked at together
 _SIMILAR = 0.5  # Dice coefficient of trigrams from which two words may be one
 _SIMILAR_WORDS = 32
@@ -114,7 +114,7 @@ def trigrams(tokens: Sequence[str]) -> tuple[Grams, NDArray[np.int64]]:
 
 def build(names: Sequence[str]) -> Arrays:
     """The arrays of an index of names; rows are places in `names`. Two may be equal, or be no name."""
-    return updated(_EMPTY, _NONE, len(names), dict(enumerate(names)))
+    return updated({}, _NONE, len(names), dict(enumerate(names)))
 
 
 def updated(before: Mapping[str, NDArray[Any]], now: Rows, size: int, fresh: Mapping[int, str]) -> Arrays:
@@ -123,18 +123,19 @@ def updated(before: Mapping[str, NDArray[Any]], now: Rows, size: int, fresh: Map
     Parameters
     ----------
     before
-        The arrays of the index there was.
+        The arrays of the previous index; empty if there is none.
     now
-        The row now of each name there was, or -1 if it went.
+        The present row of each previous name, or -1 if it is deleted.
     size
-        Number of names now.
+        Number of present names.
     fresh
-        The names that came, by their rows: those to which none of `now` leads.
+        The new names, by present rows.
 
     Returns
     -------
     What `build` gives of all names.
     """
+    before = before or _EMPTY
     new_rows = np.array(sorted(fresh), np.int64)
     distinct_words, codes, new_lengths = _read([fresh[row] for row in new_rows.tolist()])
     stays = now >= 0
