@@ -15,12 +15,12 @@ from stratagraph.kernels.checks import check_ascending, check_layout, check_rang
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int) -> None:
-    """Check that the graph's arrays fit each other and a corpus; names are checked by `NameIndex`.
+    """Check that the arrays of the graph fit each other and a corpus; `NameIndex` checks the names.
 
     Raises
     ------
     Damaged
-        If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
+        If an array is missing, has another dtype or shape, or holds a row out of range. The error names it.
     """
     with damage("graph"):
         checks = Checks(arrays)
@@ -33,7 +33,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int
         checks.csr("units", entities, units)
         checks.walk(chunks + entities)
         _check_words(checks, chunks)
-        if any(name.startswith(merge_state.PREFIX) for name in arrays):  # absent if updates merge all anew
+        if any(name.startswith(merge_state.PREFIX) for name in arrays):  # absent if updates merge everything
             merge_state.check(checks, entities, relations, chunks)
         if "vectors" in arrays:
             checks.of("vectors", np.float32, (entities, dimension))

@@ -1,8 +1,8 @@
-"""Finds which of a million names stand in a question, without a scan over all of them.
+"""Finds the names in a question, among a million, without comparing it with all of them.
 
 The index holds 64-bit keys in flat arrays that are memory-mapped. A sequence of words w1 ... wk has the key
-h(w1) B^(k-1) + ... + h(wk) mod 2^64, so that one running sum gives those of all stretches of a question. Two
-of a million names share a key with a chance of 3e-8.
+h(w1) B^(k-1) + ... + h(wk) mod 2^64, so that one running sum gives the keys of all word sequences of a
+question. The chance that two of a million names share a key is 3e-8.
 
 Arrays of n names: `lengths` (n,) words of each; `starts` (n + 1,) and `sequence`, the low half of the keys of
 their words in order; `name_keys` ascending keys of whole names and `name_rows`, their rows;
@@ -37,7 +37,7 @@ Arrays = dict[str, NDArray[Any]]
 
 BASE = 0x9E3779B97F4A7C15  # odd, so that multiplying modulo 2^64 loses nothing
 MEASURES = ("lengths", "gram_counts")
-"""Arrays of a name index that hold neither words nor rows."""
+"""Arrays of a name index whose values are neither words nor rows."""
 _LONGEST = 0xFFFF  # words of a name that are counted
 _NONE: Rows = np.empty(0, np.int64)
 _EMPTY: Arrays = {
@@ -54,7 +54,7 @@ _POSTINGS = 2000  # names considered per similar word, the shortest first
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Whether arrays are those of an index; `ValueError` with the array's name, the value and its place."""
+    """Raise `ValueError`, with the array, value and place, unless the arrays are those of an index."""
     checks = Checks(arrays)
     sequence = checks.of("sequence", np.uint32, (None,))
     starts = checks.borders("starts", len(sequence))
@@ -113,7 +113,7 @@ def trigrams(tokens: Sequence[str]) -> tuple[Grams, NDArray[np.int64]]:
 
 
 def build(names: Sequence[str]) -> Arrays:
-    """The arrays of an index of names; rows are places in `names`. Two may be equal, or be no name."""
+    """The arrays of an index of `names`, whose places are the rows. Names may be equal or without words."""
     return updated({}, _NONE, len(names), dict(enumerate(names)))
 
 
@@ -226,7 +226,7 @@ def _spelling(
 
 
 def _among(codes: Codes, ascending: Codes) -> NDArray[np.bool_]:
-    """Whether each code is among ascending ones, as `numpy.isin`, which sorts or hashes both."""
+    """As `numpy.isin` for `ascending` codes, without sorting both."""
     if not len(ascending):
         return np.zeros(len(codes), np.bool_)
     places = np.searchsorted(ascending, codes).clip(max=len(ascending) - 1)
@@ -263,14 +263,14 @@ class NameIndex:
     Parameters
     ----------
     arrays
-        What `build` made, in memory or memory-mapped; checked once.
+        The arrays of `build`, in memory or memory-mapped. They are checked here, once.
     what
-        Whose names they are, for the message.
+        The owner of the names, for the error message.
 
     Raises
     ------
     Damaged
-        If an array is missing, has another dtype or shape, or holds what leads nowhere; it is named.
+        If an array is missing, has another dtype or shape, or holds a row out of range. The error names it.
     """
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], what: str = "names") -> None:
@@ -291,20 +291,20 @@ class NameIndex:
         return self._sizes
 
     def keys(self) -> Codes:
-        """The hash of each name, shape (n,); 0 of one that has no word."""
+        """The hash of each name, shape (n,); 0 for a name without words."""
         hashes = np.zeros(len(self), np.uint64)
         hashes[self._arrays["name_rows"]] = self._arrays["name_keys"]
         return hashes
 
     def lengths(self, rows: Rows) -> Rows:
-        """How many words names have."""
+        """The number of words of some names."""
         lengths: Rows = self._arrays["lengths"][rows].astype(np.int64)
         return lengths
 
     def find(self, question: str) -> NameMatches:
-        """The names whose words stand next to each other in the question, with their places in its `words`.
+        """The names whose words occur next to each other in the question, with their places in its `words`.
 
-        A name of words of grammar ("The Who", "It") counts only where it is written as a name.
+        A name that consists of stop words ("The Who", "It") counts only where it is capitalised as a name.
         """
         tokens = words(question)
         keys, starts, sizes = self._stretches(content_keys(tokens))
@@ -338,7 +338,7 @@ class NameIndex:
         return np.concatenate(matching)[:limit]
 
     def fuzzy(self, entity: str, limit: int = 10) -> tuple[Rows, NDArray[np.float32]]:
-        """Names whose words are spelt like the entity's, by character trigrams: candidates, not matches.
+        """Names whose words are spelt like those of the entity, by character trigrams. These are candidates.
 
         Returns
         -------
@@ -420,14 +420,14 @@ class NameIndex:
 
 
 def _capitalised(span: Sequence[str], question: str) -> bool:
-    """Whether words of grammar are capitalised as a name, and not because a sentence begins."""
+    """Whether stop words are capitalised as a name, and not because a sentence begins."""
     if question.isupper():
         return False
-    stands = False
+    occurs = False
     pattern = r"\W+".join(map(re.escape, span))
     for match in re.finditer(rf"\b{pattern}\b", question, re.IGNORECASE):
-        stands = True
+        occurs = True
         before = question[: match.start()].rstrip(" \"'(\u201c\u2018")
         if match[0][0].isupper() and before and before[-1] not in ".?!:":
             return True
-    return not stands  # written in another way, as "U.S." is
+    return not occurs  # written in another way, as "U.S." is

@@ -1,12 +1,11 @@
-"""Which entities a question is about: names in it, told from words that only happen to be names.
+"""Finds the entities that a question is about, apart from words that only happen to be names.
 
 A corpus may have an entity "president" or "first". In "Who was the first president of Kenya?" a walk that
-starts there goes astray. A match counts as named if it has a content word of something that the extractor
-takes for a name in the question (a capitalised span, a quoted title, a date).
+starts there goes astray. So a match counts as named only if it shares a content word with something that the
+extractor takes for a name in the question (a capitalised span, a quoted title, a date).
 
-A name in the question that no entity has may be part of a longer one ("Philbrook Museum") or misspelt
-("Brittish"), and a question in lower case names nothing. Entities that may be meant are candidates, with
-weights.
+A name in the question may be a part of an entity's longer name ("Philbrook Museum") or misspelt ("Brittish"),
+and a question in lower case names nothing. Then the entities that may be meant are candidates, with weights.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from stratagraph.text.stopwords import ENGLISH
 from stratagraph.types.question import Question
 
 NAMESAKES = 12
-"""Entities that may share a part of their names ("Kennedy"); a part of more names ("John") tells nothing."""
+"""Most entities that share a part of their names ("Kennedy"); a part of more names ("John") is ignored."""
 LIKENESS = 0.5
-"""Score of `NameIndex.fuzzy` above which a name may be a misspelt one: one of two common words is not enough.
+"""Score of `NameIndex.fuzzy` above which a name may be a misspelt one: one shared word of two is not enough.
 
 R@5 on five corpora with a letter of each name altered: .72 with .6, .74 with this."""
 ALONE = 0.1
-"""Weight of a single word that a question contains ("president") if it names nothing; longer names have 1."""
+"""Weight of a contained name of one word ("president") if the question names nothing; longer ones have 1."""
 
 _NO_ROWS: Rows = np.empty(0, np.int64)
 _CAPITAL = re.compile(rf"[ -][{CAPITALS}]")
@@ -43,8 +42,8 @@ _Mask = NDArray[np.bool_]
 class Linked(NamedTuple):
     """Rows of names, ascending: named by a question, only contained in it, or near.
 
-    Near names have weights in (0, 1]. They are the candidates for names that no entity has, which share 1
-    per name, or else, where the question names nothing, the contained ones.
+    Near names have weights in (0, 1]. They are the candidates for the names that no entity has, and those of
+    one name share a weight of 1. If the question names nothing, the contained names are the near ones.
     """
 
     named: Rows
@@ -56,9 +55,9 @@ class Linked(NamedTuple):
 def link(question: str, index: NameIndex, entities: Sequence[str] | None = None) -> Linked:
     """Find the names of an index in a question.
 
-    A name inside a longer one that is there too ("York" in "New York City") is left out. A name that no
-    entity has stands for longer names ("Geoffrey Hinton" for "Hinton"), which share its weight, else for the
-    one spelt most like it.
+    A name inside a longer match ("York" in "New York City") is left out. A name that no entity has stands for
+    the longer names that contain it ("Geoffrey Hinton" for "Hinton"), which share its weight. If there are
+    none, it stands for the name with the most similar spelling.
 
     Parameters
     ----------
@@ -67,24 +66,24 @@ def link(question: str, index: NameIndex, entities: Sequence[str] | None = None)
     index
         The names of all entities.
     entities
-        The names in the question, if known better than by the extractor; they need not stand in it literally.
+        The names in the question, instead of those of the extractor. The question need not contain them.
     """
     tokens = words(question)
     matches = index.find(question)
     outer = _outermost(matches, len(tokens))
     names = question_entities(question) if entities is None else entities
     places = {name: _place(tokens, words(name)) for name in names}
-    about = np.zeros(len(tokens) + 1, np.int64)
+    content = np.zeros(len(tokens) + 1, np.int64)
     for place in places.values():
-        about[1:] |= place
-    about = np.cumsum(about)
-    about_them = about[matches.starts + matches.sizes] > about[matches.starts]
+        content[1:] |= place
+    content_before = np.cumsum(content)
+    has_content = content_before[matches.starts + matches.sizes] > content_before[matches.starts]
     stretches = zip(matches.starts, matches.sizes, strict=True)
     alone = [_stands_alone(tokens[start : start + size], question) for start, size in stretches]
-    named = outer & (about_them | np.array(alone, np.bool_))
-    met = np.zeros(len(tokens), np.bool_)
+    named = outer & (has_content | np.array(alone, np.bool_))
+    covered = np.zeros(len(tokens), np.bool_)
     for start, size in zip(matches.starts[named], matches.sizes[named], strict=True):
-        met[start : start + size] = True
+        covered[start : start + size] = True
     exact_rows, missed = [matches.rows[named]], []
     for name, place in places.items():
         date = iso_date(name)
@@ -93,7 +92,7 @@ def link(question: str, index: NameIndex, entities: Sequence[str] | None = None)
             own = index.find(date or name)
             exact = own.rows[own.sizes == len(words(date or name))]
         exact_rows.append(exact)
-        if not exact.size and ((place & ~met).any() or not place.any()):
+        if not exact.size and ((place & ~covered).any() or not place.any()):
             missed.append(name)
     near, weights = _candidates(missed, index)
     rows = np.unique(np.concatenate(exact_rows))
@@ -109,17 +108,17 @@ def linked_once(question: Question, index: NameIndex) -> Linked:
 
 
 def _stands_alone(span: Sequence[str], question: str) -> bool:
-    """Whether words of grammar are a name ("The Who") and not the beginning of one ("The Who Sell Out")."""
+    """Whether stop words are a name ("The Who") and not the beginning of one ("The Who Sell Out")."""
     if not ENGLISH.issuperset(span):
         return False
     pattern = r"\W+".join(map(re.escape, span))
-    met = list(re.finditer(rf"\b{pattern}\b", question, re.IGNORECASE))
-    capital = [match for match in met if match[0][0].isupper()]
-    return not met or any(not _CAPITAL.match(question, match.end()) for match in capital)
+    occurrences = list(re.finditer(rf"\b{pattern}\b", question, re.IGNORECASE))
+    capital = [match for match in occurrences if match[0][0].isupper()]
+    return not occurrences or any(not _CAPITAL.match(question, match.end()) for match in capital)
 
 
 def _outermost(matches: NameMatches, count: int) -> _Mask:
-    """Which occurrences are not covered by longer ones."""
+    """Whether each occurrence is outside all longer ones."""
     covered = np.zeros(count, np.bool_)
     outermost = np.zeros(matches.rows.size, np.bool_)
     for size in np.unique(matches.sizes)[::-1]:
@@ -132,7 +131,7 @@ def _outermost(matches: NameMatches, count: int) -> _Mask:
 
 
 def _place(tokens: list[str], part: list[str]) -> _Mask:
-    """Which words of the question are the content words of a name in it."""
+    """Whether each word of the question is a content word of a name in it."""
     place = np.zeros(len(tokens), np.bool_)
     content = [word not in ENGLISH for word in part]
     for start in range(len(tokens) - len(part) + 1):

@@ -1,7 +1,7 @@
 """When two spellings are one name: canonical names, dates, and the whole words of a text.
 
-Names and questions are read the same way, so that a name is found in a question exactly where its words stand
-there (NodeRAG's exact match, ERRATA N8: "star" is in "The Star" and not in "Stargazer").
+Names and questions are read the same way, so that a question contains a name exactly where it has its words
+(NodeRAG's exact match, ERRATA N8: "star" is in "The Star" and not in "Stargazer").
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _fold_unicode(text: str) -> str:
 
 
 def _without_articles(folded: str) -> tuple[str, str]:
-    """What of an apparent article is kept (the initial of "A. Milne", the A of "A-Team"), and the rest."""
+    """The article that is part of a name ("A. Milne", "A-Team"), else "", and the text after articles."""
     while article := _ARTICLE.match(folded):
         word, gap = article.groups()
         folded = folded[article.end() :]
@@ -152,10 +152,10 @@ _DATES = tuple(
 
 
 def iso_date(name: str) -> str | None:
-    """A date as ISO 8601 writes it, `2024-09-15` or `2024-09`, if a name is one and nothing else.
+    """A date in the form of ISO 8601, `2024-09-15` or `2024-09`, if the whole name is a date.
 
-    Months are read in English, and as numbers after a year of four digits. Other forms such as 05/06/2024 are
-    ambiguous, and a year alone has one spelling: None.
+    Months are English names, or numbers after a year of four digits. The result is None for ambiguous forms
+    such as 05/06/2024, and for a year alone, which has one spelling.
     """
     text = " ".join(name.split())
     for form in _DATES:
@@ -172,10 +172,10 @@ def iso_date(name: str) -> str | None:
 
 
 def telling(names: Iterable[str], count: int) -> list[str]:
-    """The first of some names that tell most, at most `count`.
+    """At most `count` of some names, without those that repeat another.
 
-    Capitalised names come before others ("Petrel" before "deep yellow"). A name whose words an earlier one
-    has is left out ("Ferrymen" after "Ferrymen's Company").
+    Capitalised names come before others ("Petrel" before "deep yellow"). A name is left out if an earlier one
+    has all its words ("Ferrymen" after "Ferrymen's Company").
     """
     chosen: list[str] = []
     groups: list[set[str]] = []
