@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged, StratagraphError
 from stratagraph.ingest.carryover import VECTOR_KEYS, VECTORS
@@ -47,33 +43,28 @@ def check_all(snapshot: Snapshot) -> None:
     if EXTRACTION in snapshot.manifest.parts:
         extraction.check(snapshot.part(EXTRACTION))
     for name in snapshot.manifest.parts:
-        with damage(name):
-            _check_keys(snapshot.part(name).arrays)
-
-
-def _check_keys(arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Check the keys by which vectors and codes of names are found."""
-    for keys, vectors in ((VECTOR_KEYS, VECTORS), (UNIT_KEYS, UNIT_VECTORS)):
-        if keys in arrays:
-            (count,) = Checks(arrays).of(keys, np.uint64, (None,)).shape
-            shape = Checks(arrays).any(vectors).shape
-            if shape[:1] < (count,):
-                raise ValueError(f"array '{keys}' has {count} keys of '{vectors}' with shape {shape}")
-    if NAME_KEYS in arrays:
-        (count,) = Checks(arrays).of(NAME_KEYS, np.uint64, (None,)).shape
-        Checks(arrays).of(NAME_CODES, np.uint8, (count, None))
+        arrays = snapshot.part(name).arrays
+        with damage(name):  # the keys by which vectors and codes of names are found
+            for keys, vectors in ((VECTOR_KEYS, VECTORS), (UNIT_KEYS, UNIT_VECTORS)):
+                if keys in arrays:
+                    (count,) = Checks(arrays).of(keys, np.uint64, (None,)).shape
+                    shape = Checks(arrays).any(vectors).shape
+                    if shape[:1] < (count,):
+                        raise ValueError(f"array '{keys}' has {count} keys of '{vectors}' with shape {shape}")
+            if NAME_KEYS in arrays:
+                (count,) = Checks(arrays).of(NAME_KEYS, np.uint64, (None,)).shape
+                Checks(arrays).of(NAME_CODES, np.uint8, (count, None))
 
 
 def blamed(snapshot: Snapshot, error: Exception) -> Damaged | None:
-    """The damaged vectors behind an unnamed error, if any; all vectors are read only then."""
-    problem = None if isinstance(error, StratagraphError) else next(unlike_vectors(snapshot), None)
-    return None if problem is None else Damaged(f"{problem}. Restore the folder from a copy, or build again")
-
-
-def unlike_vectors(snapshot: Snapshot) -> Iterator[str]:
-    """Arrays with values that no unit vector has, one line each; reads all vectors."""
+    """The damaged vectors behind an error without a name, if any; reads all vectors."""
+    if isinstance(error, StratagraphError):
+        return None
     parts = {name: snapshot.part(name).arrays for name in snapshot.manifest.parts}
     for name, arrays in [("corpus", {"vectors": snapshot.vectors}), *parts.items()]:
         for array in infinite(arrays):
-            what = f"array '{array}' holds values that no unit vector has"
-            yield f"part '{name}' of the index is damaged: {what}"
+            return Damaged(
+                f"part '{name}' of the index is damaged: array '{array}' holds values that no unit vector "
+                "has. Restore the folder from a copy, or build again"
+            )
+    return None

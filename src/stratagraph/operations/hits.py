@@ -88,7 +88,11 @@ class SnapshotItems:
             for place, item in zip(order, shown, strict=True):
                 items[place] = item
             redundant = frozenset(compress(order, nothing))
-        items = [_without_own_name(item) if item.kind in ("entity", "relation") else item for item in items]
+        for place, item in enumerate(items):
+            if item.kind in ("entity", "relation") and ":] " in item.text:
+                # Of the names added to its sentences, those are left out that stand before its text anyway.
+                names = {str(name) for name in item.extra.get("ends") or [item.extra.get("name", "")]}
+                items[place] = replace(item, text=without_names(item.text, names))
         return RankedItems(ranking, items, redundant)
 
     def _read_chunks(self, rows: list[int]) -> None:
@@ -106,14 +110,6 @@ class SnapshotItems:
                 document=chunk.document_id,
                 ref=chunk.ref,
             )
-
-
-def _without_own_name(item: Item) -> Item:
-    """An entity or relation whose sentences have no name added that stands before its text anyway."""
-    if ":] " not in item.text:
-        return item
-    names = {str(name) for name in item.extra.get("ends") or [item.extra.get("name", "")]}
-    return replace(item, text=without_names(item.text, names))
 
 
 def grouped(items: Sequence[Item] | Sequence[Hit], without: Collection[int] = ()) -> list[list[int]]:

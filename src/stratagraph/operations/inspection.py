@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,38 +39,31 @@ def verify_folder(path: Path) -> list[str]:
 
 def inspected(snapshot: Snapshot) -> Iterator[str]:
     """The problems of a generation whose files are intact: settings, arrays, nodes, searches."""
-    yield from _tried("manifest.json", lambda: settings_of(snapshot.manifest, Config()))
-    yield from _tried(f"{NODES}/{EXTRACTION}", partial(_read, listing.extractions, snapshot))
-    unsound = list(_tried(_part(GRAPH), lambda: checked_graph(snapshot)))
+    yield from _tried("manifest.json", settings_of, snapshot.manifest, Config())
+    yield from _tried(f"{NODES}/{EXTRACTION}", listing.extractions, snapshot)
+    unsound = list(_tried(f"part '{GRAPH}'", checked_graph, snapshot))
     yield from unsound
     if unsound:
         return  # whatever follows stands on the graph
     for nodes in (listing.entities, listing.relations, listing.units):
-        yield from _tried(f"{NODES}/{GRAPH}", partial(_read, nodes, snapshot))
+        yield from _tried(f"{NODES}/{GRAPH}", nodes, snapshot)
     reader = Reader(snapshot)
-    yield from _tried(_part(GRAPH), partial(_asked, reader, WALK))
+    yield from _tried(f"part '{GRAPH}'", _asked, reader, WALK)
     for method in reader.methods:
-        unsound = list(_tried(_part(method), partial(_asked, reader, method)))
-        yield from unsound or _tried(
-            f"{NODES}/{method}", partial(_read, listing.method_nodes, snapshot, method)
-        )
+        unsound = list(_tried(f"part '{method}'", _asked, reader, method))
+        yield from unsound or _tried(f"{NODES}/{method}", listing.method_nodes, snapshot, method)
 
 
-def _part(name: str) -> str:
-    return f"part '{name}'"
-
-
-def _tried(file: str, work: Callable[[], Any]) -> Iterator[str]:
+def _tried(file: str, function: Callable[..., Any], *arguments: Any) -> Iterator[str]:
+    """Call a function, and read what it iterates over; yields the error, if there is one."""
     try:
-        work()
+        result = function(*arguments)
+        if isinstance(result, Iterator):
+            deque(result, maxlen=0)
     except StratagraphError as error:
         yield str(error) if file in str(error) else f"{file}: {error}"
     except Exception as error:  # damage that no check knows of
         yield f"{file}: {type(error).__name__}: {error}"
-
-
-def _read(listing: Callable[..., Iterator[Any]], *arguments: Any) -> None:
-    deque(listing(*arguments), maxlen=0)
 
 
 def _asked(reader: Reader, method: str) -> None:

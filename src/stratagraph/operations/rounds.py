@@ -95,15 +95,13 @@ def remembered(folder: IndexFolder) -> tuple[Begun, Inputs, Results]:
             ((kind, value),) = json.loads(line).items()
             if kind == "extraction":
                 extraction[value[0]] = from_json(value[1])
+            elif kind == "chunk":
+                documents.append(Chunk(**value))
             else:
-                documents.append(Chunk(**value) if kind == "chunk" else _document(value))
+                sections = tuple(Section(start, metadata) for start, metadata in value.pop("sections", ()))
+                documents.append(Document(**value, sections=sections))
         for line in result_lines:
             results.add(line)
     except (TypeError, ValueError, KeyError, IndexError) as error:
         raise Damaged(f"{folder.journal.path}: what it holds of a batch cannot be read ({error})") from error
     return begun, Inputs(documents, extraction or None, kept=True), results
-
-
-def _document(fields: Mapping[str, Any]) -> Document:
-    sections = tuple(Section(start, metadata) for start, metadata in fields.get("sections", ()))
-    return Document(**{**fields, "sections": sections})

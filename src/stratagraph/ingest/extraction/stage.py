@@ -198,8 +198,15 @@ class _Stage:
             chunks = self.corpus.chunks(rows)
             own = self._there(rows, chunks)
             todo = [(row, chunk) for row, chunk in zip(rows, chunks, strict=True) if row not in own]
-            if todo:  # a missing pipeline is an error before any model call
-                await asyncio.to_thread(self._check_pipeline)
+            if todo:
+                if pipeline := self.config.spacy:  # a missing pipeline is an error before any model call
+                    if not self.may_load:
+                        raise StoreError(
+                            f"the settings of the folder name the spaCy pipeline {pipeline!r}, and loading "
+                            "it may run code of its own. If you trust it, open the index with "
+                            f"open_index(..., spacy={pipeline!r}) and insert again"
+                        )
+                    await asyncio.to_thread(by_spacy.load, pipeline)
                 own |= await (self._by_model(todo) if self.use_llm else self._by_rules(todo))
             nodes += [own[row] for row in rows]
         return nodes
@@ -255,17 +262,6 @@ class _Stage:
                 if keeps:
                     nodes[row] = Node(chunk.id, node.kind, 0, node.text, [row], node.extra)
         return nodes
-
-    def _check_pipeline(self) -> None:
-        if self.config.spacy is None:
-            return
-        if not self.may_load:
-            raise StoreError(
-                f"the settings of the folder name the spaCy pipeline {self.config.spacy!r}, and loading it "
-                "may run code of its own. If you trust it, open the index with "
-                f"open_index(..., spacy={self.config.spacy!r}) and insert again"
-            )
-        by_spacy.load(self.config.spacy)
 
 
 def _placed(corpus: Corpus, given: Given, notes: Counter[str]) -> dict[int, Extraction]:
