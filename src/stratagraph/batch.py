@@ -295,7 +295,7 @@ async def _advance(
     except CallsPending:
         pass
     except TooManyFailures:  # the failed calls are made again in the next round
-        if inputs.kept:
+        if inputs.stored:
             await in_thread(remember, folder, begun, inputs, {})
         raise
     files = await in_thread(write_requests, gate.requests.values(), requests)

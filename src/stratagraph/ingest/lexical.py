@@ -214,7 +214,7 @@ class LexicalIndex:
     @staticmethod
     def updated(
         before: Mapping[str, NDArray[Any]],
-        kept: tuple[Rows, Rows],
+        stayed: tuple[Rows, Rows],
         removed_texts: Iterable[str],
         coming: Mapping[int, str],
     ) -> Arrays | None:
@@ -224,7 +224,7 @@ class LexicalIndex:
         ----------
         before
             The arrays of the previous corpus.
-        kept
+        stayed
             The passages that stayed: their rows now, ascending, and their previous rows.
         removed_texts, coming
             The texts of deleted passages, and those of new ones by their rows.
@@ -233,7 +233,7 @@ class LexicalIndex:
         -------
         None if the language of the corpus changed: all passages are to be read.
         """
-        now, then = kept
+        now, then = stayed
         read = _Read.of(coming.values())
         markers = before["markers"] + read.markers() - _Read.of(removed_texts).markers()
         language = _language(markers)

@@ -156,7 +156,7 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
         self._documents = self._all(Walk(self._skip, self._leave_out, include, exclude))
 
     def __iter__(self) -> FileDocuments:
-        """Itself. `files` omits files whose documents were read before."""
+        """Itself. From now on, `files` has only the files that are read from their beginning."""
         self.files.clear()
         self._begun = self._current
         return self

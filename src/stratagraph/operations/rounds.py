@@ -46,18 +46,18 @@ class Begun:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The documents of an operation; `kept` if the folder holds them already."""
+    """The documents of an operation; `stored` if the folder holds them already."""
 
     documents: Sequence[Any]
     extraction: Given | None = None
-    kept: bool = False
+    stored: bool = False
 
 
 def remember(folder: IndexFolder, begun: Begun, inputs: Inputs, results: Mapping[str, str]) -> None:
     """Store what the next round needs; `results` are the lines whose answers are not in the cache."""
     with folder.writer(begun.operation):
         settings = json.dumps(asdict(begun))
-        folder.journal.keep_inputs(settings, None if inputs.kept else _lines(inputs))
+        folder.journal.keep_inputs(settings, None if inputs.stored else _lines(inputs))
         folder.journal.keep_results(results)
 
 
@@ -104,4 +104,4 @@ def remembered(folder: IndexFolder) -> tuple[Begun, Inputs, Results]:
             results.add(line)
     except (TypeError, ValueError, KeyError, IndexError) as error:
         raise Damaged(f"{folder.journal.path}: what it holds of a batch cannot be read ({error})") from error
-    return begun, Inputs(documents, extraction or None, kept=True), results
+    return begun, Inputs(documents, extraction or None, stored=True), results

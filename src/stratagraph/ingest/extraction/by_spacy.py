@@ -100,7 +100,7 @@ class _Names:
         self._persons: dict[str, str] = {}
 
     def add(self, name: str, type_: str = "") -> str:
-        """The spelling of the name that is kept; a surname stands for the only person who bears it."""
+        """Add a name, and return its spelling here; a surname returns the only person who bears it."""
         key = canonical(name)
         if type_ == "person" and key not in self._spelling and self._persons.get(key):
             return self._persons[key]

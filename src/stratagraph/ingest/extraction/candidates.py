@@ -1,4 +1,4 @@
-"""Candidates for entities that capitals do not show, and which of all candidates the corpus supports.
+"""Candidates for entities that no capital shows, and the choice of those that the corpus supports.
 
 Writing without capitals (Chinese, Japanese, Korean, Thai, Arabic, Hebrew, Hindi and others): a name shows by
 its marks (titles in 《》 or 「」, a Katakana run, a word that ends in "大学") or by repetition: a string or
@@ -32,7 +32,7 @@ _DATE = re.compile(
     rf"{_DIGIT}{{2,4}}年(?:{_DIGIT}{{1,3}}月(?:{_DIGIT}{{1,3}}日)?)?|{_DIGIT}{{1,3}}月{_DIGIT}{{1,3}}日"
 )
 _HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-# Characters of grammar, which end a name; those that many names contain (有, 其, 会) are not among them.
+# Characters of grammar, which end a name, without those that many names contain (有, 其, 会).
 _GRAMMAR = (
     "的了在是和与與及或就而以于於对對从從到被把让讓向由为為这這那之也不又很更最但并並且则則若如因已"
     "我你您他她它们們吗嗎呢吧啊哪谁誰什么麼怎"
@@ -104,7 +104,7 @@ def occurrences(text: str, start: int, end: int, names: Mapping[str, str]) -> li
 
 
 def _repeated(segments: list[str], *, shortest: int, longest: int) -> list[str]:
-    """The strings that occur twice or more in segments, none part of another with the same count."""
+    """The strings that occur twice or more in segments, without parts of a longer one that is as frequent."""
     counts: Counter[str] = Counter()
     for size in range(shortest, longest + 1):
         for segment in segments:
@@ -136,7 +136,7 @@ _END_WORDS = """
     can could will would shall should may might must
 """
 _ENDS = frozenset(_END_WORDS.split())
-"""Words after which no noun phrase goes on; before an article or a pronoun stands a verb."""
+"""Words before which a noun phrase ends. Before articles and pronouns, which are not here, stands a verb."""
 
 _LONGEST = 80  # characters of a phrase
 _COMMON = 0.01  # share of all chunks beyond which a phrase tells nothing
@@ -222,7 +222,7 @@ def parts_of(term: str) -> tuple[str, ...]:
 
 
 DOUBTFUL_SHARE = 1.0
-"""Certain chunks of a name for each chunk that has it as a word in lower case, at least."""
+"""Chunks that must have a name beyond doubt, for each chunk that has it as a lower-case word."""
 
 _ADDRESSES = "aunt baron baroness count countess dame lady madame miss mistress uncle widow"
 ADDRESSES = frozenset(_ADDRESSES.split())

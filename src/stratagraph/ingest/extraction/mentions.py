@@ -1,8 +1,8 @@
-"""Names and dates of a sentence: where they may be, and which of these spans are names.
+"""Names and dates of a sentence.
 
-One compiled expression finds the spans: capitalised words, titles in quotes, dates. It begins
-with one plain character set, which `re` can look for quickly. Repetitions are possessive or bounded, so that
-any text takes linear time. Rules then judge each span.
+One regular expression finds spans that may be names: capitalised words, titles in quotes, dates. Rules then
+judge each span. The expression begins with a plain character set, which `re` finds quickly, and its
+repetitions are possessive or bounded, so that any text takes linear time.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ DATE = "date"
 DOUBTFUL = "doubtful"
 """A word that may owe its capital to the beginning of a sentence."""
 
-_ALONE = ENGLISH | MONTHS_AND_WEEKDAYS  # no name by themselves
+_ALONE = ENGLISH | MONTHS_AND_WEEKDAYS  # words that are no name by themselves
 _NOTHING = frozenset(word.capitalize() for word in _ALONE)
 _BEFORE = " \t\n\"'([\u201c\u2018\u00ab*_#|`\u2022\u2013\u2014.)0123456789-"  # before a sentence's first word
 _MARKS = 200  # characters before that word, at most
@@ -241,7 +241,7 @@ def _name(
 def _second_article(text: str, name: str, at: int, end: int, opener: str) -> Match[str] | None:
     """The "the" that begins another name, if there is one.
 
-    One does after a month or weekday, before a body ("in Norway the Watch Tower Society"), and before the
+    It does after a month or weekday, before a body ("in Norway the Watch Tower Society"), and before the
     subject of a sentence that opens with a preposition ("After Waterloo the Duke of Wellington went"); a
     subject of one word only after a place ("In Paris the Louvre opened"), since "After Alexander the Great
     died" has another. Others belong to the name: "Into the Wild". `opener` is the sentence's first word if

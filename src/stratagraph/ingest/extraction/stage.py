@@ -196,7 +196,7 @@ class _Stage:
         for start in range(0, len(self.rows), BATCH):
             rows = self.rows[start : start + BATCH]
             chunks = self.corpus.chunks(rows)
-            own = self._there(rows, chunks)
+            own = self._given_or_previous(rows, chunks)
             todo = [(row, chunk) for row, chunk in zip(rows, chunks, strict=True) if row not in own]
             if todo:
                 if pipeline := self.config.spacy:  # a missing pipeline is an error before any model call
@@ -237,11 +237,11 @@ class _Stage:
             for (row, chunk), text in zip(todo, texts, strict=True)
         }
 
-    def _there(self, rows: Sequence[int], chunks: Sequence[Chunk]) -> dict[int, Node]:
-        """The given nodes, and the previous ones that may be kept, with the row of today.
+    def _given_or_previous(self, rows: Sequence[int], chunks: Sequence[Chunk]) -> dict[int, Node]:
+        """The given nodes, and the previous ones that are taken over, with their present rows.
 
-        With a model, those that it made or the caller gave. Without one, those that any model made, and those
-        that would be made the same now.
+        With a model, those that it made or the caller gave are taken over. Without one, those that any model
+        made, and those that the rules would make the same now.
         """
         nodes: dict[int, Node] = {}
         before: dict[str, Node] = {}
