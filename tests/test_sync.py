@@ -249,3 +249,60 @@ async def test_a_twin_in_the_callers_thread_calls_what_is_synchronous() -> None:
 def test_a_twin_in_the_callers_thread_may_not_wait_for_anything_else() -> None:
     with pytest.raises(RuntimeError, match="waits for more than"):
         _sync.run_here(asyncio.sleep(0))
+
+
+class _Reading:
+    """Has a light call, and one that waits."""
+
+    async def aread(self, *, wait: bool = False) -> threading.Thread:
+        if wait:
+            await asyncio.sleep(0)
+        return await _sync.aside(threading.current_thread)
+
+    def _light(self, *, wait: bool = False) -> bool:
+        return not wait
+
+    read = _sync.blocking(aread, light=_light)
+
+
+class _ReadingSlowly(_Reading):
+    async def aread(self, *, wait: bool = False) -> threading.Thread:
+        await asyncio.sleep(0)
+        return threading.current_thread()
+
+
+def test_a_light_call_needs_no_other_thread() -> None:
+    assert _Reading().read() is threading.current_thread()
+    assert _Reading().read(wait=True) is not threading.current_thread()
+    assert _ReadingSlowly().read().name == "stratagraph"  # whose twin may wait for anything
+
+
+def test_what_a_light_call_runs_in_the_background_is_not_light() -> None:
+    async def elsewhere() -> threading.Thread:
+        return await _sync.aside(threading.current_thread)
+
+    async def here() -> threading.Thread:
+        return _sync.run(elsewhere())
+
+    assert _sync.run_here(here()) is not threading.current_thread()
+
+
+def test_a_question_is_answered_in_the_callers_thread_where_nobody_is_waited_for() -> None:
+    seen: list[threading.Thread] = []
+
+    def admits(_: object) -> bool:
+        seen.append(threading.current_thread())
+        return True
+
+    index = sg.build_index(["A lamp.", "A boat."], embedder=sg.HashingEmbedder(), progress=False)
+    with index:
+        assert len(index.retrieve("A lamp?", k=2, where=admits)) == 2
+        assert set(seen) == {threading.current_thread()}
+        seen.clear()
+        index.retrieve("A lamp?", k=2, where=admits, rerank=_Same())
+        assert threading.current_thread() not in seen
+
+
+class _Same:
+    def rerank(self, question: str, texts: list[str]) -> list[float]:
+        return [0.0 for _ in texts]

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from types import FunctionType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from stratagraph.errors import StratagraphError
 from stratagraph.system.locks import Lock
@@ -176,6 +176,7 @@ def stoppable() -> Iterator[threading.Event]:
 def blocking(
     twin: Callable[P, Coroutine[Any, Any, T]],
     finish: Callable[[Coroutine[Any, Any, Any]], Any] = run,
+    light: Callable[..., bool] | None = None,
 ) -> Callable[P, T]:
     """The synchronous version of an async function or method: same signature, same docstring.
 
@@ -184,9 +185,10 @@ def blocking(
         async def aretrieve(self, q: str) -> Retrieval: ...
         retrieve = blocking(aretrieve)
 
-    `finish` runs a coroutine to its end: `run` on the background loop, `run_here` in the caller's thread.
+    `finish` runs a coroutine to its end: `run` on the background loop, `run_here` in the caller's thread. So
+    does `run_here` with the calls that are `light`, which is called with their arguments.
     """
-    return _twin(twin, finish)
+    return _twin(twin, finish, light)
 
 
 class Constructor(Protocol[P]):
@@ -210,7 +212,9 @@ def blocking_iterator(twin: Callable[P, AsyncIterator[T]]) -> Callable[P, Iterat
     return _twin(twin, iterate)
 
 
-def _twin(twin: Callable[P, T], finish: Callable[[T], R]) -> Callable[P, R]:
+def _twin(
+    twin: Callable[P, T], finish: Callable[[T], R], light: Callable[..., bool] | None = None
+) -> Callable[P, R]:
     """A plain function that passes what `twin` returns to `finish`.
 
     A method looks its twin up, so that a subclass overrides both at once. The function has the globals of its
@@ -221,6 +225,12 @@ def _twin(twin: Callable[P, T], finish: Callable[[T], R]) -> Callable[P, R]:
     name = theirs.replace("a", "", 1)
     is_method = "." in twin.__qualname__
 
+    def finished(started: T, *args: Any, **kwargs: Any) -> R:
+        own = light is not None and getattr(type(args[0]), theirs) is twin and not in_background()
+        if light is not None and own and light(*args, **kwargs):
+            return cast(R, run_here(cast(Coroutine[Any, Any, Any], started)))
+        return finish(started)
+
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             started = getattr(args[0], theirs)(*args[1:], **kwargs) if is_method else twin(*args, **kwargs)
@@ -228,7 +238,7 @@ def _twin(twin: Callable[P, T], finish: Callable[[T], R]) -> Callable[P, R]:
             raise TypeError(f"{name}() needs its object") from None
         except TypeError as error:
             raise TypeError(str(error).replace(f"{theirs}(", f"{name}(")) from None
-        return finish(started)
+        return finished(started, *args, **kwargs)
 
     function = FunctionType(call.__code__, twin.__globals__, name, None, call.__closure__)
     functools.update_wrapper(function, twin)
@@ -260,7 +270,7 @@ _here: contextvars.ContextVar[bool] = contextvars.ContextVar("here", default=Fal
 
 
 def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that awaits nothing but `either` in the caller's thread."""
+    """Run a coroutine that awaits nothing but `either` and `aside` in the caller's thread."""
     token = _here.set(True)
     try:
         coroutine.send(None)
@@ -270,7 +280,7 @@ def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
     finally:
         _here.reset(token)
     coroutine.close()
-    raise RuntimeError(f"{coroutine!r} waits for more than `either`")
+    raise RuntimeError(f"{coroutine!r} waits for more than `either` and `aside`")
 
 
 async def either(
@@ -281,6 +291,11 @@ async def either(
     For objects whose synchronous and async methods have connections of their own.
     """
     return function(*args, **kwargs) if _here.get() else await afunction(*args, **kwargs)
+
+
+async def aside(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call `function` in a thread; under `run_here` at once."""
+    return function(*args, **kwargs) if _here.get() else await asyncio.to_thread(function, *args, **kwargs)
 
 
 def iterate(source: AsyncIterator[T]) -> Iterator[T]:

@@ -484,7 +484,15 @@ class Index:
         )
         return await self._asking().retrieve(q, arguments)
 
-    retrieve = blocking(aretrieve)
+    def _light(self, *positional: Any, **named: Any) -> bool:
+        """Whether a search with these arguments asks no model and no reranker, and so waits for nobody.
+
+        The first five, from `q` to `where`, ask none.
+        """
+        asks = any(named.get(name) for name in ("decompose", "guided", "history", "rerank"))
+        return len(positional) <= 5 and not asks and named.get("min_score") is None and self._models.local
+
+    retrieve = blocking(aretrieve, light=_light)
 
     async def aretrieve_many(
         self, questions: Iterable[str], k: int = DEFAULT_K, **options: Any
@@ -501,12 +509,11 @@ class Index:
         if isinstance(questions, str):
             raise TypeError("questions must be a list of questions; for a single one use retrieve")
         texts = list(questions)
-        waits = any(options.get(name) for name in ("decompose", "guided", "history", "rerank"))
-        if self._models.local and not waits:
+        if self._light(texts, k, **options):
             return [await self.aretrieve(q, k, **options) for q in texts]
         return list(await asyncio.gather(*(self.aretrieve(q, k, **options) for q in texts)))
 
-    retrieve_many = blocking(aretrieve_many)
+    retrieve_many = blocking(aretrieve_many, light=_light)
 
     async def aanswer(
         self,

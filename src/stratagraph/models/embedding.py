@@ -120,6 +120,8 @@ class Embedder:
         Whether parts of passages can be embedded (`protocols.SpanEmbedder`).
     words_only
         See `protocols.Embedder`.
+    here
+        Whether the embedder runs in this process and waits for nobody.
     """
 
     def __init__(
@@ -138,6 +140,7 @@ class Embedder:
         self.zero_vectors: list[str] = []
         self.offers_spans = offers_spans(embedder)
         self.words_only = bool(getattr(embedder, "words_only", False))
+        self.here = isinstance(embedder, LOCAL)
         self.slots = services.embed_slots
         self._embedder = embedder
         self._threads = services.threads
@@ -165,6 +168,15 @@ class Embedder:
     async def query(self, text: str) -> Vectors:
         """The unit vector of a question, shape (dimension,)."""
         returned = await self._attempt("embed_query", (text,), [text], lambda _: "the question", None)
+        return self._question_vector(returned, text)
+
+    def query_here(self, text: str) -> Vectors:
+        """As `query`, at once."""
+        attributes = {**request_attributes("embeddings", self.name), "stratagraph.texts": 1}
+        with span(f"embeddings {self.name}", attributes, client=True):
+            return self._question_vector(self._embedder.embed_query(text), text)
+
+    def _question_vector(self, returned: Any, text: str) -> Vectors:
         vector: Vectors = self._checked([returned], [text], lambda _: "the question")[0]
         return vector
 

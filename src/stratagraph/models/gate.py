@@ -15,6 +15,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
+from stratagraph._sync import aside
 from stratagraph.errors import BudgetExceeded, CallFailed, EmbedderError, ModelError, ParseFailed
 from stratagraph.mapping import as_mapper
 from stratagraph.models.budget import Account, Budget, Ledger, Limits, Scope, Sleep, cost_of
@@ -443,7 +444,8 @@ class ModelGate(Stages):
 
     async def embed_query(self, text: str) -> Vectors:
         """The unit vector of a question, shape (dimension,); checked like all others."""
-        return await self._need_embedder().query(text)
+        embedder = self._need_embedder()
+        return await (aside(embedder.query_here, text) if embedder.here else embedder.query(text))
 
     def _need_embedder(self) -> Embedder:
         if self._embedder is None:

@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from stratagraph._sync import aside
 from stratagraph.errors import CallFailed
 from stratagraph.methods import get_way
 from stratagraph.models.gate import Gate
@@ -171,10 +172,8 @@ class Asking:
     ) -> TracedHits:
         """Hits and traces of a question; a reranker reorders more candidates than are wanted, or chooses."""
         if reranker is None:
-            return await asyncio.to_thread(self.reader.search, question)
-        hits, traces = await asyncio.to_thread(
-            self.reader.search, replace(question, k=CANDIDATES * question.k)
-        )
+            return await aside(self.reader.search, question)
+        hits, traces = await aside(self.reader.search, replace(question, k=CANDIDATES * question.k))
         texts = [hit.text for hit in hits]
         if isinstance(reranker, SetReranker):
             first = await chosen(reranker, question.text, texts, question.k)
