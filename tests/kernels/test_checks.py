@@ -14,7 +14,6 @@ from stratagraph.kernels.checks import (
     check_finite,
     check_layout,
     check_range,
-    check_switches,
     check_symmetric,
 )
 
@@ -90,9 +89,3 @@ def test_a_symmetric_matrix_has_each_entry_twice() -> None:
         check_symmetric(np.array([0, 1, 2, 4]), np.array([1, 2, 0, 1]), numbers, "layered")
     with pytest.raises(ValueError, match="another value in the row of its other end"):
         check_symmetric(indptr, indices, np.array([7, 7, 9, 8]), "layered")
-
-
-def test_booleans_are_0_or_1() -> None:
-    check_switches(np.array([True, False]), "edges.semantic", (2,))
-    with pytest.raises(ValueError, match=r"'edges.semantic' holds 2 at place 1"):
-        check_switches(np.array([1, 2], np.uint8).view(np.bool_), "edges.semantic", (2,))

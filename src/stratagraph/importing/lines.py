@@ -35,6 +35,14 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def json_object(raw: bytes, place: str) -> dict[str, Any]:
     """The JSON object in some bytes."""
+    value = _value(raw, place)
+    if not isinstance(value, dict):
+        raise ValueError(f"{place}: a JSON {type(value).__name__} where an object was expected")
+    return value
+
+
+def _value(raw: bytes, place: str) -> Any:
+    """The JSON value in some bytes, without lone surrogates (half an emoji), which cannot be stored."""
     try:
         text = raw.decode("utf-8-sig").rstrip()
         value = json.loads(text)
@@ -45,17 +53,9 @@ def json_object(raw: bytes, place: str) -> dict[str, Any]:
         raise ValueError(f"{where}: not JSON: {error.msg} at character {error.colno}") from None
     except RecursionError:
         raise ValueError(f"{place}: not readable: nested too deeply") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"{place}: a JSON {type(value).__name__} where an object was expected")
-    whole: dict[str, Any] = _without_lone_surrogates(value, text)
-    return whole
-
-
-def _without_lone_surrogates(value: Any, text: str) -> Any:
-    """The value without lone surrogates, such as half an emoji, which cannot be stored."""
-    if "\\ud" not in text.lower():
-        return value
-    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    if "\\ud" in text.lower():
+        value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    return value
 
 
 def json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -83,15 +83,7 @@ def json_value(path: Path) -> Any:
     ValueError
         If it is not UTF-8, or not JSON; the message names the file.
     """
-    try:
-        text = path.read_text("utf-8-sig")
-        return _without_lone_surrogates(json.loads(text), text)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 at byte {error.start + 1}") from None
-    except ValueError as error:
-        raise ValueError(f"{path}: not JSON: {error}") from None
-    except RecursionError:
-        raise ValueError(f"{path}: not readable: nested too deeply") from None
+    return _value(path.read_bytes(), str(path))
 
 
 def read_extraction(path: str | os.PathLike[str]) -> Imported:

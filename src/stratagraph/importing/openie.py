@@ -159,10 +159,7 @@ class _Passages:
         if identity in self._texts:
             self._notes["passages with another text than their document: the document's text taken"] += 1
             return identity
-        return self._add(identity or content_id(text), text, record)
-
-    def _add(self, identity: str, text: str, record: Mapping[str, Any]) -> str:
-        title = record.get("title")
+        identity, title = identity or content_id(text), record.get("title")
         metadata = {"title": title} if isinstance(title, str) else {}
         self._own.setdefault(identity, Chunk(text, identity, 0, 0, len(text), metadata, ref=identity))
         return identity

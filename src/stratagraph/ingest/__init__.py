@@ -2,9 +2,9 @@
 
     loaders, files      files and folders as documents
     bounded_reading     the process that reads one file within limits of time and memory
-    chunk, headings     documents into chunks; titles and headings, which say nothing of their own
+    chunk, headings     documents into chunks; titles, bylines and headings, which state no fact
     extraction          what each chunk says: by a model, by rules, by spaCy, or given
-    names               when two names are one, and which of a million stand in a question
+    names               when two names are one, and which names stand in a question
     graph               what all chunks say as one graph with exact provenance: nodes and arrays
     lexical, nearest    the words of BM25; nearest vectors
     summarize           summaries of groups of texts

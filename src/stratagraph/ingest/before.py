@@ -1,4 +1,4 @@
-"""Which rows of a graph are as they were in the previous generation, found by arrays, without reading nodes.
+"""Which rows of a graph are unchanged since the previous generation, found by arrays, without reading nodes.
 
 Methods ask here which of their groups consist of unchanged rows alone (`recognised`). Such groups keep their
 nodes, texts and vectors, and their members are not read.
@@ -27,11 +27,11 @@ class Before:
     Parameters
     ----------
     previous, stored
-        The previous graph, and the present one. The attribute `stored` is the previous one.
+        The previous graph, which is the attribute `stored`, and the present one.
     chunks
         The previous row of each chunk, or -1.
     carried
-        The previous row of each node that was taken over with its sources, or -1 for those made again.
+        The previous row of each node that was taken over with its sources; -1 for the others.
     """
 
     def __init__(self, previous: Stored, stored: Stored, chunks: Rows, carried: Rows) -> None:
@@ -39,7 +39,7 @@ class Before:
         self.chunks = chunks
         self._now = stored
         self._carried = carried
-        self._made = np.flatnonzero(carried < 0)
+        self._new = np.flatnonzero(carried < 0)
 
     @property
     def size(self) -> int:
@@ -50,7 +50,7 @@ class Before:
     def origin(self) -> Rows:
         """The previous row of the node with the same id, or -1, shape (rows,)."""
         origins = self._carried.copy()
-        origins[self._made] = self.stored.find(self._now.keys(self._made))
+        origins[self._new] = self.stored.find(self._now.keys(self._new))
         return origins
 
     @cached_property
@@ -64,8 +64,10 @@ class Before:
     def same(self) -> NDArray[np.bool_]:
         """Whether a node existed with the same content and sources, shape (rows,)."""
         unchanged = self._carried >= 0
-        rows = self._made[(self.origin >= 0)[self._made] & ~self.rewritten[self._made]]
-        now = _sums_of_sources(self._now, rows, lambda chunks: mixed(self.chunks[chunks]))  # -1 of a new one
+        rows = self._new[(self.origin >= 0)[self._new] & ~self.rewritten[self._new]]
+        now = _sums_of_sources(
+            self._now, rows, lambda chunks: mixed(self.chunks[chunks])
+        )  # a new chunk is -1
         unchanged[rows] = now == _sums_of_sources(self.stored, self.origin[rows], mixed)
         return unchanged
 
@@ -73,7 +75,7 @@ class Before:
     def rewritten(self) -> NDArray[np.bool_]:
         """Whether a node existed with other content, shape (rows,)."""
         changed = np.zeros(len(self.origin), np.bool_)
-        rows = self._made[self.origin[self._made] >= 0]
+        rows = self._new[self.origin[self._new] >= 0]
         changed[rows] = self._now.marks(rows) != self.stored.marks(self.origin[rows])
         return changed
 
@@ -124,7 +126,7 @@ def _sums_of_sources(stored: Stored, rows: Rows, of_chunk: Callable[[Rows], Keys
 
 
 def carried_keys(keys_before: Keys, origin: Rows, new_keys: Callable[[list[int]], Keys]) -> Keys:
-    """Keys of rows: `known[origin]` where `origin` is a previous row, `made(rows)` where it is -1."""
+    """Keys of rows: `keys_before[origin]` of rows with a previous one, and `new_keys(rows)` of the others."""
     keys = np.zeros(len(origin), np.uint64)
     is_carried = origin >= 0
     keys[is_carried] = keys_before[origin[is_carried]]
@@ -135,7 +137,7 @@ def carried_keys(keys_before: Keys, origin: Rows, new_keys: Callable[[list[int]]
 
 def mixed(numbers: NDArray[np.integer]) -> Keys:
     """64 bits for each number, whose sums identify sets (the finaliser of splitmix64)."""
-    bits = (numbers.astype(np.uint64) + np.uint64(2)) * _STEP  # not 0 of -1
+    bits = (numbers.astype(np.uint64) + np.uint64(2)) * _STEP  # so that -1 does not give 0
     bits = (bits ^ (bits >> np.uint64(30))) * _FIRST
     bits = (bits ^ (bits >> np.uint64(27))) * _SECOND
     return bits ^ (bits >> np.uint64(31))

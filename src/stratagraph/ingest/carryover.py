@@ -32,7 +32,6 @@ Labels = NDArray[np.int64]
 
 VECTORS, VECTOR_KEYS = "vectors", "vectors.keys"
 """Arrays of the vectors of nodes, and of the keys of the embedded texts."""
-_FEW = 64  # keys that are looked up, one among so many known ones
 RECLUSTER_SHARE = 0.5
 """A partition is computed anew if more than this share of its members is new, else updated.
 
@@ -51,7 +50,7 @@ class Kept:
     now, before
         Their rows in the two, ascending in `now`.
     removed_texts
-        The texts of the deleted chunks; read when iterated over.
+        The texts of the deleted chunks, which may be iterated over once.
     extracted
         The previous extractions.
     arrived
@@ -100,13 +99,6 @@ def lookup(keys: Keys, keys_before: Keys) -> Rows:
     """The first place of each key in `keys_before`, or -1, shape (keys,)."""
     if not len(keys) or not len(keys_before):
         return np.full(len(keys), -1, np.int64)
-    if _FEW * len(keys) < len(keys_before):  # to look for each earlier key takes less than to sort them
-        few, which = np.unique(keys, return_inverse=True)
-        first = np.full(len(few), -1, np.int64)
-        at = np.searchsorted(few, keys_before).clip(max=len(few) - 1)
-        places = np.flatnonzero(few[at] == keys_before)[::-1]
-        first[at[places]] = places
-        return first[which]
     order = np.argsort(keys_before, kind="stable")
     ordered = keys_before[order]
     at = np.searchsorted(ordered, keys).clip(max=len(keys_before) - 1)

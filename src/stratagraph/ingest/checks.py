@@ -16,7 +16,6 @@ from stratagraph.kernels.checks import (
     check_finite,
     check_layout,
     check_range,
-    check_switches,
 )
 from stratagraph.kernels.topk import SKETCH_BITS
 
@@ -78,12 +77,6 @@ class Checks:
         """Finite numbers from `least` to `most`."""
         array = self.of(name, dtype, shape)
         check_finite(array, name, least=least, most=most)
-        return array
-
-    def switches(self, name: str, shape: Shape) -> Array:
-        """Booleans."""
-        array = self.any(name)
-        check_switches(array, name, shape)
         return array
 
     def borders(self, name: str, count: int, rows: int | None = None) -> Array:

@@ -1,4 +1,4 @@
-"""Titles, bylines and headings: what stands above a text and says nothing of its own.
+"""Titles, bylines and headings, which stand above a text and state no fact.
 
 A title is a short first line without a full stop; a byline names a source, a place, a writer or a day ("The
 Hathe Courant, 9 July 1888."). They are left out of summaries and answers, as are headings and fenced code of
@@ -8,7 +8,7 @@ Markdown.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
 
@@ -43,7 +43,7 @@ _SPAN = re.compile(
 )
 _ROW = re.compile(r"^[ \t]*\|.*$", re.MULTILINE)
 _LONGEST_BYLINE = 120  # characters
-_BYLINES = 4096  # sentences of which it is remembered: a text is asked about as a whole, then by sentence
+_BYLINES = 4096  # answers that are remembered: a text is asked about as a whole, then by sentence
 _PLACED = re.compile(
     r"(?:(?:\w{3,}ed|held|made|sent|written|taken)(?: down)?(?= \w))?"
     r"(?:(?:^| )(?:by|from|at|in|on|off|to|for|aged)(?: [\w-]+){0,2})+|by order of(?: the)?",
@@ -105,7 +105,13 @@ def _prose(text: str) -> str:
         return text
     lines = text.split("\n")
     fences = [(at, match[1]) for at, line in enumerate(lines) if (match := _FENCE.match(line))]
-    fence = _open_before(lines, fences)
+    fence = ""
+    if fences:
+        # A text may have been cut out of fenced code. Its first fence then ends the code: such a fence has
+        # nothing behind it, and a blank line, or the end, below it.
+        first, mark = fences[0]
+        is_last_line = first + 1 == len(lines) or not lines[first + 1].strip()
+        fence = mark if lines[first].strip() == mark and is_last_line else ""
     marks = dict(fences)
     silent: set[int] = set()
     for at, line in enumerate(lines):
@@ -120,18 +126,6 @@ def _prose(text: str) -> str:
     return "\n".join(" " * len(line) if at in silent else line for at, line in enumerate(lines))
 
 
-def _open_before(lines: Sequence[str], fences: Sequence[tuple[int, str]]) -> str:
-    """The fence that a text begins within, if it was cut out of a longer one; else "".
-
-    A fence that ends code has nothing behind it, and a blank line, or the end, below it.
-    """
-    if not fences:
-        return ""
-    at, mark = fences[0]
-    bare = lines[at].strip() == mark
-    return mark if bare and (at + 1 == len(lines) or not lines[at + 1].strip()) else ""
-
-
 @lru_cache(_BYLINES)
 def is_byline(text: str, start: int, end: int) -> bool:
     """Whether a sentence is a list of names, days and places; one with a common verb or pronoun is not."""
@@ -141,16 +135,15 @@ def is_byline(text: str, start: int, end: int) -> bool:
     named = mentions(text, start, end, frozenset())
     for _, first, last, _ in named:
         bare[first - start : last - start] = " " * (last - first)
-    parts = "".join(bare).strip(" .").split(",")
-    return bool(named) and all(_is_place(" ".join(part.split())) for part in parts)
+    if not named:
+        return False
+    for part in "".join(bare).strip(" .").split(","):  # beside its names: small words, or "on board"
+        words = " ".join(part.lower().split()).strip(" .;:()'\u2019").split()
+        if not _SMALL.issuperset(words) and _PLACED.fullmatch(" ".join(words)) is None:
+            return False
+    return True
 
 
 def forget_bylines() -> None:
     """Forget all texts: a deleted text must not stay in memory."""
     is_byline.cache_clear()
-
-
-def _is_place(part: str) -> bool:
-    """Whether the rest of a part of a sentence beside its names is small words or "on board"."""
-    words = part.lower().strip(" .;:()'\u2019").split()
-    return _SMALL.issuperset(words) or _PLACED.fullmatch(" ".join(words)) is not None

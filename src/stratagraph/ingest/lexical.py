@@ -42,9 +42,9 @@ Arrays = dict[str, NDArray[Any]]
 Counts = NDArray[np.uint8]
 Keys = NDArray[np.uint64]
 
-_MOST_OFTEN = 255  # occurrences in a passage that are told apart
+_MOST_OFTEN = 255  # occurrences in a passage that are counted
 
-# Words of grammar that tell the languages apart for which there are rules.
+# Words of grammar by which the language of a corpus is recognised, for the languages with rules of stemming.
 _MARKERS = {
     "arabic": "في من على إلى أن هذا التي الذي كان عن",
     "armenian": "եւ է որ մեջ են համար",
@@ -73,23 +73,18 @@ _MARKERS = {
 MARKED = tuple(sorted({word for each in _MARKERS.values() for word in each.split()}))
 
 
-class _Stemmers(threading.local):
-    """Stemmers by language, of each thread its own, because a stemmer holds the word it works on."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, Callable[[str], str]] = {}
-
-    def of(self, language: str) -> Callable[[str], str]:
-        """Stems a word; a language without rules leaves it unchanged."""
-        if language not in self._known:
-            import snowballstemmer  # imported late, because it has thirty modules
-
-            is_supported = language in snowballstemmer.algorithms()
-            self._known[language] = snowballstemmer.stemmer(language).stemWord if is_supported else str
-        return self._known[language]
+_THREAD = threading.local()  # each has its own stemmers, because a stemmer holds the word it works on
 
 
-_STEMMERS = _Stemmers()
+def _stemmer(language: str) -> Callable[[str], str]:
+    """What stems a word of a language; a word of a language without rules stays as it is."""
+    stemmers: dict[str, Callable[[str], str]] = vars(_THREAD)
+    if language not in stemmers:
+        import snowballstemmer  # imported late, because it has thirty modules
+
+        is_supported = language in snowballstemmer.algorithms()
+        stemmers[language] = snowballstemmer.stemmer(language).stemWord if is_supported else str
+    return stemmers[language]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +130,7 @@ class _Read:
 
     def postings(self, language: str) -> Postings:
         """The postings of their terms; words of one stem in one passage are one posting."""
-        hashes = content_keys(map(_STEMMERS.of(language), self.words))
+        hashes = content_keys(map(_stemmer(language), self.words))
         order = np.lexsort((self.rows, hashes[self.numbers]))
         keys, rows, counts = hashes[self.numbers][order], self.rows[order], self.counts[order]
         fresh = np.ones(len(keys), np.bool_)
@@ -344,4 +339,4 @@ def best(rows: Rows, scores: NDArray[np.float32], k: int) -> Scored:
 
 @lru_cache(maxsize=1 << 16)
 def _stemmed(word: str, language: str) -> str:
-    return _STEMMERS.of(language)(word)
+    return _stemmer(language)(word)

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stratagraph.ingest.files.kinds import Kind, encoding_of, kind_of, text_blocks
-from stratagraph.ingest.files.made import Binary, Made, Unreadable
+from stratagraph.ingest.files.kinds import encoding_of, kind_of, text_blocks
 from stratagraph.ingest.files.markup import from_html, from_markdown, from_rst
 from stratagraph.ingest.files.office import from_docx, from_epub, from_odt, from_pdf, from_pptx, from_xlsx
+from stratagraph.ingest.files.reading import Binary, FileText, Unreadable
 from stratagraph.ingest.files.rows import (
     bounded_lines,
     csv_rows,
@@ -48,6 +48,7 @@ _READERS = {
     "mail": from_mail,
     "notebook": from_notebook,
 }
+_TEXT_READERS = {"HTML": from_html, "Markdown": from_markdown, "reStructuredText": from_rst}
 _ROW_DIGITS = 12  # hexadecimal digits of the hash of a row
 
 
@@ -349,25 +350,18 @@ def _documents(file: Found, contents: _Contents) -> Iterator[Document | Streamed
             file.name, partial(text_blocks, file.path, encoding.name), {"source": file.name}
         )
     else:
-        yield from _whole(file, kind, "".join(text_blocks(file.path, encoding.name)), contents)
+        text = "".join(text_blocks(file.path, encoding.name))
+        rows = json_rows(text) if kind == "JSON" else None
+        if rows is not None:
+            yield from _rows(file, rows, contents)
+        elif kind in _TEXT_READERS:
+            yield _document(file, _TEXT_READERS[kind](text))
+        else:
+            yield Document(file.name, text, {"source": file.name})
 
 
-def _whole(file: Found, kind: Kind, text: str, contents: _Contents) -> Iterator[Document]:
-    rows = json_rows(text) if kind == "JSON" else None
-    if rows is not None:
-        yield from _rows(file, rows, contents)
-    elif kind == "HTML":
-        yield _document(file, from_html(text))
-    elif kind == "Markdown":
-        yield _document(file, from_markdown(text))
-    elif kind == "reStructuredText":
-        yield _document(file, from_rst(text))
-    else:
-        yield Document(file.name, text, {"source": file.name})
-
-
-def _document(file: Found, made: Made) -> Document:
-    return Document(file.name, made.text, {"source": file.name, **made.metadata}, made.sections)
+def _document(file: Found, content: FileText) -> Document:
+    return Document(file.name, content.text, {"source": file.name, **content.metadata}, content.sections)
 
 
 def _rows(file: Found, rows: Iterable[tuple[int, dict[str, Any]]], contents: _Contents) -> Iterator[Document]:

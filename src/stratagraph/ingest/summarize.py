@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from stratagraph.ingest.headings import is_byline, statements
 from stratagraph.models.gate import CallItem, Gate, Prompt, Task
@@ -19,7 +19,6 @@ from stratagraph.models.structured import plain_text
 from stratagraph.models.task import block
 from stratagraph.text import CountTokens
 from stratagraph.text.sentences import clip, sentences, whole_sentences, without_names
-from stratagraph.types.protocols import Rows, Vectors
 
 T = TypeVar("T")
 MODEL, EXTRACTIVE, FAILED = "model", "extractive", "failed"
@@ -34,8 +33,8 @@ REPEAT = 0.75
 _BEFORE_ADDED = re.compile(r"\s+(?=\[[^\[\]\n]+:\] )")  # as `text.sentences.with_added` begins a sentence
 _CANDIDATES = 400
 _UNIT = 400  # characters of a unit, which may be a few short sentences
-_LONG = 2000  # characters of a text of which no more than its share is split
-_FEW = 4  # sentences: if the share of a text is smaller, no more than its share is split
+_LONG = 2000  # characters; of a longer text only its share is split into sentences
+_FEW = 4  # sentences; of a text with a smaller share, only its share is split
 _AT_ONCE = 32  # groups: some 10 ms of work
 
 
@@ -84,12 +83,12 @@ def first_words(text: str, most: int) -> str:
 
 
 def words_for(max_tokens: int, texts: int) -> int:
-    """Words that a prompt grants for what is written from some texts, and aims at `max_tokens`."""
+    """The words that a prompt asks for: about `max_tokens`, and more if a summary is made of many texts."""
     return max(10, max_tokens * 3 // 4, WORDS_EACH * texts)
 
 
 def bounded(answer: str, words: int, count_tokens: CountTokens) -> str:
-    """A model's answer without the sentences that are more than twice as long as asked for."""
+    """A model's answer, cut after a sentence at twice the length that was asked for."""
     most = 8 * words // 3  # a word is some 4/3 of a token
     return whole_sentences(answer, most, count_tokens) or clip(answer, most, count_tokens)
 
@@ -125,10 +124,10 @@ def even_limit(costs: Sequence[int], total: int) -> int:
 def told_once(texts: Sequence[str]) -> list[str]:
     """The part of each text that no earlier text says; may be empty.
 
-    An entity's text is a name and statements, "Ada: She sold the mill.", a relation's two names and
-    statements. In the short forms of extraction the statements are sentences of passages, and each stands
-    with all that it names: of a community's texts more than half is said before. Names that were added to a
-    sentence are left out where they are the text's own.
+    An entity's text is its name and statements ("Ada: She sold the mill."), a relation's its two names and
+    statements. In the short form of extraction a statement is a sentence of a passage, which all the entities
+    that it names repeat: more than half of a community's texts is repetition. Names that were added to a
+    sentence are left out if they are the text's own.
     """
     sentences: set[str] = set()
     shortened = []
@@ -144,9 +143,9 @@ def told_once(texts: Sequence[str]) -> list[str]:
 
 
 def told_within(texts: Sequence[str], tokens: int, count_tokens: CountTokens) -> str:
-    """All that some texts say, each statement once, on lines; empty if that is more than some tokens.
+    """All that some texts say, each statement once, on lines; empty if that takes more than `tokens`.
 
-    A model's summary of so little would not be shorter.
+    A summary of so little, written by a model, would not be shorter.
     """
     text = "\n".join(filter(None, told_once(texts)))
     return text if count_tokens(text) <= tokens else ""
@@ -233,8 +232,10 @@ def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: Coun
     candidates = _sentences(texts)
     if not candidates:
         return ""
-    vectors = _Sentences.of(candidates)
-    centrality = vectors.products(vectors.sum())
+    starts, places, values = HashingEmbedder().sparse(candidates)
+    shape = (len(candidates), DIMENSION)
+    vectors = csr_array((values.astype(np.float64), places, starts), shape=shape)
+    centrality = vectors @ vectors.sum(axis=0)
     alike = np.zeros(len(candidates))  # to the most similar of the chosen
     chosen: list[int] = []
     spent = 0
@@ -247,7 +248,7 @@ def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: Coun
             continue
         chosen.append(index)
         spent += cost
-        alike = np.maximum(alike, vectors.products(vectors.dense(index)))
+        alike = np.maximum(alike, vectors @ vectors[[index]].toarray()[0])
     if not chosen:
         return clip(candidates[int(np.argmax(centrality))], max_tokens, count_tokens)
     return "\n".join(candidates[index] for index in sorted(chosen))
@@ -271,31 +272,3 @@ def _split(text: str, most: int | None = None) -> tuple[str, ...]:
         return (" ".join(text.split()),)
     sentences = (" ".join(text[start:end].split()) for start, end in statements(text, most=most))
     return tuple(filter(None, sentences))
-
-
-class _Sentences(NamedTuple):
-    """Sparse unit vectors of sentences: row, place and value of non-zero elements; starts of rows."""
-
-    starts: Rows
-    rows: Rows
-    places: Rows
-    values: Vectors
-
-    @classmethod
-    def of(cls, sentences: Sequence[str]) -> _Sentences:
-        starts, places, values = HashingEmbedder().sparse(sentences)
-        return cls(starts, np.repeat(np.arange(len(sentences)), np.diff(starts)), places, values)
-
-    def sum(self) -> NDArray[np.float64]:
-        """The sum of all vectors, shape (dimension,)."""
-        return np.bincount(self.places, self.values, DIMENSION).astype(np.float64, copy=False)
-
-    def dense(self, row: int) -> NDArray[np.float64]:
-        """The vector of one sentence, shape (dimension,)."""
-        own = slice(self.starts[row], self.starts[row + 1])
-        return np.bincount(self.places[own], self.values[own], DIMENSION).astype(np.float64, copy=False)
-
-    def products(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The inner product of each with a vector, shape (sentences,)."""
-        inner = np.bincount(self.rows, self.values * vector[self.places], len(self.starts) - 1)
-        return inner.astype(np.float64, copy=False)

@@ -116,9 +116,3 @@ def check_symmetric(indptr: Array, indices: Array, values: Array, what: str) -> 
             raise ValueError(f"array '{what}.indices' does not hold each edge in the rows of both its ends")
     if not np.array_equal(matrix.data, turned.data):
         raise ValueError(f"an edge of '{what}.indices' has another value in the row of its other end")
-
-
-def check_switches(array: Array, what: str, shape: tuple[int | None, ...]) -> None:
-    """Check that an array holds booleans, each byte 0 or 1."""
-    check_layout(array, what, np.bool_, shape)
-    check_range(np.ascontiguousarray(array).view(np.uint8), what, 2)

@@ -38,11 +38,7 @@ from stratagraph.search.questions import decompose, standalone
 from stratagraph.search.rerank import Reranker, SetReranker, chosen, scored
 from stratagraph.text import CountTokens
 from stratagraph.types.protocols import Vectors
-from stratagraph.types.question import (
-    LONGEST,
-    WALK,
-    Question,
-)
+from stratagraph.types.question import LONGEST, WALK, Question
 from stratagraph.types.records import Metadata
 from stratagraph.types.results import Answer, Citation, Guidance, Hit, Retrieval, Standalone
 
@@ -70,7 +66,12 @@ class Asking:
             with self.gate.stage("retrieve"):
                 alone = await standalone(text, arguments.history or (), self.gate, self.reader.knows)
                 text = alone.question if alone else text
-                entities = await self._decomposed(text) if arguments.decompose else None
+                entities = None
+                if arguments.decompose:
+                    self._needs_model(
+                        "decompose asks a chat model for the names in the question", "decompose"
+                    )
+                    entities = await decompose(text, self.gate)
                 vector = await self._vector(text)
             question = Question(
                 text[:LONGEST],
@@ -131,10 +132,6 @@ class Asking:
         similar = [place for place, cosine in enumerate(cosines) if cosine >= least]
         traces = tuple({**traces[place], "cosine": cosines[place]} for place in similar)
         return tuple(hits[place] for place in similar), traces
-
-    async def _decomposed(self, question: str) -> tuple[str, ...]:
-        self._needs_model("decompose asks a chat model for the names in the question", "decompose")
-        return await decompose(question, self.gate)
 
     def _needs_model(self, why: str, option: str) -> None:
         if not self.gate.has_llm:

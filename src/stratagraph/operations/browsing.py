@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.operations.listing import MEMBERS, AnySnapshot, parts_of
-from stratagraph.store.nodes import StoredPart
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.system.locks import Lock, cached_property
 from stratagraph.types.protocols import Rows
-from stratagraph.types.records import Chunk, Level, Listed, Listing, Metadata, Node
+from stratagraph.types.records import Level, Listed, Listing, Metadata, Node
 from stratagraph.viz.page import shortened
 
 DOCUMENTS, PASSAGES, ENTITIES = "documents", "passages", "entities"
@@ -84,7 +83,7 @@ class _Pages:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self._outlines: dict[str, _Outline] = {}
+        self._outlines: dict[str, tuple[NDArray[np.str_], NDArray[np.int64]]] = {}
         self._found: LRUCache[tuple[str, str], Rows] = LRUCache(32)  # for the next pages
         self._lock = Lock()
 
@@ -94,9 +93,8 @@ class _Pages:
 
     def levels(self, method: str) -> Counter[tuple[int, str]]:
         """Number of nodes of each level and kind."""
-        outline = self._outline(method)
-        kinds = [outline.names[kind] for kind in outline.kinds.tolist()]
-        return Counter(zip(outline.levels.tolist(), kinds, strict=True))
+        kinds, levels = self._kinds_and_levels(method)
+        return Counter(zip(levels.tolist(), kinds.tolist(), strict=True))
 
     def page(self, request: PageRequest) -> Listing:
         """A page of this generation."""
@@ -130,12 +128,24 @@ class _Pages:
         if request.table == ENTITIES:
             frequency = np.diff(self._graph.sources[0][: self._graph.entities + 1])
             return np.lexsort((np.arange(len(frequency)), -frequency))
-        return self._outline(request.table).ordered(request.level, request.kind)
+        kinds, levels = self._kinds_and_levels(request.table)
+        chosen = np.ones(len(levels), np.bool_)
+        if request.level is not None:
+            chosen &= levels == request.level
+        if request.kind is not None:
+            chosen &= kinds == request.kind
+        rows = np.flatnonzero(chosen)  # the top level first, then the nodes with most sources
+        sizes = np.diff(self.snapshot.part(request.table).arrays["sources.indptr"])
+        return rows[np.lexsort((rows, -sizes[rows], -levels[rows]))]
 
-    def _outline(self, method: str) -> _Outline:
+    def _kinds_and_levels(self, method: str) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
+        """The kind and the level of each node of a method."""
         with self._lock:
             if method not in self._outlines:
-                self._outlines[method] = _Outline(self.snapshot.part(method))
+                part = self.snapshot.part(method)
+                pairs = part.levels(range(part.size))
+                levels = np.array([level for _, level in pairs], np.int64)
+                self._outlines[method] = np.array([kind for kind, _ in pairs], np.str_), levels
             return self._outlines[method]
 
     def _members(self, method: str, identity: str) -> list[tuple[str, int]]:
@@ -206,7 +216,21 @@ class _Pages:
         if table == DOCUMENTS:
             return self._listed_documents(rows)
         if table == PASSAGES:
-            return [_passage(chunk) for chunk in self.snapshot.chunks(rows)]
+            return [
+                Listed(
+                    chunk.id,
+                    "passage",
+                    0,
+                    shortened(chunk.text, _TITLE),
+                    chunk.text,
+                    0,
+                    1,
+                    (chunk.document_id,),
+                    (chunk.id,),
+                    chunk.metadata,
+                )
+                for chunk in self.snapshot.chunks(rows)
+            ]
         part = self.snapshot.part(GRAPH if table == ENTITIES else table)
         return [self._node(part, row, node) for row, node in zip(rows, part.nodes(rows), strict=True)]
 
@@ -240,43 +264,6 @@ class _Pages:
             tuple(self.snapshot.ids(few)),
             {key: value for key, value in node.extra.items() if key != MEMBERS},
         )
-
-
-class _Outline:
-    """Level and kind of each node of a part; `names[kinds[row]]` is the kind's name."""
-
-    def __init__(self, part: StoredPart) -> None:
-        kinds = part.levels(range(part.size))
-        self.levels: NDArray[np.int64] = np.array([level for _, level in kinds], dtype=np.int64)
-        self.names: list[str] = sorted({kind for kind, _ in kinds})
-        places = {name: place for place, name in enumerate(self.names)}
-        self.kinds: NDArray[np.int64] = np.array([places[kind] for kind, _ in kinds], dtype=np.int64)
-        self._weights = np.diff(part.arrays["sources.indptr"])
-
-    def ordered(self, level: int | None, kind: str | None) -> Rows:
-        """Rows of a level and kind (None: all), top level first, then most sources first."""
-        chosen = np.ones(len(self.levels), dtype=bool)
-        if level is not None:
-            chosen &= self.levels == level
-        if kind is not None:
-            chosen &= self.kinds == (self.names.index(kind) if kind in self.names else -1)
-        rows = np.flatnonzero(chosen)
-        return rows[np.lexsort((rows, -self._weights[rows], -self.levels[rows]))]
-
-
-def _passage(chunk: Chunk) -> Listed:
-    return Listed(
-        chunk.id,
-        "passage",
-        0,
-        shortened(chunk.text, _TITLE),
-        chunk.text,
-        0,
-        1,
-        (chunk.document_id,),
-        (chunk.id,),
-        chunk.metadata,
-    )
 
 
 def _title(metadata: Metadata, text: str) -> str:

@@ -31,10 +31,10 @@ class Change:
     """An operation and its input.
 
     `methods` and `config` are those of a build, those that `add method` adds, or those to regroup; other
-    operations keep the folder's. `documents` hold these `files` whole, and the files that `FileDocuments`
-    read. `prune` deletes documents that are missing from `documents`: a build deletes all of them or those
-    for whose ids `prune` returns True, an insert those of files that vanished. A `share` holds the documents
-    of one shard, and may be empty.
+    operations keep the folder's. `files` names the files all of whose documents are given; `FileDocuments`
+    knows its own. With `prune`, documents that are not given are deleted: a build deletes all of them, or
+    those for whose ids `prune` returns True; an insert deletes those of files that vanished. `share` says
+    that these are the documents of one shard, which may have none.
     """
 
     operation: str
@@ -116,13 +116,17 @@ def require_same_settings(
     if not same_embedder:
         other = models.embedder_name(manifest.dimension)
         differences.append(f"embedder is {manifest.embedder!r}, {models.said_of_embedder} is {other!r}")
-    old, new = recorded.to_dict(), given.to_dict()
+    methods = {*manifest.methods} & {*given.methods, *change.methods}
+    old, new = (
+        replace(each, methods={name: each.method(name) for name in methods}).to_dict()
+        for each in (recorded, given)
+    )
     if not shards:
         new["extraction"]["resolve"] = old["extraction"]["resolve"]
     for name in ("chunking", "extraction", "tokenizer", "prompts"):
         differences += _differing(name, old[name], new[name])
-    for name in {*manifest.methods} & {*given.methods, *change.methods}:
-        differences += _differing(name, _plain(recorded, name), _plain(given, name))
+    for name in methods:
+        differences += _differing(name, old["methods"][name], new["methods"][name])
     if differences:
         otherwise = "build anew with rebuild=True, for which estimate() tells the cost"
         otherwise = "build in another folder" if shards else otherwise
@@ -132,12 +136,6 @@ def require_same_settings(
             f"settings of the index (config=None keeps them), or {otherwise}",
             tuple(differences),
         )
-
-
-def _plain(config: Config, method: str) -> Mapping[str, Any]:
-    """Settings of a method in JSON types."""
-    settings: Mapping[str, Any] = Config(methods={method: config.method(method)}).to_dict()["methods"][method]
-    return settings
 
 
 def _differing(name: str, recorded: Any, given: Any) -> Iterator[str]:

@@ -27,7 +27,7 @@ Documents = Iterable[str | Document | StreamedDocument | Chunk]
 class Arrival:
     """A document to be taken in. Each call of `chunks` splits it again.
 
-    `digest` tells whether it changed, and names its file (`file_of`).
+    `digest` shows whether the document changed, and ends with its file (`file_of`).
     """
 
     id: str

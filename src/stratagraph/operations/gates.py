@@ -57,7 +57,7 @@ class RecentVectors:
 
 
 class CallsOfOperation:
-    """The cache of an index folder for one operation: refuses answers whose chunks are deleted meanwhile.
+    """The cache of an index folder for one operation. It stores no answer about chunks deleted since.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class CallsOfOperation:
                 if self._folder.generation == self._generation:
                     return False
                 return len(self._folder.snapshot().row_of(sources)) < len(set(sources))
-            except (StratagraphError, OSError):  # nobody can tell: the answer is used, and not kept
+            except (StratagraphError, OSError):  # it is not known: the answer is used, but not stored
                 return True
 
         self._folder.calls.put(key, answer, task=task, model=model, sources=sources, deleted=deleted)
@@ -127,8 +127,16 @@ class Models:
         self._tokenizer = None if recorded is None else recorded.tokenizer
         self._recorded_embedder = None if recorded is None else recorded.embedder
         if embedder is None:
-            if recorded is not None:
-                _check_hashing(recorded)
+            name = self._recorded_embedder or ""
+            if (
+                recorded is not None
+                and name.startswith("hashing-")
+                and name != f"hashing-{recorded.dimension}"
+            ):
+                raise Damaged(  # the embedder would allocate what its name says
+                    f"manifest.json of generation {recorded.generation}: the embedder is {name[:60]!r}, but "
+                    f"vectors have {recorded.dimension} dimensions; name the embedder with embedder=..."
+                )
             self.embedder = default_embedder(self._recorded_embedder)
         else:
             any_embedder = isinstance(embedder, AnyEmbedder)
@@ -174,7 +182,7 @@ class Models:
 
     @property
     def said_of_embedder(self) -> str:
-        """How a message names the embedder."""
+        """How an error message names the embedder."""
         return "the embedder given" if self._chosen else "none was given, and the default"
 
     def has_embedder_of(self, recorded: Manifest) -> bool:
@@ -267,8 +275,12 @@ class Models:
         return BatchGate(self.llm, self.embedder, results=results, earlier=earlier, **keywords)
 
     def _keywords(self, folder: Folder, config: Config, reads: Manifest | None) -> dict[str, Any]:
-        hashed = isinstance(self.embedder, HashingEmbedder)  # done again for less than it costs to keep it
-        with self._lock:  # one for all gates of the index, so that concurrent operations share the limits
+        hashed = isinstance(
+            self.embedder, HashingEmbedder
+        )  # these vectors are computed faster than they are stored
+        with (
+            self._lock
+        ):  # shared by all gates of the index, so that the limits hold for all operations together
             services = self._services = self._services or Services(config.limits)
         keywords: dict[str, Any] = {
             "cache": self._shared or CallsOfOperation(folder, None if reads is None else reads.generation),
@@ -296,13 +308,4 @@ class Models:
             count_tokens=self.count_tokens,
             dimension=folder.dimension or declared_dimension(self.embedder),
             prompts=config.prompts,
-        )
-
-
-def _check_hashing(recorded: Manifest) -> None:
-    """Refuse a dimension that contradicts the vectors: it would be allocated."""
-    if recorded.embedder.startswith("hashing-") and recorded.embedder != f"hashing-{recorded.dimension}":
-        raise Damaged(
-            f"manifest.json of generation {recorded.generation}: the embedder is {recorded.embedder[:60]!r}, "
-            f"but vectors have {recorded.dimension} dimensions; name the embedder with embedder=..."
         )

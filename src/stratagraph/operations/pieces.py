@@ -1,7 +1,7 @@
 """Pieces of documents: an index replaces whole documents, the frameworks add and delete pieces.
 
-A document is put together only when the index reads its chunks, under the writer's lock, so that of two who
-add to one document at the same time neither loses a piece.
+A document is put together when the index reads its chunks. The index then holds the writer's lock, so two
+callers that add to one document at the same time lose no piece.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ def joined(index: Any, chunks: Sequence[Chunk], removed: Collection[str] = ()) -
         pieces = _merged(present.get(document, ()), new.get(document, ()), dropped)
         for ordinal, chunk in enumerate(pieces):
             yield replace(chunk, ordinal=ordinal, id="")
-        if (
-            not pieces
-        ):  # a document without text tells the index, in the same step, that nothing is left of it
+        if not pieces:  # a document without text is deleted by the index in the same step
             yield Chunk("", document)
 
 

@@ -86,7 +86,7 @@ class LineProgress:
             now = time.monotonic()
             if now - state.reported >= (OFTEN if self._is_terminal else SELDOM):
                 state.reported = now
-                self._write(_told(stage, state, now), over=True)
+                self._write(_line(stage, state, now), over=True)
 
     def finish(self, stage: str) -> None:
         """See `Progress`."""
@@ -127,7 +127,7 @@ class LineProgress:
         self._out.flush()
 
 
-def _told(stage: str, state: _Stage, now: float) -> str:
+def _line(stage: str, state: _Stage, now: float) -> str:
     rate = state.done / max(now - state.began, 1e-9)
     speed = f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
     if not state.total:

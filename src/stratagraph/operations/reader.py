@@ -42,7 +42,7 @@ from stratagraph.types.results import Hit
 PASSAGES = "chunks"
 """Name under which the arrays of `Nearest` over the corpus' vectors are kept."""
 MORE = 3
-"""Nodes searched for each wanted result, since some repeat others or add nothing."""
+"""Nodes searched for each wanted result, because some repeat others or add nothing."""
 SAMPLE = 2048
 """Passages that are compared with general questions."""
 
@@ -336,7 +336,7 @@ class Reader(Answering):
             return None
         try:
             key = question.method, json.dumps(where, sort_keys=True, default=_dated)
-        except (TypeError, ValueError):  # a function; or an array, whose own text leaves out most of it
+        except (TypeError, ValueError):  # a function, or an array, whose `repr` leaves out most values
             return self._evaluated(where, question.method)
         with self._lock:
             allowed = self._allowed.get(key)
@@ -361,7 +361,7 @@ class Reader(Answering):
 
 
 def _dated(value: object) -> str:
-    """A JSON form of values that `repr` describes completely."""
+    """JSON for values that `repr` describes completely."""
     if isinstance(value, date | time | Decimal):
         return repr(value)
-    raise TypeError(f"{type(value).__name__} is not told by its text")
+    raise TypeError(f"{type(value).__name__} has no exact text form")

@@ -7,7 +7,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stratagraph.ingest.graph.stage import NAME as GRAPH
 from stratagraph.ingest.graph.stage import Graph
@@ -15,7 +14,6 @@ from stratagraph.ingest.names.index import canonical
 from stratagraph.ingest.names.linking import link
 from stratagraph.operations import listing
 from stratagraph.store.snapshot import Snapshot
-from stratagraph.types.protocols import Rows
 from stratagraph.types.question import Allowed
 from stratagraph.types.results import Picture, Retrieval
 from stratagraph.viz.question import MOST_HITS, PATHS, Subgraph, question
@@ -77,49 +75,42 @@ def _subgraph(snapshot: Snapshot, retrieval: Retrieval, allowed: Allowed | None)
     Entities and relations are drawn only if the filter admits all their passages.
     """
     graph = Graph(snapshot.part(GRAPH))
+    hits = retrieval.hits[:MOST_HITS]
     linked = link(retrieval.query, graph.names)
-    in_hits = _entities_found(graph, retrieval)
-    met, shared = _in_passages(graph, _passages(snapshot, retrieval))
+    ids = {hit.id for hit in hits}
+    for trace in retrieval.trace[:MOST_HITS]:
+        for key in PATHS:
+            ids.update(map(canonical, _strings(trace.get(key))))
+    rows = graph.stored.rows(sorted(ids)).values()
+    in_hits = np.array(sorted(row for row in rows if row < graph.entities), np.int64)
+
+    chunk_ids = dict.fromkeys(source for hit in hits for source in hit.sources[:MOST_SOURCES])
+    passages = np.array(sorted(snapshot.row_of(list(chunk_ids)).values()), np.int64)
+    indptr, indices = graph.sources[0][: graph.entities + 1], graph.sources[1]
+    owners = np.repeat(np.arange(graph.entities), np.diff(indptr))
+    in_passages, counts = np.unique(owners[np.isin(indices[: indptr[-1]], passages)], return_counts=True)
+    frequency = np.diff(indptr)[in_passages]
+    in_passages = in_passages[np.lexsort((in_passages, frequency, -counts))]
+
     certain = np.unique(np.concatenate([linked.named, linked.near, in_hits]))
+    relations = np.ones(graph.relations, np.bool_)
     if allowed is not None:
-        certain, met = certain[allowed.graph[certain]], met[allowed.graph[met]]
-    ranked = np.concatenate([certain, met[~np.isin(met, certain)]])
-    most = min(max(FEW_ENTITIES, shared), MOST_ENTITIES)
+        certain, in_passages = certain[allowed.graph[certain]], in_passages[allowed.graph[in_passages]]
+        relations &= allowed.graph[graph.entities : graph.entities + graph.relations]
+    ranked = np.concatenate([certain, in_passages[~np.isin(in_passages, certain)]])
+    most = min(max(FEW_ENTITIES, int((counts > 1).sum())), MOST_ENTITIES)
     chosen = np.sort(ranked[: max(most, len(certain))])
+    joining = np.flatnonzero(relations & np.isin(graph.ends, chosen).all(axis=1))
+    strongest = np.sort(joining[np.lexsort((joining, -graph.weights[joining]))[:MOST_RELATIONS]])
     shown = tuple(listing.entities_at(snapshot, chosen.tolist()))
     names = dict(zip(chosen.tolist(), (each.id for each in shown), strict=True))
     return Subgraph(
         shown,
-        tuple(listing.relations_at(snapshot, _relations(graph, chosen, allowed).tolist())),
+        tuple(listing.relations_at(snapshot, strongest.tolist())),
         named=frozenset(names[row] for row in linked.named.tolist() if row in names),
         meant=frozenset(names[row] for row in linked.near.tolist() if row in names),
         left_out=len(ranked) - len(chosen),
     )
-
-
-def _passages(snapshot: Snapshot, retrieval: Retrieval) -> Rows:
-    ids = dict.fromkeys(source for hit in retrieval.hits[:MOST_HITS] for source in hit.sources[:MOST_SOURCES])
-    return np.array(sorted(snapshot.row_of(list(ids)).values()), dtype=np.int64)
-
-
-def _in_passages(graph: Graph, passages: Rows) -> tuple[Rows, int]:
-    """Rows of the entities in these passages, the best first, and how many are in several of them."""
-    indptr, indices = graph.sources[0][: graph.entities + 1], graph.sources[1]
-    owners = np.repeat(np.arange(graph.entities), np.diff(indptr))
-    inside = owners[np.isin(indices[: indptr[-1]], passages)]
-    rows, counts = np.unique(inside, return_counts=True)
-    frequency = np.diff(indptr)[rows]
-    return rows[np.lexsort((rows, frequency, -counts))], int((counts > 1).sum())
-
-
-def _entities_found(graph: Graph, retrieval: Retrieval) -> Rows:
-    """Rows of the entities among the hits and on the traces' paths."""
-    names = {hit.id for hit in retrieval.hits[:MOST_HITS]}
-    for trace in retrieval.trace[:MOST_HITS]:
-        for key in PATHS:
-            names.update(map(canonical, _strings(trace.get(key))))
-    rows = graph.stored.rows(sorted(names)).values()
-    return np.array(sorted(row for row in rows if row < graph.entities), dtype=np.int64)
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -128,12 +119,3 @@ def _strings(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for each in value:
             yield from _strings(each)
-
-
-def _relations(graph: Graph, entities: Rows | Sequence[int], allowed: Allowed | None) -> NDArray[np.int64]:
-    """Rows of the strongest admitted relations between these entities, ascending."""
-    rows = np.flatnonzero(np.isin(graph.ends, entities).all(axis=1))
-    if allowed is not None:
-        rows = rows[allowed.graph[graph.entities + rows]]
-    order = np.lexsort((rows, -graph.weights[rows]))[:MOST_RELATIONS]
-    return np.sort(rows[order])

@@ -61,7 +61,7 @@ from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
 from stratagraph.system.memory import release
 from stratagraph.types.built import Built, Carried
-from stratagraph.types.protocols import Rows, Stored
+from stratagraph.types.protocols import Stored
 from stratagraph.types.records import BuildReport, Usage
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ SAME_EMBEDDER = "nothing done: the vectors are of this embedder already"
 NO_VECTOR = "texts without a vector, not found by similarity"
 NOT_ASKED = "passages, too few for a summary; the model was not asked"
 _EMBED_ROWS = 1024
-_MANY = 1024  # new chunks, after whose stages memory is given back
+_MANY = 1024  # new chunks from which on freed memory is returned to the system after each stage
 _NAMED = 10  # documents that a line of the log names
 
 
@@ -162,26 +162,26 @@ class _Update:
             with self._booked("check"):
                 await in_thread(check_all, self._before)
         try:
-            return await self._made()
+            return await self._next_generation()
         except UNNAMED as error:
             if self._before is not None and (damage := await in_thread(blamed, self._before, error)):
                 raise damage from error
             raise
         finally:
             if self._removed or self._intake.updated or self._staging.replaced is not None:
-                forget_bylines()  # they hold texts that were deleted or replaced
+                forget_bylines()  # which quote texts that were deleted or replaced
 
-    async def _made(self) -> BuildReport:
+    async def _next_generation(self) -> BuildReport:
         """Make and publish the next generation."""
         if self._target.publish:
             self._gate.ledger.resume(await in_thread(self._target.folder.journal.spent))
         with self._booked("assemble"):
             await in_thread(self._staging.assemble, removed=self._removed)
         self._gate.documents_of = partial(documents_of, self._staging)
-        if self._pooled is None:  # an embedder that fails is found out before a model is paid
+        if self._pooled is None:  # so that an embedder that fails does so before a model is paid
             await self._embed()
             await self._extract()
-        else:  # the statements of passages are embedded with them
+        else:  # statements are embedded together with the passages that hold them
             await self._extract()
             await self._embed()
         await self._give_back()
@@ -208,13 +208,13 @@ class _Update:
         return self._report(self._staging, generation)
 
     async def _give_back(self) -> None:
-        """Release freed memory; after few new chunks that costs more than it gains."""
+        """Return freed memory to the system, unless there are few new chunks."""
         if self._staging.size - len(self._staging.known_rows()[0]) >= _MANY:
             await in_thread(release)
 
     @contextmanager
     def _booked(self, name: str) -> Iterator[None]:
-        """Book the seconds of the block, without those of inner stages, under a name; not for estimates."""
+        """Add the seconds of the block to the ledger, without those of stages inside it; not in estimates."""
         ledger = self._gate.ledger
         began, booked = time.perf_counter(), ledger.total.seconds
         with self._gate.underway(name):
@@ -404,8 +404,10 @@ class _Update:
         if self._before is None or self._embeds_all:
             return None
         now, before = self._staging.known_rows()
-        without_texts = _TextsWithout(self._before, before)
-        return Kept(now, before, without_texts, self._previous(EXTRACTION), self._staging.arrived_rows())
+        removed = np.setdiff1d(np.arange(self._before.size), before)
+        batches = (removed[at : at + _EMBED_ROWS].tolist() for at in range(0, len(removed), _EMBED_ROWS))
+        texts = chain.from_iterable(map(self._before.texts, batches))
+        return Kept(now, before, texts, self._previous(EXTRACTION), self._staging.arrived_rows())
 
     async def _put(self, name: str, built: Built) -> None:
         self._notes.update(built.notes)
@@ -460,16 +462,3 @@ class _Update:
             models=self._gate.ledger.models,
             cost=self._gate.cost,
         )
-
-
-class _TextsWithout:
-    """Texts of the chunks of a generation but for some rows; each iteration reads them again."""
-
-    def __init__(self, before: Snapshot, rows: Rows) -> None:
-        self._before = before
-        self._rows = rows
-
-    def __iter__(self) -> Iterator[str]:
-        rows = np.setdiff1d(np.arange(self._before.size), self._rows)
-        for start in range(0, len(rows), _EMBED_ROWS):
-            yield from self._before.texts(rows[start : start + _EMBED_ROWS].tolist())

@@ -16,7 +16,7 @@ from stratagraph.types.protocols import VectorTable
 
 R = TypeVar("R")
 MOST_CALLS = 32
-"""Calls of a store that may be under way at once: threads that wait for one that hangs cannot be stopped."""
+"""Calls of a store under way at once, at most. A thread that waits for a hanging store cannot be stopped."""
 _TAKEN = "a LangChain VectorStore, a LlamaIndex vector store, or an object as protocols.VectorTable describes"
 
 
@@ -86,7 +86,7 @@ class BoundedTable:
             return future.result(self._timeout)
         except TimedOut as error:
             if future.done():
-                raise VectorStoreError(f"{self.name} could not {what}: {_told(error)}") from error
+                raise VectorStoreError(f"{self.name} could not {what}: {_described(error)}") from error
             raise VectorStoreError(
                 f"{self.name} did not {what} within {self._timeout:g} s; give it more time with "
                 "Limits(store_timeout=...), or see whether it is there"
@@ -94,7 +94,7 @@ class BoundedTable:
         except StratagraphError:
             raise
         except Exception as error:
-            raise VectorStoreError(f"{self.name} could not {what}: {_told(error)}") from error
+            raise VectorStoreError(f"{self.name} could not {what}: {_described(error)}") from error
 
 
 def _run(
@@ -110,6 +110,6 @@ def _run(
         under_way.release()
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:500]}" if text else type(error).__name__

@@ -5,9 +5,8 @@ stored         extractions on disk: JSON, and the arrays of an update
 by_model       model calls, and what is made of their answers
 sentence_form  the default prompt and its answers; parsing: those of the full form
 ontology       types of entities and relations that the caller gives
-by_rules       without a model: names, sentences as units, co-occurrence as relations
+by_rules       without a model: names, sentences as units, names of one sentence as relations
 by_spacy       the same with a spaCy pipeline that the caller has installed
 mentions       names in a sentence
 candidates     names without capitals, and which candidates for names the corpus supports
-units          relations, descriptions and semantic units of the sentences of a passage
 """

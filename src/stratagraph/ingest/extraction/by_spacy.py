@@ -16,10 +16,18 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from stratagraph.errors import MissingExtra
-from stratagraph.ingest.extraction.by_rules import LONGEST_NAME, QUALIFIER, extract
+from stratagraph.ingest.extraction.by_rules import (
+    LONGEST_NAME,
+    QUALIFIER,
+    Named,
+    Sentence,
+    descriptions,
+    extract,
+    relations,
+    units,
+)
 from stratagraph.ingest.extraction.candidates import noun_phrases, uncased
 from stratagraph.ingest.extraction.mentions import DATE
-from stratagraph.ingest.extraction.units import Named, Sentence, descriptions, relations, units
 from stratagraph.ingest.names.index import canonical
 from stratagraph.text.sentences import sentences
 from stratagraph.text.stopwords import stop_words

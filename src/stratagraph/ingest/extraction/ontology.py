@@ -44,13 +44,13 @@ _HEAD = re.compile(r"\s*[(,/;:]|\s+(?:of|for|in|at|from)\s", re.IGNORECASE)
 
 
 def checked_types(value: Any, setting: str) -> Mapping[str, str] | tuple[str, ...]:
-    """Types as they were types, stripped: a mapping from names to descriptions, or names alone.
+    """The types without blanks around them: a mapping from names to descriptions, or names alone.
 
     Raises
     ------
     TypeError, ValueError
-        If they are no names and descriptions, or more or longer than a prompt should hold; the message has
-        the values.
+        If they are no names and descriptions, or too many or too long for a prompt; the message has the
+        values.
     """
     described = isinstance(value, Mapping)
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):

@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class Strict(BaseModel):
-    """JSON without other keys."""
+    """A JSON object that has no further keys."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,7 +1,7 @@
 """Extractions as they are stored: JSON in the nodes of a part, and arrays by which an update takes them over.
 
 An update takes an extraction over unread if the chunk was in the previous corpus, its document was not given
-again (its title may have changed), and its maker would make the same today. An array holds the makers.
+again (its title may have changed), and its maker would make the same today. An array has the makers' keys.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from stratagraph.types.records import (
 BATCH = 1024
 """Chunks that are read at once."""
 MAKERS, RECIPE, NOTES = "makers", "recipe", "notes"
-"""Arrays: 64 bits for who made each extraction, 64 for how they are made without a model, and what was noted
-of all chunks, as JSON."""
+"""Names of arrays: keys of the makers of the extractions, the key of the rules that extract without a model,
+and the counts of the notes of all chunks, as JSON."""
 
 
 def to_json(extraction: Extraction) -> str:

@@ -1,11 +1,11 @@
-"""Files of other kinds than plain text, as text with what is known of its parts.
+"""Readers of files: their text, its metadata, and where its sections begin.
 
-kinds       what a file is, by what is in it, and how its text is encoded
-made        what a reader returns, and how much it may take
+kinds       the kind of a file, by its content and name, and the encoding of its text
+reading     what a reader returns, and the limits of time and memory
 office      PDF, DOCX, PPTX, XLSX, ODT, EPUB
 markup      HTML, Markdown, reStructuredText
 rows        CSV, JSON, messages, mailboxes, notebooks
 walk        the files below a path
 
-What a reader needs beyond the base is in the extra `files`; without it such a file is left out, and said so.
+Some readers need the extra `files`. Without it, such a file is skipped with a message that names the extra.
 """

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from stratagraph.ingest.files.made import ENTRIES, LARGEST, MARKUP, Binary, Unreadable
+from stratagraph.ingest.files.reading import ENTRIES, LARGEST, MARKUP, Binary, Unreadable
 
 Kind = Literal[
     "PDF", "DOCX", "PPTX", "XLSX", "ODT", "EPUB", "HTML", "Markdown", "reStructuredText", "CSV", "JSON",
@@ -141,19 +141,17 @@ def _legacy(path: Path) -> Encoding:
     valid = sum(map(len, _MULTIBYTE.findall(sample)))
     if 2 * valid > beyond:
         return Encoding("utf-8", "not valid UTF-8: undecodable bytes became U+FFFD")
-    name = "cp1252" if beyond <= _WESTERN * len(sample) else _looks_like(sample)
+    name = "cp1252"
+    if beyond > _WESTERN * len(sample):
+        try:
+            from charset_normalizer import from_bytes
+        except ImportError:
+            raise Unreadable(f"text of an encoding that is not known; telling which needs {_EXTRA}") from None
+        best = from_bytes(sample, cp_isolation=list(_ENCODINGS)).best()
+        if best is None:
+            raise Binary(f"binary, or text of an unknown encoding; {_CONVERT}")
+        name = str(best.encoding)
     return Encoding(name, f"not valid UTF-8: read as {name}")
-
-
-def _looks_like(sample: bytes) -> str:
-    try:
-        from charset_normalizer import from_bytes
-    except ImportError:
-        raise Unreadable(f"text of an encoding that is not known; telling which needs {_EXTRA}") from None
-    best = from_bytes(sample, cp_isolation=list(_ENCODINGS)).best()
-    if best is None:
-        raise Binary(f"binary, or text of an unknown encoding; {_CONVERT}")
-    return str(best.encoding)
 
 
 def text_blocks(path: Path, encoding: str, errors: str = "replace") -> Iterator[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from stratagraph.ingest.files.made import DEPTH, INSTALL, TAGS, Headings, Made, Unreadable, Writer
+from stratagraph.ingest.files.reading import DEPTH, INSTALL, TAGS, FileText, Headings, Unreadable, Writer
 
 _SILENT = ["script", "style", "noscript", "template", "svg", "nav", "footer", "iframe", "form"]
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -34,7 +34,7 @@ _LITERAL = re.compile(r"``([^`]{1,500})``")
 _STRONG = re.compile(r"(?<![\w*])\*{1,2}(?![\s*])([^*]{1,500})(?<!\s)\*{1,2}(?![\w*])")
 
 
-def from_html(text: str) -> Made:
+def from_html(text: str) -> FileText:
     """The visible text, without scripts and navigation; a heading begins a section."""
     document = html_text(text)
     if not document.text:
@@ -42,7 +42,7 @@ def from_html(text: str) -> Made:
     return document
 
 
-def html_text(text: str) -> Made:
+def html_text(text: str) -> FileText:
     """What `from_html` returns, or an empty text."""
     try:
         from bs4 import BeautifulSoup
@@ -70,14 +70,14 @@ def html_text(text: str) -> Made:
         if block.name in _HEADINGS and block_text:
             writer.section(headings.enter(_HEADINGS[block.name], block_text))
         writer.add(block_text)
-    document = writer.made({"title": title})
+    document = writer.file_text({"title": title})
     if document.text:
         return document
     writer.add(body.get_text("\n", strip=True))
-    return writer.made({"title": title})
+    return writer.file_text({"title": title})
 
 
-def from_markdown(text: str) -> Made:
+def from_markdown(text: str) -> FileText:
     """The text unchanged; a heading begins a section with `headings`, front matter becomes metadata."""
     text = text.replace("\r\n", "\n")
     metadata: dict[str, Any] = {}
@@ -96,7 +96,7 @@ def from_markdown(text: str) -> Made:
             writer.section(headings.enter(len(heading[1]), heading[2]))
         block.append(line)
     writer.add("\n".join(block))
-    return writer.made(metadata)
+    return writer.file_text(metadata)
 
 
 def _fields(front: str) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _plain(value: str) -> Any:
     return int(value) if re.fullmatch(r"-?\d{1,15}", value) else value
 
 
-def from_rst(text: str) -> Made:
+def from_rst(text: str) -> FileText:
     """The text without directives, comments and inline markup.
 
     A heading begins a section with `headings`. Fields at the beginning become metadata.
@@ -156,7 +156,7 @@ def from_rst(text: str) -> Made:
             at_start = False
         place += taken
     writer.add("\n".join(block))
-    return writer.made(metadata)
+    return writer.file_text(metadata)
 
 
 def _heading(lines: list[str], *, after_blank: bool) -> tuple[str, str, int]:

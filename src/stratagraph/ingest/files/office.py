@@ -16,20 +16,20 @@ from typing import Any
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element, iterparse
 
-from stratagraph.ingest.files.made import (
+from stratagraph.ingest.files.markup import html_text
+from stratagraph.ingest.files.reading import (
     CELLS,
     DEPTH,
     ENTRY,
     INSTALL,
     PAGES,
     TAGS,
+    FileText,
     Headings,
-    Made,
     Unreadable,
     Writer,
     reading,
 )
-from stratagraph.ingest.files.markup import html_text
 
 _lock = threading.Lock()  # PDFium is not thread-safe
 _HEADING = re.compile(r"^heading (\d)$", re.IGNORECASE)
@@ -46,7 +46,7 @@ _MOST_SPACES = 10  # that one element may stand for
 _MOST_NAMED = 1000  # characters of a title
 
 
-def from_pdf(path: Path) -> Made:
+def from_pdf(path: Path) -> FileText:
     """The pages of a PDF, each a section with its number as `page`.
 
     Raises
@@ -76,14 +76,14 @@ def from_pdf(path: Path) -> Made:
                     page_text = text.get_text_bounded().replace("\r\n", "\n")
                 writer.add(page_text.replace("\ufffe", "").replace("\0", ""))
             title = document.get_metadata_dict().get("Title", "").strip()
-    pdf = writer.made({"title": title, "pages": count})
+    pdf = writer.file_text({"title": title, "pages": count})
     if not pdf.text:
         raise Unreadable(f"PDF of {count} pages without any text, such as scans; it needs OCR first")
     return pdf
 
 
 @reading("DOCX")
-def from_docx(path: Path) -> Made:
+def from_docx(path: Path) -> FileText:
     """Paragraphs and tables in order; a heading begins a section with `headings`."""
     from docx import Document
     from docx.table import Table
@@ -99,7 +99,7 @@ def from_docx(path: Path) -> Made:
             writer.section(headings.enter(int(heading[1]), block.text))
         writer.add(block.text)
     properties = document.core_properties
-    return writer.made({"title": properties.title, "author": properties.author})
+    return writer.file_text({"title": properties.title, "author": properties.author})
 
 
 def _table(rows: Iterable[Iterable[Any]]) -> Iterator[str]:
@@ -109,7 +109,7 @@ def _table(rows: Iterable[Iterable[Any]]) -> Iterator[str]:
 
 
 @reading("PPTX")
-def from_pptx(path: Path) -> Made:
+def from_pptx(path: Path) -> FileText:
     """Slides in order, each a section with its number as `slide`; notes follow their slide."""
     from pptx import Presentation
 
@@ -121,7 +121,7 @@ def from_pptx(path: Path) -> Made:
             writer.add(text)
         if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
             writer.add(slide.notes_slide.notes_text_frame.text)
-    return writer.made({"title": deck.core_properties.title, "slides": len(deck.slides)})
+    return writer.file_text({"title": deck.core_properties.title, "slides": len(deck.slides)})
 
 
 def _texts(shapes: Iterable[Any]) -> Iterator[str]:
@@ -135,7 +135,7 @@ def _texts(shapes: Iterable[Any]) -> Iterator[str]:
 
 
 @reading("XLSX")
-def from_xlsx(path: Path) -> Made:
+def from_xlsx(path: Path) -> FileText:
     """Sheets in order, each row as column names and values; a section has `sheet`."""
     from openpyxl import load_workbook
 
@@ -157,7 +157,7 @@ def from_xlsx(path: Path) -> Made:
                     (name, " ".join(str(value).split())) for name, value in pairs if value not in (None, "")
                 ]
                 writer.add("\n".join(f"{name}: {value}" if name else value for name, value in fields))
-    return writer.made({"sheets": len(book.sheetnames)})
+    return writer.file_text({"sheets": len(book.sheetnames)})
 
 
 def _tree(content: bytes) -> Element:
@@ -227,7 +227,7 @@ def _text(element: Element) -> str:
 
 
 @reading("ODT")
-def from_odt(path: Path) -> Made:
+def from_odt(path: Path) -> FileText:
     """Paragraphs and tables in order; a heading begins a section with `headings`."""
     writer, headings = Writer(), Headings()
     with zipfile.ZipFile(path) as archive:
@@ -237,11 +237,11 @@ def from_odt(path: Path) -> Made:
             if level and block.strip():
                 writer.section(headings.enter(level, block))
             writer.add(block)
-        return writer.made(_title_and_author(_tree(_part(archive, "meta.xml", b"<none/>"))))
+        return writer.file_text(_title_and_author(_tree(_part(archive, "meta.xml", b"<none/>"))))
 
 
 @reading("EPUB")
-def from_epub(path: Path) -> Made:
+def from_epub(path: Path) -> FileText:
     """The chapters of a book in reading order; a heading begins a section with `headings`."""
     writer, tags = Writer(), 0
     with zipfile.ZipFile(path) as archive:
@@ -268,7 +268,7 @@ def from_epub(path: Path) -> Made:
                 if chapter.text[start:end].strip():
                     writer.section(metadata)
                     writer.add(chapter.text[start:end])
-    return writer.made(_title_and_author(contents))
+    return writer.file_text(_title_and_author(contents))
 
 
 def _part(archive: zipfile.ZipFile, name: str, default: bytes | None = None) -> bytes:

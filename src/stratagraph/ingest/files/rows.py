@@ -12,8 +12,8 @@ from email.policy import default
 from pathlib import Path
 from typing import Any, TextIO
 
-from stratagraph.ingest.files.made import COLUMNS, LINE, Made, Unreadable, Writer, reading
 from stratagraph.ingest.files.markup import from_html, from_markdown
+from stratagraph.ingest.files.reading import COLUMNS, LINE, FileText, Unreadable, Writer, reading
 
 _TEXTS = ("text", "contents")
 _SAMPLE = 64 * 2**10
@@ -90,7 +90,7 @@ def _written(value: Any) -> str:
 
 
 @reading("mail")
-def from_mail(path: Path) -> Made:
+def from_mail(path: Path) -> FileText:
     """A message: subject and body as text; `subject`, `from`, `to`, `date`, `attachments` as metadata."""
     _check_size(path.stat().st_size)
     with path.open("rb") as file:
@@ -109,7 +109,7 @@ def mailbox_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 letter = _message(message)
                 identity = str(message["message-id"] or "").strip("<> \t\r\n")
             except Exception as error:
-                letter, identity = Made(""), ""
+                letter, identity = FileText(""), ""
                 if not isinstance(error, Unreadable):
                     raise Unreadable(f"mailbox, message {number} damaged ({error})") from error
             yield (
@@ -125,7 +125,7 @@ def _check_size(size: int) -> None:
         raise Unreadable(f"more than {LARGEST_PARSED:,} bytes")
 
 
-def _message(message: EmailMessage) -> Made:
+def _message(message: EmailMessage) -> FileText:
     writer = Writer()
     writer.add(str(message["subject"] or ""))
     body = message.get_body(("plain", "html"))
@@ -134,11 +134,11 @@ def _message(message: EmailMessage) -> Made:
         writer.add(from_html(text).text if body.get_content_type() == "text/html" else text)
     names = [str(part.get_filename() or "") for part in message.iter_attachments()]
     headers = {name: str(message[name] or "") for name in ("subject", "from", "to", "date")}
-    return writer.made({**headers, "attachments": [name for name in names if name]})
+    return writer.file_text({**headers, "attachments": [name for name in names if name]})
 
 
 @reading("notebook")
-def from_notebook(path: Path) -> Made:
+def from_notebook(path: Path) -> FileText:
     """The Markdown and code cells of a Jupyter notebook, without outputs; headings begin sections."""
     _check_size(path.stat().st_size)
     writer = Writer()
@@ -149,4 +149,4 @@ def from_notebook(path: Path) -> Made:
             writer.add(f"```\n{text}\n```")
         elif cell["cell_type"] == "markdown":
             writer.add(text)
-    return from_markdown(writer.made({}).text)
+    return from_markdown(writer.file_text({}).text)

@@ -207,7 +207,9 @@ class FanOut:
                 own = None if allowed is None else allowed.parts[part]
                 absent = replace(question, allowed=own, options=options)
                 yield _ShardSearch(part, absent, strengths.get(part, least) / most, part in strengths)
-        if absent is question and rest:  # no shard has these levels: one of them says which there are
+        if (
+            absent is question and rest
+        ):  # No shard has these levels. The error of one shard lists the levels that exist.
             own = None if allowed is None else allowed.parts[rest[0]]
             yield _ShardSearch(rest[0], replace(question, allowed=own), 0.0, near=True)
 

@@ -39,7 +39,7 @@ GivenDocument = str | Document | StreamedDocument | Chunk
 SIDE_BY_SIDE = 2
 """Shards that are changed at once, so that one works while the other waits for a model."""
 _STAGE = "shards"
-_AHEAD = 2  # shards for each worker that are on their way; each has its documents with it
+_AHEAD = 2  # shards sent to each worker in advance; each is sent with its documents
 
 
 async def carried_out(folder: IndexFolder | ShardedFolder, models: Models, change: Change) -> BuildReport:
@@ -82,18 +82,18 @@ class _Shards:
         before = await in_thread(self._before)
         spread, phases, skipped = await in_thread(self._planned, change, before)
         await in_thread(self._folder.settled, spread)
-        if tells := self._told(change, before):
-            await in_thread(self._folder.tell, tells)
+        if mark := self._mark_of_unfinished(change, before):
+            await in_thread(self._folder.tell, mark)
         deletes = change.operation == "delete" and sum(map(len, phases)) > 1
         if deletes:
             await in_thread(self._folder.tell_deleting, map(content_key, change.removed))
         await in_thread(self._forget, phases, before)
         models, mapper = self._models, self._models.mapper
-        # Extractions that were given are not sent along with every shard.
+        # With given extractions, shards are built here: workers would each be sent all of them.
         apart = mapper.apart and mapper.shared_files and models.free and change.extraction is None
         account, reports = models.account(), []
         try:
-            for steps in phases:  # what moves is in its new shard before it leaves the old one
+            for steps in phases:  # a document is in its new shard before it is deleted from the old one
                 if len(steps) > 1 and apart:
                     reports += await self._apart(steps)
                 else:
@@ -101,7 +101,7 @@ class _Shards:
         finally:
             await in_thread(self._folder.settled, spread)
             await in_thread(self._forget, phases, before)
-        if tells:
+        if mark:
             await in_thread(self._folder.tell, None)
         if deletes or (change.operation == "delete" and self._folder.spread.deleting):
             await in_thread(self._folder.tell_deleting, ())
@@ -125,8 +125,8 @@ class _Shards:
         form = next((each.form for each in estimates if each.form), "")
         return Estimate(_usage(each.stages for each in estimates), total, form)
 
-    def _told(self, change: Change, before: JoinedSnapshot | None) -> str | None:
-        """The mark of a change that leaves shards which make no index if it stops half way."""
+    def _mark_of_unfinished(self, change: Change, before: JoinedSnapshot | None) -> str | None:
+        """The mark of a change that, if it stops half way, leaves an incomplete index; else None."""
         if change.operation == BUILD:
             if before is None or self._folder.spread.unfinished == BUILD:
                 return BUILD
@@ -165,7 +165,7 @@ class _Shards:
         return spread, [[_Step(n, replace(change, removed=tuple(ids))) for n, ids in holders.items()]], []
 
     def _owe(self, change: Change, routes: _Routed, before: JoinedSnapshot | None) -> None:
-        """Note the documents of a first build; those of one that was stopped must be given again."""
+        """Record the documents of a first build; whoever resumes it must give them again."""
         keys = set(map(content_key, routes.ids)) - set(map(content_key, routes.skipped))
         if before is not None and not change.may_remove:
             lost = set(routes.spread.owed) - keys - set(map(content_key, before.digests()))
@@ -250,7 +250,7 @@ class _Shards:
                     reports.append(report)
                     if progress is not None:
                         progress.advance(_STAGE)
-            except InterruptedError:  # the workers hold locks, and would go on for long
+            except InterruptedError:  # workers hold the locks of their shards, and would go on
                 mapper.close()
                 raise
             finally:
@@ -370,7 +370,21 @@ def _routed(
     for position, item in enumerate(documents):
         document = item if isinstance(item, Chunk) else as_document(item, position)
         identity = document.document_id if isinstance(document, Chunk) else document.id
-        shard = _shard_of(document, identity, routes)
+        by = spread.by
+        if by is None:
+            shard = spread.shard_of(identity)
+        else:
+            value = document.metadata.get(by)
+            if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
+                raise ValueError(
+                    f"document {identity!r} has no {by!r} in its metadata by which shards are made "
+                    f"(found {value!r}); give each document a text or a whole number there"
+                )
+            valued = routes.spread.valued(str(value))
+            if valued is None:  # a new value gets a new shard
+                routes.spread = routes.spread.with_value(str(value))
+                valued = len(routes.spread.shards) - 1
+            shard = valued
         if shards.setdefault(identity, shard) != shard:
             raise ValueError(f"document id {identity!r} was given twice, with different {routes.spread.by!r}")
         blank = not isinstance(document, StreamedDocument) and not document.text.strip()
@@ -400,24 +414,6 @@ def _removals(ids: Sequence[str], snapshot: JoinedSnapshot) -> tuple[dict[int, l
         for holder in holders:
             leaving.setdefault(snapshot.numbers[holder], []).append(identity)
     return leaving, [identity for identity in ids if identity not in holders_by_id]
-
-
-def _shard_of(item: Document | StreamedDocument | Chunk, identity: str, routes: _Routed) -> int:
-    """The shard by the id or by the value of the key; a new value gets a new shard."""
-    by = routes.spread.by
-    if by is None:
-        return routes.spread.shard_of(identity)
-    value = item.metadata.get(by)
-    if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
-        raise ValueError(
-            f"document {identity!r} has no {by!r} in its metadata by which shards are made "
-            f"(found {value!r}); give each document a text or a whole number there"
-        )
-    shard = routes.spread.valued(str(value))
-    if shard is None:
-        routes.spread = routes.spread.with_value(str(value))
-        shard = len(routes.spread.shards) - 1
-    return shard
 
 
 def _holders(snapshot: JoinedSnapshot, ids: Sequence[str]) -> dict[str, list[int]]:

@@ -1,4 +1,4 @@
-"""What a reader of files returns or raises, and how much it may take."""
+"""What a reader of files returns and raises, and its limits of time and memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LARGEST = 2**29
 MARKUP = 2**27
 """Bytes of XML that an archive may unpack to; parsers need several times as much memory."""
 ENTRY = 2**26
-"""Bytes that one file in an archive may have, where it is read whole."""
+"""Bytes that a file in an archive may have if it is read at once."""
 ENTRIES = 10_000
 """Files that an archive may hold."""
 PAGES = 20_000
 """Pages that a PDF may have."""
 CELLS = 5_000_000
-"""Cells of a workbook: rows x columns, the empty ones between others included."""
+"""Cells of a workbook: rows x columns, empty ones included."""
 COLUMNS = 20_000
 """Columns of a CSV table."""
 LINE = 8 * 2**20
@@ -31,9 +31,9 @@ LINE = 8 * 2**20
 TAGS = 500_000
 """Tags that an HTML page may have."""
 DEPTH = 500
-"""Elements of HTML that may lie inside one another."""
+"""How deep elements of HTML or XML may be nested."""
 SECONDS = 300
-"""CPU seconds that the text of one file may take."""
+"""CPU seconds that reading one file may take."""
 
 
 class Unreadable(Exception):
@@ -41,11 +41,11 @@ class Unreadable(Exception):
 
 
 class Binary(Unreadable):
-    """A file that holds no text, and need not."""
+    """A file that is no text by its nature, such as a picture."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class FileText:
     """A file's text, its metadata, and its sections."""
 
     text: str
@@ -54,7 +54,7 @@ class Made:
 
 
 class Writer:
-    """Joins blocks with a blank line between them, and notes where sections begin."""
+    """Joins blocks with a blank line between them, and records where sections begin."""
 
     def __init__(self) -> None:
         self._blocks: list[str] = []
@@ -83,10 +83,10 @@ class Writer:
         if time.thread_time() - self._began > SECONDS:
             raise Unreadable(f"reading took more than {SECONDS} s of CPU")
 
-    def made(self, metadata: Mapping[str, Any]) -> Made:
+    def file_text(self, metadata: Mapping[str, Any]) -> FileText:
         """The file's text with its sections and this metadata."""
         stated = {key: value for key, value in metadata.items() if value not in (None, "", [])}
-        return Made("".join(self._blocks).rstrip("\n"), stated, tuple(self._sections))
+        return FileText("".join(self._blocks).rstrip("\n"), stated, tuple(self._sections))
 
 
 class Headings:
@@ -103,12 +103,12 @@ class Headings:
         return {"headings": [title for _, title in self._open]}
 
 
-def reading(kind: str) -> Callable[[Callable[[Path], Made]], Callable[[Path], Made]]:
+def reading(kind: str) -> Callable[[Callable[[Path], FileText]], Callable[[Path], FileText]]:
     """Turn a missing library and any error of a parser into `Unreadable`."""
 
-    def decorated(read: Callable[[Path], Made]) -> Callable[[Path], Made]:
+    def decorated(read: Callable[[Path], FileText]) -> Callable[[Path], FileText]:
         @wraps(read)
-        def guarded(path: Path) -> Made:
+        def guarded(path: Path) -> FileText:
             try:
                 document = read(path)
             except ImportError:
