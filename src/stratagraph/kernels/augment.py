@@ -100,7 +100,7 @@ class PreviousEdges(NamedTuple):
 def added(ends: NDArray[np.integer], augmented: NDArray[np.integer], nodes: int) -> Labels:
     """The edges of an augmented graph that are not among the graph's own, shape (edges, 2)."""
     own, all_ = (each.min(axis=1).astype(np.int64) * nodes + each.max(axis=1) for each in (ends, augmented))
-    return np.asarray(augmented[~_in(all_, np.sort(own))], np.int64)
+    return np.asarray(augmented[~np.isin(all_, own)], np.int64)
 
 
 def average_degree(edges: Edges) -> int:
@@ -174,19 +174,10 @@ def _join(edges: Edges, pairs: Labels, attributes: _Attributes, threshold: float
     offered = Edges.of(pairs, None, edges.nodes)
     similar = attributes.cosines(offered)
     new = similar >= threshold - _ROUNDING
-    new &= ~_in(*(each.low * each.nodes + each.high for each in (offered, edges)))
+    one, two = (each.low * each.nodes + each.high for each in (offered, edges))
+    new &= ~np.isin(one, two)
     ends = np.concatenate([edges.pairs(), offered.pairs()[new]])
     return Edges.of(ends, np.concatenate([edges.weights, np.maximum(similar[new], FLOOR)]), edges.nodes)
-
-
-def _in(keys: Labels, ascending: Labels) -> NDArray[np.bool_]:
-    """Which keys are among some ascending ones."""
-    if not len(ascending):
-        return np.zeros(len(keys), np.bool_)
-    present: NDArray[np.bool_] = (
-        ascending[np.searchsorted(ascending, keys).clip(max=len(ascending) - 1)] == keys
-    )
-    return present
 
 
 def _sample(edges: Edges) -> Edges:

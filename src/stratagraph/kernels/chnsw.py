@@ -19,7 +19,7 @@ from stratagraph.kernels.topk import TopK
 CALIBRATED_K = 10
 EFS = [round(10 * 1.19**i) for i in range(25)]  # 10 to 650
 SETTLED_FOR = 0.2
-"""Additions and deletions, as a share of a layer's nodes, after which its `ef` is chosen anew."""
+"""Additions and deletions, as a share of a layer's nodes, after which its `ef` is chosen again."""
 _KINDS = {"float32": 0, "int8": 1}
 _MOST_PILOTS = 512
 _EF_DOWN = 32
@@ -40,7 +40,6 @@ class CHNSW:
             Layer(options.codes, dimension, 2 * options.links, options.keep_vectors) for _ in range(layers)
         ]
         self._ef: list[int] = [options.ef or LEAST_EF] * layers
-        self._pool_sizes: dict[int, Nodes] = {}
         self._changes = [0] * layers  # nodes that each layer gained or lost since its `ef` was chosen
         self._instructions = instructions
         paper = options.mode == "paper"
@@ -258,7 +257,7 @@ class CHNSW:
                 hits = [np.isin(t, r).sum() for t, r in zip(truth, rows[level], strict=True)]
                 if sum(hits) >= self.options.recall * truth.size:
                     break
-        self._ef, self._pool_sizes = ef, {}
+        self._ef = ef
 
     def _note_changes(self, changes: Sequence[int]) -> None:
         """Count added and deleted nodes; choose `ef` again when they are many."""
@@ -291,16 +290,12 @@ class CHNSW:
 
     def _pools(self, k: int, ef: int | Sequence[int] | None) -> Nodes:
         if ef is None:
-            cached = self._pool_sizes  # `_calibrate` may replace it meanwhile
-            sizes = cached.get(k)
-            if sizes is None:
-                scaled = [max(k, math.ceil(each * max(k, CALIBRATED_K) / CALIBRATED_K)) for each in self._ef]
-                sizes = cached[k] = np.minimum(scaled, 2**31 - 1).astype(np.int32)
-            return sizes
-        each = [ef] * len(self._layers) if isinstance(ef, int) else list(ef)
-        if len(each) != len(self._layers) or min(each, default=k) < k:
+            sizes = [max(k, math.ceil(each * max(k, CALIBRATED_K) / CALIBRATED_K)) for each in self._ef]
+        else:
+            sizes = [ef] * len(self._layers) if isinstance(ef, int) else list(ef)
+        if len(sizes) != len(self._layers) or min(sizes, default=k) < k:
             raise ValueError(f"ef must be at least k = {k}, for all {len(self._layers)} layers, not {ef}")
-        return np.minimum(each, 2**31 - 1).astype(np.int32)
+        return np.minimum(sizes, 2**31 - 1).astype(np.int32)
 
     def _settle(self, threads: int, *, new: Mapping[int, Nodes] | None = None) -> None:
         """Link layers without links and `new` nodes, from the top down, and show all to the searches."""

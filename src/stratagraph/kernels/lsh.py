@@ -14,7 +14,6 @@ Matrix = NDArray[np.float32]
 Codes = NDArray[np.uint64]
 
 WORD = 64
-_BLOCK = 65_536
 _NEAR_ZERO = 1e-4
 
 
@@ -81,8 +80,4 @@ def pack(bits: NDArray[np.bool_]) -> Codes:
 
 def hamming(query: Codes, codes: Codes) -> NDArray[np.uint16]:
     """Number of bits in which a code, shape (words,), differs from each of some codes, shape (n, words)."""
-    distances = np.empty(len(codes), dtype=np.uint16)
-    for start in range(0, len(codes), _BLOCK):
-        block = np.bitwise_count(codes[start : start + _BLOCK] ^ query)
-        distances[start : start + _BLOCK] = block.sum(axis=1, dtype=np.uint16)
-    return distances
+    return np.asarray(np.bitwise_count(codes ^ query).sum(axis=1, dtype=np.uint16))

@@ -32,7 +32,7 @@ from stratagraph.methods.hirag.naming import META_TASK
 from stratagraph.methods.hirag.summary_entities import SummaryWriter
 from stratagraph.models.gate import CallItem
 from stratagraph.system.memory import release
-from stratagraph.types.protocols import Rows
+from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.records import Node, content_id
 
 META_KIND = "meta_types"
@@ -118,6 +118,8 @@ def _built(
     entities = layers.entities
     summaries = entities.summaries
     adjacency = Adjacency.build(entities.count, edges.ends)
+    first = 0 if builder.previous is None else int(builder.previous.arrays["counts"][0])
+    reports_before = np.where(communities.nodes.before >= 0, communities.nodes.before - first, -1)
     arrays: dict[str, NDArray[Any]] = {
         "counts": np.array([len(summaries), len(communities.nodes), len(metas)], np.int64),
         **{f"layered.{name}": array for name, array in adjacency.items()},
@@ -130,7 +132,8 @@ def _built(
         **layers.proposals,
         **cluster_arrays(layers.clusters, layers.ids, layers.members),
         **nearest,
-        **_nearest(builder, entities, communities),
+        **_nearest(builder, "summaries", summaries, entities.before),
+        **_nearest(builder, "reports", communities.vectors, reports_before),
     }
     of_metas = builder.table(np.full(len(metas), -1, np.int64), metas)
     none = np.zeros((len(metas), builder.dimension), np.float32)
@@ -145,23 +148,18 @@ def _built(
 
 
 def _nearest_entities(builder: Builder) -> dict[str, NDArray[Any]]:
-    """Arrays for the nearest entities; sketches of unchanged vectors are taken from the previous index."""
-    count, previous, seen = builder.graph.entities, builder.previous, builder.graph.before
-    arrays: Mapping[str, NDArray[Any]] = {} if previous is None else previous.arrays
-    alike = np.full(count, -1, np.int64) if seen is None else np.where(seen.alike, seen.origin[:count], -1)
-    return Nearest.index(builder.graph.vectors, "entities", (arrays, alike), steady=True)
+    """Arrays for the nearest entities."""
+    count, before = builder.graph.entities, builder.graph.before
+    alike = np.full(count, -1, np.int64)
+    if before is not None:
+        alike = np.where(before.alike, before.origin[:count], -1)
+    return _nearest(builder, "entities", builder.graph.vectors, alike)
 
 
-def _nearest(builder: Builder, entities: Entities, communities: Communities) -> dict[str, NDArray[Any]]:
-    """The same for the nearest summary entities and reports."""
-    previous = builder.previous
-    arrays: Mapping[str, NDArray[Any]] = {} if previous is None else previous.arrays
-    first = 0 if previous is None else int(previous.arrays["counts"][0])
-    reports = np.where(communities.nodes.before >= 0, communities.nodes.before - first, -1)
-    return {
-        **Nearest.index(entities.summaries, "summaries", (arrays, entities.before), steady=True),
-        **Nearest.index(communities.vectors, "reports", (arrays, reports), steady=True),
-    }
+def _nearest(builder: Builder, name: str, vectors: Vectors, before: Rows) -> dict[str, NDArray[Any]]:
+    """Arrays for the nearest vectors; sketches are carried over from the previous rows `before`."""
+    arrays: Mapping[str, NDArray[Any]] = {} if builder.previous is None else builder.previous.arrays
+    return Nearest.index(vectors, name, (arrays, before), steady=True)
 
 
 def _community_arrays(communities: Communities, entities: int) -> dict[str, NDArray[Any]]:

@@ -91,8 +91,7 @@ async def build_communities(builder: Builder, entities: Entities, edges: Edges, 
     own = [await writer.finest(labels[0])] if labels else []
     for level, coarser in enumerate(labels[1:], 1):
         own.append(await writer.coarser(level, own[-1], coarser))
-    nodes = writer.nodes()
-    return Communities(nodes, writer.members, own, writer.vectors(nodes), writer.inputs)
+    return writer.communities(own)
 
 
 def _partition(builder: Builder, entities: Entities, edges: Edges, drift: Drift) -> list[Labels]:
@@ -190,7 +189,7 @@ class CommunityWriter:
         self._arrays = builder.arrays
         self._before = np.zeros(0, np.int64)  # the previous row of each unchanged community, or -1
         self._fresh: dict[int, Node] = {}
-        self.inputs: Keys = np.zeros(0, np.uint64)
+        self._inputs: Keys = np.zeros(0, np.uint64)
         self._vectors: list[Vectors] = [np.zeros((0, builder.dimension), np.float32)]
         self.members: list[Rows] = []
 
@@ -200,18 +199,16 @@ class CommunityWriter:
         weights = np.repeat(self._edges.weights, 2)
         return np.bincount(self._edges.ends.ravel(), weights, self._entities.count).astype(np.float64)
 
-    def nodes(self) -> NodeTable:
-        """The nodes of all communities so far."""
-        return self._builder.table(self._before, list(self._fresh.values()))
-
-    def vectors(self, nodes: NodeTable) -> Vectors:
-        """The vectors of all reports, shape (communities, dimension)."""
-        return nodes.column(VECTORS, np.concatenate(self._vectors))
+    def communities(self, labels: Sequence[Labels]) -> Communities:
+        """All communities, with their labels of each level."""
+        nodes = self._builder.table(self._before, list(self._fresh.values()))
+        vectors = nodes.column(VECTORS, np.concatenate(self._vectors))
+        return Communities(nodes, self.members, labels, vectors, self._inputs)
 
     async def finest(self, labels: Labels) -> Labels:
         """Report on the communities of the finest level."""
         groups = by_label(labels)
-        inner = self._inner(labels)
+        inner = _inner(self._builder.graph.ends, self._builder.graph.described, labels, None)
         rows_before = self._rows_before(0, labels, inner, len(groups))
         to_write = np.flatnonzero(rows_before < 0).tolist()
         self._entities.fetch(row for place in to_write for row in groups[place].tolist())
@@ -229,15 +226,16 @@ class CommunityWriter:
         places = np.full(len(groups), -1, np.int64)
         places[several] = np.arange(len(several))
         own = places[labels]
-        inner = self._inner(own, finer)
+        graph = self._builder.graph
+        inner = _inner(graph.ends, graph.described, own, finer)
         rows_before = self._rows_before(level, own, inner, len(several))
-        if (rows_before >= 0).any():  # a community has the finer communities in it that it had
+        if (rows_before >= 0).any():  # unchanged only if all finer communities inside are, too
             parts = self._labels_before(level - 1)[self._entities.origin]
             rows_before[own[(own >= 0) & (self._before[finer] != parts)]] = -1
         to_write = [place for place, row in zip(several, rows_before.tolist(), strict=True) if row < 0]
         nodes = self._read({number for place in to_write for number in inside[place].tolist()})
         relations = self._relations(inner, places[to_write].tolist())
-        ends = finer[self._builder.graph.ends]
+        ends = finer[graph.ends]
         drafts = []
         for place in to_write:
             joined = [(ends[row].tolist(), text) for row, text in relations[int(places[place])]]
@@ -246,14 +244,6 @@ class CommunityWriter:
         members = [groups[place] for place in several]
         numbers[several] = await self._write(level, drafts, rows_before, members)
         return numbers[labels]
-
-    def _inner(self, labels: Labels, finer: Labels | None = None) -> Labels:
-        """The community of a level that each described relation is inside of, or -1, shape (relations,).
-
-        At a coarser level only relations between its `finer` communities count.
-        """
-        graph = self._builder.graph
-        return _inner(graph.ends, graph.described, labels, finer)
 
     def _relations(self, inner: Labels, places: Sequence[int]) -> dict[int, list[tuple[int, str]]]:
         """Rows and texts of the strongest relations inside some communities, strongest first."""
@@ -305,18 +295,19 @@ class CommunityWriter:
 
     def _read(self, numbers: Collection[int]) -> dict[int, Node]:
         """Some communities' nodes by number; the sources of unchanged ones are as in the previous index."""
-        kept, previous = [number for number in numbers if number not in self._fresh], self._builder.previous
-        nodes = () if previous is None else previous.nodes(self._before[kept].tolist())
-        return self._fresh | dict(zip(kept, nodes, strict=True))
+        carried = [number for number in numbers if number not in self._fresh]
+        previous = self._builder.previous
+        nodes = () if previous is None else previous.nodes(self._before[carried].tolist())
+        return self._fresh | dict(zip(carried, nodes, strict=True))
 
     def _sources(self, numbers: Rows) -> list[int]:
         """Union of the sources of some communities, ascending."""
-        kept, previous, seen = self._before[numbers] >= 0, self._builder.previous, self._builder.graph.before
+        carried, before = self._before[numbers] >= 0, self._builder.graph.before
         sources: list[Sequence[int] | Rows] = [
-            self._fresh[number].sources for number in numbers[~kept].tolist()
+            self._fresh[number].sources for number in numbers[~carried].tolist()
         ]
-        if previous is not None and seen is not None:
-            sources.append(seen.sources(previous, self._before[numbers[kept]])[1])
+        if self._builder.previous is not None and before is not None:
+            sources.append(before.sources(self._builder.previous, self._before[numbers[carried]])[1])
         return united(sources)
 
     def _of_entities(self, rows: Rows, relations: Sequence[tuple[int, str]]) -> NodeDraft:
@@ -388,7 +379,7 @@ class CommunityWriter:
         keys = np.array([content_key(*sorted(each.texts)) for each in drafts], np.uint64)
         previous_keys = self._arrays[INPUTS] if self._arrays else keys[:0]
         inputs = carried_keys(previous_keys, rows_before - self._first_before, lambda _: keys)
-        self.inputs = np.concatenate([self.inputs, inputs])
+        self._inputs = np.concatenate([self._inputs, inputs])
         if self._arrays:
             drafts = self._with_texts(drafts, lookup(keys, previous_keys))
         nodes = await self._builder.nodes(drafts, write, stage, short=short)
@@ -421,7 +412,10 @@ class CommunityWriter:
 def _inner(
     ends: Rows, described: NDArray[np.bool_], labels: Labels, finer: NDArray[np.integer] | None
 ) -> Labels:
-    """The label that both ends of a described relation have; -1 if they differ, or have one `finer` label."""
+    """The label that both ends of each described relation have, or -1, shape (relations,).
+
+    If there are `finer` labels, a relation whose ends have the same one does not count.
+    """
     own = labels[ends]
     inside = described & (own[:, 0] == own[:, 1])
     if finer is not None:

@@ -122,7 +122,7 @@ class EdgeList:
         if 2 * bits + _KIND_BITS > 63:
             raise OverflowError(f"a heterograph of {last + 1} nodes is too large")
         numbered = (_numbered(part, bits) << _KIND_BITS | kind for kind, part in parts)
-        keys = np.sort(np.concatenate([np.zeros(0, np.int64), *numbered]))
+        keys = np.sort(np.concatenate([np.zeros(0, np.int64), *numbered]), kind="stable")  # long runs ascend
         differs = np.diff(keys >> _KIND_BITS, prepend=-1, append=-1) != 0
         firsts, lasts = keys[differs[:-1]], keys[differs[1:]]
         pairs = firsts >> _KIND_BITS
