@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -192,6 +193,27 @@ class TestDocumentIndex(DocumentIndexerTestSuite):
     @pytest.fixture
     def index(self, tmp_path: Path) -> Iterator[StrataDocumentIndex]:
         return TreeRetriever.document_index(tmp_path / "idx", embedding=HashingEmbedder())
+
+
+def test_a_first_build_does_not_hold_up_another_index(tmp_path: Path) -> None:
+    begun, may_end = Event(), Event()
+
+    class Slow(HashingEmbedder):
+        def embed_documents(self, texts: list[str]) -> Any:
+            begun.set()
+            assert may_end.wait(60)
+            return super().embed_documents(texts)
+
+    slow = TreeRetriever.document_index(tmp_path / "slow", embedding=Slow())
+    with ThreadPoolExecutor(2) as pool:
+        building = pool.submit(slow.upsert, pages(2, "slow.pdf"))
+        assert begun.wait(60)
+        try:
+            quick = TreeRetriever.document_index(tmp_path / "quick", embedding=HashingEmbedder())
+            upserted = pool.submit(quick.upsert, pages(2, "quick.pdf")).result(60)
+        finally:
+            may_end.set()
+        assert len(upserted["succeeded"]) == len(building.result(60)["succeeded"]) == 2
 
 
 class TestAsyncDocumentIndex(AsyncDocumentIndexTestSuite):

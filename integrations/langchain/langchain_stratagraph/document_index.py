@@ -27,9 +27,6 @@ from stratagraph.errors import NotAnIndex
 from stratagraph.operations.pieces import joined, piece_id
 from stratagraph.types.records import json_native
 
-_BEGINNING = threading.Lock()
-"""Held while the first documents make an index, so that documents added meanwhile join that index."""
-
 
 class StrataDocumentIndex(DocumentIndex):
     """A document index for `langchain_core.indexing.index`, with any `cleanup` mode.
@@ -52,6 +49,7 @@ class StrataDocumentIndex(DocumentIndex):
     _build: Any = PrivateAttr(None)
     _path: Any = PrivateAttr(None)
     _settings: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _beginning: Any = PrivateAttr(default_factory=lambda: _Lock())
 
     @classmethod
     def over(cls, retriever: IndexRetriever) -> StrataDocumentIndex:
@@ -92,7 +90,7 @@ class StrataDocumentIndex(DocumentIndex):
         """Add documents; one with the id of a document in the index replaces it."""
         _refuse(kwargs)
         documents, blank = _sorted(items)
-        with _BEGINNING:
+        with self._beginning:
             if self._retriever is None and documents:
                 self._retriever = self._build(documents, callbacks=callbacks, **self._settings)
                 documents = []
@@ -156,6 +154,22 @@ class StrataDocumentIndex(DocumentIndex):
         """The ids that are in the index, in the order given."""
         present = {piece_id(chunk) for chunk in self._pieces(ids)}
         return [each for each in dict.fromkeys(ids) if each in present]
+
+
+class _Lock:
+    """A lock; a pickle or a copy of it is a new one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type[_Lock], tuple[()]]:
+        return type(self), ()
 
 
 def document_of(document: Document) -> str:

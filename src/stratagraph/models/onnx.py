@@ -191,6 +191,9 @@ class Encoder:
         def run(batch: Sequence[_Window]) -> tuple[Vectors, Vectors]:
             return self._run(loaded, [window.ids for window in batch])
 
+        if len(batches) == 1:  # a question, which may be asked while the interpreter exits
+            yield batches[0], run(batches[0])
+            return
         with ThreadPoolExecutor(_CORES) as pool:
             for start in range(0, len(batches), _BATCHES_AT_ONCE):  # bounds the memory of unread outputs
                 group = batches[start : start + _BATCHES_AT_ONCE]
