@@ -331,6 +331,25 @@ def test_a_book_is_its_chapters_in_reading_order(tmp_path: Path) -> None:
     assert found.metadata["author"] == "Ida Fenn"
 
 
+def test_a_book_may_name_letters_as_html_does(tmp_path: Path) -> None:
+    pytest.importorskip("bs4")
+    kind = '<!DOCTYPE package PUBLIC "+//ISBN 0-9673008-1-9//DTD OEB 1.2 Package//EN" "oebpkg12.dtd">'
+    named = (
+        '<title/><title>Caf&eacute;</title><item id="a" href="a.html"/><spine><itemref idref="a"/></spine>'
+    )
+    container = b'<container><rootfiles><rootfile full-path="book.opf"/></rootfiles></container>'
+    book = zipped(
+        **{
+            "META-INF/container.xml": container,
+            "book.opf": f"{kind}<package>{named}</package>".encode(),
+            "a.html": b"<p>Mara steered.</p>",
+        }
+    )
+    (tmp_path / "book.epub").write_bytes(book)
+    found = Read(tmp_path)["book.epub"]
+    assert (found.text, found.metadata["title"]) == ("Mara steered.", "Caf\u00e9")
+
+
 def test_restructured_text_is_its_text(tmp_path: Path) -> None:
     (tmp_path / "ferry.rst").write_text(
         ".. _top:\n\n=========\nThe Ferry\n=========\n\n:Author: Ida Fenn\n\n"
@@ -381,6 +400,7 @@ def test_a_file_beyond_a_bound_is_skipped_with_the_bound(
         "files.zip": (zipped(**{f"word/{number}": b"" for number in range(10_001)}), "10,000 files"),
         "deep.odt": (odt("<text:p>" * 501 + "</text:p>" * 501), "nested more than 500 deep"),
         "grows.odt": (odt("", **{"content.xml": b'<!DOCTYPE x [<!ENTITY a "aa">]><x>&a;</x>'}), "entities"),
+        "tags.odt": (odt("<a/>" * 500_000), "500,000 elements"),
         "sums.ods": (odt("", "spreadsheet"), "OpenDocument that is no text"),
         "wide.odt": (odt("", **{"content.xml": b" " * (2**21 + 1)}), "2,097,152 bytes"),
         "locked.odt": (odt("", **{"META-INF/manifest.xml": b"<encryption-data/>"}), "encrypted"),

@@ -164,6 +164,12 @@ def test_asking_after_closing(tmp_path: Path) -> None:
         temporary.retrieve("ferry")
 
 
+@pytest.mark.parametrize("ordinal", ["1", True, 1.0, np.int64(1)])
+def test_the_place_of_a_chunk_is_a_whole_number(ordinal: Any) -> None:
+    with pytest.raises(TypeError, match="chunk 1, of document 'ferry': ordinal must be a whole number"):
+        sg.build_index([sg.Chunk("One.", "ferry"), sg.Chunk("Two.", "ferry", ordinal)], progress=False)
+
+
 def test_a_budget_of_another_kind() -> None:
     with pytest.raises(TypeError, match="calls must be a number, got '100'"):
         sg.Budget("100")  # type: ignore[arg-type]

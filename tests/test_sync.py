@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
 import pytest
@@ -306,3 +307,17 @@ def test_a_question_is_answered_in_the_callers_thread_where_nobody_is_waited_for
 class _Same:
     def rerank(self, question: str, texts: list[str]) -> list[float]:
         return [0.0 for _ in texts]
+
+
+def test_rerankers_may_ask_an_index_themselves() -> None:
+    """More questions than there are threads: a search inside of another must need none of these."""
+    index = sg.build_index(["A lamp.", "A boat."], embedder=sg.HashingEmbedder(), progress=False)
+
+    class Asks(_Same):
+        def rerank(self, question: str, texts: list[str]) -> list[float]:
+            index.retrieve(question, k=1)
+            return super().rerank(question, texts)
+
+    with index, ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(index.retrieve_many, ["A lamp?"] * 40, k=1, rerank=Asks())
+        assert len(asking.result(60)) == 40

@@ -62,6 +62,11 @@ def arrivals(documents: Documents, chunking: ChunkConfig, count_tokens: CountTok
     split_by_caller: dict[str, list[Chunk]] = {}
     for position, item in enumerate(documents):
         if isinstance(item, Chunk):
+            if type(item.ordinal) is not int:
+                raise TypeError(
+                    f"chunk {position}, of document {item.document_id!r}: ordinal must be a whole number, "
+                    f"not {item.ordinal!r}"
+                )
             split_by_caller.setdefault(_checked_id(item.document_id, position), []).append(item)
             continue
         document = as_document(item, position)

@@ -9,12 +9,13 @@ import zipfile
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from html.entities import entitydefs
 from io import BytesIO
 from itertools import chain, pairwise, repeat
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
-from xml.etree.ElementTree import Element, iterparse
+from xml.etree.ElementTree import Element, XMLParser, iterparse
 
 from stratagraph.ingest.files.markup import html_text
 from stratagraph.ingest.files.reading import (
@@ -161,18 +162,26 @@ def from_xlsx(path: Path) -> FileText:
 
 
 def _tree(content: bytes) -> Element:
-    """The root of an XML file. Entities of its own, which can grow without end, are refused."""
+    """The root of an XML file. Entities of its own, which can grow without end, are refused.
+
+    Those of HTML are read where a document type may declare them.
+    """
     if b"<!ENTITY" in content.replace(b"\0", b""):  # in UTF-16 too
         raise Unreadable("XML with entities of its own")
+    parser = XMLParser()
+    parser.entity.update(entitydefs)
     path: list[Element] = []  # from the root
-    root = Element("none")
-    for event, element in iterparse(BytesIO(content), ("start", "end")):
+    root, count = Element("none"), 0
+    for event, element in iterparse(BytesIO(content), ("start", "end"), parser):
         if event == "end":
             root = path.pop()
             continue
         path.append(element)
+        count += 1
         if len(path) > DEPTH:
             raise Unreadable(f"XML, nested more than {DEPTH} deep")
+        if count > TAGS:  # each takes some hundred bytes
+            raise Unreadable(f"XML of more than {TAGS:,} elements")
     return root
 
 
@@ -182,11 +191,11 @@ def _named(root: Element, name: str) -> list[Element]:
 
 
 def _title_and_author(root: Element) -> dict[str, str]:
-    first = [
-        next((each.text or "" for each in _named(root, name)), "")[:_MOST_NAMED].strip()
+    title, creator, first_creator = (
+        next((text for each in _named(root, name) if (text := (each.text or "").strip())), "")[:_MOST_NAMED]
         for name in ("title", "creator", "initial-creator")
-    ]
-    return {"title": first[0], "author": first[1] or first[2]}
+    )
+    return {"title": title, "author": creator or first_creator}
 
 
 def _blocks(element: Element) -> Iterator[tuple[str, int]]:
