@@ -99,10 +99,13 @@ def lookup(keys: Keys, keys_before: Keys) -> Rows:
     """The first place of each key in `keys_before`, or -1, shape (keys,)."""
     if not len(keys) or not len(keys_before):
         return np.full(len(keys), -1, np.int64)
-    order = np.argsort(keys_before, kind="stable")
-    ordered = keys_before[order]
-    at = np.searchsorted(ordered, keys).clip(max=len(keys_before) - 1)
-    return np.where(ordered[at] == keys, order[at], -1).astype(np.int64)
+    # The keys are sorted, of which there are fewer, and each key before is looked for among them.
+    distinct, which = np.unique(keys, return_inverse=True)
+    first = np.full(len(distinct), -1, np.int64)
+    at = np.searchsorted(distinct, keys_before).clip(max=len(distinct) - 1)
+    places = np.flatnonzero(distinct[at] == keys_before)[::-1]  # the last one written is the first place
+    first[at[places]] = places
+    return first[which]
 
 
 def previous_labels(origin: Rows, labels: NDArray[np.integer]) -> Labels:

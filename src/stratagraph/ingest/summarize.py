@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy.sparse import csr_array
+from numpy.typing import NDArray
 
 from stratagraph.ingest.headings import is_byline, statements
 from stratagraph.models.gate import CallItem, Gate, Prompt, Task
@@ -233,9 +233,13 @@ def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: Coun
     if not candidates:
         return ""
     starts, places, values = HashingEmbedder().sparse(candidates)
-    shape = (len(candidates), DIMENSION)
-    vectors = csr_array((values.astype(np.float64), places, starts), shape=shape)
-    centrality = vectors @ vectors.sum(axis=0)
+    rows = np.repeat(np.arange(len(candidates)), np.diff(starts))
+
+    def similarities(vector: NDArray[Any]) -> NDArray[np.float64]:
+        # By `bincount`: a sparse matrix of scipy takes twice as long for so few sentences.
+        return np.bincount(rows, values * vector[places], len(candidates)).astype(np.float64, copy=False)
+
+    centrality = similarities(np.bincount(places, values, DIMENSION))
     alike = np.zeros(len(candidates))  # to the most similar of the chosen
     chosen: list[int] = []
     spent = 0
@@ -248,7 +252,8 @@ def extractive_summary(texts: Sequence[str], max_tokens: int, count_tokens: Coun
             continue
         chosen.append(index)
         spent += cost
-        alike = np.maximum(alike, vectors @ vectors[[index]].toarray()[0])
+        own = slice(starts[index], starts[index + 1])
+        alike = np.maximum(alike, similarities(np.bincount(places[own], values[own], DIMENSION)))
     if not chosen:
         return clip(candidates[int(np.argmax(centrality))], max_tokens, count_tokens)
     return "\n".join(candidates[index] for index in sorted(chosen))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from stratagraph.kernels.edges import Edges, Labels, Weights, common_neighbours
 from stratagraph.kernels.float16 import pair_products
 from stratagraph.kernels.knn import knn_graph, nearest_of
+from stratagraph.kernels.ranges import among
 
 Augmentation = Literal["knn", "codicil", "none"]
 Matrix = NDArray[np.float32]
@@ -100,7 +101,7 @@ class PreviousEdges(NamedTuple):
 def added(ends: NDArray[np.integer], augmented: NDArray[np.integer], nodes: int) -> Labels:
     """The edges of an augmented graph that are not among the graph's own, shape (edges, 2)."""
     own, all_ = (each.min(axis=1).astype(np.int64) * nodes + each.max(axis=1) for each in (ends, augmented))
-    return np.asarray(augmented[~np.isin(all_, own)], np.int64)
+    return np.asarray(augmented[~among(all_, np.sort(own))], np.int64)
 
 
 def average_degree(edges: Edges) -> int:
@@ -174,8 +175,7 @@ def _join(edges: Edges, pairs: Labels, attributes: _Attributes, threshold: float
     offered = Edges.of(pairs, None, edges.nodes)
     similar = attributes.cosines(offered)
     new = similar >= threshold - _ROUNDING
-    one, two = (each.low * each.nodes + each.high for each in (offered, edges))
-    new &= ~np.isin(one, two)
+    new &= ~among(*(each.low * each.nodes + each.high for each in (offered, edges)))
     ends = np.concatenate([edges.pairs(), offered.pairs()[new]])
     return Edges.of(ends, np.concatenate([edges.weights, np.maximum(similar[new], FLOOR)]), edges.nodes)
 

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from stratagraph.kernels.ranges import ranges
+from stratagraph.kernels.ranges import order, ranges
 
+_DENSE = 4
+"""Labels up to so many times the nodes are numbered by a table, others by sorting."""
 _BLOCK = 4_000_000  # neighbours that are looked up at a time
 
 Labels = NDArray[np.int64]
@@ -49,7 +51,7 @@ class Edges:
             ends, values = ends[usable], values[usable]
         one, two = ends[:, 0].astype(np.int64), ends[:, 1].astype(np.int64)
         keys = np.minimum(one, two) * nodes + np.maximum(one, two)
-        unique, values = _added_up(keys, None if weights is None else values)
+        unique, values = _added_up(keys, None if weights is None else values, nodes)
         low = unique // max(nodes, 1)
         return cls(low, unique - low * nodes, values, nodes)
 
@@ -95,18 +97,26 @@ class Edges:
         return csr_array(coo_array((values, (rows, columns)), shape=(self.nodes, self.nodes)))
 
 
-def _added_up(keys: Labels, values: Weights | None) -> tuple[Labels, Weights]:
-    """Each key (`low * nodes + high`) once, ascending, with the sum of its values; None: its count.
-
-    Values of one key are added from small to large: the sum does not depend on the order of the rows.
-    """
+def _added_up(keys: Labels, values: Weights | None, nodes: int) -> tuple[Labels, Weights]:
+    """Each key (`low * nodes + high`) once, ascending, with the sum of its values; None: its count."""
     if not (keys[1:] > keys[:-1]).all():
-        order = np.argsort(keys, kind="stable") if values is None else np.lexsort((values, keys))
-        keys, values = keys[order], None if values is None else values[order]
+        if values is None:
+            keys = np.sort(keys)
+        else:
+            in_order = order(keys % nodes, nodes)
+            in_order = in_order[order(keys[in_order] // nodes, nodes)]
+            keys, values = keys[in_order], values[in_order]
     firsts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])[: len(keys)])
+    counts = np.diff(firsts, append=len(keys))
     if values is None:
-        return keys[firsts], np.diff(firsts, append=len(keys)).astype(np.float64)
-    return keys[firsts], np.add.reduceat(values, firsts) if len(firsts) else values
+        return keys[firsts], counts.astype(np.float64)
+    if len(firsts) < len(keys):
+        # Parallel weights are added from small to large: the sum does not depend on the order of the rows.
+        several = np.flatnonzero(np.repeat(counts > 1, counts))
+        values = values.copy()
+        values[several] = values[several[np.lexsort((values[several], keys[several]))]]
+        values = np.add.reduceat(values, firsts)
+    return keys[firsts], values
 
 
 def _check(ends: NDArray[np.integer], weights: Weights, nodes: int) -> None:
@@ -135,6 +145,13 @@ def parts(edges: Edges, labels: Labels | None = None) -> Labels:
 
 def number(labels: NDArray[np.integer]) -> Labels:
     """The same partition with labels 0, 1, ... in the order of each community's smallest member."""
+    if len(labels) and int(labels.min()) >= 0 and int(labels.max()) <= _DENSE * len(labels):
+        members = np.full(int(labels.max()) + 1, len(labels), dtype=np.int64)
+        members[labels[::-1]] = np.arange(len(labels) - 1, -1, -1)  # the last one written is the smallest
+        firsts = np.zeros(len(labels), dtype=bool)
+        firsts[members[members < len(labels)]] = True
+        numbers: Labels = (np.cumsum(firsts) - 1)[members[labels]]
+        return numbers
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     order = np.empty(len(first), dtype=np.int64)
     order[np.argsort(first, kind="stable")] = np.arange(len(first))

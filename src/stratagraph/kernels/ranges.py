@@ -31,6 +31,15 @@ def distinct(values: NDArray[Scalar]) -> NDArray[Scalar]:
     return ordered[first]
 
 
+def among(values: NDArray[Scalar], ascending: NDArray[Scalar]) -> NDArray[np.bool_]:
+    """As `numpy.isin` for values that are compared with ascending ones, without sorting or hashing both."""
+    if not len(ascending):
+        return np.zeros(len(values), np.bool_)
+    places = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
+    present: NDArray[np.bool_] = ascending[places] == values
+    return present
+
+
 def order(values: NDArray[np.integer], count: int) -> NDArray[np.int64]:
     """As a stable `numpy.argsort` of numbers from 0 to `count - 1`, by counting: many times as fast."""
     if len(values) < _SHORT:

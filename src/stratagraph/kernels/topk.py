@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -45,6 +46,7 @@ _PER_RESULT = 16
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _BLOCK = 32
 _BATCH = 8192  # vectors that are sketched at a time
+_FEW = 1024  # vectors whose products take no longer in one thread
 _SEED = 0
 _ALL: Mask = np.zeros(0, np.bool_)
 _EACH_BIT: Rows = np.arange(SKETCH_BITS)
@@ -205,7 +207,8 @@ def _centre(vectors: Matrix) -> Matrix:
     keys = head.view(np.uint64)[:, 0]
     mixed = (keys ^ (keys >> np.uint64(31))) * _ODD
     mixed[keys == 0] = np.iinfo(np.uint64).max  # zero vectors last
-    chosen = np.argsort(mixed, kind="stable")[:CENTRE]
+    chosen = _smallest(mixed, min(CENTRE, len(mixed)))
+    chosen = chosen[np.argsort(mixed[chosen], kind="stable")]
     halves = np.asarray(vectors[chosen]).astype(np.float16)  # as they are stored
     mean: Matrix = (halves.sum(axis=0, dtype=np.float64) / max(len(chosen), 1)).astype(np.float32)
     return mean
@@ -219,7 +222,7 @@ def _near(mean: Matrix, other: Matrix) -> bool:
 
 def _encode(vectors: Matrix, mean: Matrix) -> Codes:
     centred = vectors - mean
-    with one_thread():
+    with one_thread() if len(centred) < _FEW else nullcontext():
         return pack(centred @ hyperplanes(SKETCH_BITS, len(mean), _SEED).T > 0)
 
 
@@ -237,3 +240,12 @@ def products(vectors: Matrix | Segmented, query: Matrix, rows: Rows) -> NDArray[
         return vectors.products(query, rows)
     vectors = np.ascontiguousarray(vectors, np.float32)
     return _native.products(vectors, np.ascontiguousarray(query, np.float32), rows)
+
+
+def _smallest(distances: NDArray[np.unsignedinteger], size: int) -> Rows:
+    """The rows of the `size` smallest distances, of equals the lower rows, ascending."""
+    if not size:
+        return np.zeros(0, np.int64)
+    border = np.partition(distances, size - 1)[size - 1]
+    below, at = np.flatnonzero(distances < border), np.flatnonzero(distances == border)
+    return np.sort(np.concatenate([below, at[: size - len(below)]]))

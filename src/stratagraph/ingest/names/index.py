@@ -24,7 +24,7 @@ from stratagraph.ingest.checks import Checks, damage
 from stratagraph.ingest.names.spelling import canonical, name_words, words
 from stratagraph.kernels.bm25 import Postings
 from stratagraph.kernels.checks import check_ascending
-from stratagraph.kernels.ranges import ranges
+from stratagraph.kernels.ranges import among, ranges
 from stratagraph.text.stopwords import stop_words
 from stratagraph.types.records import content_keys
 
@@ -203,10 +203,10 @@ def _spelling(
     before: Mapping[str, NDArray[Any]], distinct_words: Sequence[str], keys: NDArray[np.uint64]
 ) -> Arrays:
     """The words of all names, which are among `keys`, and the words with each trigram."""
-    stays = _among(before["vocabulary"], keys)
+    stays = among(before["vocabulary"], keys)
     old = before["vocabulary"][stays]
     codes = content_keys(distinct_words)
-    is_new = ~_among(codes, old)
+    is_new = ~among(codes, old)
     vocabulary = np.union1d(old, codes)
     now = np.full(len(stays), -1, np.int64)
     now[stays] = np.searchsorted(vocabulary, old)
@@ -223,15 +223,6 @@ def _spelling(
         "gram_starts": np.asarray(postings.starts),
         "gram_words": postings.rows.astype(np.int32),
     }
-
-
-def _among(codes: Codes, ascending: Codes) -> NDArray[np.bool_]:
-    """As `numpy.isin` for `ascending` codes, without sorting both."""
-    if not len(ascending):
-        return np.zeros(len(codes), np.bool_)
-    places = np.searchsorted(ascending, codes).clip(max=len(ascending) - 1)
-    present: NDArray[np.bool_] = ascending[places] == codes
-    return present
 
 
 def _postings(keys: Codes, rows: Rows) -> Postings:
