@@ -74,7 +74,7 @@ class Pending:
 
     @property
     def calls(self) -> int:
-        """Calls that must be answered before the build can go on."""
+        """Number of calls whose answers the build waits for."""
         return sum(usage.calls for usage in self.stages.values())
 
     @property

@@ -22,7 +22,7 @@ _QUOTED = 220  # characters of a sentence that the demo shows
 
 
 def demo_lines(result: DemoResult, path: Path | None) -> Iterator[str]:
-    """The demo: what each search found for each question, how the walk got there, and the next commands."""
+    """Lines of the demo: for each question, what each search found and how the walk got there."""
     yield from _wrapped(
         f"{result.documents} letters, minutes and newspaper pieces of islands that do not exist, indexed for "
         f"the walk in {result.walk:.0f} s. Three questions, chosen because similar vectors alone miss a "

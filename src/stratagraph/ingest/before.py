@@ -1,4 +1,4 @@
-"""Which rows of a graph are unchanged since the previous generation, found by arrays, without reading nodes.
+"""Finds the rows of a graph that did not change since the previous generation. Reads arrays, and no nodes.
 
 Methods ask here which of their groups consist of unchanged rows alone (`recognised`). Such groups keep their
 nodes, texts and vectors, and their members are not read.

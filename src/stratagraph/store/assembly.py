@@ -122,7 +122,7 @@ _PIECE = np.dtype(
 
 
 class Scratch:
-    """Records of arriving documents and their chunks, in an unnamed file instead of in memory.
+    """Encoded records of arriving documents and chunks, kept in an unnamed temporary file to save memory.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class Scratch:
         return start, len(record)
 
     def pieces(self) -> NDArray[Any]:
-        """The arriving chunks as `_PIECE`, in the order of arrival."""
+        """The arriving chunks in the order of their arrival, an array of type `_PIECE`."""
         return np.frombuffer(self._pieces, _PIECE)
 
     def new_chunks(self, chunks: Rows, numbers: Rows) -> Iterator[tuple[bytes, tuple[Any, ...]]]:

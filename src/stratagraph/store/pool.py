@@ -232,7 +232,10 @@ class PoolWriter:
         return planned(sizes, used, order, **limits, out_of_use=out_of_use, compact=compact)
 
     def write(self, writer: FileWriter, plan: Plan, *, hashes_alone: bool = False) -> None:
-        """Write the new segments, and share the others; `hashes_alone` omits vectors that lie elsewhere."""
+        """Write the new segments and link the others.
+
+        With `hashes_alone` no vectors are written, because a vector store holds them.
+        """
         every = self._all()
 
         def segments() -> Iterator[tuple[str, Arrays]]:

@@ -57,9 +57,10 @@ class RelationFragments:
     Attributes
     ----------
     fragments
-        Tuples of chunk, source, description, strength and type. The target is the other name of the pair.
+        What chunks say, each as (chunk, source, description, strength, type). The target of a fragment is the
+        other entity of the pair.
     described
-        Whether a description says more than the units of its chunk (`described_apart`).
+        Whether a chunk describes the relation in words that its units do not have (`described_apart`).
     """
 
     fragments: list[tuple[int, str, str, float, str]] = field(default_factory=list)

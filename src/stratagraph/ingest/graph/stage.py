@@ -73,7 +73,7 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """Which nodes of a graph get vectors; `pooled` has those that were made with the vectors of passages."""
+    """Which nodes of a graph get vectors. `pooled` holds those computed together with the chunks' vectors."""
 
     units: bool = False
     entities: bool = False

@@ -47,8 +47,8 @@ TouchedRows = dict[K, tuple[int | None, set[int]]]
 """Of each touched node the previous row, None if it is new, and the present chunks, none if it is deleted."""
 
 MOST_READ = 2000
-"""Chunks to read for touched relations and descriptions. If more are needed, and they are more than half of
-the corpus, everything is merged again."""
+"""Chunks that an update may read for touched relations and descriptions. If it needs more, and more than half
+of the corpus, the whole corpus is merged again."""
 
 
 class Moved(NamedTuple):

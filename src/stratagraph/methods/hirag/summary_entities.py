@@ -211,8 +211,8 @@ class PreviousProposals:
         nodes = dict(zip(rows, self._previous.nodes(rows), strict=True))
         summaries: list[Summary] = []
         for owner, cluster in zip(owners.tolist(), self.clusters[proposals].tolist(), strict=True):
-            stored, identity = nodes[owner].extra["summaries"], id_of(self._ids[cluster])
-            summaries.append(Summary.read(next(each for each in stored if each["cluster"] == identity)))
+            stored = {each["cluster"]: each for each in reversed(nodes[owner].extra["summaries"])}
+            summaries.append(Summary.read(stored[id_of(self._ids[cluster])]))
         return summaries
 
 
