@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph.errors import Damaged
 from stratagraph.ingest.before import mixed, recognised_lists
 from stratagraph.ingest.carryover import VECTORS, Keys, derived_id, keys_of, lookup
 from stratagraph.ingest.graph.statements import group_vectors
@@ -211,8 +212,13 @@ class PreviousProposals:
         nodes = dict(zip(rows, self._previous.nodes(rows), strict=True))
         summaries: list[Summary] = []
         for owner, cluster in zip(owners.tolist(), self.clusters[proposals].tolist(), strict=True):
-            stored = {each["cluster"]: each for each in reversed(nodes[owner].extra["summaries"])}
-            summaries.append(Summary.read(stored[id_of(self._ids[cluster])]))
+            stored, identity = nodes[owner].extra["summaries"], id_of(self._ids[cluster])
+            if (own := next((each for each in stored if each["cluster"] == identity), None)) is None:
+                raise Damaged(
+                    f"part 'hirag' of the index is damaged: summary entity {nodes[owner].id} holds no "
+                    f"proposal of cluster {identity}. Restore the folder from a copy, or build again"
+                )
+            summaries.append(Summary.read(own))
         return summaries
 
 
