@@ -420,7 +420,7 @@ def test_sheets_are_bounded_by_their_cells_and_not_by_their_corners(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     openpyxl = pytest.importorskip("openpyxl")
-    monkeypatch.setattr("stratagraph.ingest.files.office.CELLS", 200_000)
+    monkeypatch.setattr("stratagraph.ingest.files.rows.CELLS", 200_000)
     for name, rows in (("corners", [100_000]), ("wide", range(2, 16))):
         book = openpyxl.Workbook()
         book.active["A1"] = "first"

@@ -14,17 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from stratagraph.ingest.files.kinds import encoding_of, kind_of, text_blocks
+from stratagraph.ingest.files.mail import from_mail, from_notebook, mailbox_rows
 from stratagraph.ingest.files.markup import from_html, from_markdown, from_rst
-from stratagraph.ingest.files.office import from_docx, from_epub, from_odt, from_pdf, from_pptx, from_xlsx
+from stratagraph.ingest.files.office import from_docx, from_epub, from_odt, from_pptx
+from stratagraph.ingest.files.pdf import from_pdf
 from stratagraph.ingest.files.reading import Binary, FileText, Unreadable
-from stratagraph.ingest.files.rows import (
-    bounded_lines,
-    csv_rows,
-    from_mail,
-    from_notebook,
-    json_rows,
-    mailbox_rows,
-)
+from stratagraph.ingest.files.rows import bounded_lines, csv_rows, from_xlsx, json_rows
 from stratagraph.ingest.files.walk import Found, Walk, printable
 from stratagraph.mapping import as_mapper, in_order
 from stratagraph.types.protocols import Mapper

@@ -2,9 +2,11 @@
 
 kinds       the kind of a file, by its content and name, and the encoding of its text
 reading     what a reader returns, and the limits of time and memory
-office      PDF, DOCX, PPTX, XLSX, ODT, EPUB
+office      DOCX, PPTX, ODT, EPUB
+pdf         PDF
 markup      HTML, Markdown, reStructuredText
-rows        CSV, JSON, messages, mailboxes, notebooks
+rows        CSV, JSON, XLSX
+mail        messages, mailboxes, notebooks
 walk        the files below a path
 
 Some readers need the extra `files`. Without it, such a file is skipped with a message that names the extra.

@@ -1,17 +1,15 @@
-"""PDF, DOCX, PPTX, XLSX, ODT and EPUB: pages, headings, slides, rows and chapters."""
+"""DOCX, PPTX, ODT and EPUB: headings, slides and chapters."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-import threading
 import zipfile
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from html.entities import entitydefs
 from io import BytesIO
-from itertools import chain, pairwise, repeat
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -19,11 +17,8 @@ from xml.etree.ElementTree import Element, XMLParser, iterparse
 
 from stratagraph.ingest.files.markup import html_text
 from stratagraph.ingest.files.reading import (
-    CELLS,
     DEPTH,
     ENTRY,
-    INSTALL,
-    PAGES,
     TAGS,
     FileText,
     Headings,
@@ -32,7 +27,6 @@ from stratagraph.ingest.files.reading import (
     reading,
 )
 
-_lock = threading.Lock()  # PDFium is not thread-safe
 _HEADING = re.compile(r"^heading (\d)$", re.IGNORECASE)
 _OPEN_DOCUMENT = "urn:oasis:names:tc:opendocument:xmlns"
 _TEXT, _TABLE = f"{{{_OPEN_DOCUMENT}:text:1.0}}", f"{{{_OPEN_DOCUMENT}:table:1.0}}"
@@ -45,42 +39,6 @@ _SILENT = (
 _SPACES = {f"{_TEXT}s": " ", f"{_TEXT}tab": "\t", f"{_TEXT}line-break": "\n"}
 _MOST_SPACES = 10  # that one element may stand for
 _MOST_NAMED = 1000  # characters of a title
-
-
-def from_pdf(path: Path) -> FileText:
-    """The pages of a PDF, each a section with its number as `page`.
-
-    Raises
-    ------
-    Unreadable
-        If it is encrypted, damaged, or holds no text (a scan).
-    """
-    try:
-        import pypdfium2
-    except ImportError:
-        raise Unreadable(f"PDF; {INSTALL}") from None
-    writer = Writer()
-    with _lock:
-        try:
-            document = pypdfium2.PdfDocument(path)
-        except pypdfium2.PdfiumError as error:
-            locked = "password" in str(error).lower()
-            reason = "encrypted; save it without a password" if locked else f"damaged ({error})"
-            raise Unreadable(f"PDF, {reason}") from None
-        with closing(document):
-            count = len(document)
-            if count > PAGES:
-                raise Unreadable(f"PDF of {count:,} pages; at most {PAGES:,} are read")
-            for number in range(1, count + 1):
-                writer.section({"page": number})
-                with closing(document[number - 1]) as page, closing(page.get_textpage()) as text:
-                    page_text = text.get_text_bounded().replace("\r\n", "\n")
-                writer.add(page_text.replace("\ufffe", "").replace("\0", ""))
-            title = document.get_metadata_dict().get("Title", "").strip()
-    pdf = writer.file_text({"title": title, "pages": count})
-    if not pdf.text:
-        raise Unreadable(f"PDF of {count} pages without any text, such as scans; it needs OCR first")
-    return pdf
 
 
 @reading("DOCX")
@@ -133,32 +91,6 @@ def _texts(shapes: Iterable[Any]) -> Iterator[str]:
             yield shape.text_frame.text.replace("\v", "\n")
         elif getattr(shape, "has_table", False):
             yield "\n".join(_table(row.cells for row in shape.table.rows))
-
-
-@reading("XLSX")
-def from_xlsx(path: Path) -> FileText:
-    """Sheets in order, each row as column names and values; a section has `sheet`."""
-    from openpyxl import load_workbook
-
-    writer, cells = Writer(), 0
-    with closing(load_workbook(path, read_only=True, data_only=True)) as book:
-        for sheet in book.worksheets:
-            writer.section({"sheet": sheet.title})
-            sheet.reset_dimensions()  # which a file may state wrongly, and which every row is filled up to
-            names: list[str] | None = None
-            for row in sheet.iter_rows(values_only=True):
-                cells += 1 + len(row)
-                if cells > CELLS:
-                    raise Unreadable(f"XLSX of more than {CELLS:,} cells (rows x columns)")
-                if names is None:
-                    names = [str(name).strip() if name is not None else "" for name in row]
-                    continue
-                pairs = zip(chain(names, repeat("")), row, strict=False)
-                fields = [
-                    (name, " ".join(str(value).split())) for name, value in pairs if value not in (None, "")
-                ]
-                writer.add("\n".join(f"{name}: {value}" if name else value for name, value in fields))
-    return writer.file_text({"sheets": len(book.sheetnames)})
 
 
 def _tree(content: bytes) -> Element:

@@ -1,25 +1,20 @@
-"""CSV, JSON, mail and notebooks: a row or a message is a document; a notebook has cells without outputs."""
+"""Tables: the rows of CSV, JSON and XLSX."""
 
 from __future__ import annotations
 
 import csv
 import json
-import mailbox
 from collections.abc import Iterator
-from email import message_from_binary_file, message_from_bytes
-from email.message import EmailMessage
-from email.policy import default
+from contextlib import closing
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, TextIO
 
-from stratagraph.ingest.files.markup import from_html, from_markdown
-from stratagraph.ingest.files.reading import COLUMNS, LINE, FileText, Unreadable, Writer, reading
+from stratagraph.ingest.files.reading import CELLS, COLUMNS, LINE, FileText, Unreadable, Writer, reading
 
 _TEXTS = ("text", "contents")
 _SAMPLE = 64 * 2**10
 Row = tuple[int, dict[str, Any]]
-LARGEST_PARSED = 64 * 2**20
-"""Bytes of a message or notebook."""
 
 
 def csv_rows(lines: TextIO, sample: str, *, tabs: bool = False) -> Iterator[Row]:
@@ -89,64 +84,27 @@ def _written(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-@reading("mail")
-def from_mail(path: Path) -> FileText:
-    """A message: subject and body as text; `subject`, `from`, `to`, `date`, `attachments` as metadata."""
-    _check_size(path.stat().st_size)
-    with path.open("rb") as file:
-        return _message(message_from_binary_file(file, policy=default))
+@reading("XLSX")
+def from_xlsx(path: Path) -> FileText:
+    """Sheets in order, each row as column names and values; a section has `sheet`."""
+    from openpyxl import load_workbook
 
-
-def mailbox_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The messages of a mailbox with their numbers, as records; `id` is the Message-ID, if there is one."""
-    box = mailbox.mbox(path, create=False)
-    try:
-        for number, key in enumerate(box.iterkeys(), 1):
-            content = box.get_bytes(key)
-            _check_size(len(content))
-            try:
-                message = message_from_bytes(content, policy=default)
-                letter = _message(message)
-                identity = str(message["message-id"] or "").strip("<> \t\r\n")
-            except Exception as error:
-                letter, identity = FileText(""), ""
-                if not isinstance(error, Unreadable):
-                    raise Unreadable(f"mailbox, message {number} damaged ({error})") from error
-            yield (
-                number,
-                {"text": letter.text, "metadata": letter.metadata} | ({"id": identity} if identity else {}),
-            )
-    finally:
-        box.close()
-
-
-def _check_size(size: int) -> None:
-    if size > LARGEST_PARSED:
-        raise Unreadable(f"more than {LARGEST_PARSED:,} bytes")
-
-
-def _message(message: EmailMessage) -> FileText:
-    writer = Writer()
-    writer.add(str(message["subject"] or ""))
-    body = message.get_body(("plain", "html"))
-    if body is not None:
-        text = str(body.get_content())
-        writer.add(from_html(text).text if body.get_content_type() == "text/html" else text)
-    names = [str(part.get_filename() or "") for part in message.iter_attachments()]
-    headers = {name: str(message[name] or "") for name in ("subject", "from", "to", "date")}
-    return writer.file_text({**headers, "attachments": [name for name in names if name]})
-
-
-@reading("notebook")
-def from_notebook(path: Path) -> FileText:
-    """The Markdown and code cells of a Jupyter notebook, without outputs; headings begin sections."""
-    _check_size(path.stat().st_size)
-    writer = Writer()
-    for cell in json.loads(path.read_text("utf-8"))["cells"]:
-        source = cell["source"]
-        text = source if isinstance(source, str) else "".join(source)
-        if cell["cell_type"] == "code" and text.strip():
-            writer.add(f"```\n{text}\n```")
-        elif cell["cell_type"] == "markdown":
-            writer.add(text)
-    return from_markdown(writer.file_text({}).text)
+    writer, cells = Writer(), 0
+    with closing(load_workbook(path, read_only=True, data_only=True)) as book:
+        for sheet in book.worksheets:
+            writer.section({"sheet": sheet.title})
+            sheet.reset_dimensions()  # which a file may state wrongly, and which every row is filled up to
+            names: list[str] | None = None
+            for row in sheet.iter_rows(values_only=True):
+                cells += 1 + len(row)
+                if cells > CELLS:
+                    raise Unreadable(f"XLSX of more than {CELLS:,} cells (rows x columns)")
+                if names is None:
+                    names = [str(name).strip() if name is not None else "" for name in row]
+                    continue
+                pairs = zip(chain(names, repeat("")), row, strict=False)
+                fields = [
+                    (name, " ".join(str(value).split())) for name, value in pairs if value not in (None, "")
+                ]
+                writer.add("\n".join(f"{name}: {value}" if name else value for name, value in fields))
+    return writer.file_text({"sheets": len(book.sheetnames)})
