@@ -61,7 +61,7 @@ class LangChain(Core):
 
     def ask(self, opened: Any, question: str) -> list[tuple[str, str]]:
         """Ids and texts of what is found."""
-        return [(each.metadata["stratagraph"]["id"], each.page_content) for each in opened.invoke(question)]
+        return [(each.metadata["stratagraph_id"], each.page_content) for each in opened.invoke(question)]
 
     def core(self, opened: Any) -> sg.Index:
         return opened.index
@@ -103,7 +103,7 @@ class LlamaIndex(Core):
     def ask(self, opened: Any, question: str) -> list[tuple[str, str]]:
         """Ids and texts of what is found."""
         found = opened.as_retriever(similarity_top_k=5).retrieve(question)
-        return [(each.metadata["stratagraph"]["id"], each.get_content()) for each in found]
+        return [(each.metadata["stratagraph_id"], each.get_content()) for each in found]
 
     def core(self, opened: Any) -> sg.Index:
         return opened.core

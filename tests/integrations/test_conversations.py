@@ -83,7 +83,7 @@ def index(folder: Path, model: Model) -> Iterator[sg.Index]:
 
 @pytest.mark.parametrize("history", [PAIRS, MESSAGES, [("human", PAIRS[0][1]), ("ai", PAIRS[1][1])]])
 def test_langchain_takes_its_messages(index: sg.Index, model: Model, history: Any) -> None:
-    retriever = PPRRetriever(index=index, k=2)
+    retriever = PPRRetriever(index=index, k=2, return_trace=True)
     for found in (
         retriever.invoke(ASKED, history=history),
         asyncio.run(retriever.ainvoke(ASKED, history=history)),
@@ -107,7 +107,7 @@ def test_langchain_takes_its_messages(index: sg.Index, model: Model, history: An
 @pytest.mark.parametrize("history", [PAIRS, CHAT, ChatMemoryBuffer.from_defaults(chat_history=[*CHAT])])
 def test_llama_index_takes_its_messages_and_memories(folder: Path, model: Model, history: Any) -> None:
     index = WalkIndex.load(folder, llm=model, embed_model=FakeEmbedder())
-    retriever = index.as_retriever(similarity_top_k=2, history=history)
+    retriever = index.as_retriever(similarity_top_k=2, history=history, return_trace=True)
     for found in (retriever.retrieve(ASKED), asyncio.run(retriever.aretrieve(ASKED))):
         told = found[0].node.metadata["stratagraph"]["trace"]["standalone"]
         assert (told["asked"], told["question"]) == (ASKED, STANDS_ALONE)
@@ -132,7 +132,9 @@ def test_a_memory_is_read_at_each_question(folder: Path, model: Model) -> None:
 def test_a_chat_engine_searches_with_its_memory(folder: Path, model: Model) -> None:
     index = WalkIndex.load(folder, llm=model, embed_model=FakeEmbedder())
     memory = ChatMemoryBuffer.from_defaults(chat_history=[*CHAT])
-    engine = index.as_chat_engine(chat_mode="context", llm=MockLLM(), memory=memory, history=memory)
+    engine = index.as_chat_engine(
+        chat_mode="context", llm=MockLLM(), memory=memory, history=memory, return_trace=True
+    )
     for found in (engine.chat(ASKED), asyncio.run(engine.achat(ASKED))):
         told = found.source_nodes[0].node.metadata["stratagraph"]["trace"]["standalone"]
         assert told["question"] == STANDS_ALONE

@@ -57,16 +57,17 @@ def test_langchain(index: sg.Index, expected: list[str]) -> None:
     retriever = PPRRetriever(index=index, k=4)
     field = PPRRetriever(index=index, k=4, guided=True)
     for found in (retriever.invoke(QUESTION, guided=True), field.invoke(QUESTION)):
-        assert [each.metadata["stratagraph"]["documents"][0] for each in found] == expected
-    assert retriever.invoke(QUESTION)[0].metadata["stratagraph"]["documents"] != [NEEDED]
+        assert [json.loads(each.metadata["stratagraph_documents"])[0] for each in found] == expected
+    assert json.loads(retriever.invoke(QUESTION)[0].metadata["stratagraph_documents"]) != [NEEDED]
     one = PPRRetriever(index=index, k=4, guided=True, guided_steps=1)
     assert [each.id for each in one.invoke(QUESTION)] == [each.id for each in field.invoke(QUESTION)]
     assert len(one.invoke(QUESTION, guided=False)) == 4
     assert one.request()["guided_steps"] == 1
     assert "guided_steps" not in one.request(guided=False)
-    assert retriever.invoke(QUESTION, guided="overview")[0].metadata["stratagraph"]["documents"] != [NEEDED]
+    overview = retriever.invoke(QUESTION, guided="overview")
+    assert json.loads(overview[0].metadata["stratagraph_documents"]) != [NEEDED]
     answered = retriever.as_answer_runnable(return_sources=True).invoke(QUESTION)
-    assert [each.metadata["stratagraph"]["documents"] for each in answered["sources"]] == [[NEEDED]]
+    assert [json.loads(each.metadata["stratagraph_documents"]) for each in answered["sources"]] == [[NEEDED]]
     plain = retriever.as_answer_runnable(return_sources=True).invoke(QUESTION, guided=False)
     assert len(plain["sources"]) > 1
 
@@ -74,9 +75,11 @@ def test_langchain(index: sg.Index, expected: list[str]) -> None:
 def test_llama_index(demo_folder: Path, expected: list[str]) -> None:
     index = WalkIndex.load(demo_folder, llm=ScriptedChatModel(reply), embed_model=FakeEmbedder())
     found = index.as_retriever(similarity_top_k=4, guided=True).retrieve(QUESTION)
-    assert [each.metadata["stratagraph"]["documents"][0] for each in found] == expected
+    assert [json.loads(each.metadata["stratagraph_documents"])[0] for each in found] == expected
     answered = index.as_query_engine().query(QUESTION)
-    assert [each.metadata["stratagraph"]["documents"] for each in answered.source_nodes] == [[NEEDED]]
+    assert [json.loads(each.metadata["stratagraph_documents"]) for each in answered.source_nodes] == [
+        [NEEDED]
+    ]
     plain = index.as_query_engine(guided=False).query(QUESTION)
     assert len(plain.source_nodes) > 1
 

@@ -117,7 +117,7 @@ class TestStandardSuite(RetrieversIntegrationTests):
 
 
 async def test_documents_have_text_id_and_json_metadata(retriever: TreeRetriever, ask: Any) -> None:
-    documents = await ask(retriever, k=24)
+    documents = await ask(retriever, k=24, return_trace=True)
     assert documents[0].page_content.startswith("In year 1901 the observatory kept its comet.")
     assert documents[0].id == "observatory-1"
     assert documents[0].metadata["topic"] == "observatory"
@@ -125,7 +125,7 @@ async def test_documents_have_text_id_and_json_metadata(retriever: TreeRetriever
     assert set(ours) == {"id", "kind", "level", "score", "sources", "documents", "trace"}
     assert ours["kind"] == "chunk"
     assert ours["documents"] == ["observatory-1"]
-    assert {document.metadata["stratagraph"]["kind"] for document in documents} == {"chunk", "summary"}
+    assert {document.metadata["stratagraph_kind"] for document in documents} == {"chunk", "summary"}
     assert json.loads(json.dumps([document.metadata for document in documents]))
     scores = [document.metadata["stratagraph"]["score"] for document in documents]
     assert scores == sorted(scores, reverse=True)
@@ -134,9 +134,9 @@ async def test_documents_have_text_id_and_json_metadata(retriever: TreeRetriever
 
 async def test_options_per_call(retriever: TreeRetriever, ask: Any) -> None:
     chunks = await ask(retriever, k=24, view="chunks")
-    assert {document.metadata["stratagraph"]["level"] for document in chunks} == {0}
+    assert {document.metadata["stratagraph_level"] for document in chunks} == {0}
     summaries = await ask(retriever, k=24, levels=(1,))
-    assert {document.metadata["stratagraph"]["level"] for document in summaries} == {1}
+    assert {document.metadata["stratagraph_level"] for document in summaries} == {1}
     foundry = await ask(retriever, k=24, where={"topic": "foundry"}, view="chunks")
     assert {document.metadata["topic"] for document in foundry} == {"foundry"}
     late = await ask(retriever, k=24, where=lambda metadata: metadata["year"] >= 1904, view="chunks")
@@ -190,7 +190,7 @@ def test_caller_metadata_is_kept_and_made_json() -> None:
     retriever = build([Document("A bell of bronze.", metadata=metadata)])
     [found] = retriever.invoke("bell", k=1)
     assert found.metadata["score"] == 7
-    assert found.metadata["stratagraph"]["kind"] == "chunk"
+    assert found.metadata["stratagraph_kind"] == "chunk"
     retriever.index.close()
 
 
@@ -236,7 +236,7 @@ async def test_adding_and_deleting(tmp_path: Any) -> None:
         retriever.delete(["foundry-3"])
     assert retriever.delete(["foundry-3"], missing_ok=True).deleted == ()
     found = retriever.invoke("bell bronze mould foundry", k=100)
-    assert {source for d in found for source in d.metadata["stratagraph"]["documents"]}.isdisjoint(
+    assert {source for d in found for source in json.loads(d.metadata["stratagraph_documents"])}.isdisjoint(
         {"foundry-1", "foundry-2", "foundry-3"}
     )
     assert retriever.index.verify() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +25,7 @@ import stratagraph
 from langchain_stratagraph import HierarchicalRetriever, StrataDocumentIndex, TreeRetriever
 from stratagraph import HashingEmbedder
 from stratagraph.errors import Locked, NotAnIndex
+from stratagraph.types.results import IDENTITY
 from tests.integrations.corpus import QUESTION, langchain_documents, passages
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*DocumentIndex.*")
@@ -148,8 +150,8 @@ async def test_every_document_has_a_source(kind: Any, call: Callable[..., Any]) 
     shown = [format_document(document, prompt) for document in found]
     assert shown[0].startswith("observatory.txt: In year 1901")
     assert all(document.metadata["source"] for document in found)
-    nodes = [each for each in found if each.metadata["stratagraph"]["kind"] != "chunk"]
-    assert {frozenset(each.metadata) for each in nodes} <= {frozenset({"source", "stratagraph"})}
+    nodes = [each for each in found if each.metadata["stratagraph_kind"] != "chunk"]
+    assert {frozenset(each.metadata) for each in nodes} <= {frozenset({"source", *IDENTITY})}
     retriever.index.close()
 
 
@@ -157,11 +159,11 @@ def test_a_summary_of_many_documents_names_the_first() -> None:
     retriever = made(langchain_documents())
     summaries = retriever.invoke(QUESTION, k=9, levels=(1,))
     for summary in summaries:
-        documents = summary.metadata["stratagraph"]["documents"]
+        documents = json.loads(summary.metadata["stratagraph_documents"])
         assert summary.metadata["source"].startswith(", ".join(documents[:3]))
         if len(documents) > 3:
             assert summary.metadata["source"].endswith(f" and {len(documents) - 3} more")
-        assert summary.metadata["stratagraph"]["metadata"] == {"by": "extractive"}
+        assert json.loads(summary.metadata["stratagraph_metadata"]) == {"by": "extractive"}
     assert summaries
     retriever.index.close()
 

@@ -136,9 +136,9 @@ async def test_nodes(index: LSHTreeIndex, ask: Any) -> None:
     assert best.ref_doc_id == "observatory-1"
     assert best.node_id in index.ref_doc_info["observatory-1"].node_ids
     assert best.metadata["topic"] == "observatory"
-    ours = best.metadata["stratagraph"]
-    assert (ours["kind"], ours["documents"]) == ("chunk", ["observatory-1"])
-    assert {n.metadata["stratagraph"]["kind"] for n in found} == {"chunk", "summary"}
+    assert best.metadata["stratagraph_kind"] == "chunk"
+    assert json.loads(best.metadata["stratagraph_documents"]) == ["observatory-1"]
+    assert {n.metadata["stratagraph_kind"] for n in found} == {"chunk", "summary"}
     assert [n.score for n in found] == sorted((n.score for n in found), reverse=True)
     assert json.dumps([n.metadata for n in found])
     assert len({n.node_id for n in found}) == 24
@@ -147,7 +147,7 @@ async def test_nodes(index: LSHTreeIndex, ask: Any) -> None:
 async def test_summaries_have_ids_that_stay(index: LSHTreeIndex, ask: Any) -> None:
     retriever = index.as_retriever(similarity_top_k=3, levels=(1,))
     first = await ask(retriever)
-    assert [n.node_id for n in first] == [n.metadata["stratagraph"]["id"] for n in first]
+    assert [n.node_id for n in first] == [n.metadata["stratagraph_id"] for n in first]
     assert [n.node_id for n in await ask(retriever)] == [n.node_id for n in first]
 
 
@@ -173,7 +173,7 @@ def admitted(
 ) -> set[str]:
     chosen = MetadataFilters(filters=list(filters), condition=condition)
     found = index.as_retriever(similarity_top_k=100, filters=chosen).retrieve(QUESTION)
-    return {document for node in found for document in node.metadata["stratagraph"]["documents"]}
+    return {document for node in found for document in json.loads(node.metadata["stratagraph_documents"])}
 
 
 def test_filters(index: LSHTreeIndex) -> None:

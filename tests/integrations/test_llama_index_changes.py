@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -44,12 +45,12 @@ def build(documents: list[Document] | None = None, **kwargs: Any) -> LSHTreeInde
 
 def found(index: LSHTreeIndex, question: str = QUESTION, k: int = 200) -> list[tuple[str, str, Any]]:
     nodes = index.as_retriever(similarity_top_k=k).retrieve(question)
-    return [(node.metadata["stratagraph"]["id"], node.get_content(), node.score) for node in nodes]
+    return [(node.metadata["stratagraph_id"], node.get_content(), node.score) for node in nodes]
 
 
 def documents_in(index: LSHTreeIndex) -> set[str]:
     nodes = index.as_retriever(similarity_top_k=500).retrieve(QUESTION)
-    return {document for node in nodes for document in node.metadata["stratagraph"]["documents"]}
+    return {document for node in nodes for document in json.loads(node.metadata["stratagraph_documents"])}
 
 
 def agree(index: LSHTreeIndex) -> None:
@@ -250,7 +251,7 @@ async def test_a_folder_of_another_program(tmp_path: Path, call: Caller) -> None
     index = LSHTreeIndex.load(tmp_path / "idx", embed_model=HashingEmbedder(), transformations=[SPLIT])
     best = index.as_retriever().retrieve(QUESTION)[0]
     assert best.node.ref_doc_id == "observatory-1"
-    assert best.node_id == best.metadata["stratagraph"]["id"]
+    assert best.node_id == best.metadata["stratagraph_id"]
     await call(index, "delete_nodes", [best.node_id])
     assert documents_in(index) == {name for name, _, _ in passages()} - {"observatory-1"}
     await call(index, "delete_ref_doc", "observatory-2")

@@ -19,6 +19,7 @@ from llama_index_stratagraph import CoreSynthesizer
 from llama_index_stratagraph._base import StrataIndex
 from stratagraph import HashingEmbedder
 from stratagraph.methods import get_way
+from stratagraph.types.results import IDENTITY
 from tests.integrations.corpus import QUESTION, llama_documents, passages
 
 INDEXES: list[type[StrataIndex]] = [
@@ -70,12 +71,11 @@ async def test_what_we_know_of_nodes_stays_out_of_prompts_and_embeddings(
     retriever = index.as_retriever(similarity_top_k=200, view=view)
     given = {key for _, _, metadata in passages() for key in metadata}
     for scored in [*retriever.retrieve(QUESTION), *await retriever.aretrieve(QUESTION)]:
-        ours = scored.node.metadata["stratagraph"]
-        assert set(scored.node.metadata) <= {*given, "stratagraph", "source"}
+        assert set(scored.node.metadata) <= {*given, *IDENTITY, "source"}
         for mode in (MetadataMode.LLM, MetadataMode.EMBED):
             shown = scored.node.get_metadata_str(mode)
             assert {line.partition(": ")[0] for line in shown.splitlines()} <= {*given, "source"}
-            assert ours["id"] not in shown
+            assert scored.node.metadata["stratagraph_id"] not in shown
     engine = index.as_query_engine(llm=MockLLM(), response_mode="compact", similarity_top_k=5, view=view)
     prompt = str(await engine.aquery(QUESTION))
     assert "kept its comet" in prompt

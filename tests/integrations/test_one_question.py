@@ -260,7 +260,11 @@ def test_llama_index_gives_each_node_its_trace(embedder: CountingEmbedder) -> No
     with sg.build_index(documents(30), "hirag", embedder=embedder, progress=False) as core:
         from llama_index_stratagraph import HiRAGIndex
 
-        nodes = HiRAGIndex(core=core, llm=False).as_retriever(similarity_top_k=6).retrieve(QUESTION)
+        nodes = (
+            HiRAGIndex(core=core, llm=False)
+            .as_retriever(similarity_top_k=6, return_trace=True)
+            .retrieve(QUESTION)
+        )
         traces = [node.metadata["stratagraph"]["trace"] for node in nodes]
         assert list(traces) == [dict(each) for each in core.retrieve(QUESTION, 6).trace]
 
@@ -306,9 +310,10 @@ def test_langchain_hands_the_parts_of_hirag_on(embedder: CountingEmbedder) -> No
 
     with sg.build_index(documents(30), "hirag", embedder=embedder, progress=False) as core:
         retriever, model = BridgeRetriever(index=core, k=12), Writer()
-        found = retriever.invoke(QUESTION)
-        retriever.as_answer_runnable(llm=model).invoke({"question": QUESTION, "documents": found})
-        assert "## Bridge knowledge" in model.prompts[-1]
+        for traced, heading in ((True, "## Bridge knowledge"), (False, "## Local knowledge")):
+            found = retriever.invoke(QUESTION, return_trace=traced)
+            retriever.as_answer_runnable(llm=model).invoke({"question": QUESTION, "documents": found})
+            assert heading in model.prompts[-1]
         with pytest.raises(TypeError, match="'k' says how to search"):
             retriever.as_answer_runnable().invoke({"question": QUESTION, "documents": found}, k=1)
 
@@ -350,6 +355,6 @@ def test_a_question_may_be_long(index: sg.Index) -> None:
 def test_the_answers_of_a_framework_rank_as_asked() -> None:
     model = ScriptedChatModel('{"sentences": [], "types": []}')
     with sg.build_index(documents(9), "archrag", llm=model, embedder=FakeEmbedder(), progress=False) as index:
-        engine = ArchRAGIndex(core=index).as_query_engine(view="chunks", rank="bm25")
+        engine = ArchRAGIndex(core=index).as_query_engine(view="chunks", rank="bm25", return_trace=True)
         found = engine.query(QUESTION).source_nodes
         assert {node.metadata["stratagraph"]["trace"]["rank"] for node in found} == {"bm25"}

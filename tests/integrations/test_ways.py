@@ -12,8 +12,10 @@ pytest.importorskip("llama_index.core")
 
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
+from langchain_core.load import dumps
 from llama_index.core import Document as LlamaDocument
 from llama_index.core.llms import MockLLM
+from llama_index.core.schema import TextNode
 from pydantic import ValidationError
 
 import stratagraph as sg
@@ -47,11 +49,11 @@ def index() -> Iterator[sg.Index]:
 
 
 def found(documents: list[Document]) -> list[tuple[str, str]]:
-    return [(each.metadata["stratagraph"]["kind"], each.metadata["stratagraph"]["id"]) for each in documents]
+    return [(each.metadata["stratagraph_kind"], each.metadata["stratagraph_id"]) for each in documents]
 
 
 def of_nodes(nodes: Any) -> list[tuple[str, str]]:
-    return [(each.metadata["stratagraph"]["kind"], each.metadata["stratagraph"]["id"]) for each in nodes]
+    return [(each.metadata["stratagraph_kind"], each.metadata["stratagraph_id"]) for each in nodes]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def test_all_return_the_same_list(index: sg.Index, method: str, options: dict[st
             hits = index.retrieve(question, k, method=method, **options).hits
             expected = [(hit.kind, hit.id) for hit in hits]
             scored = [(hit.score, hit.ref or hit.id) for hit in hits]
-            documents = retriever(index=index, k=k).invoke(question, **options)
+            documents = retriever(index=index, k=k, return_trace=True).invoke(question, **options)
             assert found(documents) == expected
             assert [(each.metadata["stratagraph"]["score"], each.id) for each in documents] == scored
             searching = kind(core=index, llm=False).as_retriever(similarity_top_k=k, **options)
@@ -228,3 +230,22 @@ def test_options_that_would_be_ignored_are_errors(index: sg.Index) -> None:
     ):
         with pytest.raises(ValueError, match="chunks"):
             wrong()
+
+
+@pytest.mark.parametrize("method", WAYS)
+def test_no_question_changes_what_identifies_a_passage(index: sg.Index, method: str) -> None:
+    retriever, kind = WAYS[method]
+    first, second = (
+        {each.id: each for each in retriever(index=index, k=200).invoke(question)}
+        for question in QUESTIONS[:2]
+    )
+    passages = [key for key, each in first.items() if each.metadata["stratagraph_kind"] == "chunk"]
+    assert passages
+    for key in passages:
+        assert dumps(first[key]) == dumps(second[key])
+        assert all(isinstance(value, str | int) for value in first[key].metadata.values())
+    searching = kind(core=index, llm=False).as_retriever(similarity_top_k=200)
+    nodes = {each.node_id: each.node for each in searching.retrieve(QUESTIONS[0])}
+    again = {each.node_id: each.node for each in searching.retrieve(QUESTIONS[1])}
+    for key in passages:
+        assert nodes[key].hash == again[key].hash == TextNode.from_json(nodes[key].to_json()).hash

@@ -71,7 +71,7 @@ class AnswerRunnable(Runnable[Any, Any]):
             answer = await self._retriever.index.aanswer(question, **arguments, on_retrieved=on_retrieved)
         if not self._return_sources:
             return answer.text
-        return {"answer": answer.text, "sources": to_documents(answer.retrieval)}
+        return {"answer": answer.text, "sources": self._documents(answer.retrieval)}
 
     _answer = blocking(_aanswer)
 
@@ -108,7 +108,7 @@ class AnswerRunnable(Runnable[Any, Any]):
             nonlocal searched
             searched = True
             set_callbacks(answering)
-            await _awaited(search.on_retriever_end(to_documents(retrieval)))
+            await _awaited(search.on_retriever_end(self._documents(retrieval)))
 
         with use_callbacks(search.get_child()):
             try:
@@ -117,6 +117,9 @@ class AnswerRunnable(Runnable[Any, Any]):
                 if not searched:
                     await _awaited(search.on_retriever_error(error))
                 raise
+
+    def _documents(self, retrieval: Retrieval) -> list[Document]:
+        return to_documents(retrieval, traced=self._retriever.return_trace)
 
     def _prepared(self, asked: Asked, options: dict[str, Any]) -> tuple[str | Retrieval, dict[str, Any]]:
         """The question, or the documents as a retrieval, and the arguments of `Index.answer`."""

@@ -42,10 +42,10 @@ class IndexRetriever(BaseRetriever):
     `stratagraph.open_index` has opened. Each given document becomes one chunk and is not split further.
 
     A returned document has the text of a hit as `page_content`. Its `id` is the id of the document that was
-    given, or the hit's id if there was none. Its `metadata` is the chunk's metadata and two keys more:
-    `"source"`, unless the chunk has one (the ids of the documents behind the hit), and `"stratagraph"`, a
-    dictionary of `id`, `kind`, `level`, `score`, `sources` (chunk ids), `documents` (document ids) and
-    `trace`.
+    given, or the hit's id if there was none. Its `metadata` is the chunk's metadata, `"source"`, unless the
+    chunk has one (the ids of the documents behind the hit), and scalar keys that no question changes:
+    `stratagraph_id`, `stratagraph_kind`, `stratagraph_level`, `stratagraph_documents` (ids, as JSON), and for
+    a node `stratagraph_sources` (chunk ids) and `stratagraph_metadata`. Answers can be made from them again.
 
     Attributes
     ----------
@@ -73,6 +73,9 @@ class IndexRetriever(BaseRetriever):
         How passages are ranked instead of by the walk: `"bm25"`, `"dense"` or `"hybrid"`.
     rerank
         Reranker of the hits: an object or the name of a model; see `stratagraph.Index.retrieve`.
+    return_trace
+        Add `metadata["stratagraph"]`: the hit's `score` and `trace` with its identity. These differ from
+        question to question, so that LangChain takes the same passage of two questions for two documents.
     id_key
         Metadata key, or function of a document, that gives the id by which a document is updated and
         deleted. None uses `Document.id`, then `metadata["source"]`, then a hash of the text.
@@ -101,6 +104,7 @@ class IndexRetriever(BaseRetriever):
     fill: bool = True
     rank: Rank = "walk"
     rerank: Any = None
+    return_trace: bool = False
     id_key: IdKey | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -150,9 +154,11 @@ class IndexRetriever(BaseRetriever):
 
     async def _documents(self, query: str, run_manager: Any, options: dict[str, Any]) -> list[Document]:
         check_question(query)
+        traced = options.pop("return_trace", self.return_trace)
         request = self.request(**options)
         with use_callbacks(run_manager.get_child()):
-            return to_documents(await either(self.index.retrieve, self.index.aretrieve, query, **request))
+            retrieval = await either(self.index.retrieve, self.index.aretrieve, query, **request)
+        return to_documents(retrieval, traced=traced)
 
     def request(
         self, k: int | None = None, view: View | None = None, where: Where | None = None, **options: Any
@@ -169,7 +175,9 @@ class IndexRetriever(BaseRetriever):
         if self.guided_steps is not None and shared.get("guided") is not False:
             shared.setdefault("guided_steps", self.guided_steps)
         if unknown := sorted(set(options) - set(self.options)):
-            names = ", ".join(["k", "view", "where", "filter", *SHARED_OPTIONS, *self.options])
+            names = ", ".join(
+                ["k", "view", "where", "filter", "return_trace", *SHARED_OPTIONS, *self.options]
+            )
             raise TypeError(f"{type(self).__name__} has no option {unknown[0]!r}; it has {names}")
         own = {name: options.get(name, getattr(self, name)) for name in self.options}
         defaults = type(self).model_fields

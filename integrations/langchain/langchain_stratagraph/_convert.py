@@ -12,11 +12,10 @@ from langchain_core.messages import BaseMessage
 
 from stratagraph import Chunk, Hit, Retrieval
 from stratagraph.types.records import Metadata, json_native
+from stratagraph.types.results import CHUNK, OURS, callers_own
 
 IdKey = str | Callable[[Document], str]
-OURS = "stratagraph"
 SOURCE = "source"
-CHUNK = "chunk"
 _LISTED = 3
 _ROLES = {"human": "user", "ai": "assistant", "HumanMessageChunk": "user", "AIMessageChunk": "assistant"}
 
@@ -91,27 +90,25 @@ def _chunk(document: Document, identity: str, ordinal: int) -> Chunk:
         ordinal=ordinal,
         start=start,
         end=start + len(text) if start >= 0 else -1,
-        metadata={key: json_native(value) for key, value in document.metadata.items() if key != OURS},
+        metadata=json_native(callers_own(document.metadata)),
         ref=document.id or "",
     )
 
 
-def to_document(hit: Hit, trace: Metadata) -> Document:
-    """A hit as a document, with its provenance and trace under `metadata["stratagraph"]`.
+def to_document(hit: Hit, trace: Metadata | None = None) -> Document:
+    """A hit as a document: `Hit.identity` in its metadata, and with a trace `Hit.provenance` under `OURS`.
 
     `source` is the caller's where all sources of the hit share it, else the document ids.
     """
-    ours = hit.provenance(trace)
     metadata = json_native(hit.metadata)
     if hit.kind != CHUNK:
-        ours["metadata"] = metadata
         metadata = {key: value for key, value in metadata.items() if key == SOURCE}
     more = len(hit.documents) - _LISTED
     listed = ", ".join(hit.documents[:_LISTED]) + (f" and {more} more" if more > 0 else "")
-    source = metadata.get(SOURCE) or listed
-    return Document(
-        id=hit.ref or hit.id, page_content=hit.text, metadata={**metadata, SOURCE: source, OURS: ours}
-    )
+    metadata = {**metadata, SOURCE: metadata.get(SOURCE) or listed, **hit.identity()}
+    if trace is not None:
+        metadata[OURS] = hit.provenance(trace)
+    return Document(id=hit.ref or hit.id, page_content=hit.text, metadata=metadata)
 
 
 def to_history(messages: Any) -> Any:
@@ -134,9 +131,10 @@ def to_history(messages: Any) -> Any:
     return turns
 
 
-def to_documents(retrieval: Retrieval) -> list[Document]:
-    """The hits of a retrieval as documents."""
-    return [to_document(*pair) for pair in zip(retrieval.hits, retrieval.trace, strict=True)]
+def to_documents(retrieval: Retrieval, *, traced: bool = False) -> list[Document]:
+    """The hits of a retrieval as documents, with scores and traces if these are asked for."""
+    pairs = zip(retrieval.hits, retrieval.trace, strict=True)
+    return [to_document(hit, trace if traced else None) for hit, trace in pairs]
 
 
 def to_retrieval(question: str, method: str, documents: Sequence[Document]) -> Retrieval:

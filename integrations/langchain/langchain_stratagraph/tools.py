@@ -34,7 +34,7 @@ def create_search_tool(
     """A tool that searches an index for an agent.
 
     Its arguments are `query`, `k`, and one for each field of `filters`. It returns a text with numbered
-    passages, and the documents as the message's artifact: `[2]` is the second of them.
+    passages, and the documents as the message's artifact, with their scores and traces: `[2]` is the second.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def create_search_tool(
 
 def shown(retrieval: Retrieval, max_tokens: int) -> tuple[str, list[Document]]:
     """The hits as numbered passages with their sources, and as documents."""
-    documents = to_documents(retrieval)
+    documents = to_documents(retrieval, traced=True)
     if not documents:
         return NOTHING, []
     context = retrieval.context(max_tokens)

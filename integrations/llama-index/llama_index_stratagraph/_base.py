@@ -31,7 +31,16 @@ from stratagraph._sync import blocking_constructor, either, run_here
 from stratagraph.errors import MethodMissing
 from stratagraph.types.question import SHARED_OPTIONS, WALK, Length
 
-_RETRIEVER = ("similarity_top_k", "view", "where", "filters", "callback_manager", "object_map", "verbose")
+_RETRIEVER = (
+    "similarity_top_k",
+    "view",
+    "where",
+    "filters",
+    "callback_manager",
+    "object_map",
+    "verbose",
+    "return_trace",
+)
 
 
 class StrataIndex(UpdatingIndex):
@@ -302,7 +311,8 @@ class StrataIndex(UpdatingIndex):
             raise ValueError(f"{names}: only for the core's own answers; {asked_for.pop()} asks for others")
         if llm is False:
             kwargs = {"guided": False, **kwargs}
-        suited: dict[str, Any] = {"similarity_top_k": self.core.answer_k(self.method)}
+        # The synthesizer reads of the traces how the question was completed and guided.
+        suited: dict[str, Any] = {"similarity_top_k": self.core.answer_k(self.method), "return_trace": True}
         if self.method == WALK and self.core.has_llm:
             suited["guided"] = True
         retriever = self.as_retriever(**{**suited, **kwargs})

@@ -26,10 +26,9 @@ from stratagraph import Chunk, Hit, Retrieval
 from stratagraph.operations.pieces import piece_id
 from stratagraph.types.question import Where
 from stratagraph.types.records import Metadata, json_native
+from stratagraph.types.results import CHUNK, OURS, callers_own
 
-OURS = "stratagraph"
 SOURCE = "source"
-CHUNK = "chunk"
 _ROLES = {"chatbot": "assistant", "model": "assistant", "user": "user", "assistant": "assistant"}
 
 
@@ -54,7 +53,7 @@ def to_chunks(nodes: Iterable[BaseNode]) -> list[Chunk]:
                     ordinal=ordinal,
                     start=-1 if start is None or end is None else start,
                     end=-1 if start is None or end is None else end,
-                    metadata={key: json_native(value) for key, value in node.metadata.items() if key != OURS},
+                    metadata=json_native(callers_own(node.metadata)),
                     ref=node.node_id,
                 )
             )
@@ -78,35 +77,36 @@ def _of_document(document: str, node: str) -> dict[NodeRelationship, RelatedNode
     return {} if document == node else {NodeRelationship.SOURCE: RelatedNodeInfo(node_id=document)}
 
 
-def to_node(hit: Hit, trace: Metadata, stored: BaseNode | None) -> NodeWithScore:
-    """A hit as a scored node, with its provenance and trace under `metadata["stratagraph"]`.
+def to_node(hit: Hit, trace: Metadata | None, stored: BaseNode | None) -> NodeWithScore:
+    """A hit as a scored node: `Hit.identity` in its metadata, and with a trace `Hit.provenance` under `OURS`.
 
     `stored` is the docstore's node of the hit, if any; a copy of it is returned, with its relationships and
     templates.
     """
-    ours = hit.provenance(trace)
+    ours: dict[str, Any] = {**hit.identity()}
+    if trace is not None:
+        ours[OURS] = hit.provenance(trace)
     if stored is not None and stored.get_content(metadata_mode=MetadataMode.NONE) == hit.text:
-        # Provenance is for readers; prompts and embeddings leave it out.
+        # What we add is for readers; prompts and embeddings leave it out.
         node = stored.model_copy(
             update={
-                "metadata": {**stored.metadata, OURS: ours},
-                "excluded_llm_metadata_keys": [*stored.excluded_llm_metadata_keys, OURS],
-                "excluded_embed_metadata_keys": [*stored.excluded_embed_metadata_keys, OURS],
+                "metadata": {**stored.metadata, **ours},
+                "excluded_llm_metadata_keys": [*stored.excluded_llm_metadata_keys, *ours],
+                "excluded_embed_metadata_keys": [*stored.excluded_embed_metadata_keys, *ours],
             }
         )
     else:
         identity, documents = hit.ref or hit.id, hit.documents
         metadata = json_native(hit.metadata)
         if hit.kind != CHUNK:
-            ours["metadata"] = metadata
             metadata = {key: value for key, value in metadata.items() if key == SOURCE}
         node = TextNode(
             id_=identity,
             text=hit.text,
-            metadata={**metadata, OURS: ours},
+            metadata={**metadata, **ours},
             relationships=_of_document(documents[0], identity) if len(documents) == 1 else {},
-            excluded_llm_metadata_keys=[OURS],
-            excluded_embed_metadata_keys=[OURS],
+            excluded_llm_metadata_keys=[*ours],
+            excluded_embed_metadata_keys=[*ours],
         )
     return NodeWithScore(node=node, score=float(hit.score))
 

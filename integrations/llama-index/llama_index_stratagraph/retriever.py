@@ -27,8 +27,10 @@ class StrataRetriever(BaseRetriever):
     """Retrieves passages and summaries as scored nodes. Returned by `index.as_retriever(...)`.
 
     A passage has the id of its LlamaIndex node, and is that node if the docstore has it. Other results have
-    the id of the hit. `metadata["stratagraph"]` holds `id`, `kind`, `level`, `score`, `sources` (chunk ids),
-    `documents` (document ids) and `trace`; it is excluded from prompts and embeddings.
+    the id of the hit. Scalar keys of the metadata say what was found: `stratagraph_id`, `stratagraph_kind`,
+    `stratagraph_level`, `stratagraph_documents` (ids, as JSON), for results other than passages
+    `stratagraph_sources` (chunk ids) and `stratagraph_metadata` as well. They are excluded from prompts and
+    embeddings, and no question changes them.
 
     Parameters
     ----------
@@ -48,6 +50,8 @@ class StrataRetriever(BaseRetriever):
     search
         Search options that all methods share, such as `rerank`; see `stratagraph.Index.retrieve`. `history`
         is a list of chat messages, or a memory of LlamaIndex, which is read at each question.
+    return_trace
+        Add `metadata["stratagraph"]`, with `score` and `trace`, which differ from question to question.
 
     Attributes
     ----------
@@ -72,6 +76,7 @@ class StrataRetriever(BaseRetriever):
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         verbose: bool = False,
+        return_trace: bool = False,
     ) -> None:
         self._index = index
         self.similarity_top_k = positive("similarity_top_k", similarity_top_k)
@@ -87,6 +92,7 @@ class StrataRetriever(BaseRetriever):
             **self.options,
         }
         self.chosen_only = False
+        self._return_trace = return_trace
         super().__init__(callback_manager=callback_manager, object_map=object_map, verbose=verbose)
 
     @property
@@ -121,6 +127,6 @@ class StrataRetriever(BaseRetriever):
         stored = await either(docstore.get_nodes, docstore.aget_nodes, refs, raise_error=False)
         by_id = {node.node_id: node for node in stored}
         return [
-            to_node(hit, trace, by_id.get(hit.ref))
+            to_node(hit, trace if self._return_trace else None, by_id.get(hit.ref))
             for hit, trace in zip(retrieval.hits, retrieval.trace, strict=True)
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,20 +17,11 @@ from stratagraph.types.checks import positive
 from stratagraph.types.protocols import Vectors
 from stratagraph.types.records import Metadata, Usage, at_place, json_native
 
+OURS = "stratagraph"
+CHUNK = "chunk"
+# Metadata keys that `Hit.identity` adds to a framework's document.
+IDENTITY = tuple(f"{OURS}_{name}" for name in ("id", "kind", "level", "sources", "documents", "metadata"))
 NOTHING_FOUND = "Nothing in the index answers this question."
-
-
-class Provenance(dict[str, Any]):
-    """What is known of a hit, in JSON types, as metadata of a framework's document.
-
-    `repr` leaves out the lists and the trace, so that a document that is printed, or put in a prompt as it
-    is, consists mostly of its text.
-    """
-
-    def __repr__(self) -> str:
-        return f"{{'kind': {self.get('kind')!r}, ...}}"
-
-    __str__ = __repr__
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +50,31 @@ class Hit:
     metadata: Metadata = field(default_factory=dict)
     ref: str = ""
 
-    def provenance(self, trace: Metadata) -> Provenance:
-        """Id, kind, level, score, sources, documents and trace."""
-        return Provenance(
-            id=self.id,
-            kind=self.kind,
-            level=self.level,
-            score=float(self.score),
-            sources=list(self.sources),
-            documents=list(self.documents),
-            trace=json_native(trace),
-        )
+    def identity(self) -> Metadata:
+        """What a framework's document keeps of this hit: scalar metadata that no question changes.
+
+        The keys are those of `IDENTITY`. Lists and dictionaries are JSON texts. `sources` is left out where
+        it is the hit itself, and `metadata` where the document has it.
+        """
+        values: dict[str, Any] = {"id": self.id, "kind": self.kind, "level": self.level}
+        if self.sources != (self.id,):
+            values["sources"] = _json(self.sources)
+        values["documents"] = _json(self.documents)
+        if self.kind != CHUNK:
+            values["metadata"] = _json(json_native(self.metadata))
+        return {f"{OURS}_{name}": value for name, value in values.items()}
+
+    def provenance(self, trace: Metadata) -> dict[str, Any]:
+        """Id, kind, level, score, sources, documents and trace, in JSON types."""
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "level": self.level,
+            "score": float(self.score),
+            "sources": list(self.sources),
+            "documents": list(self.documents),
+            "trace": json_native(trace),
+        }
 
     @classmethod
     def restored(
@@ -81,27 +87,46 @@ class Hit:
         text
             The current text.
         metadata
-            The framework's. Under `stratagraph` is the result of `provenance`, if it came from a hit.
+            The framework's, with the result of `identity` if it came from a hit. Under `stratagraph` is the
+            result of `provenance`, if a trace was asked for.
         id, document, score
             Used where `metadata` lacks them; a missing score is 1.
         ref
             The caller's id.
         """
-        ours = metadata.get("stratagraph")
-        fields: Mapping[str, Any] = ours if isinstance(ours, Mapping) else {}
-        own = {key: value for key, value in metadata.items() if key != "stratagraph"}
+        traced = metadata.get(OURS)
+        traced = traced if isinstance(traced, Mapping) else {}
+        identity = str(metadata.get(f"{OURS}_id", id))
         hit = cls(
-            str(fields.get("id", id)),
-            str(fields.get("kind", "chunk")),
-            int(fields.get("level", 0)),
+            identity,
+            str(metadata.get(f"{OURS}_kind", CHUNK)),
+            int(metadata.get(f"{OURS}_level", 0)),
             text,
-            float(fields.get("score", 1.0) if score is None else score),
-            tuple(fields.get("sources", (id,))),
-            tuple(fields.get("documents", (document,))),
-            fields.get("metadata", own),
+            float(traced.get("score", 1.0) if score is None else score),
+            tuple(_parsed(metadata, "sources", [identity])),
+            tuple(_parsed(metadata, "documents", [document])),
+            _parsed(metadata, "metadata", callers_own(metadata)),
             ref,
         )
-        return hit, fields.get("trace", {})
+        return hit, traced.get("trace", {})
+
+
+def callers_own(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata of a framework's document without what `Hit.identity` and `Hit.provenance` added."""
+    return {key: value for key, value in metadata.items() if key not in IDENTITY and key != OURS}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _parsed(metadata: Metadata, name: str, default: Any) -> Any:
+    """The value that `Hit.identity` wrote as JSON; the default if there is none, or it was altered."""
+    try:
+        value = json.loads(metadata[f"{OURS}_{name}"])
+    except (KeyError, TypeError, ValueError):
+        return default
+    return value if type(value) is type(default) else default
 
 
 @dataclass(frozen=True, slots=True)

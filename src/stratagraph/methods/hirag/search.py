@@ -318,6 +318,8 @@ HEADINGS = {
     "global": "## Global knowledge",
     "passages": "## Passages",
 }
+# The part of a hit without a trace, as one that passed through a framework.
+_PART_OF_KIND = {"entity": "local", "summary_entity": "local", "relation": "bridge", "community": "global"}
 
 
 async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options: Any) -> Draft:
@@ -326,10 +328,10 @@ async def compose(retrieval: Retrieval, gate: Gate, *, max_tokens: int, options:
     The hits are packed together (`Retrieval.pieces`), a summary entity with the reasons why members on the
     bridge belong to it. Where tokens are left, the steps of the bridge are followed by their paths.
     """
-    parts = [trace.get("part", "passages") for trace in retrieval.trace]
+    traced = list(zip(retrieval.hits, retrieval.trace, strict=True))
+    parts = [trace.get("part", _PART_OF_KIND.get(hit.kind, "passages")) for hit, trace in traced]
     present = [name for name in HEADINGS if name in parts]
     headings = sum(gate.count_tokens(HEADINGS[name]) + 1 for name in present)
-    traced = zip(retrieval.hits, retrieval.trace, strict=True)
     texts = [hit.text.strip() + _reasons(trace) for hit, trace in traced]
     room = max(1, max_tokens - headings)
     pieces = retrieval.pieces(texts, room)
