@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import datetime
+import uuid
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -7,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import stratagraph as sg
 from stratagraph.search.filters import compile_where
+from stratagraph.testing import FakeEmbedder
 from stratagraph.types.question import rows_allowed
 
 BOOK = {"year": 1901, "author": "Ada", "tags": ["sea", "letters"], "draft": False}
@@ -34,10 +41,66 @@ BOOK = {"year": 1901, "author": "Ada", "tags": ["sea", "letters"], "draft": Fals
         ({"$not": {"tags": "sea"}}, False),
         ({"$not": {"year": {"$gt": 1901}}, "author": "Ada"}, True),
         (lambda metadata: metadata["year"] > 1900, True),
+        ({"$and": [{"author": "Ada"}, lambda metadata: metadata["year"] > 1901]}, False),
     ],
 )
 def test_what_a_filter_admits(where: Any, admits: bool) -> None:
     assert compile_where(where)(BOOK) is admits
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+VALUES: list[tuple[Any, Any]] = [
+    (uuid.UUID(int=1), uuid.UUID(int=2)),
+    (datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)),
+    (datetime.datetime(2024, 1, 1, 9), datetime.datetime(2024, 1, 1, 10)),
+    (Colour.RED, Colour.BLUE),
+    (Decimal("1.50"), Decimal("2.50")),
+    (PurePosixPath("a/b"), PurePosixPath("a/c")),
+    (b"a", b"b"),
+]
+
+
+@pytest.mark.parametrize(("value", "other"), VALUES)
+def test_a_filter_takes_the_values_that_metadata_took(value: Any, other: Any) -> None:
+    documents = [
+        sg.Document("own", "The Dunlin is a ship.", {"key": value, "all": [value, 1]}),
+        sg.Document("other", "The Heron is a ship.", {"key": other, "all": [other, 1]}),
+    ]
+    with sg.build_index(documents, embedder=FakeEmbedder(), progress=False) as index:
+        for where in (
+            {"key": value},
+            {"key": {"$in": [value]}},
+            {"key": [value]},
+            {"key": {"$ne": other}},
+            {"key": {"$nin": {other}}},
+            {"all": value},
+            {"$not": {"key": other}},
+        ):
+            found = index.retrieve("ship", where=where)
+            assert [hit.documents for hit in found] == [("own",)], where
+        stored = index.documents()["own"]["key"]
+        assert isinstance(stored, str)
+        assert len(index.retrieve("ship", where={"key": {"$lte": stored}})) == 1 + (stored == "Colour.RED")
+
+
+def test_nan_is_null_and_an_object_in_a_filter_is_named() -> None:
+    numbers = {"year": float("nan"), "pages": [1, float("nan")]}
+    with sg.build_index(
+        [sg.Document("a", "The Dunlin.", numbers)], embedder=FakeEmbedder(), progress=False
+    ) as index:
+        assert index.documents()["a"] == {"year": None, "pages": [1, None]}
+        notes = "; ".join(index.last_report.notes)
+        assert "values of 'year' in metadata were NaN" in notes
+        assert "values of 'pages' in metadata were NaN" in notes
+        again = index.insert([sg.Document("a", "The Dunlin.", numbers)])
+        assert again.unchanged == ("a",)
+        assert index.retrieve("Dunlin", where={"year": {"$lt": float("inf")}}).hits == ()
+        with pytest.raises(TypeError, match=r"value of 'year' is of type builtins\.object"):
+            index.retrieve("Dunlin", where={"year": object()})
 
 
 def test_mistakes_are_named() -> None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from copy import copy
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langchain_stratagraph._base import IndexRetriever, check_question
+from langchain_stratagraph._base import IndexRetriever, check_question, with_where
 from langchain_stratagraph._convert import to_documents, to_history, to_retrieval
 from langchain_stratagraph._models import set_callbacks, to_chat_model, use_callbacks
 from stratagraph import Retrieval
 from stratagraph._sync import blocking, blocking_iterator
-from stratagraph.types.question import Length
+from stratagraph.types.question import Length, narrowed
 
 RunManager = CallbackManagerForChainRun | AsyncCallbackManagerForChainRun
 Asked = str | Mapping[str, Any]
@@ -43,6 +44,14 @@ class AnswerRunnable(Runnable[Any, Any]):
         self._retriever = retriever
         self._arguments = {"llm": to_chat_model(llm), "max_tokens": max_tokens, "length": length}
         self._return_sources = return_sources
+
+    def bind(self, **kwargs: Any) -> Runnable[Any, Any]:
+        """Bind arguments of `invoke`; see `Runnable.bind`. A filter narrows the retriever's own."""
+        options = with_where(kwargs)
+        bound = copy(self)
+        where = narrowed(self._retriever.where, options.pop("where", None))
+        bound._retriever = self._retriever.model_copy(update={"where": where})
+        return super(AnswerRunnable, bound).bind(**options)
 
     def invoke(self, input: Asked, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Answer a question. `options` are the retriever's, for this call."""

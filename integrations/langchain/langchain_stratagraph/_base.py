@@ -13,6 +13,7 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable, RunnableSerializable
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -22,7 +23,7 @@ from stratagraph import BuildReport, Index, search_options
 from stratagraph._sync import blocking, either, in_thread, run_here
 from stratagraph.errors import MethodMissing
 from stratagraph.operations.pieces import joined
-from stratagraph.types.question import SHARED_OPTIONS, WALK, Guided, Rank, View, Where
+from stratagraph.types.question import SHARED_OPTIONS, WALK, Guided, Rank, View, Where, narrowed
 
 
 class BlankQuestion(ToolException, ValueError):
@@ -57,7 +58,10 @@ class IndexRetriever(BaseRetriever):
         `"chunks"` returns the walk's passages. None returns the method's own nodes among passages.
     where
         Metadata filter: a mapping of keys to values, lists or `$` operators, or a function of the metadata.
-        `filter`, the name LangChain's vector stores use, is accepted as well.
+        `filter`, the name LangChain's vector stores use, is accepted as well. A filter of a call, of `bind`
+        or of a configurable field narrows it.
+    base_where
+        Filter that `where` narrows. `configurable_fields(where=...)` keeps the retriever's own here.
     min_score
         Leave out hits whose embedding has a lower cosine with the question.
     guided
@@ -82,8 +86,8 @@ class IndexRetriever(BaseRetriever):
 
     Examples
     --------
-    All fields but `index` and `id_key` can also be given for one call, and `history`, the messages before
-    the question:
+    All fields but `index`, `base_where` and `id_key` can also be given for one call, and `history`, the
+    messages before the question:
 
     >>> retriever.invoke("Who built it?", k=8, where={"year": 2024})  # doctest: +SKIP
     >>> retriever.invoke("When?", history=[("human", "Who built it?"), ("ai", "Ada.")])  # doctest: +SKIP
@@ -97,6 +101,7 @@ class IndexRetriever(BaseRetriever):
     k: int = Field(default=4, ge=1)
     view: View | None = None
     where: Where | None = None
+    base_where: Where | None = None
     min_score: float | None = Field(default=None, ge=-1, le=1)
     guided: Guided | None = None
     guided_steps: int | None = Field(default=None, ge=1)
@@ -163,7 +168,7 @@ class IndexRetriever(BaseRetriever):
     def request(
         self, k: int | None = None, view: View | None = None, where: Where | None = None, **options: Any
     ) -> dict[str, Any]:
-        """Arguments of `Index.retrieve`: those of the call, then the fields."""
+        """Arguments of `Index.retrieve`: those of the call, then the fields; a filter narrows the field."""
         options.pop("verbose", None)  # BaseRetriever reads it and leaves it among the arguments
         options = with_where({"where": where, **options})
         where = options.pop("where")
@@ -184,7 +189,7 @@ class IndexRetriever(BaseRetriever):
         return {
             "k": self.k if k is None else k,
             "view": view or self.view,
-            "where": self.where if where is None else where,
+            "where": narrowed(self._where, where),
             "method": self.method,
             "decompose": self.decompose,
             "fill": self.fill,
@@ -194,6 +199,25 @@ class IndexRetriever(BaseRetriever):
             **shared,
             **{name: value for name, value in own.items() if value != defaults[name].default},
         }
+
+    @property
+    def _where(self) -> Where | None:
+        """The filter that holds in every call."""
+        return narrowed(self.base_where, self.where)
+
+    def bind(self, **kwargs: Any) -> Runnable[str, list[Document]]:
+        """Bind arguments of `invoke`; see `Runnable.bind`. A filter narrows the retriever's own."""
+        options = with_where(kwargs)
+        where = narrowed(self.where, options.pop("where", None))
+        return super(IndexRetriever, self.model_copy(update={"where": where})).bind(**options)
+
+    def configurable_fields(self, **kwargs: Any) -> RunnableSerializable[str, list[Document]]:
+        """Make fields configurable; see `Runnable.configurable_fields`.
+
+        A configured `where` narrows the retriever's own.
+        """
+        fixed = {"base_where": self._where, "where": None} if "where" in kwargs else {}
+        return super(IndexRetriever, self.model_copy(update=fixed)).configurable_fields(**kwargs)
 
     def as_tool(
         self,

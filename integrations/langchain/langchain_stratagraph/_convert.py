@@ -90,7 +90,7 @@ def _chunk(document: Document, identity: str, ordinal: int) -> Chunk:
         ordinal=ordinal,
         start=start,
         end=start + len(text) if start >= 0 else -1,
-        metadata=json_native(callers_own(document.metadata)),
+        metadata=callers_own(document.metadata),
         ref=document.id or "",
     )
 

@@ -13,6 +13,7 @@ from langchain_stratagraph._convert import SOURCE, to_documents
 from stratagraph._sync import either, run_here
 from stratagraph.errors import EXPECTED, described
 from stratagraph.index import Index
+from stratagraph.types.question import narrowed
 from stratagraph.types.results import Retrieval
 
 NOTHING = "Nothing was found."
@@ -51,7 +52,8 @@ def create_search_tool(
     max_tokens
         Tokens of the text, at most.
     **options
-        Further arguments of `Index.retrieve`, such as `method` and `guided`.
+        Further arguments of `Index.retrieve`, such as `method`, `guided` and `where`. What the agent filters
+        by narrows `where`.
 
     Raises
     ------
@@ -71,7 +73,7 @@ def create_search_tool(
     async def asearch(**arguments: Any) -> tuple[str, list[Document]]:
         query, most = arguments["query"], arguments.get("k", k)
         where = {field: arguments[field] for field in fields if arguments.get(field) is not None}
-        request = {**options, **({"where": where} if where else {})}
+        request = {**options, "where": narrowed(options.get("where"), where or None)}
         if not query.strip():
             return NOTHING, []
         try:

@@ -53,7 +53,7 @@ def to_chunks(nodes: Iterable[BaseNode]) -> list[Chunk]:
                     ordinal=ordinal,
                     start=-1 if start is None or end is None else start,
                     end=-1 if start is None or end is None else end,
-                    metadata=json_native(callers_own(node.metadata)),
+                    metadata=callers_own(node.metadata),
                     ref=node.node_id,
                 )
             )
@@ -154,6 +154,8 @@ def to_where(where: Where | None, filters: MetadataFilters | None) -> Where | No
 
 
 def _admits(filters: MetadataFilters, metadata: Mapping[str, Any]) -> bool:
+    if not filters.filters:
+        return True
     results = (
         _admits(item, metadata) if isinstance(item, MetadataFilters) else _fits(item, metadata.get(item.key))
         for item in filters.filters

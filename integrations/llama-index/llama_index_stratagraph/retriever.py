@@ -18,7 +18,7 @@ from llama_index_stratagraph._updating import UpdatingIndex
 from stratagraph import Index, check_search_options
 from stratagraph._sync import either, run_here
 from stratagraph.types.checks import positive
-from stratagraph.types.question import View, Where
+from stratagraph.types.question import SHARED_OPTIONS, View, Where
 
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 
@@ -83,6 +83,9 @@ class StrataRetriever(BaseRetriever):
         self.options = dict(options or {})
         check_search_options(index.method, self.options)
         shared = dict(search or {})
+        if unknown := sorted(shared.keys() - set(SHARED_OPTIONS)):
+            names = ", ".join(SHARED_OPTIONS)
+            raise TypeError(f"search has no option {unknown[0]!r}; it has {names}")
         self._history = shared.pop("history", None)
         self._request = {
             "view": view,

@@ -20,7 +20,7 @@ from stratagraph.importing.draft import (
     mention_of,
     properties_of,
 )
-from stratagraph.types.records import Chunk, EntityMention, content_id, digest_blocks, json_native
+from stratagraph.types.records import Chunk, EntityMention, content_id, digest_blocks
 
 _SOURCE_KEY = "triplet_source_id"  # the passage that a node or relation was extracted from
 _DOCUMENT_KEYS = ("ref_doc_id", "document_id", "doc_id")
@@ -95,7 +95,7 @@ class _Sources:
         start = metadata.get("start_index")
         start = start if isinstance(start, int) and not isinstance(start, bool) else -1
         end = start + len(text) if start >= 0 else -1
-        self.chunks[key] = Chunk(text, document, ordinal, start, end, json_native(metadata), ref=key)
+        self.chunks[key] = Chunk(text, document, ordinal, start, end, metadata, ref=key)
         self.drafts[key] = Draft(self._notes)
         return self.drafts[key]
 
@@ -278,7 +278,7 @@ def _chunks(parts: _Parts, documents: Mapping[str, str], notes: Counter[str]) ->
         )
         if not (isinstance(start, int) and isinstance(end, int)):
             start = end = -1
-        own = json_native({key: value for key, value in metadata.items() if key not in _INTERNAL})
+        own = {key: value for key, value in metadata.items() if key not in _INTERNAL}
         chunks[identity] = Chunk(text, document, ordinals[document], start, end, own, ref=ref)
         ordinals[document] += 1
     return chunks

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,7 +14,7 @@ from functools import partial
 from stratagraph.ingest.chunk import ChunkConfig, split
 from stratagraph.ingest.files.walk import matches
 from stratagraph.text import CountTokens
-from stratagraph.types.records import Chunk, Document, Metadata, StreamedDocument, content_id
+from stratagraph.types.records import Chunk, Document, Metadata, StreamedDocument, content_id, json_native
 
 _FILE = re.compile(
     r"\.(txt|md|markdown|rst|pdf|docx|pptx|xlsx|html?|csv|tsv|jsonl?|eml|mbox|ipynb|odt|epub)$", re.IGNORECASE
@@ -57,8 +58,21 @@ def check_documents(documents: object) -> None:
         )
 
 
-def arrivals(documents: Documents, chunking: ChunkConfig, count_tokens: CountTokens) -> Iterator[Arrival]:
-    """The documents in order, then the documents whose chunks the caller gives."""
+def arrivals(
+    documents: Documents, chunking: ChunkConfig, count_tokens: CountTokens, notes: Counter[str]
+) -> Iterator[Arrival]:
+    """The documents in order, then the documents whose chunks the caller gives.
+
+    Metadata is converted to JSON types. `notes` counts the values that were NaN, for the report.
+    """
+
+    def converted(metadata: Metadata, identity: str) -> tuple[Metadata, str]:
+        """The metadata as it is stored, and as a text."""
+        missing: list[str] = []
+        result = _as_json(metadata, identity, missing)
+        notes.update(f"values of {key!r} in metadata were NaN, and are null" for key in missing)
+        return result
+
     split_by_caller: dict[str, list[Chunk]] = {}
     for position, item in enumerate(documents):
         if isinstance(item, Chunk):
@@ -70,9 +84,16 @@ def arrivals(documents: Documents, chunking: ChunkConfig, count_tokens: CountTok
             split_by_caller.setdefault(_checked_id(item.document_id, position), []).append(item)
             continue
         document = as_document(item, position)
-        parts = [document.digest, _canonical(document.metadata, document.id)]
-        for section in document.sections if isinstance(document, Document) else ():
-            parts += [str(section.start), _canonical(section.metadata, document.id)]
+        metadata, text = converted(document.metadata, document.id)
+        document = replace(document, metadata=metadata)
+        parts = [document.digest, text]
+        if isinstance(document, Document) and document.sections:
+            sections = []
+            for section in document.sections:
+                metadata, text = converted(section.metadata, document.id)
+                sections.append(replace(section, metadata=metadata))
+                parts += [str(section.start), text]
+            document = replace(document, sections=sections)
         digest = content_id(*parts)
         if document.file:
             digest = f"{digest} {document.file}"
@@ -80,13 +101,15 @@ def arrivals(documents: Documents, chunking: ChunkConfig, count_tokens: CountTok
             document.id, digest, document.metadata, partial(split, document, chunking, count_tokens)
         )
     for document_id, given in split_by_caller.items():
-        parts = [part for c in given for part in (c.text, c.ref, _canonical(c.metadata, document_id))]
-        chunks = []
-        for chunk in sorted(given, key=lambda chunk: chunk.ordinal):
+        parts, chunks = [], []
+        for chunk in given:
+            metadata, canonical = converted(chunk.metadata, document_id)
+            parts += [chunk.text, chunk.ref, canonical]
             # No file can hold a lone surrogate: it becomes U+FFFD.
             text = chunk.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             if text.strip():
-                chunks.append(replace(chunk, text=text))
+                chunks.append(replace(chunk, text=text, metadata=metadata))
+        chunks.sort(key=lambda chunk: chunk.ordinal)
         yield Arrival(document_id, content_id(*parts), {}, partial(iter, chunks))
 
 
@@ -153,18 +176,19 @@ def matching(digests: Mapping[str, str], names: Iterable[str]) -> list[str]:
     return list(ids)
 
 
-def _canonical(metadata: Metadata, document_id: str) -> str:
+def _as_json(metadata: object, document_id: str, missing: list[str]) -> tuple[Metadata, str]:
+    """Metadata in JSON types, and as a text; `missing` receives the keys of NaN."""
     if _is_deeper(metadata, _DEEPEST):
         raise ValueError(
             f"the metadata of document {document_id!r} is nested deeper than {_DEEPEST} levels; flatten it"
         )
     try:
-        return json.dumps(dict(metadata), sort_keys=True, ensure_ascii=False, allow_nan=False)
+        if not isinstance(metadata, Mapping):
+            raise TypeError(f"it is of type {type(metadata).__name__}; give a dict")
+        converted: Metadata = json_native(metadata, missing)
+        return converted, json.dumps(converted, sort_keys=True, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"the metadata of document {document_id!r} is not JSON: {error}. Give a dict of strings, "
-            "numbers, lists and dicts; a date as date.isoformat()"
-        ) from error
+        raise ValueError(f"the metadata of document {document_id!r} is not JSON: {error}") from error
 
 
 def _is_deeper(value: object, levels: int) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from stratagraph.types.records import Chunk
+from stratagraph.types.records import Chunk, json_native
 
 
 def joined(index: Any, chunks: Sequence[Chunk], removed: Collection[str] = ()) -> Iterator[Chunk]:
@@ -52,7 +52,7 @@ def place(chunk: Chunk) -> tuple[object, ...]:
     """What identifies a piece in its document: its own id, else where it begins, else its text."""
     if chunk.ref:
         return (chunk.ref,)
-    metadata = json.dumps(chunk.metadata, sort_keys=True)
+    metadata = json.dumps(json_native(chunk.metadata), sort_keys=True)
     return chunk.start, metadata, "" if chunk.start >= 0 else chunk.text
 
 

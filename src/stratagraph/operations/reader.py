@@ -10,8 +10,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from datetime import date, time
-from decimal import Decimal
 
 import numpy as np
 from cachetools import LRUCache
@@ -36,7 +34,7 @@ from stratagraph.system.locks import Lock, cached_property
 from stratagraph.types.built import Item
 from stratagraph.types.protocols import Vectors
 from stratagraph.types.question import WALK, Allowed, Question, Sources, Where
-from stratagraph.types.records import Chunk, Metadata
+from stratagraph.types.records import Chunk, Metadata, json_native
 from stratagraph.types.results import Hit
 
 PASSAGES = "chunks"
@@ -335,8 +333,8 @@ class Reader(Answering):
         if where is None:
             return None
         try:
-            key = question.method, json.dumps(where, sort_keys=True, default=_dated)
-        except (TypeError, ValueError):  # a function, or an array, whose `repr` leaves out most values
+            key = question.method, json.dumps(json_native(where), sort_keys=True)
+        except (TypeError, ValueError, RecursionError):  # a function, or what is wrong in a filter
             return self._evaluated(where, question.method)
         with self._lock:
             allowed = self._allowed.get(key)
@@ -358,10 +356,3 @@ class Reader(Answering):
             own = self.snapshot.part(method).arrays
             sources = own["sources.indptr"], own["sources.indices"]
         return Allowed(chunks, self._graph.sources, sources)
-
-
-def _dated(value: object) -> str:
-    """JSON for values that `repr` describes completely."""
-    if isinstance(value, date | time | Decimal):
-        return repr(value)
-    raise TypeError(f"{type(value).__name__} has no exact text form")

@@ -256,7 +256,12 @@ class _Update:
         existing = {} if self._before is None else self._before.digests()
         digests: dict[str, str] = {}
         with self._gate.stage("read"):
-            coming = arrivals(self._change.documents, self._config.chunking, self._target.models.count_tokens)
+            coming = arrivals(
+                self._change.documents,
+                self._config.chunking,
+                self._target.models.count_tokens,
+                self._notes,
+            )
             for each in self._until_stopped(coming):
                 if each.id in digests:
                     if each.digest != digests[each.id]:

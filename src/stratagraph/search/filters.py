@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from stratagraph.types.question import Where
-from stratagraph.types.records import Metadata
+from stratagraph.types.records import Metadata, json_native
 
 Predicate = Callable[[Metadata], bool]
 _MISSING = object()
@@ -19,8 +19,9 @@ def compile_where(where: Where) -> Predicate:
     A mapping admits a chunk if every key passes. The condition of a key is a value (equality), a list
     (membership), or a mapping of operators (`$eq $ne $gt $gte $lt $lte $in $nin`). If the metadata holds a
     list, one passing item is enough (for `$ne` and `$nin`, every item must pass). A missing key passes only
-    `$ne` and `$nin`; values that cannot be compared do not pass. `$and` and `$or` take a list of mappings,
-    `$not` takes one. A callable is used as it is.
+    `$ne` and `$nin`; values that cannot be compared do not pass. `$and` and `$or` take a list of filters,
+    `$not` takes one. A callable is used as it is, also among those. Values are converted as metadata is when
+    it is stored (`types.records.json_native`), so that a date finds the date that was given.
 
     Raises
     ------
@@ -28,14 +29,16 @@ def compile_where(where: Where) -> Predicate:
         If an operator is unknown or in the place of a field, a condition is empty, or nesting is deeper than
         20 levels.
     TypeError
-        If `where` is neither a mapping nor callable, or an operator has an operand of the wrong kind.
+        If `where` is neither a mapping nor callable, an operator has an operand of the wrong kind, or a value
+        is an object that metadata cannot hold.
     """
-    if callable(where):
-        return where
     return _all_of(where, _DEEPEST)
 
 
 def _all_of(where: Any, depth: int) -> Predicate:
+    if callable(where):
+        predicate: Predicate = where
+        return predicate
     if not isinstance(where, Mapping):
         raise TypeError(
             "a filter must be a mapping such as {'year': {'$gte': 1901}}, or a function on metadata, not "
@@ -70,7 +73,7 @@ def _tests(key: str, condition: Any, depth: int) -> list[Predicate]:
         raise ValueError(
             f"unknown operator {unknown[0]!r} in the filter on {key!r}; there are {', '.join(_OPERATORS)}"
         )
-    tests = [_OPERATORS[name](operand) for name, operand in condition.items()]
+    tests = [_OPERATORS[name](json_native(operand, key=key)) for name, operand in condition.items()]
     return [lambda metadata: all(test(metadata.get(key, _MISSING)) for test in tests)]
 
 

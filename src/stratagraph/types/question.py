@@ -40,6 +40,15 @@ Sources = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Source chunks of rows as compressed rows: those of row i are `indices[indptr[i]:indptr[i + 1]]`."""
 
 
+def narrowed(where: Where | None, further: Where | None) -> Where | None:
+    """The filter that admits what both admit.
+
+    A filter that a part was made with holds in every call: what a call gives only narrows it.
+    """
+    conditions = [each for each in (where, further) if each is not None]
+    return {"$and": conditions} if len(conditions) == 2 else next(iter(conditions), None)
+
+
 class Allowed:
     """What a metadata filter admits. A node passes only if *every* chunk it came from does.
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
 from html import escape
+from pathlib import PurePath
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,29 +52,58 @@ def digest_blocks(blocks: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-_PLAIN = frozenset({str, int, float, bool, type(None)})
+_EXACT = frozenset({str, int, bool, type(None)})
+_AS_TEXT = (UUID, Enum, Decimal, PurePath, timedelta)
+_MISSING = ("NAType", "NaTType")  # the types of pandas' missing values, of which the latter is a date
 _NOTES = 12  # that a report shows
 
 
-def json_native(value: Any) -> Any:
-    """Convert a value to JSON types: numpy scalars and dates are converted, other objects become text."""
-    if type(value) in _PLAIN:
+def json_native(value: Any, missing: list[str] | None = None, key: str = "") -> Any:
+    """Convert a value to JSON types, the same for metadata that is stored and for the values of filters.
+
+    Dates and times become text in ISO 8601. UUIDs, enums, decimals, paths and time spans become their `str`,
+    bytes the text that they encode in UTF-8. Arrays and sets become lists. NaN, and what pandas has in its
+    place, becomes None, and its key is added to `missing`.
+
+    Raises
+    ------
+    TypeError
+        If a value is any other object, or the key of a mapping is no string; the key and the type are named.
+    """
+    if type(value) in _EXACT:
         return value
     if isinstance(value, str):
         return str.__str__(value)
-    if isinstance(value, int | float):
-        return int(value) if isinstance(value, int) else float(value)
+    if isinstance(value, float) or type(value).__name__ in _MISSING:
+        if isinstance(value, float) and not math.isnan(value):
+            return float(value)
+        if missing is not None:
+            missing.append(key)
+        return None
+    if isinstance(value, int):
+        return int(value)
     if isinstance(value, Mapping):
-        return {str(key): item if type(item) in _PLAIN else json_native(item) for key, item in value.items()}
-    if isinstance(value, set | frozenset):
-        return sorted((json_native(item) for item in value), key=str)
-    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return [json_native(item) for item in value]
-    if isinstance(value, date):
+        if (wrong := next((each for each in value if not isinstance(each, str)), None)) is not None:
+            place = f"the mapping under {key!r}" if key else "it"
+            raise TypeError(f"{place} has the key {wrong!r} of type {type(wrong).__name__}; keys are strings")
+        return {str(name): json_native(item, missing, name) for name, item in value.items()}
+    if isinstance(value, Set):
+        return sorted((json_native(item, missing, key) for item in value), key=str)
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode("utf-8", "backslashreplace")
+    if isinstance(value, Sequence):
+        return [json_native(item, missing, key) for item in value]
+    if isinstance(value, date | time):
         return value.isoformat()
+    if isinstance(value, _AS_TEXT):
+        return str(value)
     if hasattr(value, "tolist"):
-        return json_native(value.tolist())
-    return str(value)
+        return json_native(value.tolist(), missing, key)
+    kind = type(value)
+    raise TypeError(
+        f"the value of {key!r} is of type {kind.__module__}.{kind.__qualname__}; give strings, numbers, "
+        "lists and dicts, or dates, times, UUIDs, enums, decimals, paths and bytes, which become text"
+    )
 
 
 @dataclass(frozen=True, slots=True)

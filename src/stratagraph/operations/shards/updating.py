@@ -33,7 +33,15 @@ from stratagraph.store.folder import IndexFolder
 from stratagraph.store.shards import ShardedFolder
 from stratagraph.store.snapshot import JoinedSnapshot
 from stratagraph.store.spread import ADD_METHOD, BUILD, Spread
-from stratagraph.types.records import BuildReport, Chunk, Document, StreamedDocument, Usage, content_key
+from stratagraph.types.records import (
+    BuildReport,
+    Chunk,
+    Document,
+    StreamedDocument,
+    Usage,
+    content_key,
+    json_native,
+)
 
 GivenDocument = str | Document | StreamedDocument | Chunk
 SIDE_BY_SIDE = 2
@@ -374,7 +382,7 @@ def _routed(
         if by is None:
             shard = spread.shard_of(identity)
         else:
-            value = document.metadata.get(by)
+            value = json_native(document.metadata.get(by), key=by)
             if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
                 raise ValueError(
                     f"document {identity!r} has no {by!r} in its metadata by which shards are made "
