@@ -154,14 +154,9 @@ def test_nodes_without_what_was_written_are_damage(folder: Path, extra: str) -> 
         raw = [json.loads(each) for each in Records(NODES, "graph", {path.name: segment}, slots).raw(slots)]
         spoiled = [json.dumps([*each[:4], json.loads(extra)]).encode() for each in raw if each[1] == "entity"]
         others = [json.dumps(each).encode() for each in raw if each[1] != "entity"]
-        columns = {name: np.array(segment[name]) for name in NODES.columns}
         order = np.argsort([each[1] != "entity" for each in raw], kind="stable")
         path.unlink()
-        write_arrays(
-            directory,
-            path.name,
-            packed([*spoiled, *others], NODES.block) | {key: each[order] for key, each in columns.items()},
-        )
+        write_arrays(directory, path.name, packed([*spoiled, *others], NODES.block))
     back = np.argsort(order)
     altered(folder, "numbers/graph.arrays", "nodes.slots", lambda slots: back[slots].astype(np.uint32))
     with sg.open_index(folder, embedder=FakeEmbedder()) as index:

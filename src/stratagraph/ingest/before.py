@@ -22,7 +22,7 @@ _STEP, _FIRST, _SECOND = (
 
 
 class Before:
-    """The previous graph, by the rows of the present one.
+    """The previous graph, whose rows are found by the keys of ids.
 
     Parameters
     ----------
@@ -30,16 +30,10 @@ class Before:
         The previous graph, which is the attribute `stored`, and the present one.
     chunks
         The previous row of each chunk, or -1.
-    carried
-        The previous row of each node that was taken over with its sources; -1 for the others.
     """
 
-    def __init__(self, previous: Stored, stored: Stored, chunks: Rows, carried: Rows) -> None:
-        self.stored = previous
-        self.chunks = chunks
-        self._now = stored
-        self._carried = carried
-        self._new = np.flatnonzero(carried < 0)
+    def __init__(self, previous: Stored, stored: Stored, chunks: Rows) -> None:
+        self.stored, self.chunks, self._now = previous, chunks, stored
 
     @property
     def size(self) -> int:
@@ -49,9 +43,7 @@ class Before:
     @cached_property
     def origin(self) -> Rows:
         """The previous row of the node with the same id, or -1, shape (rows,)."""
-        origins = self._carried.copy()
-        origins[self._new] = self.stored.find(self._now.keys(self._new))
-        return origins
+        return self.stored.find(self._now.keys)
 
     @cached_property
     def now(self) -> Rows:
@@ -63,8 +55,8 @@ class Before:
     @cached_property
     def same(self) -> NDArray[np.bool_]:
         """Whether a node existed with the same content and sources, shape (rows,)."""
-        unchanged = self._carried >= 0
-        rows = self._new[(self.origin >= 0)[self._new] & ~self.rewritten[self._new]]
+        unchanged = np.zeros(len(self.origin), np.bool_)
+        rows = np.flatnonzero((self.origin >= 0) & ~self.rewritten)
         now = _sums_of_sources(
             self._now, rows, lambda chunks: mixed(self.chunks[chunks])
         )  # a new chunk is -1
@@ -75,8 +67,8 @@ class Before:
     def rewritten(self) -> NDArray[np.bool_]:
         """Whether a node existed with other content, shape (rows,)."""
         changed = np.zeros(len(self.origin), np.bool_)
-        rows = self._new[self.origin[self._new] >= 0]
-        changed[rows] = self._now.marks(rows) != self.stored.marks(self.origin[rows])
+        rows = np.flatnonzero(self.origin >= 0)
+        changed[rows] = self._now.hashes[rows] != self.stored.hashes[self.origin[rows]]
         return changed
 
     @cached_property

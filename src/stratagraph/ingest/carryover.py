@@ -146,7 +146,7 @@ class TextsOnly:
 
     def __init__(self, part: Stored) -> None:
         self.nodes, self.texts, self.ids, self.rows = part.nodes, part.texts, part.ids, part.rows
-        self.keys, self.marks, self.find = part.keys, part.marks, part.find
+        self.keys, self.hashes, self.find = part.keys, part.hashes, part.find
 
 
 class CarryOver:

@@ -60,7 +60,7 @@ from stratagraph.store.manifest import Manifest
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.store.staging import Staging
 from stratagraph.system.memory import release
-from stratagraph.types.built import Built, Carried
+from stratagraph.types.built import Built
 from stratagraph.types.protocols import Stored
 from stratagraph.types.records import BuildReport, Usage
 
@@ -113,7 +113,6 @@ class _Update:
         self._notes: Counter[str] = Counter()
         self._complete: dict[str, bool] = {}
         self._seen: Before | None = None
-        self._carried = np.zeros(0, np.int64)  # the previous row of each node of the graph
         methods = map(get_method, self._methods)
         has_units = any(method.needs_units or method.needs_vectors for method in methods)
         self._pooled = Pooled() if self._gate.offers_spans and has_units else None
@@ -242,7 +241,7 @@ class _Update:
             now, before = self._staging.known_rows()
             chunks = np.full(self._staging.size, -1, np.int64)
             chunks[now] = before
-            self._seen = Before(previous, stored, chunks, self._carried)
+            self._seen = Before(previous, stored, chunks)
         return Graph(stored, self._seen)
 
     def _take_in(self) -> Intake:
@@ -394,8 +393,6 @@ class _Update:
             ),
             rule=self._target.models.resolve_rule,
         )
-        if isinstance(graph.nodes, Carried):
-            self._carried = graph.nodes.before
         await self._put(GRAPH, graph)
 
     def _previous(self, name: str) -> Stored | None:

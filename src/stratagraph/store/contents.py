@@ -249,6 +249,10 @@ def meanings(contents: Contents, manifest: Manifest) -> Iterator[str]:
         file = contents.files.get((part, nodes.SLOTS), part_file(part, NUMBERS))
         slots = arrays.get(nodes.SLOTS)
         yield from _records(contents, manifest, NODES, f"{nodes.FOLDER}/{part}", slots, count, file)
+        for name in (nodes.KEYS, nodes.HASHES):
+            array = arrays.get(name)
+            if array is None or array.dtype != np.uint64 or array.shape != (count,):
+                yield f"{contents.files.get((part, name), part_file(part))}: holds no {name} of {count} nodes"
         yield from _sources(contents, part, count, manifest.chunks)
 
 

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from stratagraph.store.records import NODES, Extra, NodeRecord, Records, encoded, to_json, write_records
 from stratagraph.store.segments import FileWriter, KeyIndex, Keys
+from stratagraph.system.locks import cached_property
 from stratagraph.types.built import Carried, Item, MadeLate
 from stratagraph.types.protocols import Rows
 from stratagraph.types.records import Node, content_key, content_keys
 
 FOLDER = "nodes"
-SLOTS = "nodes.slots"
-"""Array of a part: the slot of each node."""
+SLOTS, KEYS, HASHES = "nodes.slots", "nodes.keys", "nodes.hashes"
+"""Arrays of a part: the slot of each node, the key of its id, and the key of the bytes of its record."""
 INDPTR, INDICES = "sources.indptr", "sources.indices"
 """Arrays of a part: node i has the chunk rows `indices[indptr[i]:indptr[i + 1]]`."""
 
@@ -50,6 +51,20 @@ class StoredPart:
         self.size = len(records)
         self.records = records
 
+    @property
+    def keys(self) -> Keys:
+        """64-bit keys of the ids of all nodes."""
+        return self.arrays[KEYS]
+
+    @property
+    def hashes(self) -> Keys:
+        """64-bit hashes of all nodes, without their sources."""
+        return self.arrays[HASHES]
+
+    @cached_property
+    def _index(self) -> KeyIndex:
+        return KeyIndex(self.keys)
+
     def nodes(self, rows: Sequence[int]) -> list[Node]:
         """The nodes at these rows, in their order."""
         return [
@@ -76,14 +91,6 @@ class StoredPart:
         """The ids of the nodes at these rows."""
         return self.records.field(rows, "id")
 
-    def keys(self, rows: Sequence[int] | Rows) -> Keys:
-        """64-bit keys of the ids of the nodes at these rows."""
-        return self.records.column("ids", rows)
-
-    def marks(self, rows: Sequence[int] | Rows) -> Keys:
-        """64-bit hashes of the nodes at these rows, without their sources."""
-        return self.records.column("hashes", rows)
-
     def levels(self, rows: Sequence[int]) -> list[tuple[str, int]]:
         """Kind and level of the nodes at these rows."""
         return [(each.kind, each.level) for each in self.records.read(rows)]
@@ -96,7 +103,7 @@ class StoredPart:
 
     def find(self, keys: Keys) -> Rows:
         """The row of the node whose id has each of these keys (`keys`), or -1."""
-        return self.records.find(keys)
+        return self._index.find(keys)
 
 
 def write_nodes(
@@ -104,12 +111,12 @@ def write_nodes(
     name: str,
     nodes: Sequence[Node],
     order: Rows,
-    base: Records[NodeRecord] | None,
+    base: StoredPart | None,
     *,
-    kept: Rows | None = None,
+    before: Rows | None = None,
     **more: Any,
-) -> Records[NodeRecord]:
-    """The nodes of a part in a new generation. Writes those that the previous one lacks.
+) -> tuple[Records[NodeRecord], Keys, Keys]:
+    """The nodes of a part in a new generation, with `KEYS` and `HASHES`. Writes those that `base` lacks.
 
     Parameters
     ----------
@@ -118,9 +125,9 @@ def write_nodes(
     order
         Sort key of new records, so that records of one place lie together, shape (all nodes of the part,).
     base
-        The records of the previous generation.
-    kept
-        The slot in `base` of each node, -1 for those in `nodes`; None if all nodes are given.
+        The part in the previous generation.
+    before
+        The row in `base` of each node, -1 for those in `nodes`; None if all nodes are given.
     more
         `out_of_use`, `compact` and `held` of `records.write_records`.
 
@@ -129,24 +136,29 @@ def write_nodes(
     ValueError
         If two nodes have the same id, or metadata have no JSON form.
     """
-    slots = np.full(len(order), -1, np.int64) if kept is None else kept.astype(np.int64)
-    given = np.flatnonzero(slots < 0)
+    rows = np.full(len(order), -1, np.int64) if before is None else before.copy()
+    given, keys, hashes = np.flatnonzero(rows < 0), *np.zeros((2, len(order)), np.uint64)
+    keys[given] = content_keys(_ids(nodes))
+    slots = np.full(len(order), -1, np.int64)
     if base is not None:
         # Records are encoded here and again when written, so that they are never all in memory.
-        index = KeyIndex(base.values("hashes", np.arange(sum(base.sizes))))
-        slots[given] = index.find(content_keys(map(_record, nodes)))
-    fresh = np.flatnonzero(slots[given] < 0)
-    ids = content_keys(_ids(nodes))
-    before = np.zeros(0, np.uint64) if base is None else base.values("ids", slots[slots >= 0])
-    _require_distinct(name, nodes, np.concatenate([before, ids[fresh]]))
+        rows[given] = KeyIndex(base.hashes).find(content_keys(map(_record, nodes)))
+        known = rows >= 0
+        keys[known], hashes[known] = base.keys[rows[known]], base.hashes[rows[known]]
+        slots[known] = base.records.slots[rows[known]]
+    _require_distinct(name, nodes, keys)
+    fresh = np.flatnonzero(rows[given] < 0)
 
-    def new(numbers: Rows) -> Iterable[tuple[bytes, tuple[int, int]]]:
+    def new(numbers: Rows) -> Iterable[tuple[bytes, tuple[()]]]:
         for row in fresh[numbers].tolist():
             raw = _record(nodes[row])
-            yield raw, (content_key(raw), int(ids[row]))
+            hashes[given[row]] = content_key(raw)
+            yield raw, ()
 
-    coming = np.argsort(order[given[fresh]], kind="stable")
-    return write_records(writer, f"{FOLDER}/{name}", label(name), NODES, base, slots, new, coming, **more)
+    coming, records = np.argsort(order[given[fresh]], kind="stable"), None if base is None else base.records
+    folder = f"{FOLDER}/{name}"
+    written = write_records(writer, folder, label(name), NODES, records, slots, new, coming, **more)
+    return written, keys, hashes
 
 
 def _record(node: Node) -> bytes:

@@ -161,11 +161,10 @@ NODES = Kind(
     "node",
     NodeRecord,
     (str, str, int, str),
-    {"hashes": np.uint64, "ids": np.uint64},
+    {},
     fewest=256,
     block=1 << 13,
 )
-"""Columns: the keys of the bytes of the record, and of its id."""
 
 
 def encoded(fields: Sequence[Any], mapping: str) -> bytes:

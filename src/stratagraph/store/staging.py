@@ -56,7 +56,7 @@ from stratagraph.store.records import (
     write_records,
 )
 from stratagraph.store.rows import PASSAGES, Fields
-from stratagraph.store.segments import OUT_OF_USE, FileWriter
+from stratagraph.store.segments import OUT_OF_USE, FileWriter, Keys
 from stratagraph.types.built import Carried, CarriedVectors
 from stratagraph.types.protocols import Rows, Vectors, VectorTable
 from stratagraph.types.records import Chunk, Metadata, Node
@@ -248,7 +248,7 @@ class Staging(Corpus):
             corpus, an array's name is unsafe or reserved, or something cannot be stored.
         """
         check_name(name, "part name")
-        if reserved := {INDPTR, INDICES, node_files.SLOTS} & set(arrays):
+        if reserved := {INDPTR, INDICES, node_files.SLOTS, node_files.KEYS, node_files.HASHES} & set(arrays):
             raise ValueError(f"array name {min(reserved)!r} is reserved for the nodes")
         indptr, indices = compressed_sources(nodes, self.size)
         for array in arrays:
@@ -256,8 +256,9 @@ class Staging(Corpus):
         first = first_sources(indptr, indices)
         vectors = {key: array for key, array in arrays.items() if _are_vectors(key, array)}
         others = {key: array for key, array in arrays.items() if key not in vectors}
-        records = self._put_nodes(name, nodes, first, read_once)
+        records, keys, hashes = self._put_nodes(name, nodes, first, read_once)
         others |= {INDPTR: indptr, INDICES: indices, node_files.SLOTS: records.slots}
+        others |= {node_files.KEYS: keys, node_files.HASHES: hashes}
         stored = self._put_arrays(name, others, {*measures, node_files.SLOTS})
         placed = {}
         for key, rows in vectors.items():
@@ -292,17 +293,14 @@ class Staging(Corpus):
 
     def _put_nodes(
         self, name: str, nodes: Sequence[Node] | Carried, order: Rows, read_once: bool
-    ) -> Records[NodeRecord]:
-        base, slots = None, None
+    ) -> tuple[Records[NodeRecord], Keys, Keys]:
+        base = before = None
         if self.base is not None and name in self.base.manifest.parts:
-            base = self.base.part(name).records
+            base = self.base.part(name)
         if isinstance(nodes, Carried):
-            slots = np.full(len(nodes.before), -1, np.int64)
-            if base is not None:
-                slots[nodes.before >= 0] = base.slots[nodes.before[nodes.before >= 0]]
-            nodes = nodes.fresh
+            before, nodes = nodes.before, nodes.fresh
         options = self._sharing if read_once else {**self._sharing, "held": _HELD}
-        return write_nodes(self._writer, name, nodes, order, base, kept=slots, **options)
+        return write_nodes(self._writer, name, nodes, order, base, before=before, **options)
 
     def _vectors_of(self, dimension: int) -> PoolWriter:
         if self._pool is None:

@@ -21,7 +21,7 @@ from stratagraph.store.journal import Journal
 from stratagraph.store.layout import CALLS, CURRENT, JOURNAL, MARKER, Layout, found_layout
 from stratagraph.store.lock import LOCK, NOTE, WriterLock
 from stratagraph.store.manifest import Manifest
-from stratagraph.store.nodes import FOLDER
+from stratagraph.store.nodes import FOLDER, HASHES, KEYS
 from stratagraph.store.pool import FOLDER as VECTOR_FOLDER
 from stratagraph.store.snapshot import Snapshot
 from stratagraph.types.protocols import VectorTable
@@ -181,15 +181,16 @@ def _nodes(contents: Contents, manifest: Manifest) -> Iterator[str]:
     """Whether the nodes of each part can be read and match their keys."""
     for part in manifest.nodes:
         records, folder = contents.nodes(part), f"{FOLDER}/{part}"
+        keys, stored = contents.parts[part][KEYS], contents.parts[part][HASHES]
         order = np.argsort(records.slots)
         for start in range(0, len(records), _READ):
             rows = order[start : start + _READ]
             ids = content_keys(each.id for each in records.read(rows))
             hashes = content_keys(records.raw(rows))
-            if (hashes != records.column("hashes", rows)).any() or (ids != records.column("ids", rows)).any():
+            if (hashes != stored[rows]).any() or (ids != keys[rows]).any():
                 yield f"{folder}: holds nodes that are not those that were written"
                 break
-        if len(np.unique(records.column("ids"))) < len(records):
+        if len(np.unique(keys)) < len(records):
             yield f"{folder}: holds a node twice"
 
 

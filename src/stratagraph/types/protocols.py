@@ -142,6 +142,14 @@ class Stored(Protocol):
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """The arrays of `Built.arrays`, memory-mapped."""
 
+    @property
+    def keys(self) -> NDArray[np.uint64]:
+        """64-bit keys of the ids of all nodes, shape (nodes,)."""
+
+    @property
+    def hashes(self) -> NDArray[np.uint64]:
+        """64-bit hashes of all nodes, without their sources, shape (nodes,)."""
+
     def nodes(self, rows: Sequence[int]) -> list[Node]:
         """Return the nodes at these rows."""
 
@@ -150,12 +158,6 @@ class Stored(Protocol):
 
     def ids(self, rows: Sequence[int]) -> list[str]:
         """Return the ids of the nodes at these rows."""
-
-    def keys(self, rows: Sequence[int] | Rows) -> NDArray[np.uint64]:
-        """Return 64-bit keys of the ids at these rows."""
-
-    def marks(self, rows: Sequence[int] | Rows) -> NDArray[np.uint64]:
-        """Return 64-bit hashes of the nodes at these rows, without their sources."""
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the rows of those ids that exist."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
 from stratagraph.ingest.before import Before
-from stratagraph.ingest.carryover import VECTOR_KEYS, VECTORS, CarryOver, Kept, text_keys
+from stratagraph.ingest.carryover import VECTOR_KEYS, VECTORS, CarryOver, Kept, Keys, keys_of, text_keys
 from stratagraph.ingest.extraction.candidates import settle
 from stratagraph.ingest.extraction.stage import ExtractionConfig
 from stratagraph.ingest.extraction.stored import extractions
@@ -50,7 +50,7 @@ from stratagraph.ingest.graph.statements import (
 from stratagraph.ingest.graph.update import Touched, touched
 from stratagraph.ingest.lexical import LexicalIndex
 from stratagraph.ingest.names.index import MEASURES as NAME_MEASURES
-from stratagraph.ingest.names.index import NameIndex
+from stratagraph.ingest.names.index import NameIndex, canonical
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.ppr import transition_matrix
 from stratagraph.models.gate import Gate
@@ -60,6 +60,8 @@ from stratagraph.types.built import Built, Carried
 from stratagraph.types.protocols import Corpus, Rows, Stored, Vectors
 
 NAME = "graph"
+SHOWN = "entities.names"
+"""The array of the key of the name by which each entity is shown."""
 _BATCH = 1024  # texts held at a time
 _WITHOUT_MODEL = 2
 MEASURES = (
@@ -139,6 +141,8 @@ async def build_graph(
     if change.state:
         arrays |= {**change.state, CONDENSED: condensed}
     arrays |= await asyncio.to_thread(laid.name_index)
+    shown = keys_of("name", (canonical(each.name) for each in merged.entities))
+    arrays[SHOWN] = laid.joined(SHOWN, entities, shown)
     sources = laid.indptr[: len(entities.origin) + 1], laid.indices
     arrays |= await asyncio.to_thread(_walk_arrays, corpus.size, arrays, sources)
     origins: dict[str, Rows] = {}
@@ -336,6 +340,8 @@ class Graph:
     entities, relations, units
         Their numbers. Entity i is node i, relation i is node `entities + i`, unit i is node
         `entities + relations + i`.
+    shown
+        The key of the canonical form of each shown name, shape (entities,).
     ends, weights, described
         Entity rows of each relation, shape (relations, 2), its strength, and whether its description says
         more than a semantic unit (`merge.described_apart`), shapes (relations,).
@@ -352,6 +358,7 @@ class Graph:
         self.before = before
         arrays = stored.arrays
         self.entities, self.relations, self.units = (int(count) for count in arrays["counts"])
+        self.shown: Keys = arrays[SHOWN]
         self.ends: Rows = arrays["relations.ends"]
         self.weights: NDArray[np.float32] = arrays["relations.weights"]
         self.described: NDArray[np.bool_] = arrays["relations.described"]

@@ -183,7 +183,7 @@ def _changed(size: int, extracted: Stored, kept: Kept) -> tuple[Rows, list[int],
     """The present rows of unchanged chunks, and the rows of the others before and now."""
     before = kept.extracted
     assert before is not None
-    same = extracted.marks(kept.now) == before.marks(kept.before)
+    same = extracted.hashes[kept.now] == before.hashes[kept.before]
     rows = np.full(len(before.arrays["sources.indptr"]) - 1, -1, np.int64)
     rows[kept.before[same]] = kept.now[same]
     arrives = np.ones(size, np.bool_)

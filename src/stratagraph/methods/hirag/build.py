@@ -27,7 +27,7 @@ from stratagraph.methods.hirag.clusters import Clusters, cluster, previous_clust
 from stratagraph.methods.hirag.clusters import arrays as cluster_arrays
 from stratagraph.methods.hirag.communities import INPUTS, Communities, Edges, build_communities
 from stratagraph.methods.hirag.config import META_TYPES
-from stratagraph.methods.hirag.entities import NAMES, Builder, Entities
+from stratagraph.methods.hirag.entities import Builder, Entities
 from stratagraph.methods.hirag.naming import META_TASK
 from stratagraph.methods.hirag.summary_entities import SummaryWriter
 from stratagraph.models.gate import CallItem
@@ -126,7 +126,6 @@ def _built(
         "layers.levels": entities.levels,
         "layers.sizes": np.array([len(rows) for rows in layers.members], np.int64),
         "layers.sparsity": np.array(layers.sparsity, np.float64),
-        NAMES: entities.names,
         **layers.drift.arrays(),
         **_community_arrays(communities, entities.count),
         **layers.proposals,

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.ingest.before import carried_keys
-from stratagraph.ingest.carryover import Keys, keys_of, lookup
-from stratagraph.ingest.names.index import canonical
+from stratagraph.ingest.carryover import Keys, lookup
 from stratagraph.ingest.summarize import MODEL
 from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import ranges
@@ -22,11 +19,6 @@ from stratagraph.methods.hirag.config import HiRAGConfig
 from stratagraph.types.protocols import Rows, Vectors
 from stratagraph.types.records import Node
 
-NAMES = "entities.names"
-"""The array of the keys of the names by which the entities of the graph are shown."""
-
-
-_AT_ONCE = 4096  # nodes that are read together
 _NO_KEYS: Keys = np.zeros(0, np.uint64)
 
 Builder = GroupBuilder[HiRAGConfig]
@@ -53,8 +45,6 @@ class Entities:
     summaries: Vectors  # vectors of the summary entities
     origin: Rows  # the number of each entity in the previous index, or -1
     same: NDArray[np.bool_]  # whether each entity is unchanged, with its vector and sources
-    names: Keys  # keys of the names of the graph's entities
-    renamed: Rows  # the rows of those whose name may be new
     # Of each summary entity: the key of its canonical name, its layer, and the row of its unchanged node in
     # the previous index, or -1.
     summary_names: Keys = field(default_factory=lambda: _NO_KEYS)
@@ -70,15 +60,10 @@ class Entities:
     def of(cls, builder: Builder) -> Entities:
         """The entities of the basic graph, layer 0."""
         graph, previous, count = builder.graph, builder.previous, builder.graph.entities
-        origin, same, previous_keys = np.full(count, -1, np.int64), np.zeros(count, np.bool_), _NO_KEYS
-        same_name = origin  # the previous row, unless the node was rewritten
+        origin, same = np.full(count, -1, np.int64), np.zeros(count, np.bool_)
         if previous is not None and graph.before is not None:
             origin, same = graph.before.origin[:count], graph.before.same[:count]
-            same_name = np.where(graph.before.rewritten[:count], -1, origin)
-            previous_keys = previous.arrays[NAMES]
-        vectors = np.zeros((0, graph.vectors.shape[1]), np.float32)
-        names = carried_keys(previous_keys, same_name, lambda rows: _name_keys(graph, rows))
-        return cls(builder, vectors, origin, same, names, np.flatnonzero(same_name < 0))
+        return cls(builder, np.zeros((0, graph.vectors.shape[1]), np.float32), origin, same)
 
     @property
     def graph(self) -> Graph:
@@ -153,24 +138,17 @@ class Entities:
             sources.append(self.graph.before.sources(self.previous, rows_before[rows_before >= 0])[1])
         return united([*sources, *(self.new_nodes[row].sources for row in above[rows_before < 0].tolist())])
 
-    def rows_named(self, names: Keys, before: Rows) -> Rows:
+    def rows_named(self, names: Keys) -> Rows:
         """The entity with each name: by id, by shown name, or a summary entity; -1 if there is none.
 
-        `names` are keys of the names as a shown name and as an id, shape (names, 2). Where `before` is not
-        -1, no entity of the previous graph had the name.
+        `names` are keys of the names as a shown name and as an id, shape (names, 2).
         """
         summaries = lookup(names[:, 0], self.summary_names)
         named_rows = np.where(summaries >= 0, summaries + self.graph.entities, -1)
-        every = np.arange(self.graph.entities)
-        for here, rows in ((np.flatnonzero(before < 0), every), (np.flatnonzero(before >= 0), self.renamed)):
-            for column, keys in enumerate((self.names, self._ids)):
-                places = lookup(names[here, column], keys if rows is every else keys[rows])
-                named_rows[here[places >= 0]] = rows[places[places >= 0]]
+        for column, keys in enumerate((self.graph.shown, self.graph.stored.keys[: self.graph.entities])):
+            rows = lookup(names[:, column], keys)
+            named_rows = np.where(rows >= 0, rows, named_rows)
         return named_rows
-
-    @cached_property
-    def _ids(self) -> Keys:
-        return self.graph.stored.keys(np.arange(self.graph.entities))
 
     def add(self, level: int, names: Keys, origin: Rows, before: Rows, vectors: Vectors) -> None:
         """Append the summary entities of a layer; the caller adds nodes of the others to `new_nodes`."""
@@ -180,14 +158,3 @@ class Entities:
         self.levels = np.concatenate([self.levels, np.full(len(names), level, np.int16)])
         self.before = np.concatenate([self.before, before])
         self.summaries = np.concatenate([self.summaries, vectors])
-
-
-def _name_keys(graph: Graph, rows: Sequence[int]) -> Keys:
-    """Keys of names, read in stored order: nodes lie by their first chunk, and are compressed together."""
-    keys, wanted = np.empty(len(rows), np.uint64), np.asarray(rows, np.int64)
-    indptr, indices = graph.sources
-    order = np.argsort(np.append(indices, -1)[indptr[wanted]], kind="stable")
-    for places in np.split(order, range(_AT_ONCE, len(order), _AT_ONCE)):
-        names = (canonical(node.extra["name"]) for node in graph.stored.nodes(wanted[places].tolist()))
-        keys[places] = keys_of("name", names)
-    return keys

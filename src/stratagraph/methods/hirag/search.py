@@ -21,7 +21,6 @@ from stratagraph.methods.hirag.bridge import SIMILAR, Bridge, LayeredGraph
 from stratagraph.methods.hirag.clusters import IDS
 from stratagraph.methods.hirag.communities import INPUTS
 from stratagraph.methods.hirag.config import MODES, PARTS, HiRAGOptions, Part
-from stratagraph.methods.hirag.entities import NAMES
 from stratagraph.methods.hirag.naming import PACKAGE, Summary
 from stratagraph.methods.hirag.summary_entities import (
     BY_MODEL,
@@ -384,7 +383,6 @@ def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> N
     checks.of(INPUTS, np.uint64, (communities,))
     checks.of("layers.levels", np.int16, (summaries,))
     checks.numbers("layers.sparsity", np.float64, checks.of("layers.sizes", np.int64, (None,)).shape)
-    checks.of(NAMES, np.uint64, (graph.entities,))
     checks.of(IDS, np.uint64, (*checks.of("clusters.levels", np.int16, (None,)).shape, 2))
     (clusters,) = checks.of("clusters.levels", np.int16, (None,)).shape
     members = checks.rows("clusters.members", entities, (None,), dtype=np.int32)

@@ -311,7 +311,7 @@ class SummaryWriter:
     async def add(self, groups: Groups, proposals: Proposals) -> Rows:
         """The row of each proposal's entity: an entity with its name, or a new one for each new name."""
         entities = self._entities
-        rows = entities.rows_named(proposals.names, proposals.before)
+        rows = entities.rows_named(proposals.names)
         new = np.flatnonzero(rows < 0)
         names, of_name = np.unique(proposals.names[new, 0], return_inverse=True)
         rows[new] = entities.count + of_name

@@ -29,7 +29,7 @@ class BuildInputs:
     def __init__(self, builder: Builder) -> None:
         graph = builder.graph
         self.builder, self.graph, self._arrays = builder, graph, builder.arrays
-        self.keys: Keys = graph.stored.keys(np.arange(graph.entities + graph.relations + graph.units))
+        self.keys: Keys = graph.stored.keys
 
     @property
     def size(self) -> int:
