@@ -110,7 +110,8 @@ async def abuild_index(
     Raises
     ------
     ValueError
-        If there are no documents or only blank ones, or one id comes with two different texts.
+        If all documents are blank, or one id comes with two different texts. Without any documents the
+        index is empty, and takes inserts.
     SettingsConflict
         If the index in the folder has other settings than given, but for `ExtractionConfig.resolve`, which
         may change; `EmbedderMismatch` if its embedder is another one.

@@ -241,10 +241,9 @@ async def test_adding_and_deleting(tmp_path: Any) -> None:
     assert retriever.index.verify() == []
 
 
-@pytest.mark.parametrize("documents", [[], [Document("  ")]])
-def test_nothing_to_index(documents: list[Document], tmp_path: Any) -> None:
-    with pytest.raises(ValueError, match=r"no documents|blank"):
-        build(documents, path=tmp_path / "idx")
+def test_nothing_to_index(tmp_path: Any) -> None:
+    with pytest.raises(ValueError, match="blank"):
+        build([Document("  ")], path=tmp_path / "idx")
     with pytest.raises(stratagraph.errors.NotAnIndex):
         TreeRetriever.load(tmp_path / "idx")
 

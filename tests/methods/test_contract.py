@@ -372,7 +372,24 @@ def test_a_rejected_key_ends_the_build_at_once(call: Caller, method: str) -> Non
 
 
 @BOTH
-@pytest.mark.parametrize("docs", [[], [""], ["  \n", sg.Document("b", "\t")]])
+def test_an_index_may_begin_empty(call: Caller, method: str, tmp_path: Path) -> None:
+    embedder = FakeEmbedder()
+    with call.build([], method=method, path=tmp_path / "idx", embedder=embedder) as index:
+        assert index.retrieve("Who built it?").hits == ()
+        assert index.answer("Who built it?").extractive
+        assert index.verify() == []
+        assert index.insert([]).generation == 1
+    assert embedder.requests == []
+    with sg.open_index(tmp_path / "idx", embedder=embedder) as index:
+        index.insert(documents(5))
+        built = call.build(documents(5), method=method, embedder=embedder)
+        found, expected = (each.retrieve("Who built it?", 30, method=method) for each in (index, built))
+        assert [(hit.id, hit.score) for hit in found.hits] == [(hit.id, hit.score) for hit in expected.hits]
+        assert index.verify() == []
+
+
+@BOTH
+@pytest.mark.parametrize("docs", [[""], ["  \n", sg.Document("b", "\t")]])
 def test_no_documents(call: Caller, method: str, docs: list[Any], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nothing was written"):
         call.build(docs, method=method, path=tmp_path / "idx")

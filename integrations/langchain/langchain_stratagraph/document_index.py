@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.callbacks import (
@@ -17,13 +15,12 @@ from langchain_core.callbacks import (
 from langchain_core.documents import Document
 from langchain_core.indexing import DeleteResponse, UpsertResponse
 from langchain_core.indexing.base import DocumentIndex
-from pydantic import ConfigDict, PrivateAttr
+from pydantic import ConfigDict
 
 from langchain_stratagraph._base import IndexRetriever
 from langchain_stratagraph._convert import SOURCE, to_chunks
 from langchain_stratagraph._models import use_callbacks
 from stratagraph import Chunk, Index
-from stratagraph.errors import NotAnIndex
 from stratagraph.operations.pieces import joined, piece_id
 from stratagraph.types.records import json_native
 
@@ -45,44 +42,8 @@ class StrataDocumentIndex(DocumentIndex):
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
-    _retriever: Any = PrivateAttr(None)
-    _build: Any = PrivateAttr(None)
-    _path: Any = PrivateAttr(None)
-    _settings: dict[str, Any] = PrivateAttr(default_factory=dict)
-    _beginning: Any = PrivateAttr(default_factory=lambda: _Lock())
 
-    @classmethod
-    def over(cls, retriever: IndexRetriever) -> StrataDocumentIndex:
-        """The document index of an open index."""
-        index = cls()
-        index._retriever = retriever
-        return index
-
-    @classmethod
-    def beginning(
-        cls,
-        build: Callable[..., IndexRetriever],
-        path: str | os.PathLike[str] | None,
-        settings: Mapping[str, Any],
-    ) -> StrataDocumentIndex:
-        """A document index at `path` that `build` creates from the first documents."""
-        index = cls()
-        index._build, index._path, index._settings = build, path, {"id_key": document_of, **settings}
-        return index
-
-    @property
-    def retriever(self) -> IndexRetriever:
-        """The retriever over the index.
-
-        Raises
-        ------
-        NotAnIndex
-            If no document was added yet.
-        """
-        if self._retriever is None:
-            raise NotAnIndex(f"there is no index at {self._path!r} yet; it begins with the first documents")
-        retriever: IndexRetriever = self._retriever
-        return retriever
+    retriever: IndexRetriever
 
     def upsert(
         self, items: Sequence[Document], /, *, callbacks: Callbacks = None, **kwargs: Any
@@ -90,11 +51,7 @@ class StrataDocumentIndex(DocumentIndex):
         """Add documents; one with the id of a document in the index replaces it."""
         _refuse(kwargs)
         documents, blank = _sorted(items)
-        with self._beginning:
-            if self._retriever is None and documents:
-                self._retriever = self._build(documents, callbacks=callbacks, **self._settings)
-                documents = []
-        if self._retriever is not None and (documents or self._held(blank)):
+        if documents or self._held(blank):
             with use_callbacks(callbacks):
                 self._index.insert(joined(self._index, self._chunks(documents), blank))
         ids = dict.fromkeys(map(_id, items))
@@ -145,7 +102,7 @@ class StrataDocumentIndex(DocumentIndex):
         return to_chunks(documents, self.retriever.id_key or document_of)
 
     def _pieces(self, ids: Sequence[str]) -> list[Chunk]:
-        if self._retriever is None or not ids:
+        if not ids:
             return []
         self._index.reload()
         return self._index.find_chunks(ids)
@@ -154,22 +111,6 @@ class StrataDocumentIndex(DocumentIndex):
         """The ids that are in the index, in the order given."""
         present = {piece_id(chunk) for chunk in self._pieces(ids)}
         return [each for each in dict.fromkeys(ids) if each in present]
-
-
-class _Lock:
-    """A lock; a pickle or a copy of it is a new one."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
-
-    def __reduce__(self) -> tuple[type[_Lock], tuple[()]]:
-        return type(self), ()
 
 
 def document_of(document: Document) -> str:

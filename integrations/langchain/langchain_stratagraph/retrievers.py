@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, Self
 
 from langchain_core.callbacks import Callbacks
@@ -96,7 +95,7 @@ class MethodRetriever(IndexRetriever):
         Raises
         ------
         ValueError
-            If there are no documents, all are blank, or a setting is not valid.
+            If all documents are blank, or a setting is not valid.
 
         Notes
         -----
@@ -222,7 +221,7 @@ class MethodRetriever(IndexRetriever):
     ) -> StrataDocumentIndex:
         """Return a document index for `langchain_core.indexing.index`.
 
-        It opens the folder at `path`, or builds it from the first documents. Arguments are those of
+        It opens the folder at `path`, or begins an empty index there. Its arguments are those of
         `from_documents`.
         """
         cls._check(settings)
@@ -232,13 +231,12 @@ class MethodRetriever(IndexRetriever):
             index = open_index(path or "", to_chat_model(llm), embedding, spacy=spacy, **given)
         except NotAnIndex:
             given |= {"llm": llm, "embedding": embedding, "config": config}
-            build = partial(cls.from_documents, path=path, **given)
-            return StrataDocumentIndex.beginning(build, path, settings)
+            return cls.from_documents([], path=path, **given, **settings).as_document_index()
         return cls._over(index, settings).as_document_index()
 
     def as_document_index(self) -> StrataDocumentIndex:
         """Return this index as a document index for `langchain_core.indexing.index`."""
-        return StrataDocumentIndex.over(self)
+        return StrataDocumentIndex(retriever=self)
 
     def as_answer_runnable(
         self,

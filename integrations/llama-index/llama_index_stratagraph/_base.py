@@ -185,6 +185,8 @@ class StrataIndex(UpdatingIndex):
         with (callback_manager or Settings.callback_manager).as_trace("index_construction"):
             nodes = await split(documents, transformations, show_progress)
             nodes = [*nodes, *(kwargs.get("objects") or ())]
+            if documents and not nodes:
+                raise ValueError(f"all {len(documents)} documents are blank; nothing was written")
             index = cls(
                 core=await either(setup.build, setup.abuild, _flat(nodes)),
                 storage_context=storage_context,

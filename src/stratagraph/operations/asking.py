@@ -188,7 +188,12 @@ class Asking:
         return tuple(hits[at] for at in best), tuple({**traces[at], "reranked_from": at + 1} for at in best)
 
     async def _vector(self, text: str) -> Vectors:
-        """The vector of a question's beginning; a model would take minutes for a megabyte."""
+        """The vector of a question's beginning; a model would take minutes for a megabyte.
+
+        For an empty index, in which there is nothing to compare it with, no embedder is asked.
+        """
+        if not self.reader.snapshot.size:
+            return np.zeros(self.reader.snapshot.vectors.shape[1], np.float32)
         text = text[:LONGEST]
         vector = self.recent_vectors.get(text)
         if vector is None:
@@ -199,7 +204,7 @@ class Asking:
     def warm(self) -> None:
         """Search once with each method, so that all is loaded and compiled."""
         vector = np.zeros(self.reader.snapshot.vectors.shape[1], np.float32)
-        vector[0] = 1.0
+        vector[:1] = 1.0
         for method in (WALK, *self.reader.methods):
             options = check_search_options(method, {})
             self.reader.search(Question("What is there?", vector, DEFAULT_K, method, options))

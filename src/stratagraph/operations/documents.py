@@ -201,10 +201,8 @@ def _is_deeper(value: object, levels: int) -> bool:
 
 
 def require_some(intake: Intake) -> None:
-    """Raise `ValueError` if there were no documents, or only blank ones."""
-    if intake.added or intake.updated or intake.unchanged or intake.emptied:
+    """Raise `ValueError` if all given documents are blank."""
+    if intake.added or intake.updated or intake.unchanged or intake.emptied or not intake.skipped:
         return
-    if not intake.skipped:
-        raise ValueError("no documents were given; nothing was written")
     names = ", ".join(repr(identity) for identity in intake.skipped[:5])
     raise ValueError(f"all {len(intake.skipped)} documents are blank ({names}); nothing was written")

@@ -343,7 +343,7 @@ class _Update:
         vectors = None
         if self._embeds_all:
             rows = np.arange(staging.size)
-        elif self._before is not None:
+        elif self._before is not None and self._before.manifest.dimension:
             with self._booked("assemble"):
                 vectors = await in_thread(staging.create_vectors, self._before.manifest.dimension)
         with self._gate.stage("embed chunks", len(rows)):
@@ -360,6 +360,11 @@ class _Update:
                         staging.create_vectors, embedded.shape[1], copy_known=not self._embeds_all
                     )
                 vectors[batch] = embedded
+        if vectors is None:  # an index that begins empty learns its dimension from the first insert
+            dimension = 0
+            if self._target.folder.table is not None:  # a vector store must know it
+                dimension = len(await self._gate.embed_query("a"))
+            await in_thread(staging.create_vectors, dimension)
 
     async def _extract(self) -> None:
         config = self._config.extraction
@@ -396,14 +401,14 @@ class _Update:
         await self._put(GRAPH, graph)
 
     def _previous(self, name: str) -> Stored | None:
-        if self._before is None or name not in self._before.manifest.parts:
+        if self._before is None or not self._before.size or name not in self._before.manifest.parts:
             return None
         part = self._before.part(name)
         return TextsOnly(part) if self._embeds_all and name != EXTRACTION else part
 
     def _kept(self) -> Kept | None:
         """The chunks that the previous generation has too."""
-        if self._before is None or self._embeds_all:
+        if self._before is None or not self._before.size or self._embeds_all:
             return None
         now, before = self._staging.known_rows()
         removed = np.setdiff1d(np.arange(self._before.size), before)

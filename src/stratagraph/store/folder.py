@@ -173,7 +173,7 @@ class IndexFolder:
     @property
     def dimension(self) -> int | None:
         """Dimension of the vectors; None before the first generation."""
-        return self.snapshot().manifest.dimension if self.generation else None
+        return self.snapshot().manifest.dimension or None if self.generation else None
 
     def snapshot(self) -> Snapshot:
         """The current generation; the same object until it changes.

@@ -402,10 +402,10 @@ def _routed(
             routes.items.setdefault(shard, []).append(item)
     routes.ids = shards
     if not routes.items and not may_be_empty:
-        what = (
-            f"all {len(routes.skipped)} documents are blank" if routes.skipped else "no documents were given"
-        )
-        raise ValueError(f"{what}; nothing was written")
+        if routes.skipped:
+            raise ValueError(f"all {len(routes.skipped)} documents are blank; nothing was written")
+        if snapshot is None:
+            raise ValueError("no documents were given, and shards begin with some; nothing was written")
     if spread.by is not None and snapshot is not None:
         for identity, holders in _holders(snapshot, list(shards)).items():
             for holder in holders:
