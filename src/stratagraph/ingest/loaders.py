@@ -13,9 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from stratagraph.ingest.files.html import from_html
 from stratagraph.ingest.files.kinds import encoding_of, kind_of, text_blocks
-from stratagraph.ingest.files.mail import from_mail, from_notebook, mailbox_rows
-from stratagraph.ingest.files.markup import from_html, from_markdown, from_rst
+from stratagraph.ingest.files.mail import from_mail, mailbox_rows
+from stratagraph.ingest.files.markdown import from_markdown, from_notebook, from_rst
 from stratagraph.ingest.files.office import from_docx, from_epub, from_odt, from_pptx
 from stratagraph.ingest.files.pdf import from_pdf
 from stratagraph.ingest.files.reading import Binary, FileText, Unreadable
@@ -317,7 +318,7 @@ def _documents(file: Found, contents: _Contents) -> Iterator[Document | Streamed
         head = opened.read(_HEAD)
     kind = kind_of(file.path, head)
     if kind in _READERS:
-        yield _document(file, _READERS[kind](file.path))
+        yield _document(file, _READERS[kind](file.path), contents)
         return
     if kind == "mailbox":
         yield from _rows(file, mailbox_rows(file.path), contents)
@@ -350,12 +351,13 @@ def _documents(file: Found, contents: _Contents) -> Iterator[Document | Streamed
         if rows is not None:
             yield from _rows(file, rows, contents)
         elif kind in _TEXT_READERS:
-            yield _document(file, _TEXT_READERS[kind](text))
+            yield _document(file, _TEXT_READERS[kind](text), contents)
         else:
             yield Document(file.name, text, {"source": file.name})
 
 
-def _document(file: Found, content: FileText) -> Document:
+def _document(file: Found, content: FileText, contents: _Contents) -> Document:
+    contents.warned += ((file.name, note) for note in content.notes)
     return Document(file.name, content.text, {"source": file.name, **content.metadata}, content.sections)
 
 
@@ -364,6 +366,7 @@ def _rows(file: Found, rows: Iterable[tuple[int, dict[str, Any]]], contents: _Co
     ids = _Ids(file.name)
     for number, record in rows:
         given = record.pop("id", None)
+        contents.warned += ((f"{file.name}:{number}", note) for note in record.pop("notes", ()))
         try:
             yield document_of(record, ids.of(given, record), file.name)
         except ValueError as error:

@@ -2,11 +2,14 @@
 
 kinds       the kind of a file, by its content and name, and the encoding of its text
 reading     what a reader returns, and the limits of time and memory
+flow        words and borders of markup become blocks, rows and sections
+html        HTML
 office      DOCX, PPTX, ODT, EPUB
+xml         the archives that hold them
+markdown    Markdown, notebooks, reStructuredText
+mail        messages and mailboxes
 pdf         PDF
-markup      HTML, Markdown, reStructuredText
 rows        CSV, JSON, XLSX
-mail        messages, mailboxes, notebooks
 walk        the files below a path
 
 Some readers need the extra `files`. Without it, such a file is skipped with a message that names the extra.

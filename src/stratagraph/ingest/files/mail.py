@@ -1,29 +1,58 @@
-"""Mail, mailboxes and notebooks."""
+"""Mail and mailboxes: headers, text, text attachments and forwarded messages."""
 
 from __future__ import annotations
 
-import json
 import mailbox
-from collections.abc import Iterator
-from email import message_from_binary_file, message_from_bytes
-from email.message import EmailMessage
-from email.policy import default
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
+from email import message_from_bytes
+from email.message import EmailMessage, Message
+from email.policy import EmailPolicy
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
 
-from stratagraph.ingest.files.markup import from_html, from_markdown
+from stratagraph.ingest.files.html import Page
 from stratagraph.ingest.files.reading import FileText, Unreadable, Writer, reading
 
-LARGEST_PARSED = 64 * 2**20
-"""Bytes of a message or notebook."""
+LARGEST = 64 * 2**20
+"""Bytes of a message."""
+_MOST_LINES = 2_000_000
+_MOST_OF_HEADER = 4000  # characters; the standard library's time and memory grow with the square and more
+_MOST_FORWARDED = 10  # messages inside of each other
+_SHOWN = ("subject", "from", "to", "cc", "date")
+_TEXTS = {
+    ".csv",
+    ".htm",
+    ".html",
+    ".ics",
+    ".json",
+    ".log",
+    ".markdown",
+    ".md",
+    ".rst",
+    ".tsv",
+    ".txt",
+    ".xml",
+}
+_SIGNATURES = ("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature")
+
+
+class _Policy(EmailPolicy):
+    """Cuts headers before anything parses them."""
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:_MOST_OF_HEADER]
 
 
 @reading("mail")
 def from_mail(path: Path) -> FileText:
-    """A message: subject and body as text; `subject`, `from`, `to`, `date`, `attachments` as metadata."""
-    _check_size(path.stat().st_size)
-    with path.open("rb") as file:
-        return _message(message_from_binary_file(file, policy=default))
+    """A message: its headers, its text, and a section with `attachment` for each part that is text.
+
+    `subject`, `from`, `to`, `date` and `attachments` are metadata.
+    """
+    if path.stat().st_size > LARGEST:
+        raise Unreadable(f"mail of more than {LARGEST:,} bytes")
+    return _message(path.read_bytes())[0]
 
 
 def mailbox_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -31,51 +60,92 @@ def mailbox_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     box = mailbox.mbox(path, create=False)
     try:
         for number, key in enumerate(box.iterkeys(), 1):
-            content = box.get_bytes(key)
-            _check_size(len(content))
             try:
-                message = message_from_bytes(content, policy=default)
-                letter = _message(message)
-                identity = str(message["message-id"] or "").strip("<> \t\r\n")
+                letter, identity = _message(box.get_bytes(key))
+            except Unreadable:
+                raise
             except Exception as error:
-                letter, identity = FileText(""), ""
-                if not isinstance(error, Unreadable):
-                    raise Unreadable(f"mailbox, message {number} damaged ({error})") from error
-            yield (
-                number,
-                {"text": letter.text, "metadata": letter.metadata} | ({"id": identity} if identity else {}),
-            )
+                raise Unreadable(f"mailbox, message {number} damaged ({error})") from error
+            record = {"text": letter.text, "metadata": letter.metadata, "notes": letter.notes}
+            yield number, record | ({"id": identity} if identity else {})
     finally:
         box.close()
 
 
-def _check_size(size: int) -> None:
-    if size > LARGEST_PARSED:
-        raise Unreadable(f"more than {LARGEST_PARSED:,} bytes")
+def _message(content: bytes) -> tuple[FileText, str]:
+    """A message and its Message-ID."""
+    if len(content) > LARGEST or content.count(b"\n") > _MOST_LINES:
+        raise Unreadable(f"mail of more than {LARGEST:,} bytes or {_MOST_LINES:,} lines")
+    message = cast(EmailMessage, message_from_bytes(content, policy=_Policy()))
+    writer, names = Writer(), list[str]()
+    _write(message, writer, names, 0)
+    headers: dict[str, Any] = {name: _header(message, name) for name in _SHOWN}
+    date = getattr(message["date"], "datetime", None)
+    stated = {**headers, "date": date.date().isoformat() if date else "", "attachments": names}
+    return writer.file_text(stated), _header(message, "message-id").strip("<> \t\r\n")
 
 
-def _message(message: EmailMessage) -> FileText:
-    writer = Writer()
-    writer.add(str(message["subject"] or ""))
-    body = message.get_body(("plain", "html"))
-    if body is not None:
-        text = str(body.get_content())
-        writer.add(from_html(text).text if body.get_content_type() == "text/html" else text)
-    names = [str(part.get_filename() or "") for part in message.iter_attachments()]
-    headers = {name: str(message[name] or "") for name in ("subject", "from", "to", "date")}
-    return writer.file_text({**headers, "attachments": [name for name in names if name]})
+def _header(message: Message, name: str) -> str:
+    return " ".join(str(message[name] or "").split())
 
 
-@reading("notebook")
-def from_notebook(path: Path) -> FileText:
-    """The Markdown and code cells of a Jupyter notebook, without outputs; headings begin sections."""
-    _check_size(path.stat().st_size)
-    writer = Writer()
-    for cell in json.loads(path.read_text("utf-8"))["cells"]:
-        source = cell["source"]
-        text = source if isinstance(source, str) else "".join(source)
-        if cell["cell_type"] == "code" and text.strip():
-            writer.add(f"```\n{text}\n```")
-        elif cell["cell_type"] == "markdown":
+def _write(message: EmailMessage, writer: Writer, names: list[str], depth: int) -> None:
+    """Write the headers of a message and its parts."""
+    if depth > _MOST_FORWARDED:
+        raise Unreadable(f"mail, more than {_MOST_FORWARDED} messages inside of each other")
+    headers = [(name.capitalize(), _header(message, name)) for name in _SHOWN]
+    writer.add("\n".join(f"{name}: {value}" for name, value in headers if value))
+    for part, is_body in _parts(message):
+        kind, name = part.get_content_type(), " ".join(str(part.get_filename() or "").split())
+        if kind == "message/rfc822":
+            for inner in cast(Sequence[EmailMessage], part.get_payload()):
+                own = name or _header(inner, "subject")
+                writer.section({"attachment": own})
+                _write(inner, writer, names, depth + 1)
+            continue
+        names += [name] if name else []
+        is_text = part.get_content_maintype() == "text" or PurePosixPath(name.lower()).suffix in _TEXTS
+        text = _text(part) if is_text else ""
+        if is_text and "\0" not in text:
+            if not is_body:
+                writer.section({"attachment": name})
+                writer.add(name)
             writer.add(text)
-    return from_markdown(writer.file_text({}).text)
+        elif kind not in _SIGNATURES and not (part["content-id"] and not part.is_attachment()):
+            writer.note(f"attachment {name or kind} is not read")
+
+
+def _parts(message: EmailMessage) -> Iterator[tuple[EmailMessage, bool]]:
+    """The parts to read, and whether each is the message's own text. Of alternatives, one is read."""
+    if message.get_content_type() == "multipart/alternative":
+        found = [list(_parts(cast(EmailMessage, each))) for each in message.iter_parts()]
+        texts = {id(parts): sum(len(_text(part).split()) for part, own in parts if own) for parts in found}
+        most = max(texts.values(), default=0)
+        # the first, which is the plain text, unless it says less than half of what the page says
+        yield from next((parts for parts in found if 2 * texts[id(parts)] >= most), [])
+    elif message.get_content_maintype() == "multipart":
+        for each in message.iter_parts():
+            yield from _parts(cast(EmailMessage, each))
+    else:
+        is_text = message.get_content_maintype() == "text"
+        yield message, is_text and not message.is_attachment() and not message.get_filename()
+
+
+def _text(part: EmailMessage) -> str:
+    """The text of a part, whatever it says of its encoding."""
+    if part.get_content_maintype() not in ("text", "application"):
+        return ""
+    content = cast(bytes, part.get_payload(decode=True) or b"")
+    text = None
+    for encoding in (part.get_content_charset() or "utf-8", "utf-8", "cp1252"):
+        try:
+            text = content.decode(encoding)
+            break
+        except (LookupError, UnicodeDecodeError):
+            continue
+    text = content.decode("cp1252", "replace") if text is None else text
+    if part.get_content_type() != "text/html":
+        return text.replace("\r\n", "\n")
+    writer = Writer()
+    Page(text, writer)
+    return writer.file_text({}).text

@@ -28,8 +28,10 @@ COLUMNS = 20_000
 """Columns of a CSV table."""
 LINE = 8 * 2**20
 """Characters that a line of CSV or JSON may have."""
-TAGS = 500_000
-"""Tags that an HTML page may have."""
+TAGS = 2_000_000
+"""Tags of an HTML page, and elements of the XML of an archive."""
+SECTIONS = 100_000
+"""Sections of a file, such as pages or headings."""
 DEPTH = 500
 """How deep elements of HTML or XML may be nested."""
 SECONDS = 300
@@ -51,6 +53,7 @@ class FileText:
     text: str
     metadata: dict[str, Any] = field(default_factory=dict)
     sections: tuple[Section, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Writer:
@@ -60,6 +63,7 @@ class Writer:
         self._blocks: list[str] = []
         self._length = 0
         self._sections: list[Section] = []
+        self._notes: dict[str, None] = {}
         self._began = time.thread_time()
 
     def section(self, metadata: Mapping[str, Any]) -> None:
@@ -67,6 +71,8 @@ class Writer:
         self._check_time()
         if self._sections and self._sections[-1].start == self._length:
             self._sections.pop()
+        if len(self._sections) >= SECTIONS:
+            raise Unreadable(f"more than {SECTIONS:,} pages or headings")
         self._sections.append(Section(self._length, dict(metadata)))
 
     def add(self, block: str) -> None:
@@ -79,6 +85,10 @@ class Writer:
         self._blocks.append(block.strip("\n") + "\n\n")
         self._length += len(self._blocks[-1])
 
+    def note(self, fault: str) -> None:
+        """Say what is left out, such as a damaged page; the user is told."""
+        self._notes[fault] = None
+
     def _check_time(self) -> None:
         if time.thread_time() - self._began > SECONDS:
             raise Unreadable(f"reading took more than {SECONDS} s of CPU")
@@ -86,7 +96,7 @@ class Writer:
     def file_text(self, metadata: Mapping[str, Any]) -> FileText:
         """The file's text with its sections and this metadata."""
         stated = {key: value for key, value in metadata.items() if value not in (None, "", [])}
-        return FileText("".join(self._blocks).rstrip("\n"), stated, tuple(self._sections))
+        return FileText("".join(self._blocks).rstrip("\n"), stated, tuple(self._sections), tuple(self._notes))
 
 
 class Headings:
