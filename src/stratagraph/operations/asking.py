@@ -143,7 +143,8 @@ class Asking:
         """The `k` best hits of a guided search, their traces, and what the model decided."""
         assert arguments.guided
         self._needs_model("guided retrieval asks a chat model which hits are needed together", "guided")
-        wide = replace(question, k=max(question.k, SHOWN))
+        # Copies of a text take one of the places that the model sees. A reranker is not asked about more.
+        wide = replace(question, k=max(question.k, SHOWN if arguments.rerank else 2 * SHOWN))
 
         async def searched(question: Question) -> Found:
             hits, traces = await self._searched(question, arguments.rerank)

@@ -135,7 +135,11 @@ def asked_metadata(question: str, text: str, metadata: Metadata) -> Metadata:
 
 
 def shortened(
-    question: str, texts: Sequence[str], tokens: int, count_tokens: Callable[[str], int]
+    question: str,
+    texts: Sequence[str],
+    tokens: int,
+    count_tokens: Callable[[str], int],
+    told: Sequence[Set[str]] = (),
 ) -> list[str]:
     """Texts, best first, cut to a total of tokens: long ones keep their best sentences.
 
@@ -154,8 +158,11 @@ def shortened(
     if sum(costs) <= tokens:
         return list(texts)
     spans = [statements(text) for text in texts]
+    told = told or [frozenset()] * len(texts)
     statement_stems = [
-        stems(text[start:end]) for text, own in zip(texts, spans, strict=True) for start, end in own
+        stems(text[start:end]) - known
+        for text, own, known in zip(texts, spans, told, strict=True)
+        for start, end in own
     ]
     scores = iter(weighed(question, statement_stems))
     scored = [[(next(scores), span) for span in own] for own in spans]

@@ -8,11 +8,11 @@ whose hits are taken in turn. If a call fails, what was found before it stands.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, BeforeValidator
 
 from stratagraph.errors import BudgetExceeded, CallFailed, described
 from stratagraph.ingest.extraction.parsing import flat
@@ -21,6 +21,7 @@ from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
 from stratagraph.search.evidence import shortened, stems
 from stratagraph.text.packing import numbered
+from stratagraph.text.sentences import title_line
 from stratagraph.types.question import Guided
 from stratagraph.types.records import Metadata
 from stratagraph.types.results import Guidance, GuidedStep, Hit
@@ -28,19 +29,19 @@ from stratagraph.types.results import Guidance, GuidedStep, Hit
 STEPS = 2
 """Searches for one question at most."""
 SHOWN = 20
-"""Hits that the first call sees."""
+"""Texts that the first call sees."""
 SHOWN_AGAIN = 12
-"""Hits that a later call sees, those chosen before and new ones."""
+"""Texts that a later call sees, those chosen before and new ones."""
 CHOSEN = 5
-"""Hits that a call may choose."""
+"""Texts that a call may choose."""
 QUERIES = 8
 """Queries of an overview at most."""
 ANSWERED = 60
 """Hits of an overview that an answer is made of, unless the caller says how many."""
-TEXT_TOKENS = 1850
-"""Tokens of the hits in the first call."""
+TEXT_TOKENS = 2000
+"""Tokens of the texts in the first call."""
 TEXT_TOKENS_AGAIN = 900
-"""Tokens of the hits in a later call; two calls with their instructions have fewer than 4,000 tokens."""
+"""Tokens of the texts in a later call; two calls with their instructions have fewer than 4,000 tokens."""
 
 Found = Sequence[tuple[Hit, Metadata]]
 Search = Callable[[Sequence[str]], Awaitable[Sequence[Found]]]
@@ -48,29 +49,35 @@ Search = Callable[[Sequence[str]], Awaitable[Sequence[Found]]]
 _NUMBER = re.compile(r"(?<![-\d])\d{1,4}")
 
 
+def _numbers(value: object) -> object:
+    """Numbers as they may be written: `[4, 1]`, `["[4]", "1"]`, `"4, 1"`."""
+    return [int(number) for number in _NUMBER.findall(str(value))]
+
+
+def _query(value: object) -> object:
+    return value.strip()[:LONGEST_QUERY] if isinstance(value, str) else ""
+
+
+def _queries(value: object) -> object:
+    return [each for each in flat(value) if isinstance(each, str)] if isinstance(value, list) else []
+
+
+Numbers = Annotated[list[int], BeforeValidator(_numbers)]
+
+
+class ChoiceSchema(BaseModel):
+    """What the model answers in the last round."""
+
+    needed: Numbers = []
+
+
 class GuideSchema(BaseModel):
-    """What the model answers; fields of the other kind may be missing."""
+    """What the model answers while it may search on; fields of the other kind may be missing."""
 
     kind: Any = "facts"
-    needed: list[int] = []
-    missing: str = ""
-    queries: list[str] = []
-
-    @field_validator("needed", mode="before")
-    @classmethod
-    def _numbers(cls, value: object) -> object:
-        """Numbers as they may be written: `[4, 1]`, `["[4]", "1"]`, `"4, 1"`."""
-        return [int(number) for number in _NUMBER.findall(str(value))]
-
-    @field_validator("missing", mode="before")
-    @classmethod
-    def _text(cls, value: object) -> object:
-        return value.strip()[:LONGEST_QUERY] if isinstance(value, str) else ""
-
-    @field_validator("queries", mode="before")
-    @classmethod
-    def _texts(cls, value: object) -> object:
-        return [each for each in flat(value) if isinstance(each, str)] if isinstance(value, list) else []
+    needed: Numbers = []
+    missing: Annotated[str, BeforeValidator(_query)] = ""
+    queries: Annotated[list[str], BeforeValidator(_queries)] = []
 
     @property
     def overview(self) -> bool:
@@ -86,13 +93,26 @@ GUIDE = Task(
     expected_output_tokens=40,
     placeholder=lambda values: GuideSchema(needed=[1], missing=values["texts"][-200:]),
 )
+LAST = Task(
+    name="guide",
+    prompt=load_prompt("stratagraph.search", "guide_last"),
+    parse=json_as(ChoiceSchema),
+    schema=ChoiceSchema,
+    expected_output_tokens=15,
+    placeholder=lambda values: ChoiceSchema(needed=[1]),
+)
 LONGEST = 2000
 """Characters of the question that a call sees."""
 LONGEST_QUERY = 300
 """Characters of a query that a call writes; the rest is cut."""
-_FORCED = {"choice": 'The question asks for "facts". ', "overview": 'The question asks for an "overview". '}
-_AGAIN = "The texts are those chosen before and those found since. "
-_LAST = "No further search follows: choose the best of these."
+_NOTES = {"choice": 'The question asks for "facts".\n\n', "overview": 'The question asks for an "overview".\n\n'}
+_ABOUT = (
+    (("title", "document_title", "subject"), 160),
+    (("source", "publisher", "from", "file_name"), 60),
+    (("date", "published", "published_at", "publication_date", "creation_date"), 30),
+)
+"""The names that a document's title, source and date have in metadata, and the characters of each shown."""
+_TIME = re.compile(r"(?<=\d{4}-\d\d-\d\d)[T ]\d.*")
 
 
 async def guided(
@@ -119,14 +139,13 @@ async def guided(
         `first`.
     """
     guide = _Guide(question, gate, mode)
-    answer = await guide.ask([hit for hit, _ in first])
+    answer = await guide.ask([hit for hit, _ in first], last=steps == 1)
     if answer is None:
         return first, Guidance("none", failed=guide.failed)
     if mode == "overview" or (mode is True and answer.overview):
-        queries = _distinct(answer.queries)[:QUERIES] if steps > 1 else ()
+        queries = _distinct(answer.queries)[:QUERIES]
         if not queries:
-            why = "the model wrote no query" if steps > 1 else "one search leaves none for its queries"
-            return first, Guidance("none", failed=f"an overview was wanted, but {why}")
+            return first, Guidance("none", failed="an overview was wanted, but the model wrote no query")
         lists = [first, *await search(queries)]
         hits = in_turn(map(_labelled, lists, [question, *queries]))
         return hits, Guidance("overview", steps=(GuidedStep((), queries),))
@@ -154,13 +173,14 @@ class _Guide:
         self._shown: list[str] = []
 
     async def ask(
-        self, hits: Sequence[Hit], searched: str = "", left: int = 1, led: Sequence[str] = ()
+        self, hits: Sequence[Hit], searched: str = "", *, last: bool, led: Sequence[str] = ()
     ) -> GuideSchema | None:
         """The model's answer about hits; None if it fails, with the reason in `failed`.
 
         The same hits in another order give the same prompt, which the cache knows: they are sorted by
-        document. Of long texts more is shown the higher the hit's score is, most of those that were chosen
-        before (`led`); where scores are equal, of one with more words of the question.
+        document. Of hits with the same text the best is shown. Of long texts more is shown the higher the
+        hit's score is, most of those that were chosen before (`led`); where scores are equal, of one with
+        more words of the question.
         """
         most, tokens = (SHOWN_AGAIN, TEXT_TOKENS_AGAIN) if self._shown else (SHOWN, TEXT_TOKENS)
         query = f"{self._question} {searched}".strip()
@@ -170,20 +190,30 @@ class _Guide:
             text = hit.text.casefold()
             return hit.id not in led, -hit.score, -sum(word in text for word in wanted), hit.id
 
-        best = sorted(hits[:most], key=place)
-        texts = shortened(query, [hit.text for hit in best], tokens, self._gate.count_tokens)
-        shown = sorted(zip(best, texts, strict=True), key=lambda each: (each[0].documents, each[0].id))
-        self._shown = [hit.id for hit, _ in shown]
+        copies = {" ".join(hit.text.casefold().split()): hit.id for hit in reversed(hits)}
+        distinct = [hit for hit in hits if hit.id in copies.values()]
+        best = sorted(distinct[:most], key=place)
+        shown = sorted(best, key=lambda hit: (hit.documents, hit.id))
+        count = self._gate.count_tokens
+        about = {hit.id: _about(hit) for hit in best}
+        lines = _lines(shown, about)
+        bodies = [_untitled(hit, about[hit.id]) for hit in best]
+        told = [stems(about[hit.id]) for hit in best]
+        cut = shortened(query, bodies, tokens - sum(map(count, lines.values())), count, told)
+        texts = {hit.id: f"{lines[hit.id]}\n{text}".strip() for hit, text in zip(best, cut, strict=True)}
+        self._shown = [hit.id for hit in shown]
         values = {
-            "texts": "\n\n".join(numbered(number, text) for number, (_, text) in enumerate(shown, 1)),
+            "texts": "\n\n".join(numbered(number, texts[hit.id]) for number, hit in enumerate(shown, 1)),
             "question": self._question[:LONGEST],
             "searched": searched or "nothing yet",
             "most": str(CHOSEN),
-            "queries": str(QUERIES),
-            "note": _FORCED.get(str(self._mode), "") + (_AGAIN if searched else "") + ("" if left else _LAST),
         }
         sources = sorted({source for hit in best for source in hit.sources})
         try:
+            if last:
+                choice = await self._gate.call(LAST, values, item=self._question, sources=sources)
+                return GuideSchema(needed=choice.needed)
+            values |= {"queries": str(QUERIES), "note": _NOTES.get(str(self._mode), "")}
             return await self._gate.call(GUIDE, values, item=self._question, sources=sources)
         except (CallFailed, BudgetExceeded) as error:
             self.failed = described(error)
@@ -201,19 +231,20 @@ class _Guide:
         pool = {hit.id: (hit, trace) for hit, trace in first}
         led, decisions = self._chosen(answer), []
         query = answer.missing
-        decisions.append(GuidedStep(led, (query,) if query and steps > 1 else ()))
+        decisions.append(GuidedStep(led, (query,) if query else ()))
         for left in range(steps - 2, -1, -1):
             if not query:
                 break
             (hits_of_query,) = await search([query])
             new = [each for each in _labelled(hits_of_query, query) if each[0].id not in led]
-            pool = {hit.id: (hit, trace) for hit, trace in new} | pool
+            found = {hit.id: (hit, trace) for hit, trace in new}
+            pool = found | {identity: each for identity, each in pool.items() if identity not in found}
             shown = [*(pool[each][0] for each in led), *(hit for hit, _ in new)]
-            again = await self.ask(shown, query, left, led)
+            again = await self.ask(shown, query, last=not left, led=led)
             if again is None:
                 break
             led, query = self._chosen(again) or led, again.missing
-            decisions.append(GuidedStep(led, (query,) if query and left else ()))
+            decisions.append(GuidedStep(led, (query,) if query else ()))
         if not led:
             return first, Guidance(
                 "none", steps=tuple(decisions), failed=self.failed or "the model chose nothing"
@@ -221,6 +252,37 @@ class _Guide:
         rest = [each for identity, each in pool.items() if identity not in led]
         hits = [*(pool[identity] for identity in led), *rest]
         return hits, Guidance("choice", len(led), tuple(decisions), self.failed)
+
+
+def _about(hit: Hit) -> str:
+    """A line of the title, the source and the date of a passage's document, of those that are known."""
+    if hit.kind != "chunk":
+        return ""
+    found = []
+    for names, longest in _ABOUT:
+        values = (hit.metadata.get(name) for name in names)
+        value = next((str(each) for each in values if each and isinstance(each, str | int)), "")
+        found.append(_TIME.sub("", " ".join(value.split()))[:longest])
+    title, *others = found
+    rest = ", ".join(each for each in others if each)
+    return f"{title} ({rest})" if title and rest else title or rest
+
+
+def _lines(hits: Sequence[Hit], about: Mapping[str, str]) -> dict[str, str]:
+    """The first line of each hit: about its document, or which earlier one is of the same document."""
+    numbers: dict[str, int] = {}
+    lines = {}
+    for number, hit in enumerate(hits, 1):
+        document = hit.documents[0] if hit.kind == "chunk" else hit.id
+        first = numbers.setdefault(document, number)
+        lines[hit.id] = about[hit.id] if first == number else f"(same document as [{first}])"
+    return lines
+
+
+def _untitled(hit: Hit, about: str) -> str:
+    """The text of a hit without the title that stands in the line above it."""
+    title, begin = title_line(hit.text)
+    return hit.text[begin:] if title and about.startswith(title) else hit.text
 
 
 def _labelled(hits: Found, query: str) -> Found:
