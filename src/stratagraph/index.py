@@ -444,10 +444,10 @@ class Index:
         guided
             True asks the model which hits are needed together, and what else to search for; for an overview
             it writes several queries. `"choice"` or `"overview"` forces one of the two. There are up to two
-            calls, each of under 2,100 input tokens. If one fails, what was found before it stands
+            calls, together of under 4,000 input tokens. If one fails, what was found before it stands
             (`Retrieval.guidance`).
         guided_steps
-            Searches of a guided question at most, the first included; None means two.
+            Searches of a guided question at most, the first included; None means two. An overview takes two.
         history
             The turns of a conversation before this question, the oldest first: pairs of `"user"` or
             `"assistant"` and a text; blank texts are left out. Of the last ones (1,200 tokens) the model

@@ -142,14 +142,16 @@ def test_an_agent_says_how_the_search_is_guided(demo_folder: Path) -> None:
                 await client.call_tool(name, {"question": "What is told of bees?", **arguments})
                 for name, arguments in [
                     ("search", {"guided": "overview"}),
-                    ("answer", {"guided": "overview", "guided_steps": 1}),
+                    ("answer", {"guided": "choice", "guided_steps": 1}),
                     ("answer", {"guided": False}),
                     ("search", {"guided_steps": 2}),
+                    ("answer", {"guided": "overview", "guided_steps": 1}),
                 ]
             ]
 
-    found, one, plain, wrong = asyncio.run(calls())
+    found, one, plain, wrong, alone = asyncio.run(calls())
     why = [reason for hit in json.loads(found.content[0].text)["hits"] for reason in hit["why"]]
     assert {"found for: honey", "found for: the blight"} <= {*why}
     assert json.loads(one.content[0].text)["text"] == json.loads(plain.content[0].text)["text"] == "Much. [1]"
     assert "guided_steps is for guided=True" in wrong.content[0].text
+    assert "guided_steps must be at least 2, not 1" in alone.content[0].text

@@ -200,7 +200,11 @@ _COMMANDS = (
     (r"\bindex\.(\w+)\([^)]*\)", r"stratagraph \1"),
     (r"""\b(method|rank|view)=["'](\w+)["']""", r"--\1 \2"),
     (r"\bfill=False\b", "--no-fill"),
-    (r"\bguided_steps is for guided=True\b", "--guided-steps is for --guided"),
+    (r"\bguided_steps\b", "--guided-steps"),
+    (
+        r'\bguided=(True|"overview")',
+        lambda found: "--guided" if found[1] == "True" else "--guided-as overview",
+    ),
     (r"\bleave guided out\b", "give --no-guided instead"),
     (r"\ba search has no argument ('\w+'): it takes .* and with (\w+) ", r"there is no --option \1: \2 has "),
     (r"\bthat was the path of build_index", "that `stratagraph build` wrote"),

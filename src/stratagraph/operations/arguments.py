@@ -84,6 +84,11 @@ class SearchArguments:
             positive("guided_steps", self.guided_steps)
             if self.guided is False:
                 raise ValueError("guided_steps is for guided=True, and the search is not guided")
+            if self.guided == "overview" and self.guided_steps == 1:
+                raise ValueError(
+                    'guided="overview" searches for the question and then for its parts: '
+                    "guided_steps must be at least 2, not 1"
+                )
         if self.history is not None:
             object.__setattr__(self, "history", checked_history(self.history))
         if isinstance(self.rerank, str):

@@ -105,7 +105,10 @@ LONGEST = 2000
 """Characters of the question that a call sees."""
 LONGEST_QUERY = 300
 """Characters of a query that a call writes; the rest is cut."""
-_NOTES = {"choice": 'The question asks for "facts".\n\n', "overview": 'The question asks for an "overview".\n\n'}
+_NOTES = {
+    "choice": 'The question asks for "facts".\n\n',
+    "overview": 'The question asks for an "overview".\n\n',
+}
 _ABOUT = (
     (("title", "document_title", "subject"), 160),
     (("source", "publisher", "from", "file_name"), 60),
@@ -129,7 +132,7 @@ async def guided(
     mode
         True lets the model say what the question asks for; `"choice"` and `"overview"` set it.
     steps
-        Searches at most, `first` being one.
+        Searches at most, `first` being one. The last call chooses alone: with one search there is no overview.
 
     Returns
     -------
@@ -282,7 +285,7 @@ def _lines(hits: Sequence[Hit], about: Mapping[str, str]) -> dict[str, str]:
 def _untitled(hit: Hit, about: str) -> str:
     """The text of a hit without the title that stands in the line above it."""
     title, begin = title_line(hit.text)
-    return hit.text[begin:] if title and about.startswith(title) else hit.text
+    return hit.text[begin:].lstrip() if title and about.startswith(title) else hit.text
 
 
 def _labelled(hits: Found, query: str) -> Found:
