@@ -132,7 +132,7 @@ async def guided(
     mode
         True lets the model say what the question asks for; `"choice"` and `"overview"` set it.
     steps
-        Searches at most, `first` being one. The last call chooses alone: with one search there is no overview.
+        Searches at most, `first` being one. The last call only chooses: one search makes no overview.
 
     Returns
     -------
