@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from stratagraph import viz
 from stratagraph._sync import blocking, blocking_iterator
 from stratagraph.config import Config
@@ -28,6 +30,7 @@ from stratagraph.operations.arguments import (
     AnswerArguments,
     OnRetrieved,
     SearchArguments,
+    check_search_options,
 )
 from stratagraph.operations.asking import Asking
 from stratagraph.operations.browsing import MOST, TABLES, Browser, PageRequest
@@ -39,16 +42,19 @@ from stratagraph.operations.origins import documents_of
 from stratagraph.operations.reader import Answering
 from stratagraph.operations.shards.reader import opened_reader
 from stratagraph.operations.shards.updating import carried_out, estimated
+from stratagraph.search.filters import compile_where
 from stratagraph.search.rerank import Reranker, SetReranker
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.remote import is_url
 from stratagraph.store.snapshot import JoinedSnapshot
 from stratagraph.types.checks import positive
+from stratagraph.types.protocols import Vectors
 from stratagraph.types.question import (
     SEARCH_ARGUMENTS,
     WALK,
     Guided,
     Length,
+    Question,
     Rank,
     Turn,
     View,
@@ -66,7 +72,7 @@ from stratagraph.types.records import (
     Metadata,
     MethodNode,
 )
-from stratagraph.types.results import Answer, AnswerStream, Picture, Retrieval
+from stratagraph.types.results import Answer, AnswerStream, Hit, Picture, Retrieval
 
 if TYPE_CHECKING:
     import networkx
@@ -662,12 +668,44 @@ class Index:
         """Chunks by document id, in order: of these documents, or of all. Unknown ids are ignored."""
         return self._serve().chunks_of(None if document_ids is None else set(listed(document_ids)))
 
-    def find_chunks(self, ids: str | Iterable[str]) -> list[Chunk]:
+    def find_chunks(self, ids: str | Iterable[str], *, where: Where | None = None) -> list[Chunk]:
         """Chunks with these ids, which are the index's own or the caller's (`Chunk.ref`), in corpus order.
 
-        Unknown ids are ignored. Several chunks may share a `ref`.
+        Unknown ids are ignored, and chunks that a filter `where` does not admit. Several chunks may share a
+        `ref`.
         """
-        return self._serve().find_chunks(listed(ids))
+        admits = compile_where({} if where is None else where)
+        return [each for each in self._serve().find_chunks(listed(ids)) if admits(each.metadata)]
+
+    def embeddings(self, ids: Sequence[str]) -> Vectors:
+        """The stored unit vectors of chunks, float32, shape (len(ids), dimension), in the order of the ids.
+
+        `KeyError` if there is no chunk with one of these ids.
+        """
+        snapshot = self._serve().snapshot
+        rows = snapshot.row_of(ids)
+        if missing := [each for each in ids if each not in rows]:
+            raise KeyError(f"no chunk {missing[0]!r} in the index ({len(missing)} of {len(ids)} ids unknown)")
+        return snapshot.vectors[np.array([rows[each] for each in ids], np.int64)]
+
+    def nearest(
+        self, vector: Sequence[float], k: int = DEFAULT_K, *, where: Where | None = None
+    ) -> tuple[Hit, ...]:
+        """The `k` passages whose vectors have the highest cosine with a vector.
+
+        Raises
+        ------
+        ValueError
+            If the vector has another dimension than the index.
+        """
+        answering, unit = self._serve(), np.array(vector, np.float32)
+        dimension = answering.snapshot.vectors.shape[1]
+        if answering.snapshot.size and unit.shape != (dimension,):
+            raise ValueError(f"the vector has the shape {unit.shape}, and those of the index ({dimension},)")
+        unit /= max(float(np.linalg.norm(unit)), 1e-30)
+        options = check_search_options(WALK, {})
+        question = Question("", unit, positive("k", k), WALK, options, where, rank="dense")
+        return answering.search(question)[0]
 
     def entities(self, ids: str | Iterable[str] | None = None) -> Iterator[GraphEntity]:
         """Entities of the graph, ordered by normalised name; with `ids`, only those that exist."""

@@ -16,6 +16,7 @@ try:
         TreeRetriever,
     )
     from langchain_stratagraph.tools import create_search_tool
+    from langchain_stratagraph.vector_store import StrataTranslator, StrataVectorStore
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "langchain_core":
         raise
@@ -28,6 +29,8 @@ __all__ = [
     "PPRRetriever",
     "PreparedVectors",
     "StrataDocumentIndex",
+    "StrataTranslator",
+    "StrataVectorStore",
     "TreeRetriever",
     "create_search_tool",
     "to_graph_documents",

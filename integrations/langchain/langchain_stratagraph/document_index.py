@@ -54,7 +54,7 @@ class StrataDocumentIndex(DocumentIndex):
         if documents or self._held(blank):
             with use_callbacks(callbacks):
                 self._index.insert(joined(self._index, self._chunks(documents), blank))
-        ids = dict.fromkeys(map(_id, items))
+        ids = dict.fromkeys(map(document_key, items))
         return UpsertResponse(succeeded=[each for each in ids if each not in blank], failed=list(blank))
 
     def delete(
@@ -126,7 +126,7 @@ def _refuse(arguments: dict[str, Any]) -> None:
 
 def _sorted(items: Sequence[Document]) -> tuple[list[Document], list[str]]:
     """The documents with text, each with an id (of equal ids the last one), and the ids of blank ones."""
-    documents = {_id(each): each for each in items}
+    documents = {document_key(each): each for each in items}
     blank = [identity for identity, each in documents.items() if not each.page_content.strip()]
     good = [
         Document(id=identity, page_content=each.page_content, metadata=each.metadata)
@@ -136,7 +136,7 @@ def _sorted(items: Sequence[Document]) -> tuple[list[Document], list[str]]:
     return good, blank
 
 
-def _id(document: Document) -> str:
+def document_key(document: Document) -> str:
     """The document's id, else a hash of its metadata and text."""
     if document.id:
         return document.id
