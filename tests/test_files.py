@@ -36,6 +36,11 @@ class Read:
         return next(reason for path, reason in self.skipped.items() if Path(path).name == name)
 
 
+def read_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read all files in this process, whose bounds and modules a test can replace."""
+    monkeypatch.setattr("stratagraph.ingest.loaders.is_apart", lambda file: False)
+
+
 def pdf(pages: Iterable[str], *, title: str = "", encrypted: bool = False) -> bytes:
     """A small PDF; where it is encrypted, by a password that nobody knows."""
     texts = list(pages)
@@ -126,20 +131,6 @@ def test_slides_and_their_notes(tmp_path: Path) -> None:
     assert found.text.index("Say more of Routes.") < found.text.index("Fares of the ferry")
 
 
-def test_sheets_have_their_columns_names(tmp_path: Path) -> None:
-    openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
-    book.active.title = "Fares"
-    for row in (["route", "price"], ["Ostra", 12], ["Bremen", None]):
-        book.active.append(row)
-    book.create_sheet("Crew").append(["name"])
-    book.save(tmp_path / "fares.xlsx")
-    found = Read(tmp_path)["fares.xlsx"]
-    assert "route: Ostra\nprice: 12" in found.text
-    assert "route: Bremen" in found.text
-    assert found.sections[0].metadata == {"sheet": "Fares"}
-
-
 def test_a_page_is_its_text(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(
         "<title>Ferry &amp; Co</title><script>evil()</script><nav>menu</nav><h1>Routes</h1>"
@@ -179,22 +170,6 @@ def test_markdown_keeps_headings_and_front_matter(tmp_path: Path) -> None:
     assert "# no heading" in found.text
 
 
-def test_rows_are_documents(tmp_path: Path) -> None:
-    (tmp_path / "fares.csv").write_text('id;route;note\n7;Ostra;"sails; daily"\n8;Bremen;\n;Vell;slow\n')
-    (tmp_path / "crew.json").write_text(
-        json.dumps({"crew": [{"name": "Mara", "age": 40}, {"text": "Tomas"}]})
-    )
-    (tmp_path / "other.json").write_text('{"a": [1, 2]}')
-    read = Read(tmp_path)
-    assert read["fares.csv:7"].text == "id: 7\nroute: Ostra\nnote: sails; daily"
-    assert read["fares.csv:8"].metadata["route"] == "Bremen"
-    texts = {each.text: each for each in read.documents.values()}
-    assert texts["route: Vell\nnote: slow"].file.endswith("fares.csv")
-    assert texts["name: Mara\nage: 40"].metadata["age"] == 40
-    assert texts["Tomas"].id.partition("crew.json:")[2]
-    assert read["other.json"].text == '{"a": [1, 2]}'
-
-
 @pytest.mark.parametrize(
     ("encoding", "text"),
     [
@@ -221,6 +196,7 @@ def zipped(**entries: bytes) -> bytes:
 
 
 def test_files_that_are_not_what_they_seem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_here(monkeypatch)
     monkeypatch.setattr("stratagraph.ingest.files.kinds.LARGEST", 2**20)
     pytest.importorskip("pypdfium2")
     pytest.importorskip("docx")
@@ -372,6 +348,7 @@ def test_restructured_text_is_its_text(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_here(monkeypatch)
     for module in ("pypdfium2", "openpyxl"):
         monkeypatch.setitem(sys.modules, module, None)
     (tmp_path / "a.pdf").write_bytes(pdf(["text"]))
@@ -384,6 +361,7 @@ def test_what_is_missing_is_named_with_its_extra(tmp_path: Path, monkeypatch: py
 def test_a_file_beyond_a_bound_is_skipped_with_the_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    read_here(monkeypatch)
     monkeypatch.setattr("stratagraph.ingest.files.kinds.MARKUP", 2**22)
     monkeypatch.setattr("stratagraph.ingest.files.xml.ENTRY", 2**21)
     monkeypatch.setattr("stratagraph.ingest.files.xml.TAGS", 10_000)
@@ -410,22 +388,6 @@ def test_a_file_beyond_a_bound_is_skipped_with_the_bound(
     assert not read.documents
     for name, (_, bound) in bounds.items():
         assert bound in read.why(name), name
-
-
-def test_sheets_are_bounded_by_their_cells_and_not_by_their_corners(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    openpyxl = pytest.importorskip("openpyxl")
-    monkeypatch.setattr("stratagraph.ingest.files.rows.CELLS", 200_000)
-    for name, rows in (("corners", [100_000]), ("wide", range(2, 16))):
-        book = openpyxl.Workbook()
-        book.active["A1"] = "first"
-        for row in rows:
-            book.active[f"XFD{row}"] = "last"
-        book.save(tmp_path / f"{name}.xlsx")
-    read = Read(tmp_path)
-    assert read["corners.xlsx"].text == "last"
-    assert "200,000 cells" in read.why("wide.xlsx")
 
 
 def test_mail_and_notebooks_are_their_text(tmp_path: Path) -> None:

@@ -52,13 +52,32 @@ def test_a_folder_is_read_in_order_with_paths_as_ids(folder, read):
     assert [d.id for d in read(folder)] == [d.id for d in documents]
 
 
-@pytest.mark.parametrize("given", ["notes", "./notes/", "notes/sub", ".//notes/sub", "notes/sub/b.txt"])
-def test_a_file_has_one_id_however_much_of_its_path_is_given(folder, read, given):
+@pytest.mark.parametrize("given", ["notes", "./notes/", "notes/../notes", ".//notes"])
+def test_an_id_is_the_path_in_the_given_folder_however_that_is_spelt(folder, read, given, monkeypatch):
     (folder / "notes" / "sub").mkdir(parents=True)
     (folder / "notes" / "sub" / "b.txt").write_text("yes")
-    assert read(given) == [Document("notes/sub/b.txt", "yes", {"source": "notes/sub/b.txt"})]
-    whole = folder.resolve() / given
-    assert [d.id for d in read(whole)] == [f"{folder.resolve().as_posix()}/notes/sub/b.txt"]
+    expected = [Document("sub/b.txt", "yes", {"source": "sub/b.txt"})]
+    assert read(given) == expected
+    assert read(folder.resolve() / given) == expected
+    assert read(f"{given}/sub/b.txt") == [Document("b.txt", "yes", {"source": "b.txt"})]
+    monkeypatch.chdir(folder / "notes" / "sub")
+    assert read("..") == expected
+
+
+def test_ids_of_several_folders_begin_with_their_names(folder, read):
+    for name in ("notes/a.txt", "letters/a.txt", "old/notes/a.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    assert [d.id for d in read("notes", "letters")] == ["notes/a.txt", "letters/a.txt"]
+    with pytest.raises(ValueError, match=r"notes/a\.txt' and '.*old/notes/a\.txt' would both have the id"):
+        read("notes", "old/notes")
+    with pytest.raises(ValueError, match="would both have the id 'a"):
+        read("notes/a.txt", "letters/a.txt")
+    assert [d.id for d in read("notes", name="diary")] == ["diary/a.txt"]
+    with pytest.raises(ValueError, match="one folder that is new"):
+        read("notes", "letters", name="diary")
+    with pytest.raises(ValueError, match="a relative path"):
+        read("notes", name="../x")
 
 
 def test_invalid_utf8_is_replaced_and_named(folder, read):
@@ -78,7 +97,7 @@ def test_byte_order_marks_are_honoured(folder, read, encoding):
 
 
 def test_a_large_file_is_streamed(folder, read, monkeypatch):
-    monkeypatch.setattr("stratagraph.ingest.loaders.STREAMED_ABOVE", 1000)
+    monkeypatch.setattr("stratagraph.ingest.files.contents.STREAMED_ABOVE", 1000)
     monkeypatch.setattr("stratagraph.ingest.files.kinds._BLOCK", 7)
     text = "渡船 ferry 🙂 " * 200
     (folder / "big.txt").write_text(text, "utf-8")
@@ -167,7 +186,7 @@ def test_what_is_excluded_is_passed_over_unless_given_by_itself(folder, read):
         (folder / name).write_text(name)
     excluded = ["./calls.txt", folder.resolve() / "out", "not there"]
     assert [d.id for d in read(folder, exclude=excluded)] == ["a.txt"]
-    assert [d.id for d in read("calls.txt", "out", exclude=excluded)] == ["calls.txt", "out/x.txt"]
+    assert [d.id for d in read("calls.txt", "out", exclude=excluded)] == ["calls.txt", "x.txt"]
     assert read.skipped == {}
 
 
@@ -195,6 +214,53 @@ def test_nothing_readable_says_what_was_found(folder, read):
         read(folder)
     with pytest.raises(ValueError, match="empty list"):
         read()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+def test_a_linked_file_is_read_only_inside_the_folder(folder, read):
+    (folder / "notes").mkdir()
+    (folder / "secret.txt").write_text("secret")
+    (folder / "notes" / "a.txt").write_text("yes")
+    (folder / "notes" / "out.txt").symlink_to(folder.resolve() / "secret.txt")
+    assert [d.text for d in read("notes")] == ["yes"]
+    assert "outside the folder" in read.skipped["out.txt"]
+    assert [d.id for d in read("notes/out.txt")] == ["out.txt"]
+
+
+NAMES = {
+    "no": "Øystein Ødegård;Tromsø\nÅse Bjørnstad;Ålesund\nJørgen Sørensen;Bodø\nKåre Næss;Ås\nGro Lie;Oslo",
+    "sv": "Åsa Lindström;Göteborg\nPär Sjöberg;Malmö\nBjörn Åkerlund;Växjö\nEva Ek;Lund",
+    "fr": "Éloïse Lefèvre;Besançon\nFrançois Bélanger;Orléans\nZoë Gérard;Nîmes\nAnne Durand;Paris",
+    "es": "Íñigo Núñez;Cádiz\nJosé Ibáñez;Málaga\nMaría Peña;León\nAna Ruiz;Sevilla",
+    "pt": "João Simões;São Paulo\nInês Conceição;Évora\nLuís Magalhães;Guimarães\nAna Pinto;Braga",
+    "de": "Jürgen Müller;Köln\nKäthe Groß;Lübeck\nBjörn Schäfer;Würzburg\nUwe Voß;Düsseldorf",
+    "mixed": "José Ibáñez;Málaga\nJürgen Müller;Köln\nMaría Peña;Lübeck",
+}
+
+
+@pytest.mark.parametrize("rows", [20, 500])
+@pytest.mark.parametrize("language", NAMES)
+def test_tables_of_western_names_are_windows_1252(folder, read, language, rows):
+    lines = (NAMES[language].split("\n") * rows)[:rows]
+    (folder / "k.csv").write_bytes(("navn;by\n" + "\n".join(lines)).encode("cp1252"))
+    expected = ["navn: {}; by: {}.".format(*line.split(";")) for line in lines]
+    assert [d.text for d in read("k.csv")] == expected
+    assert "cp1252" in read.warned["k.csv"]
+
+
+def test_an_encoding_is_declared_or_given(folder, read):
+    text = "# coding: koi8-r\nname = 'Волна'\n"
+    (folder / "a.py").write_bytes(text.encode("koi8-r"))
+    assert read("a.py")[0].text == text
+    page = '<html><meta charset="windows-1251"><p>Волна'
+    (folder / "p.html").write_bytes(page.encode("cp1251"))
+    assert read("p.html")[0].text == "Волна"
+    assert read.warned == {}
+    (folder / "t.txt").write_bytes("Łódź".encode("cp1250"))
+    (folder / "u.txt").write_text("Łódź is UTF-8", "utf-8")
+    assert [d.text for d in read("t.txt", "u.txt", encoding="cp1250")] == ["Łódź", "Łódź is UTF-8"]
+    with pytest.raises(ValueError, match="'cp9999' is no encoding"):
+        read("t.txt", encoding="cp9999")
 
 
 def test_without_a_listener_what_is_skipped_is_a_warning(folder):

@@ -53,14 +53,14 @@ def test_rows_that_a_table_has_no_more_are_deleted(index: sg.Index, notes: Path)
     report = index.insert(sg.read_documents(notes))
     assert (len(report.added), len(report.deleted), report.updated) == (1, 1, ())
     assert len(report.unchanged) == 3
-    assert texts(index, "notes/fares.csv") == {
-        "route: Langness price: 3",
-        "route: Ostra price: 12",
-        "route: Vell price: 7",
+    assert texts(index, "fares.csv") == {
+        "route: Langness; price: 3.",
+        "route: Ostra; price: 12.",
+        "route: Vell; price: 7.",
     }
     (notes / "fares.csv").write_text("route,price\n")
     index.insert(sg.read_documents(notes / "fares.csv"))
-    assert list(index.documents()) == ["notes/ferry.txt"]
+    assert list(index.documents()) == ["ferry.txt"]
     assert index.verify() == []
 
 
@@ -72,7 +72,7 @@ def test_rows_that_are_not_given_whole_delete_nothing(index: sg.Index, notes: Pa
     rest = sg.read_documents(notes / "fares.csv")
     rows = [next(rest)]
     assert index.insert(rest).deleted == ()
-    assert len(index.insert(rows, files=["notes/fares.csv"]).deleted) == 2
+    assert len(index.insert(rows, files=["fares.csv"]).deleted) == 2
 
 
 def test_a_file_that_cannot_be_read_to_its_end_keeps_its_rows(index: sg.Index, notes: Path) -> None:
@@ -80,11 +80,11 @@ def test_a_file_that_cannot_be_read_to_its_end_keeps_its_rows(index: sg.Index, n
     with pytest.warns(UserWarning, match="a line of more than"):
         report = index.insert(sg.read_documents(notes), prune=True)
     assert report.deleted == ()
-    assert len(index.documents("notes/fares.csv")) == 3
+    assert len(index.documents("fares.csv")) == 3
 
 
 def test_documents_of_another_origin_are_not_a_file_s(index: sg.Index, notes: Path) -> None:
-    index.insert([sg.Document("own", "Ada wrote this.", {"source": "notes/fares.csv"})])
+    index.insert([sg.Document("own", "Ada wrote this.", {"source": "fares.csv"})])
     index.insert(sg.read_documents(notes), prune=True)
     assert "own" in index.documents()
     with pytest.raises(ValueError, match="read_documents"):
@@ -120,7 +120,7 @@ def test_shards_lose_rows_too(notes: Path) -> None:
         (notes / "ferry.txt").unlink()
         report = index.insert(sg.read_documents(notes), prune=True)
         assert len(report.deleted) == 3
-        assert texts(index) == {"route: Ostra price: 12"}
+        assert texts(index) == {"route: Ostra; price: 12."}
         (notes / "fares.csv").write_text("route,price\n")
         index.insert(sg.read_documents(notes))
         assert index.documents() == {}
@@ -133,18 +133,18 @@ def test_a_folder_is_mirrored_listed_and_deleted_by_commands(notes: Path) -> Non
     (notes / "letters").mkdir()
     (notes / "letters" / "one.md").write_text("---\ntitle: One\n---\nAda wrote to Bremen.")
     (notes / "letters" / "two.md").write_text("Ada wrote again.")
-    assert set(run("sync", "idx", "notes")["deleted"]).isdisjoint({"notes/ferry.txt"})
-    assert run("sync", "idx", "notes", "--prune")["deleted"] == ["notes/ferry.txt"]
-    row = {"id": "notes/fares.csv:1", "source": "notes/fares.csv", "title": None, "chunks": 1}
-    one = {"id": "notes/letters/one.md", "source": "notes/letters/one.md", "title": "One", "chunks": 1}
-    two = {**one, "id": "notes/letters/two.md", "source": "notes/letters/two.md", "title": None}
+    assert set(run("sync", "idx", "notes")["deleted"]).isdisjoint({"ferry.txt"})
+    assert run("sync", "idx", "notes", "--prune")["deleted"] == ["ferry.txt"]
+    row = {"id": "fares.csv:1", "source": "fares.csv", "title": None, "chunks": 1}
+    one = {"id": "letters/one.md", "source": "letters/one.md", "title": "One", "chunks": 1}
+    two = {**one, "id": "letters/two.md", "source": "letters/two.md", "title": None}
     assert run("list", "idx") == [row, one, two]
-    assert run("list", "idx", "notes/letters") == [one, two]
+    assert run("list", "idx", "letters") == [one, two]
     assert run("list", "idx", "*.csv") == [row]
-    assert run("delete", "idx", "notes/*/o*.md")["deleted"] == ["notes/letters/one.md"]
-    assert run("delete", "idx", "notes/fares.csv")["deleted"] == ["notes/fares.csv:1"]
-    assert run("delete", "idx", "notes/letters/")["deleted"] == ["notes/letters/two.md"]
-    assert "no document 'notes'" in run("delete", "idx", "notes", code=1)["message"]
+    assert run("delete", "idx", "*/o*.md")["deleted"] == ["letters/one.md"]
+    assert run("delete", "idx", "fares.csv")["deleted"] == ["fares.csv:1"]
+    assert run("delete", "idx", "letters/")["deleted"] == ["letters/two.md"]
+    assert "no document 'nowhere'" in run("delete", "idx", "nowhere", code=1)["message"]
 
 
 def test_a_file_that_is_left_out_has_not_vanished(notes: Path) -> None:
@@ -163,33 +163,33 @@ def test_globs_choose_files(notes: Path) -> None:
     def read(**globs: Any) -> tuple[set[str], dict[str, str]]:
         skipped: dict[str, str] = {}
         given = sg.read_documents(notes, on_skip=skipped.__setitem__, **globs)
-        return {document.file.removeprefix("notes/") for document in given}, skipped
+        return {document.file for document in given}, skipped
 
     found, skipped = read()
     assert found == {"fares.csv", "ferry.txt", "old/a.txt", "sub/old/b.txt", "sub/c.md"}
     assert skipped == {
-        "notes/app.js": "left out by default (JS)",
-        "notes/look.css": "left out by default (CSS)",
-        "notes/node_modules": "left out by default",
-        "notes/photo.jpg": "a picture (JPG)",
+        "app.js": "left out by default (JS)",
+        "look.css": "left out by default (CSS)",
+        "node_modules": "left out by default",
+        "photo.jpg": "a picture (JPG)",
     }
     assert read(exclude="old")[0] == {"fares.csv", "ferry.txt", "sub/c.md"}
     assert read(exclude=["notes/old/*", "**/*.md"])[0] == {"fares.csv", "ferry.txt", "sub/old/b.txt"}
     assert read(include=["*.js", "sub/**/*.md"]) == (
         {"app.js", "sub/c.md"},
-        {"notes/node_modules": "left out by default"},
+        {"node_modules": "left out by default"},
     )
     assert read(include="node_modules/*")[0] == {"node_modules/lib.txt"}
-    assert {each.id for each in sg.read_documents(notes / "app.js")} == {"notes/app.js"}
+    assert {each.id for each in sg.read_documents(notes / "app.js")} == {"app.js"}
 
 
 def test_globs_are_options_and_pictures_are_no_failure(notes: Path) -> None:
     (notes / "photo.jpg").write_bytes(b"\xff\xd8\xff\0")
     (notes / "app.js").write_text("// The ferry sails.")
     built = run("build", "notes", "-o", "idx", "--exclude", "*.csv", *HASHING)
-    assert built["added"] == ["notes/ferry.txt"]
-    assert set(built["skipped_files"]) == {"notes/photo.jpg", "notes/app.js"}
-    assert run("insert", "idx", "notes", "--include", "*.js")["added"] == ["notes/app.js"]
+    assert built["added"] == ["ferry.txt"]
+    assert set(built["skipped_files"]) == {"photo.jpg", "app.js"}
+    assert run("insert", "idx", "notes", "--include", "*.js")["added"] == ["app.js"]
 
 
 def test_output_that_nobody_reads_ends_quietly(index: sg.Index) -> None:

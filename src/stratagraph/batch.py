@@ -151,9 +151,13 @@ async def awrite(
     try:
         models = _models(folder, llm, embedder, cache)
         begun = _begun(folder, methods, settings, llm, embedder, models)
+        change = Change("estimate", documents)
+        before = folder.snapshot() if folder.generation else None
+        recorded = {} if before is None else before.manifest.roots
+        change.join(recorded, () if before is None else before.digests().values())
         inputs = Inputs(tuple(documents), extraction)
         if isinstance(documents, FileDocuments):
-            begun = replace(begun, files=sorted(documents.files))
+            begun = replace(begun, files=sorted(documents.files), roots=change.roots_after(recorded))
         return await _advance(folder, models, begun, inputs, Results(), Results(), requests)
     except BaseException:
         await in_thread(folder.abandon)
@@ -288,6 +292,7 @@ async def _advance(
         config=config,
         extraction=inputs.extraction,
         files=begun.files,
+        roots=begun.roots,
     )
     report = None
     try:

@@ -35,7 +35,7 @@ from stratagraph.operations.arguments import (
 from stratagraph.operations.asking import Asking
 from stratagraph.operations.browsing import MOST, TABLES, Browser, PageRequest
 from stratagraph.operations.changes import COMPACT, REEMBED, RESTORE, Change, settings_of
-from stratagraph.operations.documents import Documents, file_of, matching
+from stratagraph.operations.documents import Documents, matching, source_of
 from stratagraph.operations.gates import Folder, Models, RecentVectors
 from stratagraph.operations.inspection import inspected
 from stratagraph.operations.origins import documents_of
@@ -244,10 +244,11 @@ class Index:
         documents, extraction
             As for `build_index`, which also lists the errors.
         files
-            Names of files (`Document.file`) that `documents` hold whole. Their other documents are deleted,
+            Ids of files (`Document.file`) that `documents` hold whole. Their other documents are deleted,
             as are those of the files that `read_documents` has read, if its result is given as it is.
         prune
-            Delete the documents of files that vanished from the paths which `read_documents` was given.
+            Delete the documents of files that vanished from the paths which `read_documents` was given. Else
+            the report names these files (`vanished`).
         """
         whole = frozenset(listed(files))
         change = Change(
@@ -660,9 +661,9 @@ class Index:
         return snapshot.document_metadata(matching(snapshot.digests(), listed(match)))
 
     def files(self) -> dict[str, str]:
-        """The file of each document that was read from one, by document id; see `read_documents`."""
+        """The file of each document that was read from one, as ids by id; see `read_documents`."""
         digests = self._serve().snapshot.digests().items()
-        return {identity: file for identity, digest in digests if (file := file_of(digest))}
+        return {identity: file for identity, digest in digests if (file := source_of(digest)[0])}
 
     def chunks(self, document_ids: str | Iterable[str] | None = None) -> dict[str, list[Chunk]]:
         """Chunks by document id, in order: of these documents, or of all. Unknown ids are ignored."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -19,30 +20,27 @@ def _job() -> Job:
     return Job(1, "add", "upload")
 
 
-def _in_the_reader(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
-    """Let the process that reads an upload do something else in the place of parsing JSON."""
-    monkeypatch.setenv("PYTHONPATH", str(folder))
-    (folder / "sitecustomize.py").write_text(
-        "import json, sys\nif 'bounded_reading' in ' '.join(sys.orig_argv):\n"
-        f"    def loads(*_):\n        {body}\n    json.loads = loads\n"
-    )
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and CPU are those of Linux")
-def test_reading_that_needs_too_much_memory_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_that_needs_too_much_memory_is_ended(tmp_path: Path) -> None:
     path = tmp_path / "upload.json"
-    path.write_text("[" + "[],[[]]," * 1_000_000 + "[]]")
-    _in_the_reader(tmp_path, monkeypatch, "return bytearray(2**30)")
-    with pytest.raises(ValueError, match="more than 500 MB of memory"):
+    path.write_text("[" + "[],[[]]," * 6_000_000 + "[]]")
+    with pytest.raises(ValueError, match=r"big\.json: reading it needs more than 500 MB of memory"):
         reading.read_upload(path, "big.json", _job())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and CPU are those of Linux")
 def test_reading_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "CPU_SECONDS", 1)
+    monkeypatch.setattr("stratagraph.ingest.bounded_reading.CPU_SECONDS", 1)
     path = tmp_path / "upload.json"
     path.write_text("[]")
-    _in_the_reader(tmp_path, monkeypatch, "while True: pass")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    (tmp_path / "sitecustomize.py").write_text(
+        "import json, sys\nif 'bounded_reading' in ' '.join(sys.orig_argv):\n    loads = json.loads\n"
+        "    def slow(text, **options):\n"
+        "        while isinstance(text, str): pass\n"
+        "        return loads(text)\n"
+        "    json.loads = slow\n"
+    )
     with pytest.raises(ValueError, match=r"slow\.json: reading it took more than \d+ s"):
         reading.read_upload(path, "slow.json", _job())
 

@@ -45,10 +45,13 @@ _OUT = click.option(
 )
 
 
-def _show_report(index: sg.Index, path: str, output: Output, imported: sg.Imported | None = None) -> None:
-    """Print the report of the last operation, with the notes of an import."""
+def _show_report(
+    index: sg.Index, path: str, output: Output, imported: sg.Imported | None = None, name: str | None = None
+) -> None:
+    """Print the report of the last operation, or of the command `name`, with the notes of an import."""
     report = index.last_report
     assert report is not None
+    report = report if name is None else replace(report, operation=name)
     if imported is not None:
         report = replace(report, notes=Counter(imported.notes) + Counter(report.notes))
     output.show(report, lambda: report_lines(report, path))
@@ -56,13 +59,18 @@ def _show_report(index: sg.Index, path: str, output: Output, imported: sg.Import
 
 @contextmanager
 def _changed(
-    path: str, output: Output, imported: sg.Imported | None = None, **arguments: Any
+    path: str,
+    output: Output,
+    imported: sg.Imported | None = None,
+    *,
+    name: str | None = None,
+    **arguments: Any,
 ) -> Iterator[sg.Index]:
     """Open an index for a change, which the same command resumes, and print the report of the change."""
     output.resumes = True
     with sg.open_index(path, progress=not output.as_json, **arguments) as index:
         yield index
-        _show_report(index, path, output, imported)
+        _show_report(index, path, output, imported, name)
 
 
 @click.command()
@@ -110,7 +118,7 @@ def estimate(
 @click.option("--shards", type=click.IntRange(1), help="Number of shards to build, which open as one index.")
 @click.option("--shard-by", "by", metavar="KEY", help="Build one shard per value of this metadata key.")
 @mapper_options
-@click.option("--prune", is_flag=True, help="Delete documents of the index that INPUTS have not.")
+@click.option("--prune", is_flag=True, help="Delete documents of files that vanished from INPUTS.")
 @click.option("--rebuild", is_flag=True, help="Build the index in the folder anew, of INPUTS alone.")
 @command
 def build(
@@ -130,10 +138,10 @@ def build(
     """Build an index of INPUTS. The same command resumes a stopped build.
 
     An index that is in the folder is brought to INPUTS: new documents are added, changed ones updated, and
-    methods that it lacks are built. Its other documents stay, unless --prune is given. Other settings or
-    another embedder need --rebuild.
+    methods that it lacks are built. Documents of vanished files stay, unless --prune is given. Other
+    settings or another embedder need --rebuild.
 
-    A document's id is its path as typed, joined with the path inside a folder; see `stratagraph --help`.
+    A document's id is its path inside the folder that is given; see `stratagraph --help`.
     """
     output.resumes = True
     if shards is not None and by is not None:
@@ -205,7 +213,7 @@ def insert(
 ) -> None:
     """Add INPUTS to INDEX. A document whose id is in the index already is updated.
 
-    A document's id is its path as typed, joined with the path inside a folder; see `stratagraph --help`.
+    A document's id is its path inside the folder that is given; see `stratagraph --help`.
     """
     with _changed(index, output, imported, **models, spacy=spacy, mapper=mapper) as opened:
         documents = output.read(inputs, index, mapper)
@@ -230,10 +238,11 @@ def sync(
 ) -> None:
     """Bring INDEX to FOLDERS: add new files, and update changed ones.
 
-    A file owns its rows: those that it has no more are deleted. With --prune, so are the documents of files
-    that vanished. Files that cannot be read, and those that --exclude leaves out, keep their documents.
+    A file owns its rows: those that it has no more are deleted. Files that vanished are named; with --prune
+    their documents are deleted, of these FOLDERS alone. Files that cannot be read, and those that --exclude
+    leaves out, keep their documents.
     """
-    with _changed(index, output, **models, mapper=mapper) as opened:
+    with _changed(index, output, name="sync", **models, mapper=mapper) as opened:
         opened.insert(output.read(folders, index, mapper), prune=prune)
 
 
@@ -252,9 +261,9 @@ def delete(
 ) -> None:
     """Delete documents from INDEX, with everything that came from them alone.
 
-    A name is the id of a document, a file with all of its rows (its path as typed when it was added), a
-    folder, or a glob such as 'notes/*.csv', in which `*` also matches slashes. `stratagraph list INDEX GLOB`
-    shows what it names.
+    A name is the id of a document, a file with all of its rows, a folder (both by their path inside the
+    folder that was given), or a glob such as 'notes/*.csv', in which `*` also matches slashes.
+    `stratagraph list INDEX GLOB` shows what it names.
     """
     with _changed(index, output, **models) as opened:
         ids = [identity for name in names for identity in opened.documents(name) or [name]]

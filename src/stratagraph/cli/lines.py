@@ -120,6 +120,10 @@ def report_lines(report: sg.BuildReport, path: str) -> Iterator[str]:
         if names and (label != "added" or len(names) < report.documents):  # all of a new index
             more = ", ..." if len(names) > _NAMES else ""
             yield f"{label}: {len(names)} ({', '.join(names[:_NAMES])}{more})"
+    if report.vanished:
+        more = ", ..." if len(report.vanished) > _NAMES else ""
+        shown = f"{len(report.vanished)} ({', '.join(report.vanished[:_NAMES])}{more})"
+        yield f"vanished: {shown}; --prune deletes their documents"
     notes, others = report.shown_notes()
     for note, count in notes.items():
         yield f"note: {note}: {count}"

@@ -65,14 +65,16 @@ class Program(click.Group):
 def main() -> None:
     """Graph RAG over a folder of texts. Needs no key, server or network.
 
-    INPUTS are files and folders: text, Markdown, CSV, JSON, .jsonl files with one document per line, and with
-    the extra `files` PDF, DOCX, PPTX, XLSX, HTML and EPUB. Exit code 3 means that some could not be read.
+    INPUTS are files and folders: text, Markdown, CSV, JSON, .jsonl files with one document per line,
+    HTML, DOCX, PPTX, ODT, EPUB, mail, and with the extra `files` PDF and XLSX. Exit code 3 means that some
+    could not be read.
 
-    A document's id is its path as typed, joined with the path inside a folder. `build notes` makes the id
-    notes/sub/b.txt, which `insert idx notes/sub/b.txt` updates and `delete idx notes/sub/b.txt` deletes. A
-    leading ./ is dropped; absolute paths stay absolute. A line of a .jsonl file has its "id"; a row of a
-    table is file:id, or file: and a hash of the row. A file owns its rows: reading it again deletes those
-    that it has no more.
+    A document's id is its path inside the folder that is given, whatever way the folder is spelt. `build
+    notes` makes the id sub/b.txt, which `insert idx notes/sub/b.txt` updates and `delete idx sub/b.txt`
+    deletes. Of several folders, ids begin with the folder's name; the id of a file given by itself is its
+    name. The index remembers its folders; --as NAME begins the ids of a new one, and --moved OLD=NEW tells
+    where one of them is now. A line of a .jsonl file has its "id"; a row of a table is file:id, or file: and
+    a hash of the row. A file owns its rows: reading it again deletes those that it has no more.
     """
 
 

@@ -85,8 +85,17 @@ files_options = together(
         help="In folders leave out these files and folders; may be repeated.",
     ),
     click.option("--strict", is_flag=True, help="Fail without changes if a file cannot be read."),
+    click.option("--encoding", metavar="NAME", help="Encoding of text that is not UTF-8, such as cp1250."),
+    click.option("--as", "name", metavar="NAME", help="With which ids of files in a new folder begin."),
+    click.option(
+        "--moved",
+        multiple=True,
+        metavar="OLD=NEW",
+        help="Where a folder of the index is now; may be repeated.",
+    ),
 )
-"""Which files to read; `Output` keeps them."""
+"""Which files to read, and how; `Output` keeps them."""
+FILES_OPTIONS = ("strict", "include", "exclude", "encoding", "name", "moved")
 inputs_argument = together(
     click.argument("inputs", nargs=-1, required=True, type=click.Path()), files_options
 )
@@ -170,6 +179,17 @@ def _imported(value: str) -> Any:
     member = getattr(importlib.import_module(module), name)
     is_model = any(hasattr(member, verb) for verb in _VERBS)
     return member() if isinstance(member, type) or (callable(member) and not is_model) else member
+
+
+def moved_folders(pairs: Sequence[str]) -> dict[str, str]:
+    """Former folders and where they are now, from `OLD=NEW`."""
+    folders = {}
+    for pair in pairs:
+        old, equals, new = pair.partition("=")
+        if not (old and equals and new):
+            raise WrongOption(f"--moved {pair!r} is not of the form OLD=NEW")
+        folders[old] = new
+    return folders
 
 
 def load_config(

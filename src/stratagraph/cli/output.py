@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 import stratagraph as sg
-from stratagraph.cli.options import WrongOption, load_config, load_model
+from stratagraph.cli.options import FILES_OPTIONS, WrongOption, load_config, load_model, moved_folders
 from stratagraph.errors import EXPECTED, StratagraphError, message_of
 from stratagraph.ingest.loaders import FileDocuments
 from stratagraph.types.protocols import Mapper
@@ -56,14 +56,12 @@ class Output:
     writes or reads, which `read` leaves out. `documents` holds the result of the last `read`.
     """
 
-    def __init__(
-        self, as_json: bool, *, strict: bool = False, include: Sequence[str] = (), exclude: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, as_json: bool, *, strict: bool = False, **reading: Any) -> None:
         self.as_json = as_json
         self.resumes = False
         self.own_files: list[str] = []
         self.documents: FileDocuments | None = None
-        self._include, self._exclude = include, exclude
+        self._reading = reading
         self._strict = strict
         self._faults: dict[str, dict[str, str]] = {"skipped_files": {}, "warnings": {}}
         self._left_out: dict[str, str] = {}
@@ -71,10 +69,10 @@ class Output:
     def read(self, inputs: Sequence[str], path: str | None = None, mapper: Mapper | None = None) -> Any:
         """Read INPUTS, without the command's own files, which may lie among them."""
         own = [*self.own_files, *([] if path is None else [path])]
+        excluded = [*self._reading.get("exclude", ()), *(glob.escape(os.path.realpath(each)) for each in own)]
         self.documents = sg.read_documents(
             inputs,
-            include=self._include,
-            exclude=[*self._exclude, *(glob.escape(os.path.realpath(each)) for each in own)],
+            **{**self._reading, "exclude": excluded, "moved": moved_folders(self._reading.get("moved", ()))},
             mapper=mapper,
             on_skip=self.skip,
             on_warning=self.warn,
@@ -134,7 +132,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
     @wraps(function)
     def wrapped(*args: Any, as_json: bool, debug: bool, **kwargs: Any) -> None:
-        files = {name: kwargs.pop(name) for name in ("strict", "include", "exclude") if name in kwargs}
+        files = {name: kwargs.pop(name) for name in FILES_OPTIONS if name in kwargs}
         output = Output(as_json, **files)
         try:
             function(*args, output=output, **_loaded(kwargs, output))
@@ -205,6 +203,9 @@ _COMMANDS = (
         r'\bguided=(True|"overview")',
         lambda found: "--guided" if found[1] == "True" else "--guided-as overview",
     ),
+    (r"\bname='([^']*)'", r"--as \1"),
+    (r"\bmoved=\{'([^']*)': '([^']*)'\}", r"--moved \1=\2"),
+    (r"\bencoding='([^']*)'", r"--encoding \1"),
     (r"\bleave guided out\b", "give --no-guided instead"),
     (r"\ba search has no argument ('\w+'): it takes .* and with (\w+) ", r"there is no --option \1: \2 has "),
     (r"\bthat was the path of build_index", "that `stratagraph build` wrote"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from stratagraph.ingest.loaders import document_of
+from stratagraph.ingest.files.contents import document_of
 from stratagraph.types.records import Document
 
 _SHOWN = ("multi-hop-10", "multi-hop-06", "one-hop-11")

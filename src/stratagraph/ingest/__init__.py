@@ -1,7 +1,8 @@
 """From files to the graph, in the order in which data flows.
 
     loaders, files      files and folders as documents
-    bounded_reading     the process that reads one file within limits of time and memory
+    roots               folders of an index, and the ids of their files
+    bounded_reading     the process that reads files within limits of time and memory
     chunk, headings     documents into chunks; titles, bylines and headings, which state no fact
     extraction          what each chunk says: by a model, by rules, by spaCy, or given
     names               when two names are one, and which names stand in a question

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from stratagraph.errors import Damaged, EmbedderMismatch, FormatMismatch, Settin
 from stratagraph.ingest.extraction.stage import Given
 from stratagraph.ingest.loaders import FileDocuments
 from stratagraph.methods import NAMES
-from stratagraph.operations.documents import Documents, check_documents
+from stratagraph.operations.documents import Documents, check_documents, source_of
 from stratagraph.operations.gates import Models
 from stratagraph.store.manifest import Manifest
 
@@ -32,9 +32,9 @@ class Change:
 
     `methods` and `config` are those of a build, those that `add method` adds, or those to regroup; other
     operations keep the folder's. `files` names the files all of whose documents are given; `FileDocuments`
-    knows its own. With `prune`, documents that are not given are deleted: a build deletes all of them, or
-    those for whose ids `prune` returns True; an insert deletes those of files that vanished. `share` says
-    that these are the documents of one shard, which may have none.
+    knows its own. With `prune`, documents that are not given are deleted: of files, those that vanished from
+    the given folders; of other input, all of them, or those for whose ids `prune` returns True. `share` says
+    that these are the documents of one shard, which may have none, and `roots` where its files are.
     """
 
     operation: str
@@ -46,6 +46,7 @@ class Change:
     extraction: Given | None = None
     prune: bool | Callable[[str], bool] = False
     files: Collection[str] = ()
+    roots: Mapping[str, Sequence[str]] | None = None
     share: bool = False
 
     def __post_init__(self) -> None:
@@ -61,15 +62,32 @@ class Change:
         """Whether documents that were not given may have to be removed."""
         return bool(self.prune or self.files) or isinstance(self.documents, FileDocuments)
 
-    def removes(self, identity: str, file: str) -> bool:
-        """Whether to remove a document that was not given. `file` is empty if it is from none."""
-        read = self.documents if isinstance(self.documents, FileDocuments) else None
-        if file and (file in self.files or (read is not None and file in read.files)):
+    def join(self, roots: Mapping[str, Sequence[str]], digests: Iterable[str]) -> None:
+        """Give files the ids that they have in the index with these roots and documents."""
+        if isinstance(self.documents, FileDocuments):
+            self.documents.join(roots, dict(filter(all, map(source_of, digests))))
+
+    def roots_after(self, before: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+        """The roots of the index after the change, by key."""
+        read = self.documents.roots() if isinstance(self.documents, FileDocuments) else self.roots or {}
+        return {**before, **read}
+
+    def vanished(self, digests: Iterable[str]) -> tuple[str, ...]:
+        """Files of these documents that are in the given folders no more, and whose documents stay."""
+        if self.prune or not isinstance(self.documents, FileDocuments):
+            return ()
+        sources = dict.fromkeys(map(source_of, digests))
+        return tuple(file for file, root in sources if file and self.documents.vanished(file, root))
+
+    def removes(self, identity: str, digest: str) -> bool:
+        """Whether to remove a document that was not given."""
+        file, root = source_of(digest)
+        if file and file in self.files:
             return True
-        if self.prune and self.operation == "insert":
-            return bool(file) and read is not None and read.vanished(file)
-        if read is not None and read.is_unread(file):
-            return False
+        if isinstance(self.documents, FileDocuments):
+            return bool(file) and (
+                file in self.documents.files or (bool(self.prune) and self.documents.vanished(file, root))
+            )
         return self.prune(identity) if callable(self.prune) else self.prune
 
 

@@ -28,7 +28,7 @@ Documents = Iterable[str | Document | StreamedDocument | Chunk]
 class Arrival:
     """A document to be taken in. Each call of `chunks` splits it again.
 
-    `digest` shows whether the document changed, and ends with its file (`file_of`).
+    `digest` shows whether the document changed, and ends with its file (`source_of`).
     """
 
     id: str
@@ -96,7 +96,7 @@ def arrivals(
             document = replace(document, sections=sections)
         digest = content_id(*parts)
         if document.file:
-            digest = f"{digest} {document.file}"
+            digest = f"{digest} {document.root} {document.file}"
         yield Arrival(
             document.id, digest, document.metadata, partial(split, document, chunking, count_tokens)
         )
@@ -153,14 +153,15 @@ def _checked_id(identity: object, position: int) -> str:
     return identity
 
 
-def file_of(digest: str) -> str:
-    """The file that a document was read from, by its digest; empty if it is from none."""
-    return digest.partition(" ")[2]
+def source_of(digest: str) -> tuple[str, str]:
+    """The file that a document was read from, by its digest, and the key of the file's root; else empty."""
+    root, _, file = digest.partition(" ")[2].partition(" ")
+    return file, root
 
 
 def matching(digests: Mapping[str, str], names: Iterable[str]) -> list[str]:
     """Ids of the documents with these ids or files, in these folders, or that fit these globs."""
-    files = {identity: file_of(digest) or identity for identity, digest in digests.items()}
+    files = {identity: source_of(digest)[0] or identity for identity, digest in digests.items()}
     ids: dict[str, None] = {}
     for name in names:
         folder = name.rstrip("/") + "/"

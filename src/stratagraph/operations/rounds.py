@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from stratagraph.config import Config, as_config
@@ -23,7 +23,7 @@ class Begun:
 
     `identity` and `embedder` are fingerprints of the models, `embedder_given` is the embedder's name as
     given, `without` lists what the model's server refuses, `asked` the custom ids of the last requests, and
-    `files` the files that the documents hold whole.
+    `files` the files that the documents hold whole, and `roots` the folders of the index.
     """
 
     operation: str
@@ -37,6 +37,7 @@ class Begun:
     without: Sequence[Sequence[str]] = ()
     asked: Sequence[str] = ()
     files: Sequence[str] = ()
+    roots: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def settings(self, folder: IndexFolder) -> Config:
         """The settings of the build, or of the existing index."""
@@ -69,7 +70,8 @@ def _lines(inputs: Inputs) -> Iterator[str]:
             yield json.dumps({"document": {"id": content_id(item), "text": item}})
         else:
             text = item.text if isinstance(item, Document) else "".join(item.blocks())
-            fields = {"id": item.id, "text": text, "metadata": dict(item.metadata), "file": item.file}
+            fields = {"id": item.id, "text": text, "metadata": dict(item.metadata)}
+            fields |= {"file": item.file, "root": item.root}
             if isinstance(item, Document) and item.sections:
                 fields["sections"] = [[each.start, dict(each.metadata)] for each in item.sections]
             yield json.dumps({"document": fields})

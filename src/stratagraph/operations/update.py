@@ -50,7 +50,6 @@ from stratagraph.operations.checks import UNNAMED, blamed, check_all
 from stratagraph.operations.documents import (
     Intake,
     arrivals,
-    file_of,
     require_some,
 )
 from stratagraph.operations.gates import Models
@@ -253,6 +252,7 @@ class _Update:
         if self._change.documents is None:
             return intake
         existing = {} if self._before is None else self._before.digests()
+        self._change.join({} if self._before is None else self._before.manifest.roots, existing.values())
         digests: dict[str, str] = {}
         with self._gate.stage("read"):
             coming = arrivals(
@@ -307,11 +307,7 @@ class _Update:
             return []
         ids = {*self._intake.updated, *self._intake.emptied, *self._intake.unchanged}
         digests = self._before.digests().items()
-        return [
-            each
-            for each, digest in digests
-            if each not in ids and self._change.removes(each, file_of(digest))
-        ]
+        return [each for each, digest in digests if each not in ids and self._change.removes(each, digest)]
 
     def _nothing_to_do(self, before: Snapshot) -> bool:
         moves = self._target.folder.table is not None and not before.manifest.vectors  # into a vector store
@@ -322,7 +318,8 @@ class _Update:
         same_corpus = not (self._removed or self._intake.added or self._intake.updated)
         same_methods = self._methods == tuple(before.manifest.methods)
         same_settings = self._config.to_dict() == before.manifest.config
-        if not (same_corpus and same_methods and same_settings):
+        same_roots = self._change.roots_after(before.manifest.roots) == before.manifest.roots
+        if not (same_corpus and same_methods and same_settings and same_roots):
             return False
         parts = (*self._methods, *SHARED) if self._extracts_by_model() else self._methods
         return not self._gate.has_llm or all(before.manifest.complete.get(part, False) for part in parts)
@@ -443,6 +440,7 @@ class _Update:
                 config=self._config.to_dict(),
                 prompts={**({} if before is None else before.prompts), **self._gate.prompts_used},
                 complete=self._complete,
+                roots=self._change.roots_after({} if before is None else before.roots),
                 spent=spent,
             )
         )
@@ -464,6 +462,7 @@ class _Update:
             unchanged=tuple(self._intake.unchanged),
             skipped=tuple(self._intake.skipped),
             failures=tuple(self._gate.failures),
+            vanished=() if self._before is None else self._change.vanished(self._before.digests().values()),
             notes={**self._notes, NO_VECTOR: zeros} if zeros else dict(self._notes),
             stages=dict(self._gate.ledger.stages),
             models=self._gate.ledger.models,

@@ -55,6 +55,8 @@ class Manifest:
         Fingerprints of the prompts, by name.
     complete
         For each part, whether a model made everything that a model can make of it.
+    roots
+        Path and prefix of each folder that files were read from, by its key in the documents' records.
     spent
         Calls and tokens of each chat model, in all operations that led to this generation.
     version
@@ -76,6 +78,7 @@ class Manifest:
     config: Mapping[str, Any] = field(default_factory=dict)
     prompts: Mapping[str, str] = field(default_factory=dict)
     complete: Mapping[str, bool] = field(default_factory=dict)
+    roots: Mapping[str, Sequence[str]] = field(default_factory=dict)
     spent: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     version: str = field(default_factory=_version)
     generation: int = 0
@@ -123,7 +126,7 @@ class Manifest:
     def _check(self) -> None:
         """Refuse values that we never write."""
         mappings = dict.fromkeys(
-            ("parts", "config", "prompts", "complete", "nodes", "spent", "vectors"), dict
+            ("parts", "config", "prompts", "complete", "nodes", "roots", "spent", "vectors"), dict
         )
         for name, kind in {**mappings, **dict.fromkeys(("embedder", "tokenizer", "version"), str)}.items():
             if not isinstance(value := getattr(self, name), kind):
@@ -135,6 +138,9 @@ class Manifest:
             most = _MOST // 2 if name == "generation" else _MOST  # others will follow that generation
             if type(count) is not int or not 0 <= count < most:
                 raise ValueError(f"the count of {name!r} cannot be {count!r}")
+        for key, root in self.roots.items():
+            if not (len(root) == 2 and all(isinstance(each, str) for each in root)):
+                raise ValueError(f"the root {key!r} cannot be {root!r}")
         for model, counted in self.spent.items():
             strange = counted.keys() - {"calls", "input_tokens", "output_tokens"}
             if strange or not all(type(count) is int and 0 <= count < _MOST for count in counted.values()):

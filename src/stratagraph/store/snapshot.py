@@ -300,6 +300,7 @@ def _manifest(manifests: Sequence[Manifest]) -> Manifest:
         documents=sum(each.documents for each in manifests),
         chunks=sum(each.chunks for each in manifests),
         nodes=dict(nodes),
+        roots={key: root for each in manifests for key, root in each.roots.items()},
         spent={model: dict(counted) for model, counted in spent.items()},
         files={},
     )

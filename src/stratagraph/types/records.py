@@ -145,7 +145,9 @@ class Document:
         section that contains its middle; of one that reaches over several, `metadata["sections"]` has the
         place where each begins, and its metadata (`at_place`).
     file
-        Name of the file that the document was read from; empty if it is from none. See `Index.insert`.
+        Id of the file that the document was read from; empty if it is from none. See `Index.insert`.
+    root
+        Key of the folder of that file among those of the index.
     """
 
     id: str
@@ -153,6 +155,7 @@ class Document:
     metadata: Metadata = field(default_factory=dict)
     sections: Sequence[Section] = ()
     file: str = field(default="", compare=False)
+    root: str = field(default="", compare=False)
 
     def blocks(self) -> Iterator[str]:
         """The text as one block."""
@@ -170,7 +173,7 @@ class StreamedDocument:
 
     Parameters
     ----------
-    id, metadata, file
+    id, metadata, file, root
         As for `Document`.
     read
         Returns a new iterator over the text.
@@ -180,6 +183,7 @@ class StreamedDocument:
     read: Callable[[], Iterator[str]]
     metadata: Metadata = field(default_factory=dict)
     file: str = field(default="", compare=False)
+    root: str = field(default="", compare=False)
 
     def blocks(self) -> Iterator[str]:
         """The text in blocks."""
@@ -450,8 +454,9 @@ class Usage:
 class BuildReport:
     """What a build or update did.
 
-    `skipped` lists blank and duplicate documents, `failures` the units that a model failed, and `notes`
-    counts repaired or dropped input. `stages` and `models` divide the usage. `cost` uses the prices of the
+    `skipped` lists blank and duplicate documents, `failures` the units that a model failed, `notes` counts
+    repaired or dropped input, and `vanished` lists files of the given folders that are gone, and whose
+    documents stay without `prune`. `stages` and `models` divide the usage. `cost` uses the prices of the
     `Budget`, or of genai-prices; it is None if a price is unknown.
     """
 
@@ -466,6 +471,7 @@ class BuildReport:
     unchanged: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
+    vanished: tuple[str, ...] = ()
     notes: Mapping[str, int] = field(default_factory=dict)
     stages: Mapping[str, Usage] = field(default_factory=dict)
     models: Mapping[str, Usage] = field(default_factory=dict)
@@ -480,7 +486,7 @@ class BuildReport:
         """What is worth a line, by its name."""
         changes = {
             name: len(getattr(self, name))
-            for name in ("added", "updated", "deleted", "unchanged", "skipped", "failures")
+            for name in ("added", "updated", "deleted", "unchanged", "skipped", "failures", "vanished")
         }
         used = self.usage
         cost = "unknown" if self.cost is None else f"{self.cost:,.4f}".rstrip("0").rstrip(".")

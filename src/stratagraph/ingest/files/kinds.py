@@ -16,7 +16,7 @@ from stratagraph.ingest.files.reading import ENTRIES, LARGEST, MARKUP, Binary, U
 
 Kind = Literal[
     "PDF", "DOCX", "PPTX", "XLSX", "ODT", "EPUB", "HTML", "Markdown", "reStructuredText", "CSV", "JSON",
-    "JSON lines", "mail", "mailbox", "notebook", "text",
+    "JSON lines", "mail", "mailbox", "notebook", "text", "archive",
 ]  # fmt: skip
 _SUFFIXES: dict[str, Kind] = {
     **dict.fromkeys((".htm", ".html", ".xhtml"), "HTML"),
@@ -43,13 +43,43 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codec
 _BLOCK = 2**20  # bytes
 _CONVERT = "convert it to plain text first"
 _EXTRA = "pip install 'stratagraph[files]'"
-_SAMPLE = 2**20  # bytes that decide how a file is encoded that is not UTF-8
-_WESTERN = 0.06  # share of bytes beyond ASCII up to which a text is taken for Western European
-_ENCODINGS = (
-    *("cp1252", "cp1251", "cp1250", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r", "cp874"),
-    *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
+_SAMPLE = 2**16  # bytes that decide how a file is encoded that is not UTF-8
+_FEW = 4  # letters beyond ASCII, below which a text is Western European
+_CLEARLY = 0.2  # share of letters by which an alphabet must fit better than those of Western Europe
+_WESTERN = (
+    *("àâæçéèêëîïôœùûüÿ", "äöüß", "áéíóúüñ¿¡ºª", "ãáâàçéêíóôõúüºª", "åæøéèêóòô", "åäöéü", "àèéìíîòóùú"),
+    *("áðéíóúýþæö", "ëïéèóöüáàêû", "àçèéíïòóúü·"),
 )
-"""What files of other systems are in; the many more that there are look too much like these."""
+_ALPHABETS = {
+    "cp1252": _WESTERN,
+    "cp1250": ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "ăâîşţ", "čšžćđ"),
+    "cp1254": ("çğıöşüâîûi̇",),
+    "cp1257": ("ąčęėįšųūž", "āčēģīķļņšūž", "äöõüšž"),
+}
+"""Letters beyond ASCII of the languages that are written in an encoding."""
+_SIGNS = "“”„‘’‚‹›«»–—…€§°©®™·•\xa0×±´"
+_OTHER_SCRIPTS = (
+    *(
+        "cp1251",
+        "koi8_r",
+        "cp866",
+        "cp1253",
+        "cp1255",
+        "cp1256",
+        "cp932",
+        "euc_jp",
+        "gb18030",
+        "big5",
+        "cp949",
+    ),
+)
+_HIGH = re.compile(rb"[\x80-\xff]")
+_IN_HTML = re.compile(
+    rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([\w.:-]+)|^\s*<\?xml[^>]*?encoding=[\"']([\w.-]+)", re.I
+)
+_IN_TEXT = re.compile(
+    rb"^\s*<\?xml[^>]*?encoding=[\"']([\w.-]+)|\A(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)"
+)
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 
@@ -63,7 +93,7 @@ class Encoding:
 
 
 def kind_of(path: Path, head: bytes) -> Kind:
-    """The kind of a file; `text` if it may be any.
+    """The kind of a file by its name and beginning; `text` if it may be any.
 
     Raises
     ------
@@ -73,7 +103,7 @@ def kind_of(path: Path, head: bytes) -> Kind:
     if b"%PDF-" in head[:1024]:
         return "PDF"
     if head.startswith(b"PK\x03\x04"):
-        return _in_archive(path)
+        return "archive"
     if head.startswith(_OLD_OFFICE):
         raise Unreadable(
             "an encrypted Office file, or one from before 2007; save it without a password as DOCX"
@@ -88,7 +118,8 @@ def kind_of(path: Path, head: bytes) -> Kind:
     return _SUFFIXES.get(path.suffix.lower(), "text")
 
 
-def _in_archive(path: Path) -> Kind:
+def kind_in_archive(path: Path) -> Kind:
+    """The kind of a ZIP archive; `Unreadable` if it is none that is read, or unpacks to too much."""
     open_document = b""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -115,43 +146,91 @@ def _in_archive(path: Path) -> Kind:
     return kind
 
 
-def encoding_of(path: Path, head: bytes) -> Encoding:
-    """How a text file that begins with `head` is decoded; `Binary` if it is no text."""
+def text_encoding(path: Path, head: bytes, kind: Kind, given: str | None) -> Encoding:
+    """How a text file that begins with `head` is decoded; `Binary` if it is no text.
+
+    By its byte order mark, as UTF-8 if it is valid, by `given`, by what the file declares, and else by its
+    letters: as Windows-1252 unless they speak for another encoding.
+    """
     name = next((name for bom, name in _BOMS if head.startswith(bom)), "utf-8")
-    start = codecs.getincrementaldecoder(name)("replace").decode(head)
-    if "\0" in start:
+    if "\0" in codecs.getincrementaldecoder(name)("replace").decode(head):
         raise Binary(f"binary; {_CONVERT}")
-    try:
-        for _ in text_blocks(path, name, errors="strict"):
-            pass
-    except UnicodeDecodeError:
-        if name == "utf-8":
-            return _legacy(path)
-        return Encoding(name, f"not valid {name.upper()}: undecodable bytes became U+FFFD")
-    return Encoding(name)
-
-
-def _legacy(path: Path) -> Encoding:
-    """How a file that is not UTF-8 is read: as damaged UTF-8, Western European, or what it looks like."""
+    declared = given or _declared(head, kind)
+    if not (b"\x1b" in head and declared.startswith("iso2022")):  # which looks like UTF-8
+        try:
+            for _ in text_blocks(path, name, errors="strict"):
+                pass
+            return Encoding(name)
+        except UnicodeDecodeError:
+            if name != "utf-8":
+                return Encoding(name, f"not valid {name.upper()}: undecodable bytes became U+FFFD")
     with path.open("rb") as file:
         sample = file.read(_SAMPLE)
     if len(_CONTROLS.findall(sample)) * 50 > len(sample):
         raise Binary(f"binary; {_CONVERT}")
-    beyond = len(sample) - len(sample.decode("ascii", "ignore"))
-    valid = sum(map(len, _MULTIBYTE.findall(sample)))
-    if 2 * valid > beyond:
+    if declared:
+        return Encoding(declared)
+    if 2 * sum(map(len, _MULTIBYTE.findall(sample))) > len(_HIGH.findall(sample)):
         return Encoding("utf-8", "not valid UTF-8: undecodable bytes became U+FFFD")
-    name = "cp1252"
-    if beyond > _WESTERN * len(sample):
+    name = _guessed(sample)
+    return Encoding(name, f"not valid UTF-8: read as {name}; if that is wrong, give encoding='...'")
+
+
+def _declared(head: bytes, kind: Kind) -> str:
+    """The encoding that HTML, XML or source code states, in Python's name; empty if it states none."""
+    pattern = _IN_HTML if kind == "HTML" else _IN_TEXT
+    if (stated := pattern.search(head)) is None:
+        return ""
+    name = next(filter(None, stated.groups())).decode().lower()
+    try:
+        known = codecs.lookup("cp1252" if name in ("iso-8859-1", "latin-1", "latin1", "us-ascii") else name)
+        b"".decode(known.name)
+    except LookupError:
+        return ""
+    return "" if known.name.startswith("utf") else known.name
+
+
+def _guessed(sample: bytes) -> str:
+    """The encoding of a text that is not UTF-8, by its letters beyond ASCII.
+
+    Where these stand alone among ASCII, each encoding is measured by the language whose alphabet has the
+    most of them. Where they stand together, the script is not Latin.
+    """
+    high = _HIGH.findall(sample)
+    together = sum(len(run) for run in re.findall(rb"[\x80-\xff]{2,}", sample))
+    if together > 0.6 * len(high):
         try:
             from charset_normalizer import from_bytes
         except ImportError:
             raise Unreadable(f"text of an encoding that is not known; telling which needs {_EXTRA}") from None
-        best = from_bytes(sample, cp_isolation=list(_ENCODINGS)).best()
-        if best is None:
-            raise Binary(f"binary, or text of an unknown encoding; {_CONVERT}")
-        name = str(best.encoding)
-    return Encoding(name, f"not valid UTF-8: read as {name}")
+        best = from_bytes(sample, cp_isolation=list(_OTHER_SCRIPTS)).best()
+        if best is not None:
+            return str(best.encoding)
+    western = _letters(high, "cp1252")
+    margins = {}
+    for name in _ALPHABETS:
+        other = _letters(high, name)
+        differing = [
+            place for place, (ours, theirs) in enumerate(zip(western, other, strict=True)) if ours != theirs
+        ]
+        if len(high) >= _FEW and differing:
+            margins[name] = _fit(other, differing, name) - _fit(western, differing, "cp1252")
+    best_name = max(margins, key=lambda name: margins[name], default="cp1252")
+    return best_name if margins.get(best_name, 0) > _CLEARLY else "cp1252"
+
+
+def _letters(high: list[bytes], encoding: str) -> list[str]:
+    return [each.decode(encoding, "replace").lower() for each in high]
+
+
+def _fit(letters: list[str], differing: list[int], encoding: str) -> float:
+    """How well an alphabet of an encoding has all letters, and those in which encodings differ."""
+
+    def share(alphabet: str, some: list[str]) -> float:
+        return sum(each in alphabet or each in _SIGNS for each in some) / len(some)
+
+    unlike = [letters[place] for place in differing]
+    return max(share(each, letters) * share(each, unlike) for each in _ALPHABETS[encoding])
 
 
 def text_blocks(path: Path, encoding: str, errors: str = "replace") -> Iterator[str]:

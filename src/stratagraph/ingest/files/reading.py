@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
@@ -34,8 +33,6 @@ SECTIONS = 100_000
 """Sections of a file, such as pages or headings."""
 DEPTH = 500
 """How deep elements of HTML or XML may be nested."""
-SECONDS = 300
-"""CPU seconds that reading one file may take."""
 
 
 class Unreadable(Exception):
@@ -48,7 +45,7 @@ class Binary(Unreadable):
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """A file's text, its metadata, and its sections."""
+    """A file's text, its metadata, its sections, and what of it was left out (`notes`)."""
 
     text: str
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -64,11 +61,9 @@ class Writer:
         self._length = 0
         self._sections: list[Section] = []
         self._notes: dict[str, None] = {}
-        self._began = time.thread_time()
 
     def section(self, metadata: Mapping[str, Any]) -> None:
         """Begin a section with this metadata."""
-        self._check_time()
         if self._sections and self._sections[-1].start == self._length:
             self._sections.pop()
         if len(self._sections) >= SECTIONS:
@@ -77,7 +72,6 @@ class Writer:
 
     def add(self, block: str) -> None:
         """Add a block of text, unless it is blank."""
-        self._check_time()
         if not block.strip():
             return
         if self._length > LARGEST:
@@ -88,10 +82,6 @@ class Writer:
     def note(self, fault: str) -> None:
         """Say what is left out, such as a damaged page; the user is told."""
         self._notes[fault] = None
-
-    def _check_time(self) -> None:
-        if time.thread_time() - self._began > SECONDS:
-            raise Unreadable(f"reading took more than {SECONDS} s of CPU")
 
     def file_text(self, metadata: Mapping[str, Any]) -> FileText:
         """The file's text with its sections and this metadata."""

@@ -1,40 +1,250 @@
-"""Tables: the rows of CSV, JSON and XLSX."""
+"""Tables: the rows of CSV, XLSX and JSON as records, each of which is one statement."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+import re
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import chain, repeat
+from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
 from stratagraph.ingest.files.reading import CELLS, COLUMNS, LINE, FileText, Unreadable, Writer, reading
+from stratagraph.ingest.files.shown import shown
 
-_TEXTS = ("text", "contents")
-_SAMPLE = 64 * 2**10
+Fields = list[tuple[str, str]]
 Row = tuple[int, dict[str, Any]]
+_PROSE = 30  # words of a value above which it is a text of its own
+_STATEMENT = 60  # words of a statement above which a record is divided
+_AHEAD = 20  # rows that decide where a table begins, and which are its header
+_SAMPLE = 64 * 2**10  # characters that decide by what the cells of CSV are divided
+_DEPTH = 15  # levels of a JSON record
+_WIDE = 1000  # columns of a merged cell that are filled
+_MOST_MERGED = 10_000
+_TEXTS = ("text", "contents")
+_NUMBER = re.compile(r"[^\w]*\d[\d\W]*")
+_YEAR = re.compile(r"[12]\d{3}")
+_END = re.compile(r"[.!?…。！？][\"'”’)\]]*$")
+_MERGED = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="([A-Z]+\d+:[A-Z]+\d+)"')
+_NOT_COMPUTED = re.compile(
+    rb'<(?:\w+:)?c\s[^>]*?\br="([A-Z]+\d+)"[^>]*><(?:\w+:)?f(?:\s[^>]*)?(?:/>|>[^<]*</(?:\w+:)?f>)'
+    rb"\s*(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
+)
+_BLOCK = 2**20  # bytes of a sheet that are searched at a time
+_BORDER = 2**16  # bytes that two blocks share
 
 
-def csv_rows(lines: TextIO, sample: str, *, tabs: bool = False) -> Iterator[Row]:
-    """Rows with the number of their last line; keys are the first row's."""
+def statements(fields: Fields) -> str:
+    """A record as text: `name: value; name: value.` on one line, whatever its values hold.
+
+    Above 60 words it is divided between fields, and each part begins with the first field. A value of more
+    than 30 words follows as prose, each paragraph of which begins with the first field.
+    """
+    fields = [(" ".join(name.split()), value) for name, value in fields if value.strip()]
+    short = [f"{name}: {' '.join(value.split())}" for name, value in fields if not _is_prose(value)]
+    lead = short[:1]
+    parts: list[list[str]] = [[]]
+    for field in short:
+        words = sum(len(each.split()) for each in (*parts[-1], field))
+        if words > _STATEMENT and len(parts[-1]) > (len(parts) > 1):
+            parts.append([*lead])
+        parts[-1].append(field)
+    lines = [_stopped("; ".join(part)) for part in parts if part]
+    for name, value in fields:
+        if _is_prose(value):
+            paragraphs = [" ".join(each.split()) for each in re.split(r"\n\s*\n", value) if each.strip()]
+            paragraphs[0] = f"{name}: {paragraphs[0]}"
+            lines += [" ".join([*map(_stopped, lead), each]) for each in paragraphs]
+    return "\n\n".join(lines)
+
+
+def _is_prose(value: str) -> bool:
+    return len(value.split()) > _PROSE
+
+
+def _stopped(text: str) -> str:
+    return text if _END.search(text) else f"{text}."
+
+
+def records(
+    rows: Iterable[tuple[int, list[str]]], *, lone_header: bool = False
+) -> Iterator[tuple[int, str | Fields]]:
+    """Titles as text and rows as fields, each with its number, of the tables that stand in a grid.
+
+    A row without any cell divides. A table may have titles above one or two header rows, or no header. That
+    of a table without rows is text, if `lone_header`.
+    """
+    coming, ahead = iter(rows), deque[tuple[int, list[str]]]()
+    names: list[str] = []
+    numeric: set[int] = set()
+    after_gap = True
+    while True:
+        ahead.extend(islice(coming, _AHEAD - len(ahead)))
+        if not ahead:
+            return
+        number, row = ahead[0]
+        if not any(row):
+            ahead.popleft()
+            after_gap = True
+            continue
+        if after_gap and not _continues(row, names, numeric):
+            titles, header = _header([each for _, each in ahead])
+            for _ in range(titles):
+                number, row = ahead.popleft()
+                if any(row):
+                    yield number, " ".join(dict.fromkeys(filter(None, row)))
+            head = [ahead.popleft()[1] for _ in range(header)]
+            names = _names(head)
+            body = [row for _, row in _until_blank(ahead)]
+            numeric = {place for place in range(len(names)) if _is_numeric(body, place)}
+            if head and not body and lone_header:
+                yield number, " | ".join(dict.fromkeys(filter(None, head[0])))
+            after_gap = False
+            continue
+        after_gap = False
+        ahead.popleft()
+        columns = [*names, *(f"column {place}" for place in range(len(names) + 1, len(row) + 1))]
+        yield number, [(name, value) for name, value in zip(columns, row, strict=False) if value]
+
+
+def _until_blank(rows: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    for each in rows:
+        if not any(each[1]):
+            return
+        yield each
+
+
+def _continues(row: list[str], names: Sequence[str], numeric: set[int]) -> bool:
+    """Whether a row behind a gap belongs to the table before it."""
+    if not names or len(row) > len(names):
+        return False
+    if numeric:
+        return any(_NUMBER.fullmatch(row[place]) for place in numeric if place < len(row))
+    return len(names) == 1 or sum(map(bool, row)) > 1
+
+
+def _header(grid: list[list[str]]) -> tuple[int, int]:
+    """How many rows at the beginning of a table are titles, and how many after them are its header."""
+    counts = Counter(len(set(filter(None, row))) for row in grid if any(row))
+    width = max(counts, key=lambda count: (counts[count], count))
+    widest = max(counts)
+    titles = 0
+    while titles < len(grid) - 1:
+        row, below = grid[titles], grid[titles + 1 :]
+        cells = len(set(filter(None, row)))
+        is_title = cells == 1 < min(widest, max(width, 2)) and any(
+            len(set(filter(None, each))) > 1 for each in below
+        )
+        is_apart = cells < width and any(below) and not any(below[0])
+        if any(row) and not is_title and not is_apart:
+            break
+        titles += 1
+    first, *body = grid[titles:]
+    body = [row for _, row in _until_blank(enumerate(body))]
+    columns = range(max(len(first), *map(len, body)) if body else len(first))
+    numeric = {place for place in columns if _is_numeric(body, place)}
+    data = [place for place in numeric if _is_value(_at(first, place))]
+    named = [place for place in numeric if _at(first, place) and not _is_value(_at(first, place))]
+    if data and not named:
+        return titles, 0
+    if len(body) < 2:
+        return titles, 1
+    second, rest = body[0], body[1:]
+    grouped = [
+        place
+        for place in columns
+        if place
+        and _at(second, place)
+        and _at(first, place) in ("", _at(first, place - 1))
+        and any(first[:place])
+    ]
+    is_header = not any(_is_value(cell) for cell in second) and any(
+        _is_numeric(rest, place) for place in grouped
+    )
+    return titles, 2 if grouped and is_header else 1
+
+
+def _names(head: list[list[str]]) -> list[str]:
+    """One name for each column; that of a group stands before those of its columns."""
+    width = max(map(len, head), default=0)
+    if len(head) == 2:
+        group = ""
+        joined = []
+        for place in range(width):
+            above, own = _at(head[0], place), _at(head[1], place)
+            group = above or (group if own else "")
+            joined.append(" ".join(dict.fromkeys(filter(None, (group, own)))))
+    else:
+        joined = list(head[0]) if head else []
+    counts: Counter[str] = Counter()
+    names = []
+    for place, name in enumerate(joined, 1):
+        name = " ".join(name.split()) or f"column {place}"
+        counts[name] += 1
+        names.append(name if counts[name] == 1 else f"{name} {counts[name]}")
+    return names
+
+
+def _at(row: Sequence[str], place: int) -> str:
+    return row[place] if place < len(row) else ""
+
+
+def _is_value(cell: str) -> bool:
+    """Whether a cell is a number or date; a year may name a column."""
+    return bool(_NUMBER.fullmatch(cell)) and not _YEAR.fullmatch(cell)
+
+
+def _is_numeric(rows: list[list[str]], place: int) -> bool:
+    cells = [row[place] for row in rows if _at(row, place)]
+    return 2 * sum(1 for cell in cells if _NUMBER.fullmatch(cell)) > len(cells)
+
+
+def csv_rows(lines: TextIO, *, tabs: bool = False) -> Iterator[tuple[int, str | Fields]]:
+    """Titles and rows of CSV with the number of their last line."""
+    start = list(islice(bounded_lines(lines), _AHEAD + 1))
+    delimiter = "\t" if tabs else ""
+    if start and (stated := re.fullmatch(r"sep=(.)\s*", start[0].lstrip("\ufeff"), re.IGNORECASE)):
+        delimiter = stated[1]
+        start[0] = "\n"
+    if not delimiter:
+        delimiter = _delimiter(start)
+
+    def whole() -> Iterator[str]:
+        yield from start
+        yield from bounded_lines(lines)
+
+    reader = csv.reader(whole(), delimiter=delimiter)
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        for row in reader:
+            if len(row) > COLUMNS:
+                raise Unreadable(f"CSV of more than {COLUMNS:,} columns")
+            yield reader.line_num, [cell.strip() for cell in row]
+
     try:
-        dialect: Any = csv.excel_tab if tabs else csv.Sniffer().sniff(sample[:_SAMPLE], ",;\t|")
-    except csv.Error:
-        dialect = csv.excel
-    reader = csv.reader(bounded_lines(lines), dialect)
-    try:
-        first = next(reader, [])
-        if len(first) > COLUMNS:
-            raise Unreadable(f"CSV of more than {COLUMNS:,} columns")
-        names = [name.strip() or f"column {number}" for number, name in enumerate(first, 1)]
-        for values in reader:
-            row = {name: value for name, value in zip(names, values, strict=False) if value.strip()}
-            if row:
-                yield reader.line_num, as_record(row)
+        yield from records(rows())
     except csv.Error as error:
         raise Unreadable(f"CSV, line {reader.line_num}: {error}") from None
+
+
+def _delimiter(lines: list[str]) -> str:
+    """By what the cells are divided: what divides the most lines into equally many."""
+
+    def score(delimiter: str) -> tuple[int, int]:
+        sample = (line[:_SAMPLE] for line in lines)
+        try:
+            counts = Counter(len(row) for row in csv.reader(sample, delimiter=delimiter) if len(row) > 1)
+        except csv.Error:
+            counts = Counter()
+        if not counts:
+            return 0, 0
+        cells, rows = max(counts.items(), key=lambda item: (item[1], item[0]))
+        return rows, cells
+
+    return max(",;\t|", key=score)
 
 
 def bounded_lines(lines: TextIO) -> Iterator[str]:
@@ -45,66 +255,160 @@ def bounded_lines(lines: TextIO) -> Iterator[str]:
         yield line
 
 
-def json_rows(text: str) -> Iterator[Row] | None:
-    """Objects of a list, or of the only list in an object; None where there is no such list."""
+@reading("XLSX")
+def from_xlsx(path: Path) -> FileText:
+    """Sheets in order, each a section with its name as `sheet`: titles, and a statement for each row."""
+    from openpyxl import load_workbook
+
+    writer, cells = Writer(), 0
+    with closing(load_workbook(path, read_only=True, data_only=True)) as book:
+        for sheet in book.worksheets:
+            if sheet.sheet_state != "visible":
+                writer.note(f"the hidden sheet {sheet.title!r} is left out")
+                continue
+            writer.section({"sheet": sheet.title})
+            sheet.reset_dimensions()  # which a file may state wrongly, and which every row is filled up to
+            merged, not_computed = _found_in(sheet)
+            if not_computed:
+                named = ", ".join(not_computed[:5]) + (", ..." if len(not_computed) > 5 else "")
+                writer.note(
+                    f"formulas of sheet {sheet.title!r} without a stored value are left out ({named}); open "
+                    "the file in a spreadsheet program and save it"
+                )
+
+            def rows(sheet: Any = sheet, merged: dict[int, list[tuple[int, int, int]]] = merged) -> Any:
+                nonlocal cells
+                covered: list[tuple[int, int, int, str]] = []
+                for number, row in enumerate(sheet.iter_rows(), 1):
+                    cells += 1 + len(row)
+                    if cells > CELLS:
+                        raise Unreadable(f"XLSX of more than {CELLS:,} cells (rows x columns)")
+                    values = [shown(cell.value, getattr(cell, "number_format", "")) for cell in row]
+                    while values and not values[-1]:
+                        values.pop()
+                    if values:
+                        covered = [each for each in covered if each[0] >= number]
+                        covered += [
+                            (bottom, left, right, _at(values, left))
+                            for bottom, left, right in merged.get(number, ())
+                        ]
+                        for _, left, right, value in covered:
+                            values += [""] * (right - len(values)) if value else []
+                            values[left:right] = [each or value for each in values[left:right]]
+                    yield number, values
+
+            for _, each in records(rows(), lone_header=True):
+                writer.add(each if isinstance(each, str) else statements(each))
+    return writer.file_text({"sheets": len(book.sheetnames)})
+
+
+def _found_in(sheet: Any) -> tuple[dict[int, list[tuple[int, int, int]]], list[str]]:
+    """Merged cells by their first row (last row, columns from, to), and formulas that were not computed.
+
+    Both are searched for in the XML: openpyxl tells them only if it holds the whole sheet in memory.
+    """
+    from openpyxl.utils import range_boundaries
+
+    merged: dict[int, list[tuple[int, int, int]]] = {}
+    references, formulas = dict[bytes, None](), dict[bytes, None]()
+    with sheet._get_source() as source:
+        tail = b""
+        while block := source.read(_BLOCK):
+            text = tail + block
+            references |= dict.fromkeys(islice(_MERGED.findall(text), _MOST_MERGED))
+            formulas |= dict.fromkeys(_NOT_COMPUTED.findall(text))
+            tail = text[-_BORDER:]
+    for reference in islice(references, _MOST_MERGED):
+        left, top, right, bottom = range_boundaries(reference.decode())
+        merged.setdefault(top, []).append((bottom, left - 1, min(right, left + _WIDE)))
+    return merged, [name.decode() for name in formulas]
+
+
+def json_rows(text: str) -> Iterator[Row]:
+    """The records of a JSON file, with their numbers: number 0 holds the fields that stand in no list.
+
+    A list of objects is a table, and so are the lists of objects in an object, an object of alike objects,
+    and a list of lists. Anything else is one record, or text if it has no names.
+    """
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=str)
     except RecursionError:
         raise Unreadable("JSON, nested too deeply") from None
     except ValueError as error:
         raise Unreadable(f"not JSON: {error}") from None
+    beside: dict[str, Any] = {}
+    tables = [value]
     if isinstance(value, dict):
-        lists = [each for each in value.values() if _is_table(each)]
-        value = lists[0] if len(lists) == 1 else None
-    if not _is_table(value):
-        return None
-    return ((number, as_record(row)) for number, row in enumerate(value, 1))
+        tables = [each for each in value.values() if _is_table(each)]
+        beside = {key: each for key, each in value.items() if not _is_table(each)}
+        if not tables and len(value) > 1 and _is_table(list(value.values())) and _share_a_key(value.values()):
+            tables, beside = (
+                [[{"id" if "id" not in row else "key": key, **row} for key, row in value.items()]],
+                {},
+            )
+    elif not _is_table(value) and isinstance(value, list) and all(isinstance(row, list) for row in value):
+        grid = [[_written(cell) for cell in row] for row in value]
+        for number, each in records(enumerate(grid, 1)):
+            yield number, {"text": each} if isinstance(each, str) else as_record(dict(each))
+        return
+    elif not _is_table(value):
+        yield 0, {"text": text}
+        return
+    if beside:
+        yield 0, {key: each for key, each in as_record(beside).items() if key != "id"}
+    named = {key: each for key, each in beside.items() if key.casefold() in ("id", "name", "title")}
+    about = dict(list(named.items())[:1])
+    for number, row in enumerate((row for table in tables for row in table), 1):
+        yield number, as_record(row, {} if about.keys() & row.keys() else about)
 
 
 def _is_table(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
 
 
-def as_record(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with a text: its own, else its columns as `name: value` lines; columns are metadata too.
+def _share_a_key(rows: Iterable[dict[str, Any]]) -> bool:
+    return bool(set.intersection(*(set(row) for row in rows)))
 
-    `id` is that column, in letters of any case.
+
+def as_record(row: dict[str, Any], about: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A row as a record with `text`, `metadata` and perhaps `id`.
+
+    The text is that of a column `text` or `contents` if there is nothing else than an id, or else statements
+    about all columns, after what `about` says of the table. `id` is that column, in letters of any case.
     """
     name = "id" if "id" in row else next((key for key in row if key.casefold() == "id"), "id")
-    identity = {"id": row[name]} if name in row else {}
-    if any(isinstance(row.get(key), str) for key in _TEXTS):
-        return row | identity
     fields = {key: value for key, value in row.items() if value not in (None, "", [], {})}
-    lines = [f"{key}: {_written(value)}" for key, value in fields.items()]
-    metadata = {key: value for key, value in fields.items() if key != name}
-    return {"text": "\n".join(lines), "metadata": metadata, **identity}
+    own = next((key for key in _TEXTS if isinstance(row.get(key), str)), None)
+    metadata = {key: value for key, value in fields.items() if key not in (name, own)}
+    record = {"metadata": metadata} | ({"id": row[name]} if name in row else {})
+    if own is not None and not metadata:
+        return {**record, "text": row[own]}
+    flat, lists = [*_flat("", about or {}, 0)], list[tuple[str, Any]]()
+    for key, value in fields.items():
+        if _is_table(value):
+            lists += [(key, each) for each in value]
+        else:
+            flat += _flat(key, value, 0)
+    texts = [statements(flat)]
+    texts += [statements([*flat[:1], *_flat(key, each, 0)]) for key, each in lists]
+    return {**record, "text": "\n\n".join(filter(None, texts))}
+
+
+def _flat(name: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
+    """The fields of a value; the names of nested ones follow those above them."""
+    if depth > _DEPTH:
+        raise ValueError(f"a record that is nested more than {_DEPTH} deep")
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _flat(f"{name} {key}".strip(), each, depth + 1)
+    elif isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
+        for each in value:
+            yield from _flat(name, each, depth + 1)
+    elif value not in (None, "", []):
+        yield name, _written(value)
 
 
 def _written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-@reading("XLSX")
-def from_xlsx(path: Path) -> FileText:
-    """Sheets in order, each row as column names and values; a section has `sheet`."""
-    from openpyxl import load_workbook
-
-    writer, cells = Writer(), 0
-    with closing(load_workbook(path, read_only=True, data_only=True)) as book:
-        for sheet in book.worksheets:
-            writer.section({"sheet": sheet.title})
-            sheet.reset_dimensions()  # which a file may state wrongly, and which every row is filled up to
-            names: list[str] | None = None
-            for row in sheet.iter_rows(values_only=True):
-                cells += 1 + len(row)
-                if cells > CELLS:
-                    raise Unreadable(f"XLSX of more than {CELLS:,} cells (rows x columns)")
-                if names is None:
-                    names = [str(name).strip() if name is not None else "" for name in row]
-                    continue
-                pairs = zip(chain(names, repeat("")), row, strict=False)
-                fields = [
-                    (name, " ".join(str(value).split())) for name, value in pairs if value not in (None, "")
-                ]
-                writer.add("\n".join(f"{name}: {value}" if name else value for name, value in fields))
-    return writer.file_text({"sheets": len(book.sheetnames)})
+    if isinstance(value, list):
+        return ", ".join(map(_written, value))
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 
+from stratagraph.ingest.roots import Roots, printable, real_path
+
 Skip = Callable[[str, str], None]
 _MARKER = "stratagraph-index"  # in an index folder from its first moment, as `store.layout` writes it
 _FOLDERS = ("node_modules", "__pycache__")
@@ -30,17 +32,13 @@ def matches(name: str, pattern: str) -> bool:
     return any(fnmatchcase(name, pattern.replace("**/", each)) for each in ("", "*/"))
 
 
-def printable(path: PurePath) -> str:
-    """A path with forward slashes as UTF-8; bytes that are not UTF-8 are escaped without ambiguity."""
-    return path.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file to read; `named` if it was given by itself, and not in a folder."""
+    """A file to read: its path, its id, and the key of its root; `named` if it was given by itself."""
 
     path: Path
     name: str
+    root: str
     size: int
     named: bool
 
@@ -62,73 +60,86 @@ class Walk:
     def __init__(self, skip: Skip, leave_out: Skip, include: Sequence[str], exclude: Sequence[str]) -> None:
         self._skip = skip
         self._leave_out = leave_out
-        self._include = [_plain(each) for each in include]
-        self._exclude = [_plain(each) for each in exclude]
+        self._include = [printable(PurePath(each)) for each in include]  # without `./` and a slash at the end
+        self._exclude = [printable(PurePath(each)) for each in exclude]
+        self._roots = Roots()
+        self._top, self._typed = Path(), Path()
 
-    def files(self, given: Sequence[Path]) -> Iterator[Found]:
-        """Every file below the paths once."""
+    def files(self, given: Sequence[Path], roots: Roots) -> Iterator[Found]:
+        """Every file below the paths once, with its id by `roots`."""
+        self._roots = roots
         inodes: set[tuple[int, int]] = set()
-        for root, path in ((above, each) for above in given for each in self._below(above)):
-            name = printable(path)
-            try:
-                status = path.stat()
-            except OSError as error:
-                self._skip(name, "broken link" if path.is_symlink() else str(error.strerror))
-                continue
-            if (status.st_dev, status.st_ino) in inodes:
-                self._leave_out(name, "the same file as one before")
-                continue
-            inodes.add((status.st_dev, status.st_ino))
-            yield Found(path, name, status.st_size, path is root)
+        for typed in given:
+            self._top, self._typed = real_path(typed), typed
+            for path in self._below(self._top):
+                name = self._name(path)
+                try:
+                    status = path.stat()
+                except OSError as error:
+                    self._skip(name, "broken link" if path.is_symlink() else str(error.strerror))
+                    continue
+                if path is not self._top and path.is_symlink() and not self._is_inside(path):
+                    self._skip(name, "a link to a file outside the folder is not followed")
+                    continue
+                if (status.st_dev, status.st_ino) in inodes:
+                    self._leave_out(name, "the same file as one before")
+                    continue
+                inodes.add((status.st_dev, status.st_ino))
+                root = roots.above(path)
+                assert root is not None
+                yield Found(path, name, root.key, status.st_size, path is self._top)
 
-    def _below(self, root: Path) -> Iterator[Path]:
-        if not root.is_dir():
-            yield root
+    def _name(self, path: Path) -> str:
+        root = self._roots.above(path)
+        return printable(path) if root is None else root.id_of(path)
+
+    def _is_inside(self, path: Path) -> bool:
+        return Path(os.path.realpath(path)).is_relative_to(self._top)
+
+    def _below(self, top: Path) -> Iterator[Path]:
+        if not top.is_dir():
+            yield top
             return
 
         def skip_error(error: OSError) -> None:
-            self._skip(printable(Path(error.filename)), str(error.strerror))
+            self._skip(self._name(Path(error.filename)), str(error.strerror))
 
-        for folder, folders, files in os.walk(root, onerror=skip_error):
+        for folder, folders, files in os.walk(top, onerror=skip_error):
             if _MARKER in files or ("CURRENT" in files and "generations" in folders):
-                self._leave_out(printable(Path(folder)), "a stratagraph index")
+                self._leave_out(self._name(Path(folder)), "a stratagraph index")
                 folders.clear()
                 continue
             folders[:] = [each for each in sorted(folders) if self._enters(Path(folder, each))]
             yield from (path for path in (Path(folder, each) for each in sorted(files)) if self._reads(path))
 
     def _enters(self, folder: Path) -> bool:
-        if folder.name.startswith(".") or _any(folder, self._exclude):
+        if folder.name.startswith(".") or self._matches_any(folder, self._exclude):
             return False
         if folder.name in _FOLDERS and not any(folder.name in each.split("/") for each in self._include):
-            self._leave_out(printable(folder), _BY_DEFAULT)
+            self._leave_out(self._name(folder), _BY_DEFAULT)
             return False
         if folder.is_symlink():
-            self._skip(printable(folder), "a link to a folder is not followed")
+            self._skip(self._name(folder), "a link to a folder is not followed")
             return False
         return True
 
     def _reads(self, path: Path) -> bool:
-        if path.name.startswith(".") or _any(path, self._exclude):
+        if path.name.startswith(".") or self._matches_any(path, self._exclude):
             return False
         if self._include:
-            return _any(path, self._include)
+            return self._matches_any(path, self._include)
         reason = _SUFFIXES.get(path.suffix.lower())
         if reason is not None:
-            self._leave_out(printable(path), f"{reason} ({path.suffix[1:].upper()})")
+            self._leave_out(self._name(path), f"{reason} ({path.suffix[1:].upper()})")
         return reason is None
 
-
-def _any(path: Path, patterns: Sequence[str]) -> bool:
-    if not patterns:
-        return False
-    name, absolute = printable(path), printable(Path(os.path.realpath(path.parent), path.name))
-    return any(
-        matches(absolute, each) if os.path.isabs(each) else matches(name, each) or matches(name, f"*/{each}")
-        for each in patterns
-    )
-
-
-def _plain(pattern: str) -> str:
-    """A glob without what paths do without: `./` before it and a slash behind it."""
-    return printable(PurePath(pattern))
+    def _matches_any(self, path: Path, patterns: Sequence[str]) -> bool:
+        if not patterns:
+            return False
+        absolute, typed = printable(path), printable(self._typed / path.relative_to(self._top))
+        return any(
+            matches(absolute, each)
+            if os.path.isabs(each)
+            else matches(typed, each) or matches(typed, f"*/{each}")
+            for each in patterns
+        )

@@ -26,7 +26,7 @@ from stratagraph.operations.changes import (
     continued,
     require_same_settings,
 )
-from stratagraph.operations.documents import Documents, as_document, check_documents, file_of
+from stratagraph.operations.documents import Documents, as_document, check_documents
 from stratagraph.operations.gates import Models
 from stratagraph.operations.update import Target, update
 from stratagraph.store.folder import IndexFolder
@@ -113,7 +113,9 @@ class _Shards:
             await in_thread(self._folder.tell, None)
         if deletes or (change.operation == "delete" and self._folder.spread.deleting):
             await in_thread(self._folder.tell_deleting, ())
-        return self._report(change, reports, skipped)
+        report = self._report(change, reports, skipped)
+        digests = () if before is None else before.digests().values()
+        return replace(report, vanished=change.vanished(digests))
 
     async def estimated(self, change: Change, prices: Prices | None) -> Estimate:
         """The sum over the shards concerned."""
@@ -156,6 +158,8 @@ class _Shards:
         if change.operation in TAKING:
             assert change.documents is not None
             may_be_empty = change.may_remove and before is not None
+            recorded = {} if before is None else before.manifest.roots
+            change.join(recorded, () if before is None else before.digests().values())
             routes = _routed(change.documents, spread, before, may_be_empty=may_be_empty)
             if change.operation == BUILD and (before is None or spread.unfinished == BUILD):
                 self._owe(change, routes, before)
@@ -189,7 +193,11 @@ class _Shards:
         """The steps that bring documents to their shards; a new shard gets the settings of the others."""
         items = routes.items
         pruned: dict[int, list[str]] = {}
+        recorded = {} if before is None else before.manifest.roots
         own = replace(change, documents=(), prune=False, files=(), share=True)
+        own = replace(own, roots=change.roots_after(recorded))
+        if before is not None and own.roots != recorded:  # which all shards record
+            items = {number: [] for number in before.numbers} | items
         if before is not None and change.operation == BUILD:  # in all shards: each gets the methods
             require_same_settings(self._models, before.manifest, before.path, change, shards=True)
             methods, config = continued(before.manifest, change)
@@ -197,7 +205,7 @@ class _Shards:
             items = {number: [] for number in before.numbers} | items
         if before is not None and change.may_remove:
             digests = before.digests().items()
-            absent = [each for each, digest in digests if change.removes(each, file_of(digest))]
+            absent = [each for each, digest in digests if change.removes(each, digest)]
             pruned, _ = _removals([each for each in absent if each not in routes.ids], before)
             items = {number: [] for number in pruned} | items
         steps = []
