@@ -78,6 +78,15 @@ class StrataVectorStore(VectorStore):
         self.retriever = self._documents.retriever
 
     @classmethod
+    def from_documents(
+        cls, documents: Iterable[Document], embedding: Embeddings | None = None, **kwargs: Any
+    ) -> Self:
+        """Open or begin an index and add documents. Keyword arguments are those of the constructor."""
+        store = cls(embedding, **kwargs)
+        store.add_documents(documents)
+        return store
+
+    @classmethod
     def from_texts(
         cls,
         texts: Iterable[str],
@@ -88,10 +97,7 @@ class StrataVectorStore(VectorStore):
         **kwargs: Any,
     ) -> Self:
         """Open or begin an index and add texts. Keyword arguments are those of the constructor."""
-        documents = of_texts(texts, metadatas, ids)
-        store = cls(embedding, **kwargs)
-        store.add_documents(documents)
-        return store
+        return cls.from_documents(of_texts(texts, metadatas, ids), embedding, **kwargs)
 
     @property
     def index(self) -> Index:
