@@ -789,19 +789,19 @@ class Index:
         name = table if table in TABLES else self._serve().built_method(table)
         return self._browse().page(PageRequest(name, level, kind, within, text, around, offset, limit))
 
-    def about(self, names: int = 8) -> str:
+    def about(self, names: int = 0, where: Where | None = None) -> str:
         """What the index holds, in a sentence, as for the description of an agent's tool.
 
-        It quotes the most frequent names of two documents or more. A name has at most four words, so that no
-        document can put a sentence into the description of a tool.
+        Parameters
+        ----------
+        names
+            How many of the most frequent names to quote, of two documents or more and of at most four words.
+            Documents choose their names: in the description of a tool a model reads them as instructions.
+        where
+            Counts and names are those of the passages that this filter admits; see `retrieve`.
         """
-        documents = self.browse("documents", limit=1).total
-        entities = self.browse("entities", limit=min(8 * names, MOST)).items if names else ()
-        titles = [
-            " ".join(each.title.replace('"', "").split())
-            for each in entities
-            if len(each.documents) > 1 and not each.title[0].isdigit()
-        ]
+        documents, frequent = self._serve().frequent_names(where, 8 * names)
+        titles = [" ".join(each.replace('"', "").split()) for each in frequent if not each[0].isdigit()]
         short = [title for title in titles if len(title) <= 40 and len(title.split()) <= 4]
         quoted = ", with names such as " + ", ".join(f'"{title}"' for title in short[:names]) if short else ""
         return f"{documents:,} document{'s' if documents != 1 else ''}{quoted}"

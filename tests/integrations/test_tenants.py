@@ -127,3 +127,71 @@ def test_filters_joined_many_times_admit_what_all_admit(index: sg.Index, fixed: 
     made = PPRRetriever(index=index, where=fixed, k=9)
     narrowed = made.bind(where={"year": 1890}).bind(where={})
     assert [each.metadata["source"] for each in narrowed.invoke(QUESTION)] == ["a1"]
+
+
+def test_history_does_not_tell_which_names_a_filter_hides(index: sg.Index) -> None:
+    asked = {}
+    for name in ("Zorblat Corp", "Gurtok Corp", "Ada Thornbury"):
+        history = [("user", f"Who is {name}?")]
+        found = index.retrieve("Where is it?", where={"tenant": "a"}, history=history)
+        asked[name] = found.query.replace(name, "NAME")
+        assert [hit.documents for hit in found if hit.documents[0].startswith("b")] == []
+    assert asked["Zorblat Corp"] == asked["Gurtok Corp"] == "Where is it? (Who is NAME?)"
+    assert asked["Ada Thornbury"] == "Where is it? (NAME)"
+    unfiltered = index.retrieve("Where is it?", history=[("user", "Who is Zorblat Corp?")])
+    assert unfiltered.query == "Where is it? (Zorblat Corp)"
+
+
+def test_history_with_documents_does_not_tell_either(index: sg.Index) -> None:
+    retriever = PPRRetriever(index=index, where={"tenant": "a"}, return_trace=False)
+    documents = retriever.invoke(QUESTION)
+    retrieval = sg.Retrieval("Where is it?", "walk", index.retrieve(QUESTION, where={"tenant": "a"}).hits)
+    for name in ("Zorblat Corp", "Gurtok Corp"):
+        answer = index.answer(retrieval, history=[("user", f"Who is {name}?")])
+        assert answer.retrieval.query == f"Where is it? (Who is {name}?)"
+    assert len(documents) == 2
+
+
+@pytest.mark.parametrize("fixed", [*FIXED, None])
+def test_descriptions_count_what_the_filter_admits_and_name_nothing_unasked(
+    index: sg.Index, fixed: Any
+) -> None:
+    count = "4 documents" if fixed is None else "2 documents"
+    plain = create_search_tool(index, where=fixed)
+    assert plain.description.startswith(f"Search {count}. ")
+    named = create_search_tool(index, where=fixed, names=8)
+    assert named.description.startswith(f'Search {count}, with names such as "')
+    assert "Bremen" in named.description
+    assert ("Zorblat" in named.description) == (fixed is None)
+
+
+def test_descriptions_of_llama_index_count_what_the_filter_admits(index: sg.Index) -> None:
+    pytest.importorskip("llama_index.core")
+    from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
+
+    from llama_index_stratagraph import WalkIndex
+
+    made = WalkIndex.load(index.path, embed_model=FakeEmbedder(), llm=False)
+    own = MetadataFilters(filters=[MetadataFilter(key="tenant", value="a")])
+    for given in ({"filters": own}, {"where": FIXED[0]}):
+        for tool in (made.as_query_engine_tool(**given), made.as_retriever_tool(**given)):
+            assert " 2 documents. " in tool.metadata.description
+        named = made.as_retriever_tool(names=8, **given).metadata.description
+        assert "Ada Thornbury" in named
+        assert "Zorblat" not in named
+    made.close()
+
+
+def test_counts_and_names_of_shards_are_those_that_the_filter_admits(tmp_path: Any) -> None:
+    arguments: Any = {"embedder": FakeEmbedder(), "progress": False}
+    with sg.build_shards(DOCUMENTS, path=tmp_path / "s", by="year", **arguments) as shards:
+        assert shards.about() == "4 documents"
+        about = shards.about(8, {"tenant": "a"})
+        assert about.startswith("2 documents, with names such as ")
+        assert "Ada Thornbury" in about
+        assert "Zorblat" not in about
+        history = [("user", "Who is Zorblat Corp?")]
+        hidden = shards.retrieve("Where is it?", where={"tenant": "a"}, history=history)
+        assert hidden.query == "Where is it? (Who is Zorblat Corp?)"
+        admitted = shards.retrieve("Where is it?", where={"tenant": "b"}, history=history)
+        assert admitted.query == "Where is it? (Zorblat Corp)"

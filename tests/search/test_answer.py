@@ -125,7 +125,8 @@ def test_what_the_corpus_does_not_speak_of_is_not_answered() -> None:
     for question in ("What is the capital of France?", "How do I reset my password?", "zxcv qwer tyui"):
         assert not answers(question, texts[:8])
         found = index.answer(question)
-        assert (found.text, found.citations) == (NOTHING_FOUND, ())
+        assert found.text.endswith(NOTHING_FOUND)
+        assert found.citations == ()
 
 
 def test_no_question_of_the_demo_is_refused_for_want_of_words() -> None:

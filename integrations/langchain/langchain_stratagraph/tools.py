@@ -27,6 +27,7 @@ def create_search_tool(
     name: str = "search",
     description: str | None = None,
     *,
+    names: int = 0,
     filters: Mapping[str, str] | None = None,
     k: int = 8,
     max_tokens: int = 4000,
@@ -42,8 +43,9 @@ def create_search_tool(
     index
         An open index.
     name, description
-        What the agent's model reads. None says how many documents there are, and names in them
-        (`Index.about`).
+        What the agent's model reads. None says how many documents there are that `where` admits.
+    names
+        How many of the most frequent names in them it says too; see `Index.about`.
     filters
         Fields of the documents' metadata that the agent may filter by, each with a description for its
         model. A passage is found only if its field equals the argument.
@@ -86,7 +88,9 @@ def create_search_tool(
 
     return StructuredTool(
         name=name,
-        description=_DESCRIPTION.format(index.about()) if description is None else description,
+        description=_DESCRIPTION.format(index.about(names, options.get("where")))
+        if description is None
+        else description,
         args_schema=create_model(f"{name}_arguments", **arguments),
         func=search,
         coroutine=asearch,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Literal, Self
 
@@ -20,7 +20,7 @@ from llama_index.core.storage.storage_context import StorageContext
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
 
 from llama_index_stratagraph._arguments import Setup, StrPath, check_constructor, chosen
-from llama_index_stratagraph._convert import document_id, to_chunks
+from llama_index_stratagraph._convert import document_id, to_chunks, to_where
 from llama_index_stratagraph._models import settings_llm
 from llama_index_stratagraph._persist import FolderStore, FolderStruct, located, register
 from llama_index_stratagraph._updating import UpdatingIndex, split
@@ -336,27 +336,32 @@ class StrataIndex(UpdatingIndex):
         )
 
     def as_query_engine_tool(
-        self, name: str = "answer", description: str | None = None, **kwargs: Any
+        self, name: str = "answer", description: str | None = None, *, names: int = 0, **kwargs: Any
     ) -> QueryEngineTool:
         """Return a tool of an agent that answers a question, with the documents as sources.
 
         Parameters
         ----------
         name, description
-            What the agent's model reads. None says how many documents there are, and names in them
-            (`stratagraph.Index.about`).
+            What the agent's model reads. None says how many documents there are that the filter admits.
+        names
+            How many of the most frequent names in them it says too; see `stratagraph.Index.about`.
         **kwargs
             Arguments of `as_query_engine`.
         """
-        text = description or f"Answers a question from {self.core.about()}. Ask in plain language."
+        text = description or f"Answers a question from {self._about(names, kwargs)}. Ask in plain language."
         return QueryEngineTool.from_defaults(self.as_query_engine(**kwargs), name=name, description=text)
 
     def as_retriever_tool(
-        self, name: str = "search", description: str | None = None, **kwargs: Any
+        self, name: str = "search", description: str | None = None, *, names: int = 0, **kwargs: Any
     ) -> RetrieverTool:
         """Return a tool of an agent that finds passages; see `as_query_engine_tool` and `as_retriever`."""
-        text = description or f"Finds passages in {self.core.about()}. Ask in plain language."
+        text = description or f"Finds passages in {self._about(names, kwargs)}. Ask in plain language."
         return RetrieverTool.from_defaults(self.as_retriever(**kwargs), name=name, description=text)
+
+    def _about(self, names: int, arguments: Mapping[str, Any]) -> str:
+        """What a tool with these arguments of `as_retriever` finds passages in."""
+        return self.core.about(names, to_where(arguments.get("where"), arguments.get("filters")))
 
     def as_chat_engine(
         self, chat_mode: ChatMode = ChatMode.BEST, llm: LLMType | None = None, **kwargs: Any

@@ -158,7 +158,7 @@ def answer_lines(answer: sg.Answer, listed: int | None, methods: Sequence[str]) 
     ranks = [
         rank for rank in range(1, len(retrieval) + 1) if listed is None or rank <= listed or rank in cited
     ]
-    yield from hit_lines(retrieval, methods, ranks)
+    yield from hit_lines(retrieval, methods, ranks, with_note=not answer.extractive)  # which has the note
     if more := len(retrieval) - len(ranks):
         yield f"    ({more} more hits were searched for the answer; -k N lists N)"
     label = "answer (extractive: sentences of the sources)" if answer.extractive else "answer"
@@ -180,9 +180,18 @@ def _place(metadata: Mapping[str, Any]) -> str:
 
 
 def hit_lines(
-    retrieval: sg.Retrieval, methods: Sequence[str], ranks: Sequence[int] | None = None
+    retrieval: sg.Retrieval,
+    methods: Sequence[str],
+    ranks: Sequence[int] | None = None,
+    *,
+    with_note: bool = True,
 ) -> Iterator[str]:
-    """How hits were found, and two lines for each, or for those at some ranks, from 1."""
+    """How hits were found, two lines for each, or for those at some ranks, from 1, and unknown words."""
+    hits = "\n".join(_hit_lines(retrieval, methods, ranks))
+    yield from (retrieval.with_note(hits) if with_note else hits).splitlines()
+
+
+def _hit_lines(retrieval: sg.Retrieval, methods: Sequence[str], ranks: Sequence[int] | None) -> Iterator[str]:
     yield _way_line(retrieval, methods)
     if retrieval.guidance is not None:
         yield _guidance_line(retrieval.guidance)

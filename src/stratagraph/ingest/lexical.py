@@ -30,9 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.ingest.names.index import words
+from stratagraph.ingest.names.spelling import is_unspaced
 from stratagraph.kernels.bm25 import Postings, TermPostings, bm25
 from stratagraph.kernels.topk import kth_largest
-from stratagraph.text.stopwords import ENGLISH, FUNCTION
+from stratagraph.text.stopwords import ENGLISH, FUNCTION, GRAMMAR, language_of
 from stratagraph.types.protocols import Rows
 from stratagraph.types.records import content_keys
 
@@ -258,6 +259,25 @@ class LexicalIndex:
         chosen = rarest(counts)
         return self.scored(starts[chosen], counts[chosen], allowed)
 
+    def has(self, asked: Sequence[str], allowed: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+        """Whether an admitted passage has a word of the same stem, shape (words,).
+
+        Raises
+        ------
+        ValueError
+            If the arrays are damaged where the words stand.
+        """
+        starts, counts = self.postings(term_keys(asked, self.language))
+        has: NDArray[np.bool_] = counts > 0
+        if allowed is None:
+            return has
+        for place in np.flatnonzero(has).tolist():
+            rows = self._all.rows[starts[place] : starts[place] + counts[place]]
+            if rows.min() < 0 or rows.max() >= self.passages:
+                raise ValueError("the postings are damaged: a passage is out of bounds")
+            has[place] = allowed[rows].any()
+        return has
+
     def scored(
         self,
         starts: Rows,
@@ -326,6 +346,16 @@ def content_words(question: str, language: str) -> list[str]:
     distinct = dict.fromkeys(words(question))
     stops = ENGLISH if language == "english" else FUNCTION
     return [word for word in distinct if word not in stops] or list(distinct)
+
+
+def whole_words(question: str) -> list[str]:
+    """A question's different words, without those of grammar of its own language.
+
+    Scripts without spaces give none, since their terms are no words.
+    """
+    distinct = list(dict.fromkeys(words(question)))
+    grammar = GRAMMAR.get(language_of(distinct), FUNCTION)
+    return [word for word in distinct if word not in grammar and not is_unspaced(word)]
 
 
 def best(rows: Rows, scores: NDArray[np.float32], k: int) -> Scored:

@@ -255,7 +255,11 @@ def create_server(
                 note = "no passage that fits `where` was found; list_documents shows which fields and values"
                 note += " there are"
             return SearchResult(
-                method=retrieval.method, question=retrieval.query, hits=found_hits(retrieval), note=note
+                method=retrieval.method,
+                question=retrieval.query,
+                hits=found_hits(retrieval),
+                unknown=list(retrieval.unknown),
+                note=retrieval.with_note(note),
             )
 
     @server.tool(annotations=_READS)
@@ -291,6 +295,8 @@ def create_server(
                 text=written.text,
                 extractive=written.extractive,
                 sources=sources,
+                unknown=list(written.retrieval.unknown),
+                note=written.retrieval.note,
             )
 
     @server.tool(annotations=_READS)

@@ -31,21 +31,30 @@ class FoundHit(BaseModel):
 
 
 class SearchResult(BaseModel):
-    """Hits of `question`, best first. `note` says why there are none."""
+    """Hits of `question`, best first. `unknown` are its words that no passage has which `where` admits.
+
+    `note` says so, and why there are no hits.
+    """
 
     method: str
     question: str
     hits: list[FoundHit]
+    unknown: list[str] = []
     note: str = ""
 
 
 class AnswerResult(BaseModel):
-    """An answer to `question`; `[2]` in it is the source with number 2. `extractive`: no model wrote it."""
+    """An answer to `question`; `[2]` in it is the source with number 2. `extractive`: no model wrote it.
+
+    `unknown` are words of the question that no passage has which `where` admits; `note` says so.
+    """
 
     question: str
     text: str
     extractive: bool
     sources: list[FoundHit]
+    unknown: list[str] = []
+    note: str = ""
 
 
 class DocumentEntry(BaseModel):

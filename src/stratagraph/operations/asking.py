@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +65,8 @@ class Asking:
             method = self._method(arguments)
             options = check_search_options(method, arguments.options or {})
             with self.gate.stage("retrieve"):
-                alone = await standalone(text, arguments.history or (), self.gate, self.reader.knows)
+                known = partial(self.reader.known, where=arguments.where)
+                alone = await standalone(text, arguments.history or (), self.gate, known)
                 text = alone.question if alone else text
                 entities = None
                 if arguments.decompose:
@@ -92,8 +94,12 @@ class Asking:
             if arguments.min_score is not None:
                 hits, trace = await self._similar(question.vector, arguments.min_score, hits, trace)
                 guidance = None if guidance is None else guidance.among(hits)
-            if alone is not None:
-                trace = tuple({**each, "standalone": asdict(alone)} for each in trace)
+            unknown, words = await aside(self.reader.unknown, question)
+            filtered = arguments.where is not None
+            common: dict[str, Any] = {} if alone is None else {"standalone": asdict(alone)}
+            if unknown:
+                common["unknown"] = {"question": text, "words": unknown, "of": words, "filtered": filtered}
+            trace = tuple({**each, **common} for each in trace)
             recorded.set({"stratagraph.method": method, "stratagraph.hits": len(hits)})
         usage = replace(self.gate.ledger.total - before, seconds=time.perf_counter() - began)
         return Retrieval(
@@ -109,6 +115,9 @@ class Asking:
             self.gate.cost,
             guidance,
             alone,
+            unknown,
+            words,
+            filtered,
         )
 
     async def _similar(
@@ -233,6 +242,7 @@ class Asking:
                             stacklevel=2,
                         )
                 text, citations = written or await self._extracted(retrieval, how)
+                text = text if written else retrieval.with_note(text)
         return self._answered(text, citations, retrieval, extractive=written is None)
 
     def _answered(
@@ -268,6 +278,7 @@ class Asking:
             yield retrieval
             if not self.gate.has_llm or not retrieval.hits:
                 text, citations = await self._extracted(retrieval, how)
+                text = retrieval.with_note(text)
                 yield text
                 yield self._answered(text, citations, retrieval, extractive=True)
                 return
@@ -323,10 +334,16 @@ class Asking:
         query = retrieval.query
         check_question(query)
         if retrieval.standalone is None:
+
+            def known(names: Sequence[str]) -> list[str]:  # whatever filter the hits were found with
+                return [name for name in names if any(name in hit.text for hit in retrieval.hits)]
+
             alone = _recorded(retrieval)
-            alone = alone or await standalone(query, arguments.history or (), self.gate, self.reader.knows)
+            alone = alone or await standalone(query, arguments.history or (), self.gate, known)
             if alone is not None:
                 retrieval = replace(retrieval, query=alone.question, vector=None, standalone=alone)
+        if not retrieval.words:
+            retrieval = _with_recorded_words(retrieval)
         method = self.reader.method_name(arguments.method or retrieval.method)
         if arguments.options or retrieval.options is None or method != retrieval.method:
             options = check_search_options(method, arguments.options or {})
@@ -349,3 +366,14 @@ def _recorded(retrieval: Retrieval) -> Standalone | None:
         if isinstance(alone, Mapping) and alone.get("asked") == retrieval.query:
             return Standalone(*(str(alone.get(name, "")) for name in ("question", "asked", "by", "failed")))
     return None
+
+
+def _with_recorded_words(retrieval: Retrieval) -> Retrieval:
+    """The retrieval with the unknown words recorded in the traces of hits that passed through a framework."""
+    for trace in retrieval.trace:
+        words = trace.get("unknown")
+        if isinstance(words, Mapping) and words.get("question") == retrieval.query:
+            unknown = tuple(map(str, words.get("words", ())))
+            filtered = bool(words.get("filtered"))
+            return replace(retrieval, unknown=unknown, words=int(words.get("of", 0)), filtered=filtered)
+    return retrieval

@@ -9,6 +9,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -73,8 +74,8 @@ class Answering(ABC):
         """A new searcher of a method."""
 
     @abstractmethod
-    def _allowed_by(self, question: Question) -> Allowed | None:
-        """What the question's filter admits."""
+    def _allowed_by(self, where: Where | None, method: str) -> Allowed | None:
+        """What a filter admits."""
 
     @abstractmethod
     def _blamed(self, error: Exception) -> Damaged | None:
@@ -117,23 +118,45 @@ class Answering(ABC):
         Hits that repeat another are merged into it (`hits.grouped`), nodes that say nothing beside the
         passages are left out (`operations.hits.silent`), and further results take their places.
         """
-        try:
-            question = replace(question, allowed=self._allowed_by(question))
+        with self._naming_damage():
+            question = replace(question, allowed=self._admitted(question))
             reader = self._item_reader(question)
             if question.method != WALK and question.fill:
                 return self._mixed(question, reader)
             walks = question.method == WALK
             ranking = self._passages(question) if walks else self._searcher(question.method).nodes(question)
             return self._hits.all_of(reader.read(ranking))
+
+    def unknown(self, question: Question) -> tuple[tuple[str, ...], int]:
+        """The words of a question that no admitted passage has, and how many words were looked for."""
+        with self._naming_damage():
+            allowed = self._admitted(question)
+            return self._walk.unknown(question.text, None if allowed is None else allowed.chunks)
+
+    def known(self, names: Sequence[str], where: Where | None) -> list[str]:
+        """Those of some names that an entity of an admitted passage has."""
+        with self._naming_damage():
+            allowed = self._allowed_by(where, WALK) if names else None
+            return self._walk.known(names, None if allowed is None else allowed.chunks)
+
+    def allowed_parts(self, question: Question) -> Sequence[Allowed] | None:
+        """What the question's filter admits of each index behind it; None: everything."""
+        allowed = self._admitted(question)
+        return None if allowed is None else allowed.parts
+
+    def _admitted(self, question: Question) -> Allowed | None:
+        """What the question's filter admits, found once."""
+        return question.once(self, "allowed", lambda: self._allowed_by(question.where, question.method))
+
+    @contextmanager
+    def _naming_damage(self) -> Iterator[None]:
+        """Raise `Damaged` for an error without a name that a check of the arrays explains."""
+        try:
+            yield
         except UNNAMED as error:
             if damage := self._blamed(error):
                 raise damage from error
             raise
-
-    def allowed_parts(self, question: Question) -> Sequence[Allowed] | None:
-        """What the question's filter admits of each index behind it; None: everything."""
-        allowed = self._allowed_by(question)
-        return None if allowed is None else allowed.parts
 
     def _mixed(self, question: Question, reader: ItemReader) -> tuple[tuple[Hit, ...], tuple[Metadata, ...]]:
         """The method's own nodes, among which the walk's passages have a share."""
@@ -226,9 +249,22 @@ class Answering(ABC):
             return None
         return float((self.snapshot.vectors[rows] @ vector).max()), self._walk.named(question)
 
-    def knows(self, name: str) -> bool:
-        """Whether the graph has an entity of this name, or one that is spelt alike."""
-        return self._walk.named(name) > 0
+    @abstractmethod
+    def name_counts(self, where: Where | None, most: int) -> dict[str, tuple[int, int]]:
+        """In how many admitted passages and documents the most frequent names are, at most `most`."""
+
+    def frequent_names(self, where: Where | None, most: int) -> tuple[int, list[str]]:
+        """The number of admitted documents, and the most frequent names of two of them or more."""
+        with self._naming_damage():
+            allowed = self._allowed_by(where, WALK)
+            documents = self.snapshot.document_count
+            if allowed is not None:
+                documents = len(np.unique(self.snapshot.chunk_documents()[allowed.chunks]))
+            counts = self.name_counts(where, most) if most else {}
+        names = sorted(
+            (name for name, (_, own) in counts.items() if own > 1), key=lambda name: -counts[name][0]
+        )
+        return documents, names[:most]
 
     def describe(self, method: str) -> Description:
         """Counts of a method's index."""
@@ -310,6 +346,23 @@ class Reader(Answering):
     def _item_reader(self, question: Question) -> SnapshotItems:
         return SnapshotItems(self.snapshot, self._excerpts, question)
 
+    def name_counts(self, where: Where | None, most: int) -> dict[str, tuple[int, int]]:
+        """See `Answering.name_counts`."""
+        allowed, graph = self._allowed_by(where, WALK), self._graph
+        indptr, indices = graph.sources
+        passages = np.asarray(indices[: indptr[graph.entities]])
+        entities = np.repeat(np.arange(graph.entities), np.diff(indptr[: graph.entities + 1]))
+        if allowed is not None:
+            kept = allowed.chunks[passages]
+            passages, entities = passages[kept], entities[kept]
+        counts = np.bincount(entities, minlength=graph.entities)
+        best = np.argsort(-counts, kind="stable")[:most]
+        best = best[counts[best] > 0]
+        held = self.snapshot.chunk_documents()[passages]
+        documents = [len(np.unique(held[entities == row])) for row in best.tolist()]
+        names = [text.partition(": ")[0] for text in graph.stored.texts(best.tolist())]
+        return dict(zip(names, zip(counts[best].tolist(), documents, strict=True), strict=True))
+
     def describe(self, method: str) -> Description:
         """Counts of a method's index, and of members changed since its groups were computed."""
         description = self._searcher(method).describe()
@@ -327,19 +380,18 @@ class Reader(Answering):
     def _opened_searcher(self, name: str) -> Searcher:
         return get_method(name).open(self.opened(name))
 
-    def _allowed_by(self, question: Question) -> Allowed | None:
-        """What the question's filter admits; remembered for filters that are values."""
-        where = question.where
+    def _allowed_by(self, where: Where | None, method: str) -> Allowed | None:
+        """What a filter admits; remembered for filters that are values."""
         if where is None:
             return None
         try:
-            key = question.method, json.dumps(json_native(where), sort_keys=True)
+            key = method, json.dumps(json_native(where), sort_keys=True)
         except (TypeError, ValueError, RecursionError):  # a function, or what is wrong in a filter
-            return self._evaluated(where, question.method)
+            return self._evaluated(where, method)
         with self._lock:
             allowed = self._allowed.get(key)
         if allowed is None:
-            allowed = self._evaluated(where, question.method)
+            allowed = self._evaluated(where, method)
             with self._lock:
                 self._allowed[key] = allowed
         return allowed

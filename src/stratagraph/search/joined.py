@@ -21,7 +21,7 @@ from stratagraph.kernels.bm25 import idf
 from stratagraph.kernels.ppr import JoinedGraph, joined_pagerank
 from stratagraph.kernels.ranges import Parts
 from stratagraph.kernels.topk import joined
-from stratagraph.search.walk import PER_EDGE, RESTART, STEPS, Similar, Words, transition
+from stratagraph.search.walk import PER_EDGE, RESTART, STEPS, Similar, Words, mentions, transition
 from stratagraph.system.locks import cached_property
 from stratagraph.types.protocols import Rows, Vectors
 
@@ -90,6 +90,13 @@ class JoinedWords:
             scores.append(own.scores)
         return Scored(np.concatenate(rows), np.concatenate(scores))
 
+    def has(self, asked: Sequence[str], allowed: Mask | None = None) -> Mask:
+        """Whether an admitted passage of any index has a word, shape (words,)."""
+        has = np.zeros(len(asked), np.bool_)
+        for part, mask in admitted(self._parts, allowed):
+            has |= self._words[part].has(asked, mask)
+        return has
+
 
 class JoinedNames(NameIndex):
     """The names of several indexes, each once; a name's row is its number in all of them.
@@ -155,6 +162,15 @@ class JoinedGround:
         """See `search.walk.Ground`."""
         return joined_pagerank(
             self._edges, nodes, weights=weights, restart=RESTART, steps=STEPS, per_edge=PER_EDGE
+        )
+
+    def mentioned(self, entities: Rows, allowed: Mask) -> bool:
+        """See `search.walk.Ground`."""
+        return any(
+            mask is not None and mentions(graph, np.flatnonzero(np.isin(self._numbers[part], entities)), mask)
+            for (part, mask), graph in (
+                (each, self._graphs[each[0]]) for each in admitted(self._parts, allowed)
+            )
         )
 
     @cached_property

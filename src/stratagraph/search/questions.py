@@ -1,7 +1,8 @@
 """A question before it is searched for: made to stand alone, and its names found by the model.
 
-With a model, one call rewrites a question of a conversation. Without one, or if the call fails, names of the
-question before and of its answer follow it in brackets, where it has a pronoun or no name.
+With a model, one call rewrites a question of a conversation. Without one, or if the call fails, a question
+that points back (`search.followups`) is followed in brackets by the names of the turn before, or by the last
+question itself. Any other question is left as it is.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from pydantic import BaseModel, Field, field_validator
 from stratagraph.errors import BudgetExceeded, CallFailed, described
 from stratagraph.ingest.extraction.by_rules import proper_names, question_entities
 from stratagraph.ingest.extraction.parsing import flat, read_name
-from stratagraph.ingest.names.spelling import canonical, words
+from stratagraph.ingest.names.spelling import canonical
 from stratagraph.models.gate import Gate, Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
+from stratagraph.search.followups import points_back
 from stratagraph.text.sentences import clip
 from stratagraph.types.question import ROLES, Turn
 from stratagraph.types.results import Standalone
@@ -32,9 +34,6 @@ LONGEST = 2000
 """Characters of a question that a call may rewrite, and of what it writes; a longer one stands alone."""
 CARRIED = 3
 """Names of a turn that are carried over at most."""
-_PRONOUNS = """
-    he him his himself she her hers herself it its itself they them their theirs this these those
-"""
 
 
 class StandaloneSchema(BaseModel):
@@ -88,7 +87,7 @@ def checked_history(history: object) -> tuple[Turn, ...]:
 
 
 async def standalone(
-    question: str, history: Sequence[Turn], gate: Gate, knows: Callable[[str], bool]
+    question: str, history: Sequence[Turn], gate: Gate, known: Callable[[Sequence[str]], Sequence[str]]
 ) -> Standalone | None:
     """The question so that it can be understood alone; None if there is no turn before it.
 
@@ -97,8 +96,8 @@ async def standalone(
     question, history
         The question, and the turns before it, the oldest first. A last turn that is the question itself is
         left out.
-    knows
-        Whether the index has something of this name.
+    known
+        Which of some names passages have that the question may find.
     """
     if history and history[-1][1].strip() == question.strip():
         history = history[:-1]
@@ -113,26 +112,33 @@ async def standalone(
             return Standalone(answer.question, question, "model")
         except (CallFailed, BudgetExceeded) as error:
             failed = described(error)
-    names = await asyncio.to_thread(carried, question, turns, knows)
-    if not names:
+    if not points_back(question[:LONGEST]):
         return Standalone(question, question, "none", failed)
-    return Standalone(f"{question} ({', '.join(names)})", question, "names", failed)
+    by, subject = await asyncio.to_thread(_subject, turns, known)
+    return Standalone(f"{question} ({subject})" if subject else question, question, by, failed)
 
 
-def carried(question: str, turns: Sequence[Turn], knows: Callable[[str], bool]) -> tuple[str, ...]:
-    """Names of earlier turns that a question may mean: those of the last question and of its answer.
+def _subject(turns: Sequence[Turn], known: Callable[[Sequence[str]], Sequence[str]]) -> tuple[str, str]:
+    """What a question that points back is about, and of what kind that is: `names`, `question` or `none`.
 
-    None if the question has a name and no pronoun. Turns without a name that the index has are passed over.
+    The names of the last answer and question, at most `CARRIED` of each; without any, the last question. If
+    that points back as well, it is what that one was about.
     """
-    if proper_names(question) and frozenset(_PRONOUNS.split()).isdisjoint(words(question)):
-        return ()
-    names: dict[str, None] = {}
+    answers: list[str] = []
+    asked = ""
     for role, text in reversed(turns):
-        own = [name for name in proper_names(text) if knows(name)][:CARRIED]
-        names |= dict.fromkeys(own)
-        if own and role == "user":
-            break
-    return tuple(names)
+        if role != "user":
+            answers.append(text)
+            continue
+        said = [known(proper_names(each))[:CARRIED] for each in (*answers, text)]
+        if names := dict.fromkeys(name for own in said for name in own):
+            return "names", ", ".join(names)
+        asked = asked or text
+        if not points_back(text):
+            return "question", text
+        answers = []
+    names = dict.fromkeys(name for each in answers for name in known(proper_names(each))[:CARRIED])
+    return ("names", ", ".join(names)) if names else ("question" if asked else "none", asked)
 
 
 def _last(history: Sequence[Turn], gate: Gate) -> tuple[Turn, ...]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stratagraph.ingest.graph.stage import Graph
-from stratagraph.ingest.lexical import Scored, best, content_words
+from stratagraph.ingest.lexical import Scored, best, content_words, whole_words
 from stratagraph.ingest.names.index import NameIndex
 from stratagraph.ingest.names.linking import Linked, link, linked_once
 from stratagraph.kernels.ppr import shallow_pagerank
@@ -144,6 +144,10 @@ class Words(Protocol):
         """See `ingest.lexical.LexicalIndex.scores`."""
         ...
 
+    def has(self, asked: Sequence[str], allowed: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+        """See `ingest.lexical.LexicalIndex.has`."""
+        ...
+
 
 class Similar(Protocol):
     """Finds passages by similarity."""
@@ -170,11 +174,16 @@ class Ground(Protocol):
         """Where a walk from these nodes comes, and its mass there; passages count first, then entities."""
         ...
 
+    def mentioned(self, entities: Rows, allowed: NDArray[np.bool_]) -> bool:
+        """Whether an admitted passage names one of these entities."""
+        ...
+
 
 class Provenance:
     """The ground of one index."""
 
     def __init__(self, graph: Graph, passages: int) -> None:
+        self._graph = graph
         self.names = graph.names
         self.lexical: Words = graph.lexical
         self.frequency = graph.frequency
@@ -185,6 +194,16 @@ class Provenance:
         return shallow_pagerank(
             self.matrix, nodes, weights=weights, restart=RESTART, steps=STEPS, per_edge=PER_EDGE
         )
+
+    def mentioned(self, entities: Rows, allowed: NDArray[np.bool_]) -> bool:
+        """See `Ground`."""
+        return mentions(self._graph, entities, allowed)
+
+
+def mentions(graph: Graph, entities: Rows, allowed: NDArray[np.bool_]) -> bool:
+    """Whether one of the source passages of some entities of a graph is admitted."""
+    indptr, indices = graph.sources
+    return any(allowed[indices[indptr[row] : indptr[row + 1]]].any() for row in entities.tolist())
 
 
 def transition(graph: Graph, passages: int) -> csr_array:
@@ -269,6 +288,24 @@ class PassageWalk:
     def linked(self, question: Question) -> Linked:
         """The entities that a question names; found once for the walk and a method."""
         return linked_once(question, self._ground.names)
+
+    def known(self, names: Sequence[str], allowed: NDArray[np.bool_] | None = None) -> list[str]:
+        """Those of some names that an entity of an admitted passage has, in this spelling.
+
+        What is only alike or contains a name is not asked for: it would tell of passages that are hidden.
+        """
+        return [
+            name
+            for name in names
+            if len(rows := self._ground.names.equal(name))
+            and (allowed is None or self._ground.mentioned(rows, allowed))
+        ]
+
+    def unknown(self, question: str, allowed: NDArray[np.bool_] | None = None) -> tuple[tuple[str, ...], int]:
+        """The words of a question that no admitted passage has, and how many words were looked for."""
+        asked = whole_words(question[:LONGEST])
+        has = self._ground.lexical.has(asked, allowed).tolist()
+        return tuple(word for word, known in zip(asked, has, strict=True) if not known), len(asked)
 
     def named(self, question: str) -> float:
         """The restart mass of the names in a question; see `Gate.names`."""

@@ -190,6 +190,7 @@ class Found(BaseModel):
     """The hits of a search, and how a model guided it.
 
     `question` is the one that was searched for; `standalone` tells how it was made of one of a conversation.
+    `unknown` are its words that no passage has which the filter admits, and `note` is a line that says so.
     `seconds` is the search's own time; `cost` is null if a price is unknown.
     """
 
@@ -199,6 +200,8 @@ class Found(BaseModel):
     hits: list[HitView]
     guidance: sg.Guidance | None
     standalone: sg.Standalone | None
+    unknown: list[str]
+    note: str
     seconds: float
     usage: sg.Usage
     cost: float | None
@@ -213,6 +216,8 @@ class Found(BaseModel):
             hits=hit_views(retrieval),
             guidance=retrieval.guidance,
             standalone=retrieval.standalone,
+            unknown=list(retrieval.unknown),
+            note=retrieval.note,
             seconds=retrieval.usage.seconds,
             usage=retrieval.usage,
             cost=retrieval.cost,

@@ -1,13 +1,16 @@
 """Words that make no entity by themselves, in the languages that write names with capitals.
 
 Written for this package. `FUNCTION` has the words of grammar (articles, pronouns, prepositions,
-conjunctions, auxiliaries, question words); `OPENERS` the content words that often begin an English sentence,
-where their capital says nothing, `STEPS` those of instructions among them; `NO_THINGS` those that tell which,
-how many, when or what was done: a phrase with one of them ("four minutes", "sent back") names no thing;
+conjunctions, auxiliaries, question words), `GRAMMAR` the same by language, with more of those that questions
+have; `OPENERS` the content words that often begin an English sentence, where their capital says nothing,
+`STEPS` those of instructions among them; `NO_THINGS` those that tell which, how many, when or what was done:
+a phrase with one of them ("four minutes", "sent back") names no thing;
 `MONTHS_AND_WEEKDAYS` what is an entity only as part of a date.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 _ENGLISH = """
     a an the this that these those such some any each every either neither both all many much more most few
@@ -29,42 +32,89 @@ _ENGLISH = """
     she's that's there's i'm i've i'll you're we're they're what's who's yes yeah oh ok okay please hey hi
     hello dear dearest
 """
-_OTHER = """
+_OTHERS = {
+    "german": """
     der die das den dem des ein eine einen einem einer eines und oder aber auch als am an auf aus bei beim
     bis da damit dann dass denn doch durch er sie es wir ihr ich du mich mir dich dir ihn ihm ihnen sein
     seine seiner ihre ihrer ihren für gegen hat hatte haben hier im in ins ist sind war waren wird werden
     wurde wurden ja jedoch kein keine mit nach nicht noch nur ob ohne schon sehr seit sich so sowie über um
     unter vom von vor wann warum was weil welche welcher welches wenn wer wie wieder wo zu zum zur zwischen
     während dieser diese dieses nachdem obwohl sondern
+""",
+    "french": """
     le la les l un une des du de d au aux et ou où mais donc car ni ne pas plus que qui quoi dont quand
     comment pourquoi quel quelle quels quelles ce cet cette ces c il elle ils elles on nous vous je tu lui
     leur leurs se son sa ses mon ma mes ton ta tes notre nos votre vos est sont était étaient fut furent été
     être avoir a ont avait dans en sur sous par pour avec sans chez vers entre depuis pendant après avant
     contre selon comme si alors aussi très y
+""",
+    "spanish": """
     el los las lo uno una unos unas al del y e o u pero sino porque como cuando donde quien cual cuál qué
     quién cómo cuándo dónde este esta estos estas ese esa eso aquel aquella él ella ellos ellas su sus mi
     mis tu tus nos se me te le les es son era eran fue fueron ser estar está están ha han había hay en con
     sin sobre bajo por para desde hasta entre hacia según tras durante también muy más menos ya no sí
+""",
+    "italian": """
     il lo gli i un uno una di a da in con su per tra fra del dello della dei degli delle al allo alla ai
     agli alle dal dallo dalla dai nel nello nella nei nelle sul sulla che chi cui non è sono era erano fu
     furono ha hanno aveva essere questo questa questi queste quello quella quando dove come perché anche ma
     però più
+""",
+    "portuguese": """
     o os as um uma uns umas do da dos das no na nos nas ao à aos às pelo pela pelos pelas e ou mas que quem
     qual quando onde como porque não sim é são foi foram era eram ser estar está ele ela eles elas seu sua
     seus suas com sem sob sobre para por desde até entre também muito mais este esta isto esse essa
+""",
+    "dutch": """
     het een de en of maar want dat die deze dit hij zij ze wij we jij je u ik hem haar hen hun zijn was
     waren is wordt werd werden heeft had hebben niet geen ook nog al in op aan uit bij met naar van voor
     door over onder tot om te als dan toen wie wat waar wanneer waarom hoe er
+""",
+    "swedish": """
     och att det som är av för på med den till var inte ett jag han hon vi har hade från eller men efter
     också
+""",
+    "danish": """
     af og er ikke fra blev
+""",
+    "polish": """
     i w na z ze do od po za przez przy jest są był była było byli nie to ten ta te że się jak który która
     które gdy oraz lub ale dla
+""",
+    "russian": """
     и в во не на я он она оно они мы вы что как это этот эта эти то тот та все с со а но из за по к ко у о
     об от до для при же ли бы был была было были его её их мне так только когда где кто если или есть после
     также
+""",
+    "greek": """
     και ο η το οι τα των τον την του της στο στη στην στον στα με από για που δεν είναι ήταν ως θα να
-"""
+""",
+}
+# Further ones of questions and requests.
+_OF_QUESTIONS = {
+    "english": """
+    tell explain describe show list give name summarize summarise compare did does whats whos else exactly
+    """,
+    "german": """
+    wen wem wessen wohin woher wieso weshalb welchem welchen wieviel viele viel heißt gibt gab kann können
+    konnte soll sollte muss müssen darf dürfen will wollen hast habe haben hätte bin bist seid waren wurden
+    worden gewesen worin woran worauf womit wofür wozu wovon worüber man uns euch mein meine meinen dein deine
+    unser unsere jede jeder jedes jeden alle allen beim zum zur mal denn eigentlich genau erkläre nenne zeige
+    beschreibe sag dort danach davon darin geschah diesem diesen jene jener
+    """,
+    "french": """
+    où quelles lequel laquelle lesquels lesquelles combien pourquoi d j m n s t qu c faut doit doivent peut
+    peuvent pouvez puis sommes êtes suis as avez avons avait avaient eu fait font cela ça ceci ils moi toi eux
+    chaque tout toute tous toutes là explique décris donne cite est-ce
+    """,
+    "spanish": """
+    cuáles quiénes cuánto cuánta cuántos cuántas adónde puede pueden puedo debe deben debo tiene tienen tengo
+    hizo hace hacen fueron estaba estaban sido había habían al lo qué esto eso aquello allí ahí mío nuestro
+    nuestra nuestros todo toda todos todas cada cuyo cuya explica describe nombra dime la de que un a
+    """,
+    "italian": "e ed la le l d a nell dell all lei lui loro",
+    "portuguese": "a de em se num numa",
+}
 _QUALIFIERS = """
     according accordingly additionally actually afterwards ago almost alone alongside alternatively
     altogether annual annually apart approximately available away back based basically best better big
@@ -171,7 +221,11 @@ _STEPS = """
 """
 
 ENGLISH = frozenset(_ENGLISH.split())
-FUNCTION = ENGLISH | frozenset(_OTHER.split())
+FUNCTION = ENGLISH | frozenset(" ".join(_OTHERS.values()).split())
+GRAMMAR = {
+    language: frozenset([*(text + _OF_QUESTIONS.get(language, "")).split(), *text.replace("'", "").split()])
+    for language, text in {"english": _ENGLISH, **_OTHERS}.items()
+}
 STEPS = frozenset(_STEPS.split())
 OPENERS = frozenset(f"{_QUALIFIERS} {_THINGS} {_DOINGS}".split()) | STEPS
 NO_THINGS = frozenset(f"{_QUALIFIERS} {_DOINGS}".split())
@@ -189,3 +243,10 @@ def stop_words(text: str) -> frozenset[str]:
     used = {word for word in text.split() if word.islower()}
     english = len(used & ENGLISH)
     return ENGLISH if english and 2 * english >= len(used & FUNCTION) else FUNCTION
+
+
+def language_of(words: Sequence[str]) -> str:
+    """The language of `GRAMMAR` that has most of the words of a question; empty if it has too few of them."""
+    counts = {language: sum(word in own for word in words) for language, own in GRAMMAR.items()}
+    best = max(counts, key=counts.__getitem__)
+    return best if 3 * counts[best] >= len(words) > 0 else ""

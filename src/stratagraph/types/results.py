@@ -205,8 +205,8 @@ class Standalone:
     question, asked
         The question that stands alone, which was searched for, and the one that was asked.
     by
-        `model`: a model wrote it. `names`: names of earlier turns were added to it. `none`: it was
-        left as it is.
+        `model`: a model wrote it. `names`: names of the turn before were added to it. `question`: the last
+        question was. `none`: it was left as it is.
     failed
         Why the model's call was of no use; empty if it was, or there is no model.
     """
@@ -245,6 +245,13 @@ class Retrieval:
         How a model guided the search; None if it was not asked to.
     standalone
         How `query` was made of the question of a conversation; None if there were no turns before it.
+    unknown
+        Words of `query` that no passage has which the filter admits, compared by their stems, without words
+        of grammar. Scripts without spaces have none.
+    words
+        How many words of `query` were looked for.
+    filtered
+        Whether there was a filter.
     """
 
     query: str
@@ -259,6 +266,9 @@ class Retrieval:
     cost: float | None = 0.0
     guidance: Guidance | None = None
     standalone: Standalone | None = None
+    unknown: tuple[str, ...] = ()
+    words: int = 0
+    filtered: bool = False
 
     def __post_init__(self) -> None:
         if not self.trace:
@@ -284,6 +294,17 @@ class Retrieval:
         """The retrieval with the hits that a model chose, or with all where it chose none."""
         count = 0 if self.guidance is None else self.guidance.chosen
         return self.with_hits(self.hits[:count]) if count else self
+
+    @property
+    def note(self) -> str:
+        """A line that names the unknown words; empty if there are none."""
+        passages = "No passage that the filter admits has" if self.filtered else "No passage of the index has"
+        return f"{passages}: {', '.join(self.unknown)}" if self.unknown else ""
+
+    def with_note(self, text: str) -> str:
+        """A text with `note`, which stands first if a third or more of the question's words are unknown."""
+        parts = (self.note, text) if 3 * len(self.unknown) >= self.words else (text, self.note)
+        return "\n\n".join(filter(None, parts))
 
     def context(self, max_tokens: int = 4000) -> Context:
         """Pack the hits into a text of at most `max_tokens`, each with its number in `hits`.

@@ -310,6 +310,11 @@ class NameIndex:
         rows = self._arrays["name_rows"][ranges(left[hits], counts[hits])]
         return NameMatches(rows.astype(np.int64), starts[each], sizes[each])
 
+    def equal(self, name: str) -> Rows:
+        """The rows of names with the same words."""
+        matches = self.find(name)
+        return matches.rows[matches.sizes >= len(name_words(name))]
+
     def match(self, entity: str, limit: int = 100) -> Rows:
         """The rows of names that contain the entity's words next to each other.
 

@@ -85,6 +85,11 @@ def words(text: str) -> list[str]:
     return parts
 
 
+def is_unspaced(word: str) -> bool:
+    """Whether a word of `words` is part of a run of unspaced writing, of which nobody knows the words."""
+    return _UNSPACED.match(word) is not None
+
+
 def name_words(name: str) -> list[str]:
     """The words of `canonical(name)`."""
     return words(canonical(name))

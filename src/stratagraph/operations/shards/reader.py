@@ -28,7 +28,7 @@ from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
 from stratagraph.system.locks import cached_property
 from stratagraph.types.built import Item
 from stratagraph.types.protocols import Rows
-from stratagraph.types.question import WALK, Allowed
+from stratagraph.types.question import WALK, Allowed, Where
 from stratagraph.types.records import Metadata
 
 
@@ -72,10 +72,19 @@ class JoinedReader(Answering):
     def _opened_searcher(self, name: str) -> Searcher:
         return FanOut(self, name)
 
-    def _allowed_by(self, question: Question) -> JoinedAllowed | None:
-        allowed = [part._allowed_by(question) for part in self.parts]
+    def _allowed_by(self, where: Where | None, method: str) -> JoinedAllowed | None:
+        allowed = [part._allowed_by(where, method) for part in self.parts]
         parts = [each for each in allowed if each is not None]
         return JoinedAllowed(parts) if parts else None
+
+    def name_counts(self, where: Where | None, most: int) -> dict[str, tuple[int, int]]:
+        """The sums over the shards of the most frequent names of each."""
+        sums: dict[str, tuple[int, int]] = {}
+        for part in self.parts:
+            for name, own in part.name_counts(where, most).items():
+                passages, documents = sums.get(name, (0, 0))
+                sums[name] = passages + own[0], documents + own[1]
+        return sums
 
     def _blamed(self, error: Exception) -> Damaged | None:
         for name, part in zip(self.snapshot.names, self.snapshot.parts, strict=True):

@@ -24,6 +24,7 @@ export function start(section, context) {
     h("div", { class: "line" }, field, h("button", { class: "primary" }, "Ask")), more);
   output = h("div", { class: "result" });
   names = h("div", { class: "names" });
+  settings.where.addEventListener("input", () => { names.hidden = Boolean(settings.where.value.trim()); }); // they are of all documents
   thread = h("div", { class: "thread" });
   root.replaceChildren(h("div", { class: "hero" }, h("h1", {}, "What do you want to know?"), form, names), thread, output);
   const index = context.index();
@@ -77,14 +78,15 @@ export async function ask(question) {
   showThread();
   const parts = skeleton();
   const began = performance.now();
-  let text = "";
+  let text = "", note = "";
   try {
     await api.events("api/ask", asked(question), (event, data) => {
       if (mine.signal.aborted) return;
-      if (event === "hits") { showHits(parts, data, (performance.now() - began) / 1000); }
+      if (event === "hits") { note = data.note; showHits(parts, data, (performance.now() - began) / 1000); }
       else if (event === "piece") { text += data.text; showAnswer(parts, text, null); }
       else if (event === "answer") {
         showAnswer(parts, data.text, data);
+        if (!data.extractive && note) parts.told.append(prose("p", note)); // which an extractive answer has in its text
         turns.push({ role: "user", text: question.slice(0, LONGEST) }, { role: "assistant", text: data.text.slice(0, LONGEST) });
       }
       else if (event === "error") parts.answer.replaceChildren(h("p", { class: "error" }, data.message));
