@@ -65,6 +65,9 @@ def _message(body: dict[str, Any], text: str) -> dict[str, Any]:
 def embed(server: Any, body: dict[str, Any], handler: Any) -> None:
     """`/api/embed`."""
     given = body["input"] if isinstance(body["input"], list) else [body["input"]]
+    if status := server.embed_fault(given):
+        handler.send(status, {"error": "the input length exceeds the context length"})
+        return
     handler.send(200, {"model": body["model"], "embeddings": server.embed(given)})
 
 

@@ -96,7 +96,13 @@ def complete(server: Any, body: dict[str, Any], handler: Any) -> None:
 def embed(server: Any, body: dict[str, Any], handler: Any) -> None:
     """`/v1/embeddings`."""
     given = body["input"] if isinstance(body["input"], list) else [body["input"]]
-    vectors = server.embed([each if isinstance(each, str) else " ".join(map(str, each)) for each in given])
+    given = [each if isinstance(each, str) else " ".join(map(str, each)) for each in given]
+    if status := server.embed_fault(given):
+        handler.send(
+            status, {"error": {"message": "input too large", "type": "invalid_request_error", "code": None}}
+        )
+        return
+    vectors = server.embed(given)
     data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
     usage = {"prompt_tokens": len(given), "total_tokens": len(given)}
     handler.send(200, {"object": "list", "data": data, "model": body["model"], "usage": usage})

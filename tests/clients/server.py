@@ -45,6 +45,11 @@ class ModelServer:
         What the server knows of: `tools`, `schema`.
     system
         Whether the model's template knows system messages.
+
+    Attributes
+    ----------
+    embed_fault
+        The status by which a request to embed some texts is refused; 0 if it is not.
     """
 
     def __init__(
@@ -61,6 +66,7 @@ class ModelServer:
         self.mode, self.latency, self.supports, self.write = mode, latency, supports, write
         self.count_tokens = choose()
         self.embedder = FakeEmbedder(16)
+        self.embed_fault: Callable[[list[str]], int] = lambda texts: 0
         self.reset()
         self._stopping = threading.Event()
         self._http = _Server(("127.0.0.1", 0), _Handler)
@@ -141,10 +147,14 @@ class ModelServer:
         return True
 
     def embed(self, texts: list[str]) -> list[list[float]]:
-        """Vectors of texts."""
+        """Vectors of texts; NaN for those with `not a number`."""
         with self.lock:
             self.embedded.append(len(texts))
-        return self.embedder.embed_documents(texts)
+        vectors = self.embedder.embed_documents(texts)
+        return [
+            [math.nan] * 16 if "not a number" in text else each
+            for text, each in zip(texts, vectors, strict=True)
+        ]
 
     def __enter__(self) -> ModelServer:
         self._thread.start()

@@ -15,6 +15,7 @@ pytest.importorskip("llama_index.embeddings.openai")
 import stratagraph as sg
 from stratagraph.errors import EmbedderError
 from stratagraph.models.named import as_embedder
+from stratagraph.testing import FakeEmbedder
 from tests.clients.server import ModelServer
 
 
@@ -82,3 +83,29 @@ def test_an_embedder_that_fails_is_asked_no_more_than_once_and_its_retries(
         with pytest.raises(EmbedderError, match="the embedder failed after 2 attempts"):
             sg.build_index(["Ada met Jo."], embedder=EMBEDDERS[name](server), config=config, progress=False)
         assert asked == 2
+
+
+@pytest.mark.parametrize("status", [400, 500, 0])
+@pytest.mark.parametrize("name", EMBEDDERS)
+def test_a_text_that_is_refused_or_gets_nan_is_listed_and_the_rest_is_built(name: str, status: int) -> None:
+    bad = "This text is not a number." if status == 0 else "This text is far too long."
+
+    def documents(name: str, count: int) -> list[sg.Document]:
+        return [sg.Document(f"{name}{n}", f"The {name} number {n} sails.") for n in range(count)]
+
+    def faulty(report: sg.BuildReport) -> set[str]:
+        return {document for failure in report.failures for document in failure.documents}
+
+    with ModelServer() as server:
+        server.embed_fault = lambda texts: status if any(bad in text for text in texts) else 0
+        embedder = EMBEDDERS[name](server)
+        given = [sg.Document("bad", bad), *documents("ferry", 9)]
+        with sg.build_index(given, embedder=embedder, config=LIMITS, progress=False) as index:
+            assert faulty(index.last_report) == {"bad"}
+            found = index.retrieve("Which number sails?", 9, rank="dense")
+            assert {each for hit in found for each in hit.documents} == {f"ferry{n}" for n in range(9)}
+            more = [*documents("barge", 5), sg.Document("worse", f"{bad} Again.")]
+            assert faulty(asyncio.run(index.ainsert(more))) == {"worse"}
+            assert index.verify() == []
+        with sg.build_index(given, embedder=FakeEmbedder(8), config=LIMITS, progress=False) as index:
+            assert faulty(index.reembed(embedder)) == {"bad"}

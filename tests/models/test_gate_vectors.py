@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stratagraph.errors import EmbedderError, ModelError
+from stratagraph.errors import EmbedderError, ModelError, TooManyFailures
 from stratagraph.models.budget import Limits
 from stratagraph.models.concurrency import Services
 from stratagraph.models.gate import ModelGate
@@ -99,7 +99,6 @@ async def test_parts_come_with_their_texts_from_one_pass() -> None:
         ([[1.0, 0.0]], "texts and of their parts"),
         (([[1.0, 0.0]], []), "0 vectors for 1 texts"),
         (([[1.0, 0.0]], [[1.0]]), "dimensions"),
-        (([[1.0, 0.0]], [[float("nan"), 1.0]]), "NaN"),
     ],
 )
 async def test_parts_are_checked(returned: Any, message: str) -> None:
@@ -114,8 +113,6 @@ async def test_parts_are_checked(returned: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("fault", "what"),
     [
-        ([float("nan"), 1.0, 1.0], "NaN or infinite"),
-        ([1e39, 1.0, 1.0], "NaN or infinite"),
         ([1.0, 1.0], "2 dimensions, where earlier vectors have 3"),
         ([], r"shape \(0,\)"),
         ([[1.0], [2.0], [3.0]], r"shape \(3, 1\)"),
@@ -131,6 +128,112 @@ async def test_what_is_no_vector_is_named(fault: Any, what: str) -> None:
         await gate(Bad(fault)).embed("chunks", wanted)
     with pytest.raises(EmbedderError, match="the question"):
         await gate(Bad(fault), dimension=3).embed_query("bad")
+
+
+@pytest.mark.parametrize("fault", [[float("nan"), 1.0, 1.0], [1e39, 1.0, 1.0]])
+async def test_a_text_whose_vector_is_not_finite_has_none_and_is_listed(fault: Any) -> None:
+    kept = MemoryVectors()
+    through = gate(Bad(fault), vectors=kept)
+    through.documents_of = tuple
+    vectors = await through.embed("chunks", ["a", "bad", "b", "bad"], [["one"], ["two"], ["three"], ["four"]])
+    assert vectors.any(axis=1).tolist() == [True, False, True, False]
+    (failure,) = through.failures
+    assert (failure.stage, failure.documents) == ("chunks", ("four", "two"))
+    assert "NaN or infinite" in failure.reason
+    again = gate(Bad([2.0, 1.0, 1.0]), vectors=kept)  # what failed is asked for again
+    assert (await again.embed("chunks", ["bad", "a"])).any(axis=1).all()
+    with pytest.raises(EmbedderError, match=r"NaN or infinite entries for the question"):
+        await through.embed_query("bad")
+    with pytest.raises(EmbedderError, match=r"NaN or infinite entries for item 0: 'a'"):
+        await gate(Nothing()).embed("chunks", ["a"])
+
+
+async def test_a_part_whose_vector_is_not_finite_fails_its_text() -> None:
+    class Faulty(Spans):
+        def embed_spans(self, given: list[str], spans: list[Any]) -> Any:
+            self.passages += given
+            parts = [text[start:end] for text, own in zip(given, spans, strict=True) for start, end in own]
+            found = [[float("nan")] * 16 if part == "bad" else self.embed_query(part) for part in parts]
+            return self.vectors(given), found
+
+    through = gate(Faulty())
+    given = ["one two", "so bad", "three"]
+    vectors, parts = await through.embed_spans("chunks", given, [[(0, 3)], [(0, 2), (3, 6)], [(0, 5)]])
+    assert vectors.any(axis=1).tolist() == [True, False, True]
+    assert [each.any(axis=1).tolist() for each in parts] == [[True], [False, False], [True]]
+    assert [failure.item for failure in through.failures] == ["'so bad'"]
+
+
+class Nothing:
+    """No text gets a vector."""
+
+    name = "nothing"
+
+    def embed_documents(self, given: list[str]) -> list[Any]:
+        return [[float("nan")] * 3 for _ in given]
+
+
+class Refusing(FakeEmbedder):
+    """Refuses requests with a text that holds `bad`, or all."""
+
+    def __init__(self, status: int, word: str = "bad") -> None:
+        super().__init__(16)
+        self.status, self.word = status, word
+        self.asked: list[list[str]] = []
+
+    def embed_documents(self, given: list[str]) -> list[list[float]]:
+        self.asked.append(given)
+        if any(self.word in text for text in given):
+            raise ServiceError(self.status)
+        return super().embed_documents(given)
+
+
+@pytest.mark.parametrize("at", [0, 13, 19])
+@pytest.mark.parametrize("status", [400, 413, 422, 500, 503])
+async def test_a_refused_batch_is_halved_until_the_text_at_fault_is_known(status: int, at: int) -> None:
+    embedder = Refusing(status)
+    wanted = [f"text {n}" for n in range(20)]
+    wanted[at] = "bad"
+    through = gate(embedder, limits=Limits(embed_batch=8, retries=1))
+    vectors = await through.embed("chunks", wanted)
+    assert np.flatnonzero(~vectors.any(axis=1)).tolist() == [at]
+    (failure,) = through.failures
+    assert failure.item == "'bad'"
+    assert str(status) in failure.reason
+    refused = [len(given) for given in embedder.asked if "bad" in given]
+    assert refused == sorted(refused, reverse=True)
+    assert len(set(refused)) <= 4
+    assert len(refused) == len(set(refused)) * (2 if status >= 500 else 1)
+
+
+@pytest.mark.parametrize(("status", "requests"), [(401, 2), (404, 2), (429, 3)])
+async def test_other_refusals_concern_no_text(status: int, requests: int) -> None:
+    embedder = Refusing(status)
+    through = gate(embedder, limits=Limits(embed_batch=8, retries=1))
+    with pytest.raises((EmbedderError, ModelError)):
+        await through.embed("chunks", ["good", "one", "two", "bad"])
+    assert len(embedder.asked) == requests
+    assert through.failures == []
+
+
+@pytest.mark.parametrize("status", [400, 422, 500])
+async def test_no_text_is_at_fault_while_none_has_a_vector(status: int) -> None:
+    embedder = Refusing(status, word="")
+    with pytest.raises((EmbedderError, ModelError)):
+        await gate(embedder, limits=Limits(embed_batch=8, retries=0)).embed("chunks", texts(20))
+    assert [len(given) for given in embedder.asked] == [1, 1]
+    with pytest.raises((EmbedderError, ModelError)):
+        await gate(embedder, limits=Limits(retries=0), dimension=16).embed("chunks", texts(20))
+    assert [len(given) for given in embedder.asked[2:]] == [20, 1]
+
+
+async def test_more_texts_without_vectors_than_may_fail_end_it() -> None:
+    wanted = [f"{'bad' if n < 5 else 'good'} {n}" for n in range(20)]
+    with pytest.raises(TooManyFailures, match="5 of 20 units failed"):
+        await gate(Refusing(422)).embed("chunks", wanted)
+    allowed = gate(Refusing(422), max_failures=0.25)
+    await allowed.embed("chunks", wanted)
+    assert len(allowed.failures) == 5
 
 
 async def test_a_wrong_count_is_named() -> None:

@@ -280,10 +280,12 @@ class BatchGate(ModelGate):
         if len(self.requests) > self._before:
             self.require_answers()
 
-    async def embed(self, stage: str, texts: Sequence[str]) -> Vectors:
+    async def embed(
+        self, stage: str, texts: Sequence[str], sources: Sequence[Sequence[str]] | None = None
+    ) -> Vectors:
         """As `ModelGate.embed`, but stops first if answers are missing."""
         self._stop_if_pending()
-        return await super().embed(stage, texts)
+        return await super().embed(stage, texts, sources)
 
     def _note_failure(self, scope: Scope, item: CallItem, error: CallFailed, *, required: bool) -> Failure:
         if isinstance(error, Unanswered):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from stratagraph.models.budget import Limits, Sleep
 from stratagraph.models.concurrency import PendingCall, PendingCalls, Services, Slot, run_workers, within
 from stratagraph.models.identity import embedder_name, is_named
 from stratagraph.models.local import LOCAL, HashingEmbedder
-from stratagraph.models.retry import nobody_there, translate, with_retries
+from stratagraph.models.retry import describe, may_concern_a_text, nobody_there, translate, with_retries
 from stratagraph.models.tracing import request_attributes, span
 from stratagraph.types.protocols import Mapper, VectorJournal, Vectors
 from stratagraph.types.records import content_id
@@ -27,6 +27,8 @@ Label = Callable[[int], str]
 """Names the text at an index in messages."""
 Advance = Callable[[int, Sequence[str]], None]
 """Called with the number of finished passages, and the texts that were embedded."""
+Refuse = Callable[["Passage", str], None]
+"""Called with a passage that has no usable vector, and the reason."""
 
 
 class Passage(NamedTuple):
@@ -36,6 +38,10 @@ class Passage(NamedTuple):
     spans: tuple[tuple[int, int], ...] = ()
 
 
+Embedded = tuple[list[Vectors], dict[int, str]]
+"""The vectors of each passage and its parts, and why those at some places are zero: no usable ones came."""
+
+
 def excerpt(text: str) -> str:
     """The beginning of a text, for messages."""
     line = " ".join(text.split())
@@ -43,12 +49,18 @@ def excerpt(text: str) -> str:
 
 
 def unit_rows(
-    returned: Sequence[Any], texts: Sequence[str], *, label: Label, dimension: int | None
+    returned: Sequence[Any],
+    texts: Sequence[str],
+    *,
+    label: Label,
+    dimension: int | None,
+    unusable: dict[int, str] | None = None,
 ) -> Vectors:
     """What an embedder returned for texts, checked and scaled to unit length; zero vectors stay zero.
 
     Returns float32 rows, shape (len(texts), dimension). Raises `EmbedderError` naming the first item whose
-    vector is missing, not a vector, not finite or of another `dimension`.
+    vector is missing, not a vector, not finite or of another `dimension`. With `unusable`, a vector that is
+    not finite becomes zero, and is added there by its index, with the reason.
     """
     if not hasattr(returned, "__len__") or len(returned) != len(texts):
         count = len(returned) if hasattr(returned, "__len__") else type(returned).__name__
@@ -62,6 +74,12 @@ def unit_rows(
         if row is None:
             raise EmbedderError(f"the embedder returned {fault} for {label(index)}: {excerpt(texts[index])}")
         dimension = row.size
+        if not np.isfinite(row).all():
+            fault = "the embedder returned a vector with NaN or infinite entries"
+            if unusable is None:
+                raise EmbedderError(f"{fault} for {label(index)}: {excerpt(texts[index])}")
+            unusable[index] = fault
+            row = np.zeros_like(row)
         vectors.append(row)
     rows = np.stack(vectors)
     # Scaled by the largest entry first: the squares of very large or small entries would not fit.
@@ -81,8 +99,6 @@ def _row(vector: Any, dimension: int | None) -> tuple[Vectors | None, str]:
         return None, f"{type(vector).__name__} that is not a vector of numbers"
     if row.ndim != 1 or row.size == 0:
         return None, f"an array of shape {row.shape}"
-    if not np.isfinite(row).all():
-        return None, "a vector with NaN or infinite entries"
     if dimension is not None and row.size != dimension:
         return None, f"{row.size} dimensions, where earlier vectors have {dimension},"
     return row, ""
@@ -159,6 +175,7 @@ class Embedder:
         self._sleep = sleep
         self._pending = pending
         self._reached = False
+        self._usable = False  # whether any text has got a vector
 
     @property
     def name(self) -> str:
@@ -180,14 +197,26 @@ class Embedder:
         vector: Vectors = self._checked([returned], [text], lambda _: "the question")[0]
         return vector
 
-    def _checked(self, returned: Sequence[Any], texts: Sequence[str], label: Label) -> Vectors:
-        """Unit rows, all of one dimension; the first rows set `dimension`."""
-        rows = unit_rows(returned, texts, label=label, dimension=self.dimension)
+    def _checked(
+        self,
+        returned: Sequence[Any],
+        texts: Sequence[str],
+        label: Label,
+        unusable: dict[int, str] | None = None,
+    ) -> Vectors:
+        """Unit rows, all of one dimension; the first rows set `dimension`. See `unit_rows`."""
+        rows = unit_rows(returned, texts, label=label, dimension=self.dimension, unusable=unusable)
         self.dimension = rows.shape[1]
+        self._usable = self._usable or len(unusable or ()) < len(rows)
         return rows
 
-    async def passages(self, stage: str, passages: Sequence[Passage], advance: Advance) -> list[Vectors]:
-        """For each passage an array of unit vectors: its own, then those of its parts."""
+    async def passages(
+        self, stage: str, passages: Sequence[Passage], advance: Advance, refuse: Refuse
+    ) -> list[Vectors]:
+        """For each passage an array of unit vectors: its own, then those of its parts.
+
+        A passage that the embedder refuses, or whose vector is not finite, has zero vectors.
+        """
         distinct = list(dict.fromkeys(passages))
         places = {passage: place for place, passage in reversed(list(enumerate(passages)))}
         vectors: dict[Passage, Vectors] = {}
@@ -206,11 +235,13 @@ class Embedder:
             return [each for each in distinct if each not in vectors]
 
         async def fetch(batch: list[Passage]) -> None:
-            fetched, _ = await self._pending.share(
-                None, lambda pending: self._fetched(batch, lambda at: f"item {places[batch[at]]}", pending)
+            (fetched, unusable), _ = await self._pending.share(
+                None, lambda pending: self._embedded(batch, lambda at: f"item {places[batch[at]]}", pending)
             )
             for passage, rows in zip(batch, fetched, strict=True):
                 take(passage, rows)
+            for at, reason in unusable.items():
+                refuse(batch[at], reason)
             advance(len(batch), [passage.text for passage in batch])
 
         left = recall()
@@ -255,10 +286,42 @@ class Embedder:
                 complete.append((passage, np.stack(rows)))
         return complete
 
-    async def _fetched(self, passages: list[Passage], label: Label, pending: PendingCall) -> list[Vectors]:
-        """Vectors of passages and their parts from the embedder, checked and journalled."""
+    async def _embedded(self, passages: list[Passage], label: Label, pending: PendingCall) -> Embedded:
+        """As `_fetched`; a batch that is refused is halved until the passage at fault is known.
+
+        No text is at fault while none has got a vector: then a word is embedded first, and if that fails too,
+        the error is raised.
+        """
+        try:
+            vectors, unusable = await self._fetched(passages, label, pending)
+        except (EmbedderError, ModelError) as error:
+            if pending.halted or not may_concern_a_text(error) or not await self._works(pending):
+                raise
+            half = len(passages) // 2
+            if half:
+                vectors, unusable = await self._embedded(passages[:half], label, pending)
+                others, more = await self._embedded(passages[half:], lambda at: label(half + at), pending)
+                return vectors + others, unusable | {half + at: reason for at, reason in more.items()}
+            assert self.dimension is not None
+            vectors = [np.zeros((1 + len(passages[0].spans), self.dimension), np.float32)]
+            unusable = {0: f"the embedder refused the text: {describe(error.__cause__ or error)}"}
+        if unusable and not await self._works(pending):
+            at, reason = next(iter(unusable.items()))
+            raise EmbedderError(f"{reason} for {label(at)}: {excerpt(passages[at].text)}")
+        return vectors, unusable
+
+    async def _works(self, pending: PendingCall) -> bool:
+        """Whether any text has got a vector; a word is embedded if there was none yet."""
+        if not self._usable:
+            with suppress(EmbedderError, ModelError):
+                await self._fetched([Passage("word")], lambda _: "a word", pending)
+        return self._usable
+
+    async def _fetched(self, passages: list[Passage], label: Label, pending: PendingCall) -> Embedded:
+        """Vectors of passages and their parts from the embedder, checked, and journalled if usable."""
         texts = [passage.text for passage in passages]
         parts = [passage.text[start:end] for passage in passages for start, end in passage.spans]
+        unusable: dict[int, str] = {}
         if parts:
             arguments = (texts, [passage.spans for passage in passages])
             returned = await self._attempt("embed_spans", arguments, texts, label, pending)
@@ -266,18 +329,24 @@ class Embedder:
                 raise EmbedderError(
                     f"embed_spans must return vectors of texts and of their parts ({label(0)})"
                 )
-            rows = self._checked(returned[0], texts, label)
-            inner = self._checked(returned[1], parts, lambda at: f"part {at}")
-            ends = np.cumsum([len(passage.spans) for passage in passages])
-            own = np.split(inner, ends[:-1])
+            rows = self._checked(returned[0], texts, label, unusable)
+            unusable_parts: dict[int, str] = {}
+            inner = self._checked(returned[1], parts, lambda at: f"part {at}", unusable_parts)
+            counts = [len(passage.spans) for passage in passages]
+            owners = np.repeat(np.arange(len(passages)), counts).tolist()
+            unusable |= {owners[part]: reason for part, reason in unusable_parts.items()}
+            own = np.split(inner, np.cumsum(counts)[:-1])
             vectors = [np.concatenate([row[None], each]) for row, each in zip(rows, own, strict=True)]
         else:
             returned = await self._attempt("embed_documents", (texts,), texts, label, pending)
-            vectors = [row[None] for row in self._checked(returned, texts, label)]
-        if self._journal is not None:
-            keys = [key for passage in passages for key in self._keys(passage)]
-            self._journal.put(keys, np.concatenate(vectors))
-        return vectors
+            vectors = [row[None] for row in self._checked(returned, texts, label, unusable)]
+        for at in unusable:
+            vectors[at] = np.zeros_like(vectors[at])
+        usable = [at for at in range(len(passages)) if at not in unusable]
+        if self._journal is not None and usable:
+            keys = [key for at in usable for key in self._keys(passages[at])]
+            self._journal.put(keys, np.concatenate([vectors[at] for at in usable]))
+        return vectors, unusable
 
     async def _call(self, method: str, arguments: Sequence[Any], slot: Slot) -> Any:
         """What a method of the embedder returns: in a worker, here, or in a thread."""
@@ -339,4 +408,5 @@ class Embedder:
             failed = translate(error, who=who, attempts=attempts, reached=self._reached)
             if isinstance(failed, ModelError):
                 raise failed from error
-            raise EmbedderError(f"{failed} ({label(0)}: {excerpt(texts[0])})") from error
+            which = label(0) if len(texts) == 1 else f"{label(0)} to {label(len(texts) - 1)}, the first"
+            raise EmbedderError(f"{failed} ({which}: {excerpt(texts[0])})") from error

@@ -20,7 +20,7 @@ from stratagraph.errors import BudgetExceeded, CallFailed, EmbedderError, ModelE
 from stratagraph.mapping import as_mapper
 from stratagraph.models.budget import Account, Budget, Ledger, Limits, Scope, Sleep, cost_of
 from stratagraph.models.concurrency import PendingCall, PendingCalls, Services, run_workers
-from stratagraph.models.embedding import Embedder, Passage
+from stratagraph.models.embedding import Embedder, Passage, excerpt
 from stratagraph.models.messages import Completion, Messages
 from stratagraph.models.request import Requests
 from stratagraph.models.retry import too_many
@@ -161,6 +161,8 @@ class ModelGate(Stages):
         self.prompts_used: dict[str, str] = {}
         self._units = 0
         self._needed: list[Failure] = []  # those of units that the operation cannot do without
+        self._texts = 0  # to embed
+        self._unembedded: list[Failure] = []
         self._answered = False
 
     def apart(self) -> Self:
@@ -270,18 +272,26 @@ class ModelGate(Stages):
         return results
 
     def _note_failure(self, scope: Scope, item: CallItem, error: CallFailed, *, required: bool) -> Failure:
-        documents = self.documents_of(item.sources)
-        failure = Failure(scope.stage, item.item, str(error), tuple(item.sources), documents)
         # Names and answers that cannot be read quote texts, which are not logged by default.
         why = "its answer cannot be read" if isinstance(error, ParseFailed) else str(error)
-        logger.warning("%s: a unit failed (%s): %s", scope.stage, failure.place or "no document", why)
-        logger.debug("%s: %s failed: %s", scope.stage, item.item, error)
-        self.failures.append(failure)
+        failure = self._listed(scope.stage, item.item, str(error), item.sources, why)
         if required:
-            self._needed.append(failure)
-            if len(self._needed) > max(_FEW, self._max_failures * self._units):
-                raise too_many(self._needed, self._units, self._max_failures)
+            self._count(failure, self._needed, self._units)
         return failure
+
+    def _listed(self, stage: str, item: str, reason: str, sources: Sequence[str], why: str) -> Failure:
+        """A failure, added to `failures` and logged with the reason `why`."""
+        failure = Failure(stage, item, reason, tuple(sources), self.documents_of(sources))
+        logger.warning("%s: a unit failed (%s): %s", stage, failure.place or "no document", why)
+        logger.debug("%s: %s failed: %s", stage, item, reason)
+        self.failures.append(failure)
+        return failure
+
+    def _count(self, failure: Failure, failures: list[Failure], units: int) -> None:
+        """Add to the failures among units; `TooManyFailures` if these are more than may fail."""
+        failures.append(failure)
+        if len(failures) > max(_FEW, self._max_failures * units):
+            raise too_many(failures, units, self._max_failures)
 
     async def _call(self, task: Task[T], item: CallItem) -> T:
         identity = self._sender(task.name).chat.identity
@@ -408,12 +418,22 @@ class ModelGate(Stages):
         finally:
             self.ledger.add(stage, Usage(seconds=time.perf_counter() - started))
 
-    async def embed(self, stage: str, texts: Sequence[str]) -> Vectors:
+    async def embed(
+        self, stage: str, texts: Sequence[str], sources: Sequence[Sequence[str]] | None = None
+    ) -> Vectors:
         """Unit vectors, float32, shape (len(texts), dimension), rounded to float16 as they are stored.
 
-        Raises `EmbedderError` naming the text without a usable vector.
+        A text that the embedder refuses, or whose vector is not finite, has a zero vector and is listed in
+        `failures`, with the documents of its chunks, which are in `sources`.
+
+        Raises
+        ------
+        EmbedderError, ModelError
+            The embedder fails for reasons that concern no single text, or no text has got a vector.
+        TooManyFailures
+            When more than `max_failures` of the texts, and more than two, have no usable vector.
         """
-        vectors, _ = await self.embed_spans(stage, texts, [()] * len(texts))
+        vectors, _ = await self.embed_spans(stage, texts, [()] * len(texts), sources)
         return vectors
 
     @property
@@ -422,7 +442,11 @@ class ModelGate(Stages):
         return self._embedder is not None and self._embedder.offers_spans
 
     async def embed_spans(
-        self, stage: str, texts: Sequence[str], spans: Sequence[Spans]
+        self,
+        stage: str,
+        texts: Sequence[str],
+        spans: Sequence[Spans],
+        sources: Sequence[Sequence[str]] | None = None,
     ) -> tuple[Vectors, list[Vectors]]:
         """Unit vectors of texts, and for each text those of its parts, shape (parts, dimension).
 
@@ -430,6 +454,7 @@ class ModelGate(Stages):
         """
         embedder = self._need_embedder()
         passages = [Passage(text, tuple(own)) for text, own in zip(texts, spans, strict=True)]
+        self._texts += len(texts)
         with self._within(stage, len(passages), any_name=False) as scope:
 
             def advance(done: int, embedded: Sequence[str]) -> None:
@@ -437,7 +462,17 @@ class ModelGate(Stages):
                 self.ledger.add(stage, Usage(embedded_texts=len(embedded), embedded_tokens=tokens))
                 self._advance(scope, done)
 
-            rows = await embedder.passages(stage, passages, advance)
+            def refuse(passage: Passage, reason: str) -> None:
+                own = (
+                    {each for at, given in enumerate(passages) if given == passage for each in sources[at]}
+                    if sources
+                    else ()
+                )
+                item = next(iter(own)) if len(own) == 1 else excerpt(passage.text)
+                failure = self._listed(stage, item, reason, sorted(own), reason)
+                self._count(failure, self._unembedded, self._texts)
+
+            rows = await embedder.passages(stage, passages, advance, refuse)
         rows = [each.astype(np.float16).astype(np.float32) for each in rows]
         empty = np.zeros((0, self.dimension or 0), np.float32)
         return np.stack([row[0] for row in rows]) if rows else empty, [row[1:] for row in rows]

@@ -184,6 +184,12 @@ def refuses_system(error: BaseException) -> bool:
     )
 
 
+def may_concern_a_text(error: BaseException) -> bool:
+    """Whether a batch may have been refused for one of its texts: 400, 413, 422 and errors of the server."""
+    status = next((found for each in _chain(error) if (found := status_of(each)) is not None), 0)
+    return status in (400, 413, 422) or status >= 500
+
+
 def timed_out(error: BaseException) -> bool:
     """Whether the error is a time-out."""
     return any(isinstance(each, TimeoutError) or _TIMED_OUT.search(_names(each)) for each in _chain(error))

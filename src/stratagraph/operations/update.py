@@ -348,7 +348,8 @@ class _Update:
                 batch = rows[start : start + _EMBED_ROWS]
                 texts = await in_thread(staging.texts, batch.tolist())
                 if self._pooled is None:
-                    embedded = await self._gate.embed("embed chunks", texts)
+                    own = [(chunk,) for chunk in await in_thread(staging.ids, batch.tolist())]
+                    embedded = await self._gate.embed("embed chunks", texts, own)
                 else:  # with the vectors of what the chunks state
                     nodes = await in_thread(staging.part(EXTRACTION).nodes, batch.tolist())
                     embedded = await self._pooled.embed("embed chunks", self._gate, texts, nodes)

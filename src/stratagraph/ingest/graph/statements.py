@@ -59,7 +59,7 @@ class Pooled:
         units = [locate(text, each.statements) for text, each in zip(texts, statements, strict=True)]
         names = [_names(text, each) for text, each in zip(texts, statements, strict=True)]
         spans = [[*one.values(), *other.values()] for one, other in zip(units, names, strict=True)]
-        vectors, parts = await gate.embed_spans(stage, texts, spans)
+        vectors, parts = await gate.embed_spans(stage, texts, spans, [(node.id,) for node in nodes])
         for node, own, named, inner in zip(nodes, units, names, parts, strict=True):
             self.done.add(node.id)
             for unit, row in zip(own, inner.astype(np.float16), strict=False):
