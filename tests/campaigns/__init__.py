@@ -6,6 +6,7 @@ SMALL = {
     "bombs": 6,
     "caches": 2,
     "cancellations": 30,
+    "children": 16,
     "clients": 12,
     "damage": 14,
     "deletions": 3,

@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -36,6 +36,8 @@ DEATHS = 4
 """Workers that may die over one batch."""
 IDLE = 60.0
 """Seconds without work after which a worker ends."""
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""Environment of children: none imports modules from the current folder, which may be a stranger's."""
 _INLINE = 64 * 2**10  # bytes up to which a function travels with its batch
 _HELD = 4
 """Functions that a worker keeps loaded: those of one stage, and its model."""
@@ -171,6 +173,21 @@ def opened(result: bytes | Refused) -> Any:
     error = pickle.loads(result.error)
     error.add_note("in a worker of the mapper")
     raise error
+
+
+@contextlib.contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for processes that start meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def end_with_parent() -> None:
@@ -337,9 +354,18 @@ class ProcessMapper(ApartMapper):
         if self._pool is None:
             from loky import ProcessPoolExecutor
 
-            self._pool = ProcessPoolExecutor(
-                self.workers, timeout=IDLE, initializer=end_with_parent if os.name == "posix" else None
-            )
+            posix = os.name == "posix"
+            with environment(SAFE_PATH):  # loky lets nobody else choose the environment of its trackers
+                self._pool = ProcessPoolExecutor(
+                    self.workers,
+                    timeout=IDLE,
+                    initializer=end_with_parent if posix else None,
+                    env=SAFE_PATH,
+                )
+                if posix:
+                    from multiprocessing import resource_tracker
+
+                    resource_tracker.ensure_running()  # else the first worker starts it
         return self._pool
 
     def _placed(self, function: Packed) -> bytes | str:

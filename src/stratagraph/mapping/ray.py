@@ -15,7 +15,16 @@ from typing import Any, NamedTuple
 from cachetools import LRUCache
 
 from stratagraph.errors import MapperError, MissingExtra
-from stratagraph.mapping.processes import DEATHS, ApartMapper, Job, Packed, Refused, work
+from stratagraph.mapping.processes import (
+    DEATHS,
+    SAFE_PATH,
+    ApartMapper,
+    Job,
+    Packed,
+    Refused,
+    environment,
+    work,
+)
 
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -152,10 +161,16 @@ class RayMapper(ApartMapper):
         ]
 
     def _connect(self, ray: Any) -> None:
-        quiet = {"log_to_driver": False, "configure_logging": False, "logging_level": "error"}
+        job = ray.job_config.JobConfig(_client_job=True)  # else workers import from the current folder
+        quiet = {
+            "log_to_driver": False,
+            "configure_logging": False,
+            "logging_level": "error",
+            "job_config": job,
+        }
         local = {"num_cpus": self.workers, "include_dashboard": False, "object_store_memory": _STORE}
         try:
-            with _environment(_QUIET if self._address is None else {}), _hushed():
+            with environment(SAFE_PATH | (_QUIET if self._address is None else {})), _hushed():
                 if self._address is None:
                     ray.init(address="local", **local, **quiet)
                 else:
@@ -217,21 +232,6 @@ def _withdrawn(reference: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Set environment variables for processes that start meanwhile."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-@contextlib.contextmanager
 def _hushed() -> Iterator[None]:
     """Silence Ray's start-up messages; errors are exceptions."""
     logger = logging.getLogger("ray")
@@ -246,7 +246,7 @@ def _hushed() -> Iterator[None]:
 def _ray() -> Any:
     """Ray, imported on demand under the settings in `_QUIET`."""
     try:
-        with _environment(_QUIET):
+        with environment(_QUIET):
             import ray
     except ImportError as error:
         raise MissingExtra("Ray", "ray") from error
