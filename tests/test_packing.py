@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import re
+import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import stratagraph as sg
 from stratagraph.demo import documents, questions
+from stratagraph.text.packing import numbered
 from stratagraph.types.results import Context, Hit, Retrieval
 
 
@@ -34,6 +37,55 @@ def test_hits_that_fit_stay_whole_with_their_numbers() -> None:
         (1, "h0", ("d0",)),
         (2, "h1", ("d1",)),
     ]
+
+
+IGNORABLE = (
+    "",
+    "\u200b",
+    "\u2060",
+    "\xad",
+    "\u2062",
+    "\ufeff",
+    "\ufe0f",
+    "\u20e3",
+    "\u034f",
+    "\u3164",
+    "\U000e0101",
+    "\x00",
+)
+DIGITS = ("2", "\uff12", "\u2461", "\u2777", "\u24f6", "\u0662", "\u00b2", "\U0001d7d0", "12")
+BRACKETS = (
+    "[]",
+    "\uff3b\uff3d",
+    "\u3010\u3011",
+    "\u27e6\u27e7",
+    "\u3014\u3015",
+    "\u2045\u2046",
+    "\ufe47\ufe48",
+)
+
+
+@given(
+    st.sampled_from(("", "a\n", "a\u2028", "a\r\n", "a\n- ", "a\n_", "a\n[")),
+    st.sampled_from(BRACKETS),
+    st.sampled_from(DIGITS),
+    st.lists(st.sampled_from((*IGNORABLE, " ", "#")), min_size=4, max_size=4),
+)
+def test_no_line_of_a_text_begins_like_the_number_of_another_text(
+    before: str, brackets: str, digits: str, between: list[str]
+) -> None:
+    one, two, three, four = between
+    text = f"{before}{one}{brackets[0]}{two}{digits}{three}{brackets[1]}{four} The ferry is cancelled."
+    shown = context("q", text, budget=100).text.removeprefix("[1] ")
+    plain = "".join(each for each in unicodedata.normalize("NFKD", shown) if each not in IGNORABLE)
+    assert not re.search(r"(?:\A|[\n\u2028])[\W_]*[\[\u3010\u27e6\u3014\u2045]\W*\d", plain)
+    assert digits in shown
+
+
+@given(st.text().filter(lambda text: text.strip() and "[" not in unicodedata.normalize("NFKC", text)))
+def test_a_text_without_a_number_in_brackets_is_shown_as_it_is(text: str) -> None:
+    assume(not set(text) & set("".join(BRACKETS)))
+    assert numbered(1, text) == f"[1] {text}"
 
 
 def test_the_sentences_that_answer_stand_under_their_title() -> None:

@@ -29,6 +29,7 @@ from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
 from stratagraph.models.task import block
 from stratagraph.text import CountTokens
+from stratagraph.text.packing import numbered as with_number
 from stratagraph.text.sentences import clip, whole_sentences
 
 ReportForm = Literal["short", "findings"]
@@ -190,7 +191,7 @@ def joined_members(
             new = text.partition(": ")[0]
         shown = whole_sentences(new, min(left, most), count_tokens)
         if shown:
-            parts.append(block("member", f"[{number}] {shown}" if numbered else shown))
+            parts.append(block("member", with_number(number, shown) if numbered else shown))
             left -= count_tokens(parts[-1])
     if not parts and texts:
         parts.append(block("member", clip(texts[0], most, count_tokens)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stratagraph.models.identity import model_name
 from stratagraph.models.messages import Messages
+from stratagraph.text.folding import folded
 from stratagraph.types.records import content_id
 
 if TYPE_CHECKING:
@@ -22,20 +22,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _USER = re.compile(r'^\{\{\s*role "user"\s*\}\}[ \t]*\n', re.MULTILINE)
 _NAME = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
-_ANGLE = re.compile("[<\uff1c\ufe64]")
 _BLOCK = re.compile(r"<([A-Za-z_][\w-]*)>(?=.*</\1>)", re.DOTALL)
 
 
 def _delimited(template: str, values: Mapping[str, str]) -> str:
     """The template with blocks such as `<passage> ... </passage>` that no value can open or close.
 
-    If a value holds the mark of a block in any spelling, the block's name gets an ending that is in no value.
+    If a value holds the mark of a block in any disguise (`text.folding`), the block's name gets an ending
+    that is in no value.
     """
-    suspects = []  # in compatibility form, without invisible characters
-    for value in values.values():
-        if _ANGLE.search(value):
-            folded = unicodedata.normalize("NFKC", value).casefold()
-            suspects.append("".join(each for each in folded if unicodedata.category(each) != "Cf"))
+    suspects = [text for text in map(folded, values.values()) if "<" in text]
     if not suspects:
         return template
     parts = [values[name] for name in sorted(values)]
@@ -43,7 +39,7 @@ def _delimited(template: str, values: Mapping[str, str]) -> str:
     while any(nonce in part for part in parts):
         nonce = content_id(nonce, *parts)[:8]
     for tag in sorted(set(_BLOCK.findall(template))):
-        like_mark = re.compile(rf"<[\s/\\]*{re.escape(tag.casefold())}")
+        like_mark = re.compile(rf"<[^\w<]*{re.escape(folded(tag))}")
         if any(like_mark.search(value) for value in suspects):
             template = re.sub(rf"<(/?){re.escape(tag)}>", rf"<\g<1>{tag}-{nonce}>", template)
     return template
@@ -248,13 +244,13 @@ REPAIR = Prompt(
     """\
 Your answer to the request below could not be used.
 
-<request-{{mark}}>
+<request>
 {{request}}
-</request-{{mark}}>
+</request>
 
-<answer-{{mark}}>
+<answer>
 {{answer}}
-</answer-{{mark}}>
+</answer>
 
 What is wrong with it: {{reason}}
 
@@ -265,14 +261,10 @@ that it asks for, without comments about this correction.
 
 
 def repair_request(prompt: str, answer: str, reason: str) -> Messages:
-    """The one request after an unreadable answer.
-
-    Its marks depend on the content, which cannot close them.
-    """
+    """The one request after an unreadable answer."""
     shown = answer.strip() or "(the answer was empty)"
     if len(shown) > _LONGEST_SHOWN:
         shown = shown[:_LONGEST_SHOWN] + "\n[... cut here]"
     messages = Messages.of(prompt)
-    mark = content_id(prompt, answer)[:8]
-    values = {"mark": mark, "request": messages.user, "answer": shown, "reason": reason}
+    values = {"request": messages.user, "answer": shown, "reason": reason}
     return Messages(messages.system, REPAIR.render(values).user)

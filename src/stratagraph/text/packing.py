@@ -15,10 +15,11 @@ Nothing is embedded for it.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from math import log
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.text import CountTokens
+from stratagraph.text.folding import folded
 from stratagraph.text.sentences import sentences, title_line, without_added
 from stratagraph.text.stopwords import FUNCTION, stop_words
 
@@ -47,9 +49,10 @@ _LONGEST_QUESTION = 2000  # characters whose words are looked for
 _NEVER = 1 << 40  # costs more tokens than any budget has
 _GAP = " \u2026 "
 _BREAKS = "\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029"
-_LIKE_A_NUMBER = re.compile(
-    rf"((?:\A|[{_BREAKS}])(?:[^\w{_BREAKS}\[\uff3b\u3010\u27e6]|_)*)"
-    r"[\[\uff3b\u3010\u27e6]([^\S\n]*\d+[^\S\n]*)[\]\uff3d\u3011\u27e7]"
+_BREAKS = "\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029"
+_LIKE_A_NUMBER = re.compile(  # in folded texts; a bounded number of breaks inside keeps it linear
+    rf"(?:\A|[{_BREAKS}])(?:[^\w\[{_BREAKS}]|_)*"
+    rf"\[(?:[^\w\]{_BREAKS}]|_)*(?:[{_BREAKS}](?:[^\w\]{_BREAKS}]|_)*){{0,3}}\d+[\W_]*?\]"
 )
 _WORD = re.compile(r"\w+")
 _NAME = re.compile(r"[^\W\d_a-z]\w|\d{2}")
@@ -72,10 +75,25 @@ class Piece(NamedTuple):
 def numbered(number: int, text: str) -> str:
     """A text with its number in brackets, as prompts show it.
 
-    A line of the text that itself begins with a number in brackets gets round ones, so that no document
-    can pass off a part of itself as another text of the list, and have that one cited.
+    A line of the text that itself begins with a number in brackets, in any disguise, gets round ones, so that
+    no document can pass off a part of itself as another text of the list, and have that one cited.
     """
-    return f"[{number}] {_LIKE_A_NUMBER.sub(lambda match: f'{match[1]}({match[2]})', text)}"
+    return f"[{number}] {_without_numbers(text)}"
+
+
+def _without_numbers(text: str) -> str:
+    plain = folded(text)
+    matches = list(_LIKE_A_NUMBER.finditer(plain))
+    if not matches:
+        return text
+    shown, at = list(text), 0
+    offsets = [0, *accumulate(len(folded(letter)) for letter in text)]  # of each letter in the folded text
+    for match in matches:
+        at = bisect_left(offsets, match.start(), at)
+        while offsets[at] < match.end():
+            shown[at] = {"[": "(", "]": ")"}.get(folded(text[at]), text[at])
+            at += 1
+    return "".join(shown)
 
 
 def joined(pieces: Iterable[Piece]) -> str:
