@@ -288,9 +288,9 @@ def persisted(index: LSHTreeIndex, directory: Any, **kwargs: Any) -> LSHTreeInde
     return stored(directory, **kwargs)
 
 
-def stored(directory: Any, **kwargs: Any) -> LSHTreeIndex:
+def stored(directory: Any, path: str | None = None, **kwargs: Any) -> LSHTreeIndex:
     context = StorageContext.from_defaults(persist_dir=str(directory), **kwargs)
-    return load_index_from_storage(context, embed_model=HashingEmbedder(), transformations=[SPLIT])
+    return load_index_from_storage(context, embed_model=HashingEmbedder(), transformations=[SPLIT], path=path)
 
 
 async def test_persist_and_load(index: LSHTreeIndex, tmp_path: Path) -> None:
@@ -397,8 +397,9 @@ def test_another_index_in_the_same_directory_takes_the_place_of_the_first(
     first.storage_context.persist(directory, **given)
     assert copies() == [first.index_id]
     second = build(llama_documents()[12:])
-    loaded = persisted(second, directory, **given)
-    assert documents_in(loaded) == documents_in(second)
+    second.storage_context.persist(directory, **given)
+    url = f"memory:/{directory}/stratagraph/{second.index_id}" if remote else None
+    assert documents_in(stored(directory, url, **given)) == documents_in(second)
     assert copies() == [second.index_id]
     assert documents_in(first) == {document.id_ for document in llama_documents()[:12]}
     if remote:
@@ -495,10 +496,40 @@ def test_other_file_systems(index: LSHTreeIndex, tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     expected = found(index)
     memory = fsspec.filesystem("memory")
-    loaded = persisted(index, "/bucket/dir", fs=memory)
-    assert found(loaded) == expected
+    with pytest.raises(NotAnIndex, match="names the URL 'memory://") as raised:
+        persisted(index, "/bucket/dir", fs=memory)
+    url = str(raised.value).split("'")[1]
+    context = StorageContext.from_defaults(persist_dir="/bucket/dir", fs=memory)
+    assert found(load_index_from_storage(context, embed_model=HashingEmbedder(), path=url)) == expected
     assert persisted(index, str(tmp_path / "dir"), fs=fsspec.filesystem("file")).core.verify() == []
     memory.rm("/bucket", recursive=True)
+
+
+@pytest.mark.parametrize("kind", ["http", "file", "folder", "link"])
+def test_a_strangers_persist_directory_names_nothing_but_its_own_folder(
+    kind: str, index: LSHTreeIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = build(path=tmp_path / "mine")
+    mine.close()
+    index.storage_context.persist(tmp_path / "dir")
+    copy = tmp_path / "dir" / "stratagraph" / index.index_id
+    if kind == "link":
+        shutil.rmtree(copy)
+        copy.symlink_to(tmp_path / "mine")
+    else:
+        store = tmp_path / "dir" / "index_store.json"
+        other = {
+            "http": "http://127.0.0.1:9/x",
+            "file": f"file://{tmp_path}/mine",
+            "folder": f"{tmp_path}/mine",
+        }
+        store.write_text(store.read_text().replace(str(copy), other[kind]))
+    monkeypatch.setattr("fsspec.core.url_to_fs", None)
+    before = set(tmp_path.rglob("*"))
+    with pytest.raises(NotAnIndex, match="load with path=") as raised:
+        stored(tmp_path / "dir")
+    assert ("names the URL" in str(raised.value)) == (kind in ("http", "file"))
+    assert set(tmp_path.rglob("*")) == before
 
 
 def test_a_foreign_folder_is_not_replaced(index: LSHTreeIndex, tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ class StrataIndex(UpdatingIndex):
         self._setup = _setup(type(self), locals())
         stored = core is None and index_struct is not None and index_struct.docstore
         if core is None and index_struct is not None:
-            core = self._setup.open(path or located(index_struct, self))
+            core = self._setup.open(path or located(index_struct))
         if core is not None:
             self.core = core
             self._check_method()

@@ -7,11 +7,8 @@ struct in the persisted index store names the copy.
 
 from __future__ import annotations
 
-import importlib
 import logging
-import shutil
 import tempfile
-import weakref
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -125,6 +122,8 @@ class FolderStore:
     def _point_to(self, copies: list[FolderStruct], persisted: str, fs: Any) -> bool:
         """Write the index store again, with structs that name the copies; False if it is elsewhere."""
         if not isinstance(self._index_store, SimpleIndexStore):
+            for struct, owner in self._members:
+                note(Path(owner.core.path), struct)
             return False  # the store of a server keeps naming the folder in use
         if not (Path(persisted).exists() if fs is None else fs.exists(persisted)):
             logger.warning("no %s to note the copy in; load it with path=%r", persisted, copies[0].folder)
@@ -140,6 +139,7 @@ class FolderStore:
 def _copied(struct: FolderStruct, core: Index, directory: str, remote: Any) -> FolderStruct:
     """Copy a folder into a persist directory and return a struct that names the copy."""
     if core.vectors:
+        note(Path(core.path), struct)
         return struct  # a copy would share its rows in the vector store with this folder
     target = f"{directory}/{NAMESPACE}/{_file_name(struct.index_id)}"
     if remote is not None:
@@ -150,6 +150,7 @@ def _copied(struct: FolderStruct, core: Index, directory: str, remote: Any) -> F
             remote.put(f"{aside}/index/", f"{target}/", recursive=True)
         return replace(struct, folder=remote.unstrip_protocol(target), relative="")
     core.copy_to(target)
+    note(Path(target), struct)
     relative = "" if Path(target).is_absolute() else target
     return replace(struct, folder=str(Path(target).absolute()), relative=relative)
 
@@ -171,29 +172,39 @@ def _file_name(index_id: str) -> str:
     return quote(index_id, safe="").replace(".", "%2E")
 
 
-def located(struct: FolderStruct, owner: object) -> Path:
-    """The folder that a struct names. A remote one is downloaded and kept while `owner` lives.
+def located(struct: FolderStruct) -> Path:
+    """The local folder that a struct names, if it notes the struct's id: anybody may have written a struct.
 
     Raises
     ------
     NotAnIndex
-        If there is no such folder.
+        If there is no such folder, or the struct names a URL.
     """
+    copy = f"{NAMESPACE}/{_file_name(struct.index_id)}"
     if "://" in struct.folder:
-        return _fetched(struct.folder, owner)
-    places = [Path(place) for place in (struct.folder, struct.relative) if place]
+        raise NotAnIndex(
+            f"the index store names the URL {struct.folder!r}, which is opened only if you name it too: load "
+            f"with path={struct.folder!r}, which is read-only, or fetch it and load with path='<folder>'"
+        )
+    places = [place for place in (struct.folder, struct.relative) if place and Path(place).is_dir()]
     for place in places:
-        if place.is_dir():
-            return place
+        if Path(place, _note_of(struct)).is_file():
+            return Path(place)
+    if places:
+        raise NotAnIndex(
+            f"the folder {places[0]!r} does not note that it is the index {struct.index_id!r} of this store; "
+            f"if you trust it, load with path={places[0]!r}"
+        )
     raise NotAnIndex(
         f"the index folder {struct.folder!r} is not there; if the persist directory was moved, load with "
-        f"path='<persist directory>/{NAMESPACE}/{_file_name(struct.index_id)}'"
+        f"path='<persist directory>/{copy}'"
     )
 
 
-def _fetched(url: str, owner: object) -> Path:
-    remote, path = importlib.import_module("fsspec.core").url_to_fs(url)
-    here = tempfile.mkdtemp(prefix="stratagraph-")
-    weakref.finalize(owner, shutil.rmtree, here, ignore_errors=True)
-    remote.get(f"{path}/", f"{here}/index/", recursive=True)
-    return Path(here) / "index"
+def note(folder: Path, struct: FolderStruct) -> None:
+    """Note in a folder that a struct names it, as an empty file, which is all that `located` looks for."""
+    (folder / _note_of(struct)).touch()
+
+
+def _note_of(struct: FolderStruct) -> str:
+    return f"llama-index-{_file_name(struct.index_id)}"

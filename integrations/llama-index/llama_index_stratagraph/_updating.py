@@ -11,15 +11,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.ingestion import arun_transformations, run_transformations
 from llama_index.core.schema import BaseNode, Document, IndexNode
 from llama_index.core.storage.docstore.types import RefDocInfo
+from llama_index.core.storage.index_store import SimpleIndexStore
 
 from llama_index_stratagraph._convert import to_chunks, to_stored
-from llama_index_stratagraph._persist import FolderStruct
+from llama_index_stratagraph._persist import FolderStruct, note
 from stratagraph import Index
 from stratagraph._sync import blocking, either, run_here
 from stratagraph.operations.pieces import joined, piece_id
@@ -177,6 +179,9 @@ class UpdatingIndex(BaseIndex[FolderStruct]):
         self._index_struct.generation = self.core.generation
         self._index_struct.docstore = self._has_docstore
         self._storage_context.index_store.add_index_struct(self._index_struct)
+        if not isinstance(self._storage_context.index_store, SimpleIndexStore):  # it is not persisted
+            with suppress(OSError):  # a folder that others write is loaded with `path` alone
+                note(self.core.path, self._index_struct)
 
 
 async def split(
