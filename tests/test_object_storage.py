@@ -371,5 +371,5 @@ def test_a_server_of_a_url_only_reads(local: sg.Index, tmp_path: Path) -> None:
     app = server.create_app(url, lambda progress: opened(url, progress=progress))
     with TestClient(app, base_url="http://127.0.0.1") as client:
         about = client.get("/api/index").json()
-        assert about["path"] == url
+        assert about["name"] == "bucket"
         assert about["read_only"] is True

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
+import socket
 import tempfile
 import threading
 from collections.abc import AsyncIterator
@@ -280,6 +282,9 @@ def test_another_writer_is_named_and_followed(
         assert inside.wait(30)
         job = finished(server, server.post("/api/documents", json=[{"id": "a", "text": "b"}]).json())
         assert (job["state"], job["error"].split(":")[0]) == ("failed", "Locked")
+        assert not any(
+            each in json.dumps(job) for each in (str(folder), str(os.getpid()), socket.gethostname())
+        )
         go_on.set()
         thread.join(30)
     found = server.post("/api/search", json={"question": "Who painted the lighthouse?", "k": 1}).json()
@@ -295,6 +300,7 @@ def test_a_folder_that_is_removed_or_replaced(
     shutil.rmtree(folder)
     overview = server.get("/api/index").json()
     assert "FileNotFoundError" in overview["problem"]
+    assert str(folder) not in json.dumps(overview)
     found = server.post("/api/search", json=QUESTION)
     assert found.status_code in (200, 503)
     job = server.post("/api/documents", json=[{"id": "a", "text": "b"}])

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,7 +19,7 @@ from urllib.parse import quote, unquote
 from pydantic import Field
 
 import stratagraph as sg
-from stratagraph.errors import EXPECTED, MethodMissing, MissingExtra, described
+from stratagraph.errors import EXPECTED, MethodMissing, MissingExtra, message_of
 
 try:
     try:
@@ -50,7 +51,7 @@ try:
     from stratagraph.server.asking import STEPS, History, Where, pairs
     from stratagraph.server.browsing import Reading, reading, reading_around
     from stratagraph.server.guard import Guard, Rate, Refused, Settings
-    from stratagraph.server.state import Library
+    from stratagraph.server.state import Library, public
 except ImportError as error:
     raise MissingExtra("the SDK of the Model Context Protocol", "mcp") from error
 
@@ -113,25 +114,21 @@ class _Server(MCPServer[Any]):
     """
 
     current: Callable[[], Awaitable[sg.Index]]
-    places: Sequence[str] = ()
-    hidden: Sequence[str] = ()
+    places: Collection[str] = ()
+    hides_places = False
 
     @contextmanager
     def errors(self, kind: Callable[[str], Exception] = ToolError) -> Iterator[None]:
         """Raise errors as a kind whose message the SDK passes to the agent.
 
-        The message does not name the process that writes the index, and over HTTP not the path of the index.
+        It does not name the process that writes the index, and over HTTP no path (`server.state.public`).
         """
         try:
             yield
-        except sg.errors.Locked:
-            busy = f"another process changed the documents for {_PATIENCE:g} seconds; try again later"
-            raise kind(f"Locked: {busy}") from None
         except EXPECTED as error:
-            message = described(error)
-            for path in self.hidden:
-                message = message.replace(path, "INDEX")
-            raise kind(message) from error
+            is_hidden = self.hides_places or isinstance(error, sg.errors.Locked)
+            message = public(error, self.places) if is_hidden else message_of(error)
+            raise kind(f"{type(error).__name__}: {message}") from None
 
     async def list_resources(self) -> list[Resource]:
         """The documents, the first ones of a large index."""
@@ -213,7 +210,7 @@ def create_server(
         return await opened[0].current()
 
     server.current = current
-    server.places = str(Path(path).absolute()), str(path)
+    server.places = {os.path.abspath(path), os.path.realpath(path), str(path)} - {".", "/"}
 
     def count_answer() -> None:
         if wait := rate.wait(""):
@@ -437,7 +434,7 @@ def http_app(server: MCPServer[Any], settings: Settings) -> ASGIApp:
         "transport_security": off,
     }
     if isinstance(server, _Server):
-        server.hidden = server.places
+        server.hides_places = True
     if SECOND_MAJOR:
         app = server.streamable_http_app(**options)
     else:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
-from stratagraph.errors import MissingExtra, message_of
+from stratagraph.errors import MissingExtra
 
 try:
     from fastapi import FastAPI, Request
@@ -32,7 +32,7 @@ except ImportError as error:
 import stratagraph as sg
 from stratagraph.server import asking, browsing, changing
 from stratagraph.server.guard import Guard, Refused, Settings, checked_token, is_loopback
-from stratagraph.server.state import Costs, JobProgress, Jobs, Library, State, Uploads
+from stratagraph.server.state import Costs, JobProgress, Jobs, Library, State, Uploads, public
 from stratagraph.types.protocols import Progress
 
 __all__ = ["Settings", "checked_token", "create_app", "is_loopback", "run"]
@@ -71,7 +71,7 @@ def create_app(path: str | Path, open_index: Open, settings: Settings | None = N
     library = Library(path, lambda: open_index(progress))
     if library.url is not None:
         settings = replace(settings, read_only=True)
-    state = State(library, Jobs(costs, progress), costs, settings, Uploads())
+    state = State(library, Jobs(costs, progress, library.places), costs, settings, Uploads())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -107,7 +107,7 @@ def create_app(path: str | Path, open_index: Open, settings: Settings | None = N
     return app
 
 
-async def _error_response(_: Request, error: Exception) -> JSONResponse:
+async def _error_response(request: Request, error: Exception) -> JSONResponse:
     """An error as JSON, with its kind and its message."""
     if isinstance(error, Refused):
         return error.response()
@@ -117,8 +117,9 @@ async def _error_response(_: Request, error: Exception) -> JSONResponse:
     if isinstance(error, RequestValidationError):
         faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:5])
         return JSONResponse({"error": "WrongRequest", "message": faults}, 422)
+    message = public(error, request.app.state.server.library.places)
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
-    return JSONResponse({"error": type(error).__name__, "message": message_of(error)}, status)
+    return JSONResponse({"error": type(error).__name__, "message": message}, status)
 
 
 def run(app: ASGIApp, host: str, port: int, *, started: Callable[[str], None]) -> None:

@@ -10,15 +10,14 @@ import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 import stratagraph as sg
-from stratagraph.errors import message_of
-from stratagraph.server.state import State, state_of
+from stratagraph.server.state import State, public, state_of, without_places
 from stratagraph.viz.question import paths
 
 ANSWERS = ("/api/ask", "/api/answer", "/api/guided")
@@ -27,6 +26,7 @@ DRAWN = 12
 """Hits in the graph."""
 router = APIRouter(tags=["questions"])
 Server = Annotated[State, Depends(state_of)]
+_Made = TypeVar("_Made", sg.Guidance | None, sg.Standalone | None)
 NAMED = 8
 """Ids of sources and documents that a hit lists."""
 STEPS = 5
@@ -214,14 +214,18 @@ class Found(BaseModel):
             method=retrieval.method,
             generation=generation,
             hits=hit_views(retrieval),
-            guidance=retrieval.guidance,
-            standalone=retrieval.standalone,
+            guidance=_public(retrieval.guidance),
+            standalone=_public(retrieval.standalone),
             unknown=list(retrieval.unknown),
             note=retrieval.note,
             seconds=retrieval.usage.seconds,
             usage=retrieval.usage,
             cost=retrieval.cost,
         )
+
+
+def _public(made: _Made) -> _Made:
+    return made and replace(made, failed=without_places(made.failed))
 
 
 class Answered(BaseModel):
@@ -349,7 +353,9 @@ async def _events(
             server.costs.add("answer", stream.answer.usage, stream.answer.cost)
             yield _event("answer", Answered.of(stream.answer))
     except sg.errors.StratagraphError as error:
-        yield _event("error", {"error": type(error).__name__, "message": message_of(error)})
+        yield _event(
+            "error", {"error": type(error).__name__, "message": public(error, server.library.places)}
+        )
     yield _event("graph", await drawing)
 
 

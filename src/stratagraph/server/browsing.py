@@ -22,10 +22,10 @@ SHOWN = 400  # characters of a text in a list
 
 
 class Overview(BaseModel):
-    """The index as a whole. `problem` is empty if the folder is sound."""
+    """The index as a whole. `name` is that of its folder; `problem` is empty if the folder is sound."""
 
     version: str
-    path: str
+    name: str
     generation: int
     documents: int
     passages: int
@@ -63,7 +63,7 @@ async def overview(server: Server) -> Overview:
     stats = await index.astats()
     return Overview(
         version=sg.__version__,
-        path=server.library.path,
+        name=server.library.name,
         generation=stats["generation"],
         documents=stats["documents"],
         passages=stats["chunks"],
@@ -78,8 +78,9 @@ async def overview(server: Server) -> Overview:
 
 @router.get("/stats")
 async def stats(server: Server) -> dict[str, Any]:
-    """The result of `Index.stats`."""
-    return await (await server.library.current()).astats()
+    """The result of `Index.stats`, without the path."""
+    found = await (await server.library.current()).astats()
+    return {name: value for name, value in found.items() if name != "path"}
 
 
 @router.get("/levels")

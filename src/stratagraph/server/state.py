@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import count
@@ -17,11 +18,13 @@ from typing import Any, Literal
 from fastapi import Request
 
 import stratagraph as sg
-from stratagraph.errors import described
+from stratagraph.errors import message_of
 from stratagraph.server.guard import Refused, Settings
 from stratagraph.store.lock import TemporaryFolder
 
 PREFIX = "stratagraph-upload-"
+_URL = re.compile(r"(?i)\b[a-z][a-z0-9+.-]+://[^\s'\"<>]+")
+_PATH = re.compile(r"(?<![\w.:/\\])(?:[A-Za-z]:)?[/\\][^\s/\\'\"]+[/\\][^\s'\"]*")
 OFTEN = 1.0
 """Seconds between two looks at the folder."""
 OFTEN_BEHIND_URL = 30.0
@@ -30,6 +33,24 @@ KEPT = 50
 """Jobs that are remembered."""
 WAITING = 20
 """Jobs that may wait at the same time."""
+
+
+def public(error: BaseException, places: Collection[str] = ()) -> str:
+    """The message of an error for clients: without paths, URLs, hosts and processes of this machine.
+
+    `places` are those of the index. A message about a client's own request keeps its other paths, which may
+    be ids of documents.
+    """
+    if isinstance(error, sg.errors.Locked):
+        return "another process changed the documents; try again later"
+    return without_places(message_of(error), places, isinstance(error, sg.errors.StratagraphError | OSError))
+
+
+def without_places(text: str, places: Collection[str] = (), others: bool = True) -> str:
+    """A text without the places of the index, and without `others`: any URL and absolute path."""
+    for place in sorted(places, key=len, reverse=True):
+        text = text.replace(place, "INDEX")
+    return _PATH.sub("PATH", _URL.sub("URL", text)) if others else text
 
 
 class Uploads:
@@ -69,7 +90,13 @@ class Library:
         self._open = open_index
         self._index = open_index()
         self.url = self._index.url
-        self.path = self.url or str(path)
+        self.name = (self.url or os.path.realpath(path)).rstrip("/").rpartition("/")[2]
+        self.places = {
+            self.url,
+            os.path.abspath(path),
+            os.path.realpath(path),
+            str(self._index.path.absolute()),
+        } - {None, "/"}
         self._often = OFTEN if self.url is None else OFTEN_BEHIND_URL
         self._identity = self._look()
         self._looked = time.monotonic()
@@ -100,7 +127,8 @@ class Library:
             else:  # another folder has taken the place of the one that was opened
                 self._index, self._identity = self._open(), identity
         except (sg.errors.StratagraphError, OSError, ValueError) as error:
-            self.problem = f"{described(error)}. What was read before is shown."
+            told = f"{type(error).__name__}: {public(error, self.places)}"
+            self.problem = f"{told}. What was read before is shown."
         else:
             self.problem = None
 
@@ -194,8 +222,9 @@ class JobProgress:
 class Jobs:
     """Runs changes one at a time, in threads."""
 
-    def __init__(self, costs: Costs, progress: JobProgress) -> None:
+    def __init__(self, costs: Costs, progress: JobProgress, places: Collection[str]) -> None:
         self._costs = costs
+        self._places = places
         self._progress = progress
         self._jobs: dict[int, Job] = {}
         self._numbers = count(1)
@@ -257,10 +286,12 @@ class Jobs:
             try:
                 report = await asyncio.to_thread(work, job)
             except Exception as error:
-                job.error = described(error)
+                job.error = f"{type(error).__name__}: {public(error, self._places)}"
                 job.state = "failed"
             else:
                 job.report = asdict(report)
+                for failure in job.report["failures"]:
+                    failure["reason"] = without_places(failure["reason"], self._places)
                 job.state = "done"
                 self._costs.add(report.operation, report.usage, report.cost)
             finally:

@@ -47,13 +47,13 @@ async function refresh() {
     return;
   }
   tell(index.problem);
-  const name = index.path.split("/").filter(Boolean).pop() || index.path;
+  const name = index.name;
   document.title = `${name} · stratagraph`;
   const facts = document.getElementById("facts");
   facts.replaceChildren(
     h("b", { dir: "auto" }, name), ` · ${count(index.documents, "document")} · ${count(index.passages, "passage")}`,
     h("span", { class: "wide" }, ` · ${bytes(index.bytes)} · generation ${index.generation}`));
-  facts.title = `${index.path}\nmethods: ${index.methods.join(", ")}\nembedder: ${index.embedder}`;
+  facts.title = `${index.name}\nmethods: ${index.methods.join(", ")}\nembedder: ${index.embedder}`;
   for (const view of Object.values(VIEWS)) view.changed?.(index);
 }
 
