@@ -34,7 +34,8 @@ class Config:
         Share of units of an operation that may fail before it raises `TooManyFailures`, between 0 and 1. Up
         to two failures raise it only if the model never answered.
     tokenizer
-        Name of the token counter; None uses the best one installed (see `text.tokens`).
+        Name of the token counter of builds. None is the estimate `estimate-1`, which needs nothing installed;
+        contexts and prompts of questions are then counted with a vocabulary of tiktoken if one is here.
     prompts
         Templates by name, such as `"lshtree/summarize"`, that replace the defaults.
     methods

@@ -10,6 +10,7 @@
     ├── MapperError               workers of a build died, refused, or could not be given their work
     ├── TooManyFailures           more units failed than `max_failures` allows
     ├── MissingExtra              an optional dependency is needed (also an ImportError)
+    ├── MissingVocabulary         the vocabulary that a build counts tokens with is not on this machine
     └── StoreError
         ├── NotAnIndex            the folder is not an index, or not ours to write in
         ├── SettingsConflict      a build is given other settings than those of the index in its folder
@@ -99,6 +100,10 @@ class MissingExtra(StratagraphError, ImportError):
         self.what, self.extra = what, extra
         line = what if extra is None else f"'stratagraph[{extra}]'"
         super().__init__(f"{what} is not installed. Install it with: pip install {line}{more}")
+
+
+class MissingVocabulary(StratagraphError):
+    """The vocabulary that a build counts tokens with is not on this machine."""
 
 
 class StoreError(StratagraphError):

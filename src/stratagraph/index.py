@@ -611,8 +611,8 @@ class Index:
         answer
             False estimates `retrieve` only.
         """
-        gate = self._models.counting_gate(self._folder, self._config)
-        asking = Asking(self._serve(), gate, self._models.count_tokens, RecentVectors())
+        gate = self._models.counting_gate(self._folder, self._config, of_build=False)
+        asking = Asking(self._serve(), gate, RecentVectors())
         arguments = replace(_arguments(k, options), rerank=None, min_score=None)
         if answer:
             await asking.answer(q, arguments, how=AnswerArguments(max_tokens, length))
@@ -632,7 +632,7 @@ class Index:
         reader = self._serve()
         gate = self._models.gate(self._folder, self._config, llm=llm, reads=reader.snapshot.manifest)
         gate.documents_of = partial(documents_of, reader.snapshot)
-        return Asking(reader, gate, self._models.count_tokens, self._models.recent_vectors)
+        return Asking(reader, gate, self._models.recent_vectors)
 
     # What it holds
 

@@ -8,8 +8,10 @@ import warnings
 
 import pytest
 
+import stratagraph as sg
+from stratagraph.errors import MissingVocabulary
 from stratagraph.text import tokens
-from stratagraph.text.tokens import Estimate, choose
+from stratagraph.text.tokens import Estimate, choose, named
 
 
 @pytest.fixture
@@ -72,6 +74,7 @@ def test_a_recorded_counter_that_is_not_here_is_replaced_with_one_warning(name):
     with pytest.warns(UserWarning, match=name) as seen:
         assert choose(name).name == "estimate-1"
     assert len(seen) == 1
+    assert named(name) is None
 
 
 @pytest.mark.usefixtures("no_network")
@@ -109,3 +112,65 @@ def test_a_cached_vocabulary_is_used(monkeypatch):
     assert counter("ha" * 100_000) >= counter("ha" * 50_000) * 2 - 1
     prose = "The ferry left the harbour at seven, two hours late, and nobody on the quay complained. " * 9
     assert Estimate()(prose) == pytest.approx(counter(prose), rel=0.15)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "large", "foreign", "writable"])
+def test_nobody_else_makes_a_question_read_what_they_put_into_a_shared_folder(tmp_path, monkeypatch, kind):
+    monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(tokens, "find_spec", lambda name: None)
+    folder = tmp_path / "data-gym-cache"
+    folder.mkdir()
+    file = vocabulary_file(folder, "o200k_base")
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "large":
+        with file.open("wb") as sparse:
+            sparse.truncate(10**12)
+    else:
+        file.write_bytes(b"IQ== 0\n")
+    if kind == "foreign":
+        if os.geteuid() != 0:
+            pytest.skip("only root gives files away")
+        os.chown(folder, 12345, 12345)
+    if kind == "writable":
+        folder.chmod(0o777)
+    hashed = []
+    monkeypatch.setattr(tokens.hashlib, "sha256", hashed.append)
+    assert choose().name == "estimate-1"
+    assert not hashed
+
+
+TEXT = (
+    "Die F\u00e4hrgesellschaft meldete Niedrigwasserst\u00e4nde. "
+    "\ubd80\uc0b0\ud56d\uc5d0\uc11c \ucd9c\ubc1c\ud588\ub2e4. "
+) * 60
+
+
+def test_an_index_does_not_depend_on_the_vocabularies_that_are_here(monkeypatch):
+    pytest.importorskip("llama_index.core")
+    built = {"embedder": "hashing", "progress": False}
+    with sg.build_index([sg.Document("a", TEXT)], "lshtree", **built) as one:
+        assert one.retrieve("F\u00e4hre").count_tokens.name == "o200k_base"
+        monkeypatch.setattr(tokens, "find_spec", lambda name: None)
+        monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
+        with sg.build_index([sg.Document("a", TEXT)], "lshtree", **built) as other:
+            assert one.chunks() == other.chunks()
+            assert list(one.nodes()) == list(other.nodes())
+            assert one.stats()["tokenizer"] == "estimate-1"
+
+
+def test_a_vocabulary_that_is_gone_stops_changes_and_no_question(tmp_path, monkeypatch):
+    pytest.importorskip("llama_index.core")
+    given = {"embedder": "hashing", "progress": False}
+    config = {"tokenizer": "cl100k_base"}
+    sg.build_index([sg.Document("a", TEXT)], path=tmp_path / "idx", config=config, **given).close()
+    monkeypatch.setattr(tokens, "find_spec", lambda name: None)
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
+    with sg.open_index(tmp_path / "idx", embedder="hashing") as index:
+        with pytest.warns(UserWarning, match="cl100k_base"):
+            assert index.retrieve("Wer meldete?").hits
+        with pytest.raises(MissingVocabulary, match="cl100k_base"):
+            index.insert([sg.Document("b", TEXT)])
+    with pytest.raises(MissingVocabulary, match="cl100k_base"):
+        sg.build_index([sg.Document("a", TEXT)], config=config, **given)

@@ -50,9 +50,9 @@ from stratagraph.methods import WAYS
 from stratagraph.models.budget import Budget
 from stratagraph.models.gate import ModelGate
 from stratagraph.models.named import as_chat_model, as_embedder
+from stratagraph.operations.gates import counter_of_build
 from stratagraph.operations.progress import LineProgress
 from stratagraph.store.calls import SqliteCalls
-from stratagraph.text.tokens import choose
 from stratagraph.types.protocols import Progress
 from stratagraph.types.records import Chunk, Document, Failure, Usage
 
@@ -162,7 +162,7 @@ def evaluate(
         raise unscored
     shown = LineProgress() if progress is True else progress or LineProgress(io.StringIO())
     llm, judges = as_chat_model(llm), () if answering is None else tuple(map(as_chat_model, answering.judges))
-    count_tokens = lru_cache(maxsize=2**17)(choose(settled.tokenizer))
+    count_tokens = lru_cache(maxsize=2**17)(counter_of_build(settled.tokenizer))
     with (
         cache_folder(cache) as folder,
         closing(SqliteCalls(folder / CALLS)) as calls,

@@ -37,7 +37,6 @@ from stratagraph.search.evidence import GENERAL
 from stratagraph.search.guided import ANSWERED, SHOWN, STEPS, Found, guided
 from stratagraph.search.questions import decompose, standalone
 from stratagraph.search.rerank import Reranker, SetReranker, chosen, scored
-from stratagraph.text import CountTokens
 from stratagraph.types.protocols import Vectors
 from stratagraph.types.question import LONGEST, WALK, Question
 from stratagraph.types.records import Metadata
@@ -54,7 +53,6 @@ class Asking:
 
     reader: Answering
     gate: Gate
-    count_tokens: CountTokens
     recent_vectors: RecentVectors
 
     async def retrieve(self, text: str, arguments: SearchArguments) -> Retrieval:
@@ -110,7 +108,7 @@ class Asking:
             usage,
             question.vector,
             options,
-            self.count_tokens,
+            self.gate.count_tokens,
             SubgraphPainter(self.reader.snapshot, partial(self.reader.allowed_parts, question)),
             self.gate.cost,
             guidance,
@@ -351,7 +349,7 @@ class Asking:
         vector = retrieval.vector
         if vector is None:
             vector = self.recent_vectors.get(retrieval.query[:LONGEST])
-        return replace(retrieval, vector=vector, count_tokens=self.count_tokens)
+        return replace(retrieval, vector=vector, count_tokens=self.gate.count_tokens)
 
     async def _draft(self, retrieval: Retrieval, how: AnswerArguments) -> Draft:
         way = get_way(retrieval.method)

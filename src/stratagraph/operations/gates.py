@@ -11,7 +11,7 @@ from typing import Any
 from cachetools import LRUCache
 
 from stratagraph.config import Config
-from stratagraph.errors import Damaged, EmbedderMismatch, StratagraphError
+from stratagraph.errors import Damaged, EmbedderMismatch, MissingVocabulary, StratagraphError
 from stratagraph.ingest.graph.entity_resolution import Rule, default_rule
 from stratagraph.mapping import as_mapper
 from stratagraph.models.batching import BatchGate, Results
@@ -30,7 +30,7 @@ from stratagraph.store.folder import IndexFolder
 from stratagraph.store.manifest import Manifest
 from stratagraph.store.shards import ShardedFolder
 from stratagraph.system.locks import Lock
-from stratagraph.text.tokens import TokenCounter, choose
+from stratagraph.text.tokens import TokenCounter, choose, named
 from stratagraph.types.protocols import CallCache, Mapper, Progress, Vectors
 from stratagraph.types.records import Usage
 
@@ -96,6 +96,25 @@ class AnyEmbedder:
     """Matches every index and embeds nothing, for commands that ask no question."""
 
 
+def counter_of_build(name: str | None) -> TokenCounter:
+    """The token counter of builds with this `tokenizer`.
+
+    Raises
+    ------
+    MissingVocabulary
+        If its vocabulary is not here: chunks would be cut at other places.
+    """
+    counter = named(name)
+    if counter is None:
+        raise MissingVocabulary(
+            f"tokens are counted with {name!r:.60}, whose vocabulary is neither in tiktoken's cache nor in a "
+            "llama-index-core here, so that texts would be cut at other places. Fetch it where there is a "
+            f'network, by python -c "import tiktoken; tiktoken.get_encoding({name!r:.60})", or build without '
+            "tokenizer="
+        )
+    return counter
+
+
 class Models:
     """The chat model, embedder, budget and cache of an index; see `build_index`.
 
@@ -152,6 +171,7 @@ class Models:
         elif progress:
             self.progress = LineProgress()
         self._counter: TokenCounter | None = None
+        self._counter_of_questions: TokenCounter | None = None
         self._services: Services | None = None
         self._lock = Lock()
 
@@ -169,10 +189,15 @@ class Models:
 
     @property
     def count_tokens(self) -> TokenCounter:
-        """The index's token counter; chosen once."""
+        """The token counter of builds; chosen once."""
         if self._counter is None:
-            self._counter = choose(self._tokenizer)
+            self._counter = counter_of_build(self._tokenizer)
         return self._counter
+
+    def _count_of_questions(self, config: Config) -> TokenCounter:
+        if self._counter_of_questions is None:
+            self._counter_of_questions = choose(config.tokenizer)
+        return self._counter_of_questions
 
     def embedder_name(self, dimension: int) -> str:
         """The embedder's fingerprint; of one that matches every index, that of the index."""
@@ -286,7 +311,7 @@ class Models:
             "cache": self._shared or CallsOfOperation(folder, None if reads is None else reads.generation),
             "limits": config.limits,
             "progress": None,
-            "count_tokens": self.count_tokens,
+            "count_tokens": self.count_tokens if reads is None else self._count_of_questions(config),
             "max_failures": config.max_failures,
             "dimension": folder.dimension if reads is None else reads.dimension,
             "prompts": config.prompts,
@@ -298,14 +323,14 @@ class Models:
             keywords |= {"spending": folder.journal, "progress": self.progress, "mapper": self.mapper}
         return keywords
 
-    def counting_gate(self, folder: Folder, config: Config) -> CountingGate:
-        """A gate that calls nothing and counts what it would call."""
+    def counting_gate(self, folder: Folder, config: Config, *, of_build: bool) -> CountingGate:
+        """A gate that calls nothing and counts what it would call, of a build or of a question."""
         return CountingGate(
             self.llm,
             self.embedder,
             cache=self._shared or folder.calls,
             limits=config.limits,
-            count_tokens=self.count_tokens,
+            count_tokens=self.count_tokens if of_build else self._count_of_questions(config),
             dimension=folder.dimension or declared_dimension(self.embedder),
             prompts=config.prompts,
         )

@@ -1,4 +1,7 @@
-"""How many tokens a text has: by tiktoken where its vocabulary is on this disk, else by an estimate.
+"""How many tokens a text has: by an estimate, or by tiktoken where its vocabulary is on this disk.
+
+An index is built by the estimate, unless its settings name a vocabulary, so that it does not depend on what
+else is installed. Contexts and prompts of questions are measured by a vocabulary that is here.
 
 tiktoken downloads a vocabulary the first time it is asked for one. That would hang or fail without a
 network, so it is asked only for what is here, whole and unaltered: in its cache, or among the files of
@@ -10,11 +13,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import tempfile
 import threading
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +51,8 @@ _TOKEN = re.compile(
 # tiktoken's time and stack grow with the length of one unbroken run.
 _SLICE = 100_000
 
+_LARGEST = 16 * 2**20  # bytes of a vocabulary; the larger one has 3.6 MB
+
 _ENVIRONMENT = threading.Lock()
 
 
@@ -73,6 +79,7 @@ class Tiktoken:
 
     name: str
     encode: Callable[[str], list[int]]
+    of_build: bool = False
 
     def __call__(self, text: str) -> int:
         """The number of tokens in `text`; very long texts are counted slice by slice."""
@@ -80,22 +87,34 @@ class Tiktoken:
             return len(self.encode(text))
         return sum(len(self.encode(text[at : at + _SLICE])) for at in range(0, len(text), _SLICE))
 
-    def __reduce__(self) -> tuple[Callable[[str], Estimate | Tiktoken], tuple[str]]:
-        return choose, (self.name,)  # another process finds the vocabulary itself, and downloads none
+    def __reduce__(self) -> tuple[Callable[[str], TokenCounter | None], tuple[str]]:
+        # Another process finds the vocabulary itself. A build there fails without it.
+        return (named if self.of_build else choose), (self.name,)
 
 
 TokenCounter = Estimate | Tiktoken
 """Counts the tokens of a text; `name` is what the manifest records."""
 
 
+def named(name: str | None) -> TokenCounter | None:
+    """The counter by which an index is built; None for the name is the estimate.
+
+    None if the vocabulary of this name is not here.
+    """
+    if name is None or name == ESTIMATE:
+        return Estimate()
+    counter = _tiktoken(name)
+    return None if counter is None else replace(counter, of_build=True)
+
+
 def choose(name: str | None = None) -> TokenCounter:
-    """The best counter that is available here without a network.
+    """The counter for contexts and prompts of questions.
 
     Parameters
     ----------
     name
-        A recorded name, to count as before. None: o200k_base or cl100k_base if its vocabulary is
-        in tiktoken's cache or comes with llama-index-core, else the estimate.
+        The tokenizer of the settings. None: o200k_base or cl100k_base if its vocabulary is in tiktoken's
+        cache or comes with llama-index-core, else the estimate.
 
     Returns
     -------
@@ -109,9 +128,8 @@ def choose(name: str | None = None) -> TokenCounter:
             return counter
     if name is not None:
         warnings.warn(
-            f"tokens were counted with {name!r}, whose vocabulary is neither in tiktoken's cache nor in a "
-            f"llama-index-core here; they are "
-            f"estimated instead ({ESTIMATE!r}), so new chunks may be cut at slightly different places",
+            f"tokens are counted with {name!r}, whose vocabulary is neither in tiktoken's cache nor in a "
+            f"llama-index-core here; those of contexts are estimated instead ({ESTIMATE!r})",
             stacklevel=2,
         )
     return Estimate()
@@ -122,9 +140,10 @@ def _tiktoken(name: str) -> Tiktoken | None:
     if name not in _SHA256:
         return None
     own = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
-    if own is None:
-        own = os.path.join(tempfile.gettempdir(), "data-gym-cache")
     folders = [Path(own)] if own else []  # set but empty: tiktoken keeps no cache
+    shared = Path(tempfile.gettempdir(), "data-gym-cache")
+    if own is None and _is_private(shared):
+        folders.append(shared)
     package = find_spec("llama_index")  # a namespace, which has no code to run
     roots = (package and package.submodule_search_locations) or ()
     folders += [Path(root, "core", "_static", "tiktoken_cache") for root in roots]
@@ -132,11 +151,31 @@ def _tiktoken(name: str) -> Tiktoken | None:
     for folder in folders:
         try:
             # An altered file would be removed and downloaded again by tiktoken: check before it does.
-            if hashlib.sha256((folder / key).read_bytes()).hexdigest() == _SHA256[name]:
+            if hashlib.sha256(_read(folder / key)).hexdigest() == _SHA256[name]:
                 return Tiktoken(name, _encoding(name, folder).encode_ordinary)
         except (ImportError, OSError, ValueError):
             continue
     return None
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether only this user and root can put files into a folder, which any user could have made."""
+    try:
+        status = os.lstat(folder)
+    except OSError:
+        return False
+    owners = (0, os.geteuid()) if hasattr(os, "geteuid") else (status.st_uid,)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid in owners and not status.st_mode & stat.S_IWOTH
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a regular file of a bounded size; `OSError` for anything else, such as a named pipe."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+            raise OSError(f"{path} is no vocabulary")
+        return file.read(_LARGEST)
 
 
 def _encoding(name: str, folder: Path) -> tiktoken.Encoding:

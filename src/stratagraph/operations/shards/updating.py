@@ -65,7 +65,7 @@ async def estimated(
     """Estimate the cost of a change."""
     if isinstance(folder, ShardedFolder):
         return await _Shards(folder, models).estimated(change, prices)
-    gate = models.counting_gate(folder, change.config)
+    gate = models.counting_gate(folder, change.config, of_build=True)
     await update(Target(folder, gate, models, publish=False), change)
     estimate = gate.estimate(prices)
     calls = estimate.stages.get("extract", Usage())
