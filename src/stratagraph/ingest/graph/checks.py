@@ -73,3 +73,4 @@ def check_corpus(vectors: NDArray[Any], documents: NDArray[Any], chunks: int, co
         check_layout(vectors, "vectors", np.float32, (chunks, None))
         check_layout(documents, "chunk_documents", np.int32, (chunks,))
         check_range(documents, "chunk_documents", count)
+        check_ascending(documents, "chunk_documents")

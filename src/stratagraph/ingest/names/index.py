@@ -117,7 +117,9 @@ def build(names: Sequence[str]) -> Arrays:
     return updated({}, _NONE, len(names), dict(enumerate(names)))
 
 
-def updated(before: Mapping[str, NDArray[Any]], now: Rows, size: int, fresh: Mapping[int, str]) -> Arrays:
+def updated(
+    before: Mapping[str, NDArray[Any]], now: Rows, size: int, fresh: Mapping[int, str], what: str = "names"
+) -> Arrays:
     """Updates the arrays of a name index of which most names are unchanged.
 
     Parameters
@@ -130,11 +132,22 @@ def updated(before: Mapping[str, NDArray[Any]], now: Rows, size: int, fresh: Map
         Number of present names.
     fresh
         The new names, by present rows.
+    what
+        The owner of the names, for the error message.
 
     Returns
     -------
     What `build` gives of all names.
+
+    Raises
+    ------
+    Damaged
+        If the previous arrays are not those of an index of `len(now)` names.
     """
+    if before:
+        with damage(what):
+            check_arrays(before)
+            Checks(before).of("lengths", np.uint16, now.shape)
     before = before or _EMPTY
     new_rows = np.array(sorted(fresh), np.int64)
     distinct_words, codes, new_lengths = _read([fresh[row] for row in new_rows.tolist()])

@@ -241,7 +241,7 @@ def _title_index(titles: NodeTable) -> dict[str, NDArray[Any]]:
         new = np.flatnonzero(titles.before < 0).tolist()
         fresh = dict(zip(new, (node.text for node in titles.fresh), strict=True))
         stored = {name[len(TITLES) :]: array for name, array in arrays.items() if name.startswith(TITLES)}
-        index = NameIndex.updated(stored, now, len(titles), fresh)
+        index = NameIndex.updated(stored, now, len(titles), fresh, "titles")
     return {f"{TITLES}{name}": array for name, array in index.items()}
 
 
