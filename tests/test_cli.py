@@ -622,7 +622,7 @@ def test_a_build_over_an_index_brings_it_to_its_inputs(
 
 
 def test_documents_cannot_command_the_terminal(tmp_path: Path) -> None:
-    command = "\x1b]0;owned\x07\x1b[2J\x9b31m"
+    command = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\u2066\u200f\u061c"
     file, index = tmp_path / f"note{command}.txt", str(tmp_path / "idx")
     file.write_text(f"Ida Fenn painted {command} the lighthouse of Skerry.")
     results = [

@@ -1,8 +1,9 @@
 """Clients of the server and the MCP tools: filters hold in every way out; only options of a method act.
 
-filters  a question with a filter that admits the documents of one tenant: by the core, REST or MCP, as hits,
-         context, graph, answer or events, with a model and without. Silent: words of the other tenant, in
-         what comes back or in what the model reads.
+filters  a question with a filter that admits the documents of one tenant: by the core, REST, MCP, or a tool
+         or retriever of LangChain that is made with it and called with another one; as hits, context, graph,
+         answer or events, with a model and without. Silent: words of the other tenant, in what comes back or
+         in what the model reads.
 options  a request with random options and fields. Silent: a name that is not an option of the method is
          accepted, or another model than the server's is asked. Unnamed: a status of 500.
 mounts   an application with a token behind a prefix, asked without it. Silent: anything but its public files.
@@ -24,6 +25,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 import stratagraph as sg
+from langchain_stratagraph import PPRRetriever, create_search_tool
 from stratagraph.mcp import create_server
 from stratagraph.server import Settings, create_app
 from tests.campaigns.trials import Tally
@@ -111,6 +113,14 @@ async def _leaves(
     if way == "answer":
         answered = await index.aanswer(asked, where=where, **options)
         return f"{answered} {answered.retrieval.hits} {answered.retrieval.trace}"
+    if way == "tool of LangChain":
+        tool = create_search_tool(index, filters={"tenant": "", "number": ""}, where=where, **options)
+        call = {"tenant": "closed"}, {"tenant": "open"}, {"number": 1}, {"number": 2}, {}
+        return " ".join([str(await tool.ainvoke({"query": asked, **each})) for each in call])
+    if way == "retriever of LangChain":
+        retriever = PPRRetriever(index=index, where=where, k=options.get("k", 8))
+        calls: tuple[Any, ...] = {}, {"tenant": "closed"}, {"number": 1}, {"number": {"$gte": 0}}, None
+        return str([await retriever.ainvoke(asked, where=each) for each in calls])
     if way.startswith("/api/"):
         return (await client.post(way, json=question)).raise_for_status().text
     given = {"question": asked, "where": where, **options}
@@ -122,7 +132,8 @@ async def _leaves(
 
 
 OUT = ("core", "answer", "/api/search", "/api/graph", "/api/answer", "/api/ask", "/api/guided",
-       "search tool", "answer tool", "explain tool")  # fmt: skip
+       "search tool", "answer tool", "explain tool",
+       "tool of LangChain", "retriever of LangChain")  # fmt: skip
 
 
 async def _filters(work: Path, trials: int, chance: random.Random) -> None:

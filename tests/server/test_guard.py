@@ -20,6 +20,7 @@ from starlette.routing import Mount
 
 import stratagraph as sg
 from stratagraph.server import Settings, checked_token, create_app, is_loopback
+from stratagraph.server.connection import HALF_OPEN
 from stratagraph.server.guard import Rate
 from stratagraph.testing import ScriptedChatModel
 from tests.server.conftest import Client, serving
@@ -53,6 +54,14 @@ def test_a_token_opens_the_api_and_nothing_else_does(client: Client) -> None:
         assert TOKEN not in refused.text
     assert server.get(f"/api/index?token={TOKEN}").status_code == 401
     assert server.get("/api/index", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+    other = client(token="schl\u00fcssel-und-tor")
+    for encoding, token, status in (
+        ("utf-8", "schl\u00fcssel-und-tor", 200),
+        ("latin-1", "schl\u00fcssel-und-tor", 200),
+        ("utf-8", "schl\u00f6ssel-und-tor", 401),
+    ):
+        headers = {"authorization": f"Bearer {token}".encode(encoding)}
+        assert other.get("/api/index", headers=headers).status_code == status  # type: ignore[arg-type]
 
 
 def test_guessing_tokens_is_slowed_down_and_locks_nobody_out(client: Client) -> None:
@@ -291,6 +300,19 @@ def test_clients_that_stop_sending_are_cut_off(address: tuple[str, int]) -> None
         for connection in connections:
             while connection.recv(65536):
                 pass
+
+
+def test_half_open_connections_of_one_client_are_bounded(address: tuple[str, int]) -> None:
+    with ExitStack() as stack:
+        opened = [
+            stack.enter_context(socket.create_connection(address, timeout=30)) for _ in range(HALF_OPEN + 20)
+        ]
+        closed = 0
+        for connection in opened[HALF_OPEN:]:
+            with suppress(ConnectionError):
+                assert connection.recv(1) == b""
+            closed += 1
+        assert closed == 20
 
 
 def test_a_slow_answer_is_not_cut_off(address: tuple[str, int]) -> None:

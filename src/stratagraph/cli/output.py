@@ -39,8 +39,11 @@ SKIPPED = 3
 """Exit code if files could not be read, or rows of an evaluation were left out."""
 BROKEN_PIPE = 141
 """Exit code after a broken pipe, as of programs that SIGPIPE ends."""
-_CONTROLS = re.compile(r"(?!\x1b\[(?:[01]|3[12])m)[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-"""Control characters, but for the styles of the commands' own output."""
+_CONTROLS = re.compile(
+    r"(?!\x1b\[(?:[01]|3[12])m)"
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+"""Control characters, also those that reorder a line, but for the styles of the commands' own output."""
 
 
 def _echo(text: str, *, err: bool = False) -> None:

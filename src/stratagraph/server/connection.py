@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections import Counter
+from typing import Any, ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 20.0
 """Time for the head of a request to arrive, from the opening of the connection or the first byte."""
+HALF_OPEN = 100
+"""Connections of one client that have sent no whole head, a fifth of all; more are closed at once."""
 READ_SECONDS = 60.0
 """Time in which a client must read what was sent, before more is sent."""
 
@@ -18,11 +21,19 @@ class TimedProtocol(H11Protocol):
 
     _head_timer: asyncio.TimerHandle | None = None
     _read_timer: asyncio.TimerHandle | None = None
+    _waiting: ClassVar[Counter[str]] = Counter()
 
     def connection_made(self, transport: Any) -> None:
-        """Start to wait for the first head."""
+        """Start to wait for the first head, unless the client has too many such connections."""
         super().connection_made(transport)
-        self._watch()
+        if self._waiting[self._client] >= HALF_OPEN:
+            transport.abort()
+        else:
+            self._watch()
+
+    @property
+    def _client(self) -> str:
+        return self.client[0] if self.client else ""
 
     def data_received(self, data: bytes) -> None:
         """Stop waiting once a request is under way, wait again if only part of a head arrived."""
@@ -54,12 +65,16 @@ class TimedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _watch(self) -> None:
+        self._waiting[self._client] += 1
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
     def _unwatch(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+            self._waiting[self._client] -= 1
+            if not self._waiting[self._client]:
+                del self._waiting[self._client]
 
     def _forget_reading(self) -> None:
         if self._read_timer is not None:

@@ -246,7 +246,9 @@ class Guard:
         if self._settings.token is None:
             return True
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        is_right = hmac.compare_digest(given.strip().encode(), self._settings.token.encode())
+        token, sent = self._settings.token.encode(), given.strip()  # a header is decoded as Latin-1
+        is_right = hmac.compare_digest(sent.encode("latin-1"), token)
+        is_right |= hmac.compare_digest(sent.encode(), token)  # of a client that sends Latin-1
         return is_right and scheme.lower() == "bearer"
 
     def _is_own_name(self, host: str) -> bool:
