@@ -91,12 +91,8 @@ class Library:
         self._index = open_index()
         self.url = self._index.url
         self.name = (self.url or os.path.realpath(path)).rstrip("/").rpartition("/")[2]
-        self.places = {
-            self.url,
-            os.path.abspath(path),
-            os.path.realpath(path),
-            str(self._index.path.absolute()),
-        } - {None, "/"}
+        own = str(self._index.path.absolute()), os.path.abspath(path), os.path.realpath(path), self.url or ""
+        self.places = frozenset(own) - {"", "/"}
         self._often = OFTEN if self.url is None else OFTEN_BEHIND_URL
         self._identity = self._look()
         self._looked = time.monotonic()
