@@ -101,7 +101,7 @@ def test_skipped_files_are_in_the_json(notes: str, command: tuple[str, ...]) -> 
 def test_query_answers_with_sources(index: str) -> None:
     result = run("query", index, "Wann fährt die Fähre?", "--k", "3", *HASHING)
     assert f"{NOTES}/Grüße.txt" in result.stdout
-    assert "extractive" in result.stdout
+    assert "excerpts (no model wrote an answer):\n   [1] " in result.stdout
     found = as_json("query", index, "Wann fährt die Fähre?", "--no-answer", *HASHING)
     assert found["hits"][0]["documents"] == [f"{NOTES}/Grüße.txt"]
 

@@ -143,7 +143,7 @@ class Index:
 
     @property
     def has_llm(self) -> bool:
-        """Whether a chat model was given. Without one, answers are extractive."""
+        """Whether a chat model was given. Without one, answers are excerpts."""
         return self._models.llm is not None
 
     def __enter__(self) -> Index:
@@ -535,10 +535,9 @@ class Index:
     ) -> Answer:
         """Answer a question with citations.
 
-        A chat model writes the answer from the hits. Without one, the answer is made of sentences of the hits
-        (`Answer.extractive`). The first such answer of a generation embeds 16 general questions: one that is
-        no more similar to the index than these is refused. A number `[n]` in the text refers to
-        `Answer.retrieval.hits[n - 1]`.
+        A chat model writes the answer from the hits. Without one nothing is composed: the text are excerpts
+        of the hits, quoted under their titles and places (`Answer.extractive`, `Retrieval.excerpts`). A
+        number `[n]` in the text refers to `Answer.retrieval.hits[n - 1]`.
 
         Parameters
         ----------
@@ -548,12 +547,12 @@ class Index:
         k
             Number of hits to retrieve; None uses the method's default (`answer_k`).
         llm
-            A chat model to use for this call instead of the index's own. With False the answer is extractive.
+            A chat model to use for this call instead of the index's own. With False excerpts are returned.
         max_tokens
             Maximum number of tokens of hits in the prompt.
         length
-            `"brief"` (the default where a model writes) or `"full"`. An extractive answer has at most two or
-            eight sentences, by default three, and one more for a name that the others brought in.
+            `"brief"` (the default where a model writes) or `"full"`. Excerpts have at most 120 or 500 tokens,
+            by default 200.
         on_retrieved
             Async function that is awaited with the `Retrieval` between search and answer, for example to show
             the sources first. It is not called for a given `Retrieval`.

@@ -45,7 +45,8 @@ def writer() -> FakeListChatModel:
 async def test_without_a_model_answers_are_extractive(retriever: TreeRetriever) -> None:
     answering = retriever.as_answer_runnable()
     text = answering.invoke(QUESTION)
-    assert "the observatory kept its comet. [1]" in text
+    assert text.startswith("[1] ")
+    assert "the observatory kept its comet." in text
     assert await answering.ainvoke(QUESTION) == text
     assert "".join(answering.stream(QUESTION)) == text
     assert "".join([piece async for piece in answering.astream(QUESTION)]) == text

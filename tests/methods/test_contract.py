@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -577,8 +578,9 @@ def test_an_extractive_answer_consists_of_the_sources(call: Caller, method: str)
     answer = call(index, "answer", "ferry pier captain", k=5)
     assert answer.extractive
     assert answer.citations
-    body = answer.text.split(" [")[0]
-    assert any(body in " ".join(hit.text.split()) for hit in answer.retrieval)
+    told = "\n".join(text for hit in answer.retrieval for text in (hit.source, hit.text))
+    for part in re.split(r"\s*\u2026\s*|\n+|^\[\d+\] | \.\.\.$", answer.text, flags=re.MULTILINE):
+        assert part in told
 
 
 @BOTH

@@ -1,31 +1,24 @@
-"""What answers a question without a model: sentences that say something, or that nothing does."""
+"""What is shown without a model: excerpts of what was found."""
 
 from __future__ import annotations
 
-import math
 import re
-from pathlib import Path
 
 import pytest
 
 import stratagraph as sg
 from stratagraph import HashingEmbedder
-from stratagraph.demo import documents, questions
+from stratagraph.demo import documents
 from stratagraph.ingest.headings import is_byline, statements
-from stratagraph.search.evidence import answers, telling
+from stratagraph.search.evidence import telling
 from stratagraph.testing import ScriptedChatModel
-from stratagraph.text.sentences import title_line
+from stratagraph.text.statements import title_line
 from stratagraph.types.question import Length
 from stratagraph.types.results import NOTHING_FOUND
 
 
 def said(text: str) -> list[str]:
     return [text[start:end] for start, end in statements(text)]
-
-
-def answer(question: str, *texts: str, length: Length | None = None) -> str:
-    index = sg.build_index(list(texts), embedder=HashingEmbedder())
-    return index.answer(question, length=length).text
 
 
 @pytest.mark.parametrize(
@@ -89,160 +82,67 @@ def test_a_text_of_nothing_but_a_heading_keeps_it() -> None:
     assert title_line("One line") == ("", 0)
 
 
-def test_a_pronoun_comes_with_the_sentence_before_it() -> None:
-    told = answer(
-        "Where was the first amberbell pear found?",
-        "The amberbell is a pear of Vell. It was found by a well at Perrow. The harvest is in August.",
+def excerpts(question: str, *texts: str, length: Length | None = None) -> str:
+    index = sg.build_index(list(texts), embedder=HashingEmbedder(), progress=False)
+    return index.answer(question, length=length).text
+
+
+FARES = {"Ostra": (7, 9), "Bremen": (17, 19), "St. Peter": (3, 4), "Soll": (21, 25), "Ellery": (11, 12)}
+SHEETS = {
+    "a line a row": "\n".join(
+        f"Port: {n}; Winter fare: {w}; Summer fare: {s}." for n, (w, s) in FARES.items()
+    ),
+    "fields": "\n\n".join(f"Port: {n}\nWinter fare: {w}\nSummer fare: {s}" for n, (w, s) in FARES.items()),
+    "Markdown": "| Port | Winter fare | Summer fare |\n|---|---|---|\n"
+    + "\n".join(f"| {n} | {w} | {s} |" for n, (w, s) in FARES.items()),
+    "cells": "Port | Winter fare | Summer fare\n"
+    + "\n".join(f"{n} | {w} | {s}" for n, (w, s) in FARES.items()),
+    "YAML": "ports:\n"
+    + "\n".join(f"  - port: {n}\n    winter_fare: {w}\n    summer_fare: {s}" for n, (w, s) in FARES.items()),
+}
+
+
+@pytest.mark.parametrize("form", SHEETS)
+def test_excerpts_begin_with_the_record_that_was_asked_for(form: str) -> None:
+    for port, (winter, _) in FARES.items():
+        told = excerpts(f"What is the winter fare of {port}?", SHEETS[form])
+        shown = [value for value in re.findall(r"\d+", told.partition("]")[2])]
+        assert shown[0] == str(winter), (port, told)
+
+
+def test_excerpts_stand_under_their_numbers_titles_and_places() -> None:
+    text = "Ferries\nThe Dunlin sails on Mondays. The ferry to Ostra leaves at seven."
+    document = sg.Document("fares.pdf", text, {"title": "Ferries", "source": "fares.pdf", "page": 3})
+    with sg.build_index([document], embedder=HashingEmbedder(), progress=False) as index:
+        answer = index.answer("When does the ferry to Ostra leave?")
+    assert answer.text == "[1] Ferries, fares.pdf, page 3\n" + text.partition("\n")[2]
+    assert answer.extractive
+    assert [(each.number, each.documents) for each in answer.citations] == [(1, ("fares.pdf",))]
+
+
+def test_excerpts_are_as_long_as_one_asks_and_show_every_citation() -> None:
+    with sg.build_index(documents(), embedder=HashingEmbedder(), progress=False) as index:
+        for length, tokens in ((None, 200), ("brief", 120), ("full", 500)):
+            answer = index.answer("Why did the bridge break, and who paid for it?", length=length)
+            assert answer.retrieval.count_tokens(answer.text) <= tokens
+            shown = [int(number) for number in re.findall(r"^\[(\d+)\]", answer.text, re.MULTILINE)]
+            assert [each.number for each in answer.citations] == shown
+
+
+def test_what_was_found_is_shown_whatever_was_asked() -> None:
+    with sg.build_index(documents(), embedder=HashingEmbedder(), progress=False) as index:
+        told = index.answer("How do I reset my password?")
+        assert told.citations
+        assert index.answer(told.retrieval.with_hits([])).text == NOTHING_FOUND == "No passage was found."
+
+
+def test_a_list_comes_whole_with_the_line_that_leads_to_it() -> None:
+    countries = (
+        "We cannot employ teammates in these countries due to embargoes:\n\n- Cuba\n- Iran\n- North Korea"
     )
-    assert "The amberbell is a pear of Vell. [1] It was found by a well at Perrow. [1]" in told
-
-
-def test_a_chain_is_followed_by_the_names_that_each_answer_brings_in() -> None:
-    told = answer(
-        "What is the pay of the keeper of the lighthouse?",
-        "The light at Crake\nThe lighthouse is old. Its keeper is the daughter of a smith, Hanna Siskin.",
-        "Hanna Siskin\nShe was born at Sarn. Her wage is 96 crowns.",
-        *[f"Town {n}\nThe smiths of town {n} are poor. The fish are dear." for n in range(6)],
-        length="full",
-    )
-    assert told.index("Hanna Siskin") < told.index("96 crowns")
-
-
-def test_a_question_with_two_names_gets_evidence_of_each() -> None:
-    told = answer(
-        "Who is older, Mara Quill or Tobias Wren?",
-        "Mara Quill was born in 1821. Mara Quill was a smith. Mara Quill was kind. Mara Quill was tall.",
-        "Tobias Wren was born in 1848.",
-        *[f"Boat number {n} was sold." for n in range(9)],
-    )
-    assert "Mara Quill" in told
-    assert "Tobias Wren was born in 1848." in told
-
-
-def test_what_the_corpus_does_not_speak_of_is_not_answered() -> None:
-    texts = [document.text for document in documents()]
-    index = sg.build_index(documents(), embedder=HashingEmbedder(), progress=False)
-    for question in ("What is the capital of France?", "How do I reset my password?", "zxcv qwer tyui"):
-        assert not answers(question, texts[:8])
-        found = index.answer(question)
-        assert found.text.endswith(NOTHING_FOUND)
-        assert found.citations == ()
-
-
-def test_no_question_of_the_demo_is_refused_for_want_of_words() -> None:
-    texts = {document.id: document.text for document in documents()}
-    assert all(answers(each.question, [texts[id_] for id_ in each.supporting_ids]) for each in questions())
-
-
-def test_a_question_in_another_language_is_not_judged_by_words() -> None:
-    assert answers("Wie heißt die Hauptstadt der Inseln?", ["The capital of the islands is Sarn."])
-    assert answers("首都 阿姆斯特丹", ["The capital of the islands is Sarn."])
-    assert not answers("Wie heißt die Hauptstadt?", ["Das Brot ist die Speise der Leute, wie man sagt."])
-
-
-def test_an_answer_ends_with_the_sentence_that_answers() -> None:
-    told = answer(
-        "How many steps does the Gull Stair have?",
-        "The Gull Stair has sixty-one steps. It is green with weed. Crake has no harbour. Few land there.",
-        "Begin at the Fish Quay before eight. The selling is loudest there. Gulls are many.",
-    )
-    assert told == "The Gull Stair has sixty-one steps. [1]"
-
-
-def test_questions_unlike_the_index_are_refused_though_they_share_its_words() -> None:
-    index = sg.build_index(documents(), embedder=Meanings(), progress=False)
-    bread = "How do I bake bread for the islands of the council at home?"
-    assert answers(bread, [document.text for document in documents()])
-    assert index.answer(bread).text == NOTHING_FOUND
-    assert index.answer("Why did the bridge break?").text != NOTHING_FOUND
-    found = index.retrieve(bread)
-    assert index.answer(found.with_hits(found.hits[:2])).text == NOTHING_FOUND
-
-
-class Meanings:
-    """An embedder with one topic, which passages and questions about a bridge have."""
-
-    name = "meanings"
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self._at(0.02 * (len(text) % 7)) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        return self._at(0.2 if "bridge" in text else 1.4)
-
-    def _at(self, angle: float) -> list[float]:
-        return [math.cos(angle), math.sin(angle)]
-
-
-def test_a_byline_answers_who_asks_for_it() -> None:
-    contract = (
-        "Alder Works delivers forty trams before May 2031. Penalties are 2 percent of the price for each "
-        "late month. Signed by Petra Voss for Alder Works."
-    )
-    assert "Signed by Petra Voss" in answer("Who signed for Alder Works?", contract)
-    assert "Signed by" not in answer("What does Alder Works deliver?", contract)
-
-
-def test_what_comes_next_is_told_before_what_is_farther_away() -> None:
-    told = answer(
-        "Who finished the telegraph cable?",
-        "Bees sleep. Honey is sold at noon. Salt is dear. The telegraph cable was finished. Divers counted "
-        "23 miles. Apples ripen late. Wind rose again. Nobody slept.",
-        length="full",
-    )
-    assert "Divers counted 23 miles." in told
-
-
-def test_an_answer_quotes_no_markup() -> None:
-    told = answer(
-        "Which ferries run to Ostra?",
-        "# Ferries\n\n/// note\n\nThe **Dunlin** 🚢 and the `*Petrel` ferries run to [Ostra](o.md).\n\n"
-        '///\n\n<div class="ferries to Ostra">\n\n{* ferries/ostra.py *}\n\n</div>\n',
-    )
-    assert told == "The Dunlin and the *Petrel ferries run to Ostra. [1]"
-
-
-def test_a_lead_in_comes_with_what_it_leads_to() -> None:
-    told = answer(
-        "Which ferries run to Ostra?", "These ferries run to Ostra:\n\n- the Dunlin\n- the Petrel\n"
-    )
-    assert "These ferries run to Ostra: the Dunlin [1]" in told
-    assert "- " not in told
-    assert "Ostra: [1]" not in told
-
-
-def test_a_node_is_quoted_without_the_names_before_its_text(tmp_path: Path) -> None:
-    texts = ["Mara Quill steered the Dunlin to Ostra.", "The Dunlin is a ferry. Mara Quill owns it."]
-    index = sg.build_index(texts, "hirag", path=tmp_path / "idx", embedder=HashingEmbedder(), progress=False)
-    found = index.retrieve("Who steered the Dunlin to Ostra?", fill=False)
-    assert any(hit.text.startswith("Mara Quill: ") for hit in found)
-    told = index.answer(found).text
-    assert "Mara Quill steered the Dunlin to Ostra." in told
-    assert ": " not in told
-
-
-LETTERS = (
-    "Mara Quill steered the ferry Dunlin from Ostra to Bremen for ten years. Her brother kept the lamp.",
-    "The Dunlin ran aground off Cape Ellery in the gale of 1895, because the lamp had failed.",
-    "The harbour board of Bremen thanked the keeper of the lamp.",
-    "ship: Dunlin\nyear: 1884\nbuilt at: Ostra",
-)
-
-
-@pytest.mark.parametrize("method", ["hirag", "lshtree"])
-def test_nodes_do_not_repeat_what_passages_say(method: str) -> None:
-    with sg.build_index(list(LETTERS), method, embedder=HashingEmbedder(), progress=False) as index:
-        told = index.answer("Who steered the ship that ran aground?", length="full")
-    assert told.text.count("Mara Quill steered") == told.text.count("ran aground off") == 1
-    assert told.citations[0].kind == "chunk"
-
-
-def test_a_report_has_its_title_once() -> None:
-    text = "The ferry to Ostra leaves at seven."
-    with sg.build_index([text], "hirag", embedder=HashingEmbedder(), progress=False) as index:
-        (report,) = [hit for hit in index.retrieve(text) if hit.kind == "community"]
-        assert report.text == f"Ostra: {text}"
-        assert index.answer("When does the ferry leave?").text == f"{text} [1]"
+    filler = [f"Office number {n} has desks and chairs." * 9 for n in range(9)]
+    told = excerpts("In which countries can teammates not be employed?", countries, *filler, length="brief")
+    assert countries in told
 
 
 FORGED = "\n".join(

@@ -139,9 +139,10 @@ class Page:
         return self.run(f"document.querySelector({json.dumps(selector)}).innerText")
 
     def click(self, selector: str, number: int = 0) -> None:
-        """Click in the middle of an element, as a person does."""
-        found = f"document.querySelectorAll({json.dumps(selector)})[{number}].getBoundingClientRect()"
-        box = self.run(f"(b => [b.x + b.width / 2, b.y + b.height / 2])({found})")
+        """Scroll to an element and click in its middle, as a person does."""
+        found = f"document.querySelectorAll({json.dumps(selector)})[{number}]"
+        self.run(f"{found}.scrollIntoView({{block: 'nearest'}})")
+        box = self.run(f"(b => [b.x + b.width / 2, b.y + b.height / 2])({found}.getBoundingClientRect())")
         for kind in ("mousePressed", "mouseReleased"):
             self._browser.call(
                 "Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1

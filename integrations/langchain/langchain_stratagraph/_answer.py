@@ -28,7 +28,7 @@ class AnswerRunnable(Runnable[Any, Any]):
     """Answers questions in the method's own way. Returned by `retriever.as_answer_runnable()`.
 
     With a chat model it uses the method's prompts: adaptive filtering for ArchRAG, a context in three parts
-    for HiRAG. Without one the answer is extractive. `stream` and `astream` yield the answer as it is written.
+    for HiRAG. Without one the answer consists of excerpts. `stream` and `astream` yield it as it is written.
     Callbacks and `astream_events` see the search as a run of the retriever.
     """
 

@@ -29,7 +29,7 @@ class CoreSynthesizer(BaseSynthesizer):
 
     It uses the nodes as postprocessors left them; `[2]` in the answer cites `response.source_nodes[1]`. With
     an LLM it uses the method's prompts: adaptive filtering for ArchRAG, a context in three parts for HiRAG.
-    Without one the answer is extractive, the best supported sentences of the nodes, and
+    Without one the answer consists of excerpts of the nodes, and
     `response.metadata["stratagraph"]["extractive"]` is true.
 
     Parameters
@@ -37,7 +37,7 @@ class CoreSynthesizer(BaseSynthesizer):
     retriever
         Retriever whose index, method and search options are used.
     llm
-        LLM that writes the answer. None uses the index's; with False the answer is extractive.
+        LLM that writes the answer. None uses the index's; with False excerpts are returned.
     max_tokens
         Maximum number of tokens of the nodes in the last prompt.
     length

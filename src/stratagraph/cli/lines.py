@@ -14,6 +14,7 @@ from stratagraph.demo.comparison import HITS, DemoResult, Shown, Way
 from stratagraph.models.budget import money
 from stratagraph.search.evidence import telling
 from stratagraph.types.question import WALK
+from stratagraph.types.records import place_in_words
 
 _SHOWN = 300  # characters of a hit's text
 _NAMES = 5
@@ -149,7 +150,7 @@ def document_lines(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def answer_lines(answer: sg.Answer, listed: int | None, methods: Sequence[str]) -> Iterator[str]:
-    """How hits were found, the first hits, those cited, the answer, and the documents behind its citations.
+    """How hits were found, the first hits, those cited, and the answer with its sources, or excerpts.
 
     `listed`: how many hits come first; all if not given. `methods`: those of the index.
     """
@@ -161,22 +162,17 @@ def answer_lines(answer: sg.Answer, listed: int | None, methods: Sequence[str]) 
     yield from hit_lines(retrieval, methods, ranks, with_note=not answer.extractive)  # which has the note
     if more := len(retrieval) - len(ranks):
         yield f"    ({more} more hits were searched for the answer; -k N lists N)"
-    label = "answer (extractive: sentences of the sources)" if answer.extractive else "answer"
-    yield f"   {label}: {answer.text}"
-    for citation in answer.citations:
-        yield f"   [{citation.number}] {', '.join(citation.documents[:6])}{_place(citation.metadata)}"
+    if answer.extractive:
+        yield "   excerpts (no model wrote an answer):"
+        yield from (f"   {line}".rstrip() for line in answer.text.splitlines())
+    else:
+        yield f"   answer: {answer.text}"
+        for citation in answer.citations:
+            where = [*citation.documents[:6], place_in_words(citation.metadata)]
+            yield f"   [{citation.number}] {', '.join(filter(None, where))}"
     if answer.usage.calls:
         used = f"{answer.usage.input_tokens:,} tokens in, {answer.usage.output_tokens:,} out"
         yield f"   model calls: {answer.usage.calls}, {used}, cost: {money(answer.cost)}"
-
-
-def _place(metadata: Mapping[str, Any]) -> str:
-    """The place of a passage in its document, if its metadata has it."""
-    places = [f"{name} {metadata[name]}" for name in ("page", "slide", "sheet") if name in metadata]
-    headings = metadata.get("headings")
-    if isinstance(headings, list):
-        places.append(" > ".join(map(str, headings)))
-    return f", {', '.join(places)}" if places else ""
 
 
 def hit_lines(

@@ -143,7 +143,7 @@ def _way(
 
 def _sentences(index: Index, document: str) -> list[str]:
     texts = [chunk.text for chunk in index.chunks([document])[document]]
-    return [" ".join(text[start:end].split()) for text in texts for start, end in statements(text)]
+    return [each.line(text) for text in texts for each in statements(text)]
 
 
 def _naming(sentences: Sequence[str], name: str) -> str:

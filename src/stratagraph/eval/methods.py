@@ -55,7 +55,7 @@ class MethodRanker:
             question, max_tokens=max_tokens, length=length, **self._wanted.search
         )
         if answer.extractive and answer.retrieval.hits:
-            fault = "the model could not answer, and sentences of the sources would stand for it"
+            fault = "the model could not answer, and excerpts of the sources would stand for it"
             raise AnswerFailed(fault, answer.usage)
         return answer.text, answer.usage
 

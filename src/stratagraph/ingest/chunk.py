@@ -1,4 +1,4 @@
-"""Documents into chunks: windows of whole sentences, bounded in tokens, with overlap and exact offsets."""
+"""Documents into chunks: windows of whole statements, bounded in tokens, with overlap and exact offsets."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
-from stratagraph.text.sentences import middle, stream_sentences
+from stratagraph.text.sentences import middle
+from stratagraph.text.statements import divided, stream_statements
 from stratagraph.types.records import Chunk, Document, Metadata, Section, StreamedDocument
 
 CountTokens = Callable[[str], int]
@@ -46,21 +48,29 @@ class ChunkConfig:
 
 
 class _Unit(NamedTuple):
-    """A sentence, or a piece of one that is longer than a chunk, with the blank space after it."""
+    """A statement, or a piece of one that is longer than a chunk, with the blank space after it.
+
+    `above` are lines that a chunk repeats if it begins here, with a line break, and `lead` their tokens.
+    """
 
     start: int
     text: str
     tokens: int
     paragraph: bool
+    record: bool = False
+    above: str = ""
+    lead: int = 0
 
 
 def split(document: Document | StreamedDocument, config: ChunkConfig, count: CountTokens) -> Iterator[Chunk]:
     """The chunks of a document, in order; none for a blank one.
 
-    A chunk holds whole sentences and ends with a paragraph where one ends in its last third. A sentence
-    longer than `config.size` is cut at clauses, else between words, else inside a word. The overlap is
-    whole sentences, or the last words of a sentence that is too long for it. The document is read once,
-    block by block, with at most a few chunks and 128 Ki characters in memory.
+    A chunk holds whole statements (`text.statements`) and ends with a paragraph where one ends in its last
+    third. A sentence longer than `config.size` is cut at clauses, else between words, else inside a word; a
+    record is cut between its fields. A chunk that begins inside of a table, a record or a list repeats the
+    header row, the first field or the line that leads to the list. The overlap is whole statements, or the
+    last words of a sentence that is too long for it. The document is read once, block by block, with at most
+    a few chunks and 128 Ki characters in memory.
 
     Parameters
     ----------
@@ -69,12 +79,13 @@ def split(document: Document | StreamedDocument, config: ChunkConfig, count: Cou
     config
         Size and overlap.
     count
-        Counts tokens. A chunk's size is the sum over its sentences.
+        Counts tokens. A chunk's size is the sum over its statements.
 
     Yields
     ------
-    Chunks without an id, such that `text == document.text[start:end]`, without blank space at either end.
-    A lone surrogate, which cannot be stored, becomes U+FFFD.
+    Chunks without an id, such that `text` is `document.text[start:end]` after the repeated lines
+    (`Chunk.repeated`), without blank space at either end. A lone surrogate, which cannot be stored, becomes
+    U+FFFD.
     """
     units = _units(document.blocks(), config.size, count)
     for ordinal, window in enumerate(_windows(units, config, count)):
@@ -82,12 +93,16 @@ def split(document: Document | StreamedDocument, config: ChunkConfig, count: Cou
         body = text.strip()
         start = window[0].start + len(text) - len(text.lstrip())
         sections = document.sections if isinstance(document, Document) else ()
-        metadata = _metadata(document.metadata, sections, start, start + len(body))
-        yield Chunk(body, document.id, ordinal, start, start + len(body), metadata)
+        above = window[0].above
+        metadata = _metadata(document.metadata, sections, start, start + len(body), len(above))
+        yield Chunk(above + body, document.id, ordinal, start, start + len(body), metadata)
 
 
-def _metadata(own: Metadata, sections: Sequence[Section], start: int, end: int) -> Metadata:
-    """The metadata of a stretch of a document: that of its middle, and of all sections if it has several."""
+def _metadata(own: Metadata, sections: Sequence[Section], start: int, end: int, above: int) -> Metadata:
+    """The metadata of a stretch of a document: that of its middle, and of all sections if it has several.
+
+    `above`: characters that stand before the stretch in its chunk.
+    """
     first, middle, last = (
         bisect_right(sections, place, key=lambda section: section.start) - 1
         for place in (start, (start + end) // 2, end - 1)
@@ -97,7 +112,9 @@ def _metadata(own: Metadata, sections: Sequence[Section], start: int, end: int) 
     metadata = {**own, **(sections[middle].metadata if middle >= 0 else {})}
     if first < last:
         reached = sections[max(first, 0) : last + 1]
-        metadata["sections"] = [[max(0, each.start - start), dict(each.metadata)] for each in reached]
+        metadata["sections"] = [
+            [above + each.start - start if each.start > start else 0, dict(each.metadata)] for each in reached
+        ]
     return metadata
 
 
@@ -113,30 +130,58 @@ def _windows(units: Iterable[_Unit], config: ChunkConfig, count: CountTokens) ->
             continue
         while window and total + unit.tokens > config.size:
             if repeated == len(window):  # the overlap gives way to what is new
-                total -= window.pop(0).tokens
+                window.pop(0)
                 repeated -= 1
-                continue
-            end = _cut(window, total, repeated)
-            done, rest = window[:end], window[end:]
-            yield done
-            room = config.size - sum(each.tokens for each in rest)
-            overlap = _overlap(done, min(config.overlap, room), count)
-            window = overlap + rest
-            total, repeated = sum(each.tokens for each in window), len(overlap)
+            else:
+                end = _cut(window, total, repeated)
+                done, rest = window[:end], window[end:]
+                yield done
+                room = config.size - sum(each.tokens for each in rest)
+                overlap = _overlap(done, min(config.overlap, room), count)
+                window, repeated = overlap + rest, len(overlap)
+            total = _tokens(window)
         window.append(unit)
-        total += unit.tokens
+        total = _tokens(window) if len(window) == 1 else total + unit.tokens
     if len(window) > repeated:
         yield window
 
 
+def _tokens(window: Sequence[_Unit]) -> int:
+    return sum(each.tokens for each in window) + (window[0].lead if window else 0)
+
+
 def _units(blocks: Iterable[str], size: int, count: CountTokens) -> Iterator[_Unit]:
-    for start, text, paragraph in stream_sentences(blocks):
+    for start, text, record, heads, paragraph in stream_statements(blocks):
         tokens = count(text)
-        if tokens <= size:
-            yield _Unit(start, text, tokens, paragraph)
-        else:
+        above = "".join(f"{head}\n" for head in heads)
+        lead = count(above) if above and above not in text else 0
+        if not 0 < lead <= size // 2:  # the unit has it, or it would fill the chunk
+            above, lead = "", 0
+        unit = _Unit(start, text, tokens, paragraph, record, above, lead)
+        if tokens + lead <= size:
+            yield unit
+        elif not record:
             # Pieces of a quarter: small enough to fill windows well.
-            yield from _pieces(_Unit(start, text, tokens, paragraph), max(1, size // 4), count)
+            yield from _pieces(unit, max(1, size // 4), count)
+        else:
+            yield from _parts(unit, size, count)
+
+
+def _parts(unit: _Unit, size: int, count: CountTokens) -> Iterator[_Unit]:
+    """A record that is longer than a chunk, divided between its fields."""
+    words = len(unit.text.split()) * size // (2 * unit.tokens)
+    parts = divided(unit.text, words)
+    borders = [0, *(part.start for part in parts[1:]), len(unit.text)]
+    for part, (begin, end) in zip(parts, pairwise(borders), strict=True):
+        text = unit.text[begin:end]
+        above = unit.above + "".join(f"{head}\n" for head in part.heads)
+        lead = count(above)
+        if not 0 < lead <= size // 2:
+            above, lead = "", 0
+        own = _Unit(
+            unit.start + begin, text, count(text), unit.paragraph and end == borders[-1], True, above, lead
+        )
+        yield from [own] if own.tokens + lead <= size else _pieces(own, max(1, (size - lead) // 4), count)
 
 
 def _pieces(unit: _Unit, size: int, count: CountTokens) -> Iterator[_Unit]:
@@ -145,8 +190,8 @@ def _pieces(unit: _Unit, size: int, count: CountTokens) -> Iterator[_Unit]:
         return
     cut = middle(unit.text)
     left, right = unit.text[:cut], unit.text[cut:]
-    yield from _pieces(_Unit(unit.start, left, count(left), False), size, count)
-    yield from _pieces(_Unit(unit.start + cut, right, count(right), unit.paragraph), size, count)
+    yield from _pieces(unit._replace(text=left, tokens=count(left), paragraph=False), size, count)
+    yield from _pieces(unit._replace(start=unit.start + cut, text=right, tokens=count(right)), size, count)
 
 
 def _cut(window: Sequence[_Unit], total: int, repeated: int) -> int:
@@ -168,13 +213,15 @@ def _overlap(window: Sequence[_Unit], budget: int, count: CountTokens) -> list[_
     while first > 1 and window[first - 1].tokens <= left:
         first -= 1
         left -= window[first].tokens
-        if not (window[first - 1].text[-1] + window[first].text[0]).isalnum():  # not inside a word
+        if (
+            window[first].lead <= left and not (window[first - 1].text[-1] + window[first].text[0]).isalnum()
+        ):  # not inside a word
             best = first
     if best < len(window):
         return list(window[best:])
     unit = window[-1]
     budget = min(budget, unit.tokens // 2)
-    if budget < 1:
+    if budget < 1 or unit.record:
         return []
     length = len(unit.text)
     at = length - length * budget // unit.tokens
@@ -182,6 +229,6 @@ def _overlap(window: Sequence[_Unit], budget: int, count: CountTokens) -> list[_
         at = border.end()
         tokens = count(unit.text[at:])
         if tokens <= budget:
-            return [_Unit(unit.start + at, unit.text[at:], tokens, unit.paragraph)]
+            return [unit._replace(start=unit.start + at, text=unit.text[at:], tokens=tokens)]
         at += (length - at) // 4
     return []

@@ -1,47 +1,23 @@
 """Titles, bylines and headings, which stand above a text and state no fact.
 
 A title is a short first line without a full stop; a byline names a source, a place, a writer or a day ("The
-Hathe Courant, 9 July 1888."). They are left out of summaries and answers, as are headings and fenced code of
-Markdown.
+Hathe Courant, 9 July 1888."). They are left out of summaries, as are headings and fenced code of Markdown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
 
 from stratagraph.ingest.extraction.mentions import mentions
-from stratagraph.text.sentences import sentences, title_line, without_added
+from stratagraph.text.statements import Statement, title_line
+from stratagraph.text.statements import statements as divide
 from stratagraph.text.stopwords import MONTHS_AND_WEEKDAYS
 
-_MARKS = ("#", "```", "~~~", "|-", "|:", "| -", "| :")
+_MARKS = ("#", "```", "~~~")
 _ATX = re.compile(r" {0,3}#{1,6}\s+\S")
-_RULE = re.compile(r"\s*(?:\|\s*:?-+:?\s*)+\|?\s*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-# A fence, at most 40 lines that are no fence, and a fence.
-_BLOCK = re.compile(r"^(`{3,}|~{3,})[^\n`]*\n(?:(?!\1)[^\n]*\n){1,40}?\1[ \t]*$", re.MULTILINE)
-_HTML = (
-    "a|abbr|b|blockquote|br|center|code|dd|del|details|div|dl|dt|em|figcaption|figure|font|h[1-6]|hr|i|iframe"
-    "|img|ins|kbd|li|mark|ol|p|picture|pre|s|small|source|span|strong|sub|summary|sup|table|tbody|td|th|thead"
-    "|tr|u|ul|video"
-)
-# Repeats are bounded, so that a long text of opening marks takes linear time.
-_MARKS_OF_A_LINE = re.compile(
-    r"<!--.{0,500}?-->|\{\*.{0,500}?\*\}|\{#.{0,500}?#\}|\{%.{0,500}?%\}"  # comments and tags of templates
-    rf"|</?(?:{_HTML})(?:\s[^<>]{{0,500}})?/?>"
-    r"|^[ \t]*(?:/{3,}|!{3}|\?{3}|:{3,}|\.\. [\w-]+::)[^\n]*"  # the line that opens or closes an admonition
-    r"|^[ \t]*(?:(?:>|[-*+\u2022]|\d{1,3}[.)]|#{1,6})[ \t]+)+(?:\[(?:![A-Z]+|[ xX])\])?"
-    r"|[\U0001f000-\U0001faff\u2600-\u2712\u2719-\u27bf\u200d\ufe0f\u20e3]",  # emoji, but no check marks
-    re.MULTILINE | re.DOTALL,
-)
-_LINK = re.compile(r"!?\[([^\[\]]{0,300})\]\([^()\n]{0,500}\)")
-_SPAN = re.compile(
-    r"(?P<code>`{1,3})([^`]{1,300})(?P=code)"
-    r"|(?<!\w)(?P<mark>\*{1,3}|_)(?=[^\s*_])(.{1,300}?)(?<=[^\s*_])(?P=mark)(?!\w)"
-)
-_ROW = re.compile(r"^[ \t]*\|.*$", re.MULTILINE)
 _LONGEST_BYLINE = 120  # characters
 _BYLINES = 4096  # answers that are remembered: a text is asked about as a whole, then by sentence
 _PLACED = re.compile(
@@ -61,46 +37,18 @@ _SMALL = (
 )
 
 
-def quotable(text: str, *, code: bool = False) -> str:
-    """A sentence in one line without markup and emoji; empty if no letter or digit is left.
+def statements(text: str, *, most: int | None = None) -> list[Statement]:
+    """The statements of a text without its title and bylines; at most `most`.
 
-    With `code`, the marks of code stay.
+    Headings and fenced code of Markdown state nothing. A text of nothing else has all its statements.
     """
-    text = _MARKS_OF_A_LINE.sub(" ", without_added(text))
-    text = _ROW.sub(lambda row: row[0].replace("|", " "), text)
-    text = _unmarked(_LINK.sub(r"\1", " ".join(text.split())), code).strip("* ")
-    return text if any(map(str.isalnum, text)) else ""
-
-
-def _unmarked(text: str, code: bool) -> str:
-    """The text without marks of emphasis and, unless `code`, of code; what stands in code stays."""
-    return _SPAN.sub(
-        lambda span: (span[0] if code else span[2]) if span[2] else _unmarked(span[4], code), text
-    )
-
-
-def fenced(text: str) -> list[tuple[int, int]]:
-    """The blocks of fenced code in a text of Markdown, with their fences, as offsets; short ones only."""
-    return [block.span() for block in _BLOCK.finditer(text)] if "```" in text or "~~~" in text else []
-
-
-def statements(
-    text: str, wanted: Callable[[str], bool] = lambda _: False, *, most: int | None = None
-) -> list[tuple[int, int]]:
-    """The sentences of a text as offsets, without its title and the bylines not wanted; at most `most`.
-
-    Headings and fenced code of Markdown are no sentences. A text of nothing else has all its sentences.
-    """
-    begin = title_line(text)[1]
-    spans = ((start + begin, end + begin) for start, end in sentences(_prose(text)[begin:]))
-    bodies = (
-        (start, end) for start, end in spans if not is_byline(text, start, end) or wanted(text[start:end])
-    )
-    return list(islice(bodies, most)) or list(islice(sentences(text), most))
+    found = divide(_prose(text), title_line(text)[1])
+    bodies = (each for each in found if not is_byline(text, each.start, each.end))
+    return list(islice(bodies, most)) or divide(text)[:most]
 
 
 def _prose(text: str) -> str:
-    """The text with blanks in place of Markdown's headings (also of tables) and fenced code."""
+    """The text with blanks in place of Markdown's headings and fenced code."""
     if not any(mark in text for mark in _MARKS):
         return text
     lines = text.split("\n")
@@ -119,8 +67,6 @@ def _prose(text: str) -> str:
         ends = mark is not None and (not fence or mark.startswith(fence))
         if fence or ends or _ATX.match(line):
             silent.add(at)
-        elif _RULE.fullmatch(line) and not (at > 1 and lines[at - 2].lstrip().startswith("|")):
-            silent |= {at - 1, at}
         if ends and mark is not None:
             fence = "" if fence else mark
     return "\n".join(" " * len(line) if at in silent else line for at, line in enumerate(lines))

@@ -18,7 +18,9 @@ from stratagraph.models.hashing import DIMENSION, HashingEmbedder
 from stratagraph.models.structured import plain_text
 from stratagraph.models.task import block
 from stratagraph.text import CountTokens
-from stratagraph.text.sentences import clip, sentences, whole_sentences, without_names
+from stratagraph.text.sentences import clip, without_names
+from stratagraph.text.statements import statements as divide
+from stratagraph.text.statements import whole_statements
 
 T = TypeVar("T")
 MODEL, EXTRACTIVE, FAILED = "model", "extractive", "failed"
@@ -90,7 +92,7 @@ def words_for(max_tokens: int, texts: int) -> int:
 def bounded(answer: str, words: int, count_tokens: CountTokens) -> str:
     """A model's answer, cut after a sentence at twice the length that was asked for."""
     most = 8 * words // 3  # a word is some 4/3 of a token
-    return whole_sentences(answer, most, count_tokens) or clip(answer, most, count_tokens)
+    return whole_statements(answer, most, count_tokens) or clip(answer, most, count_tokens)
 
 
 def fitted(texts: Sequence[str], tokens: int, count_tokens: CountTokens) -> list[str]:
@@ -102,7 +104,7 @@ def fitted(texts: Sequence[str], tokens: int, count_tokens: CountTokens) -> list
     costs = [count_tokens(text) for text in texts]
     limit = even_limit(costs, tokens)
     cut = [
-        text if cost <= limit else whole_sentences(text, limit, count_tokens)
+        text if cost <= limit else whole_statements(text, limit, count_tokens)
         for text, cost in zip(texts, costs, strict=True)
     ]
     if texts and not any(cut):
@@ -157,7 +159,7 @@ def _labelled(text: str) -> list[tuple[str, str]]:
     labels = [f"{name}: ", f"{' - '.join(reversed(name.split(' - ')))}: "]  # of a relation's other direction
     statements = []
     for line in text.splitlines():
-        for start, end in sentences(line):
+        for start, end in ((each.start, each.end) for each in divide(line)):
             label = next((each for each in labels if line.startswith(each, start, end)), "")
             first, *rest = _BEFORE_ADDED.split(line[start + len(label) : end])
             statements += [(label, first), *(("", statement) for statement in rest)]
@@ -275,5 +277,4 @@ def _split(text: str, most: int | None = None) -> tuple[str, ...]:
     """The sentences of a text; those of one unit with names added to it stay together, for they need them."""
     if len(text) <= _UNIT and text[:1] == "[" and len(_BEFORE_ADDED.split(f" {text}")) == 2:
         return (" ".join(text.split()),)
-    sentences = (" ".join(text[start:end].split()) for start, end in statements(text, most=most))
-    return tuple(filter(None, sentences))
+    return tuple(filter(None, (each.line(text) for each in statements(text, most=most))))

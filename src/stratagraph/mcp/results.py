@@ -44,7 +44,7 @@ class SearchResult(BaseModel):
 
 
 class AnswerResult(BaseModel):
-    """An answer to `question`; `[2]` in it is the source with number 2. `extractive`: no model wrote it.
+    """An answer to `question`; `[2]` in it is the source with number 2. `extractive`: excerpts.
 
     `unknown` are words of the question that no passage has which `where` admits; `note` says so.
     """
@@ -141,7 +141,8 @@ def document_text(chunks: Sequence[sg.Chunk]) -> str:
     text, end = "", -1
     for chunk in chunks:
         overlap = end - chunk.start if chunk.start >= 0 and end >= 0 else -1
-        text += ("\n" if overlap < 0 and text else "") + chunk.text[max(0, overlap) :]
+        skipped = (chunk.repeated if text else 0) + max(0, overlap)
+        text += ("\n" if overlap < 0 and text else "") + chunk.text[skipped:]
         end = chunk.end
     return text
 

@@ -30,7 +30,8 @@ from stratagraph.models.structured import json_as
 from stratagraph.models.task import block
 from stratagraph.text import CountTokens
 from stratagraph.text.packing import numbered as with_number
-from stratagraph.text.sentences import clip, whole_sentences
+from stratagraph.text.sentences import clip
+from stratagraph.text.statements import whole_statements
 
 ReportForm = Literal["short", "findings"]
 """`short`: a title and a summary. `findings`: also five to ten findings with the members that state them."""
@@ -189,7 +190,7 @@ def joined_members(
             break
         if numbered and not new:
             new = text.partition(": ")[0]
-        shown = whole_sentences(new, min(left, most), count_tokens)
+        shown = whole_statements(new, min(left, most), count_tokens)
         if shown:
             parts.append(block("member", with_number(number, shown) if numbered else shown))
             left -= count_tokens(parts[-1])

@@ -134,8 +134,6 @@ class Embedder:
         them.
     offers_spans
         Whether parts of passages can be embedded (`protocols.SpanEmbedder`).
-    words_only
-        See `protocols.Embedder`.
     here
         Whether the embedder runs in this process and waits for nobody.
     """
@@ -155,7 +153,6 @@ class Embedder:
         self.dimension = dimension
         self.zero_vectors: list[str] = []
         self.offers_spans = offers_spans(embedder)
-        self.words_only = bool(getattr(embedder, "words_only", False))
         self.here = isinstance(embedder, LOCAL)
         self.slots = services.embed_slots
         self._embedder = embedder

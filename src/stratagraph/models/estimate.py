@@ -106,8 +106,6 @@ def _cells(usage: Usage) -> tuple[str, ...]:
 class PseudoEmbedder(HashingEmbedder):
     """Hashed vectors in place of another embedder's: similar texts are near each other in both."""
 
-    words_only = False
-
     def __init__(self, embedder: object, dimension: int) -> None:
         super().__init__(dimension)
         self.name = embedder_name(embedder, dimension)

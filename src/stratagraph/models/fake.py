@@ -187,8 +187,6 @@ class FakeEmbedder:
         The fingerprint; by default it tells the dimension.
     """
 
-    words_only = True
-
     def __init__(self, dimension: int = 64, *, latency: float = 0.0, name: str | None = None) -> None:
         self.dimension = dimension
         self.name = name or f"fake-{dimension}"

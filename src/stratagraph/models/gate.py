@@ -182,11 +182,6 @@ class ModelGate(Stages):
         return None if self._embedder is None else self._embedder.dimension
 
     @property
-    def words_only(self) -> bool:
-        """Whether the embedder compares words, not meanings (`protocols.Embedder`)."""
-        return self._embedder is not None and self._embedder.words_only
-
-    @property
     def cost(self) -> float | None:
         """The cost of all calls so far; None if a price is unknown."""
         return cost_of(self.ledger.models, self._prices)

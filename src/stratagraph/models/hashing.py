@@ -55,8 +55,6 @@ class HashingEmbedder:
         Length of the vectors.
     """
 
-    words_only = True
-
     def __init__(self, dimension: int = DIMENSION) -> None:
         if dimension < 1:
             raise ValueError(f"dimension must be at least 1, not {dimension}")

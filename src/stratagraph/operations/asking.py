@@ -31,9 +31,8 @@ from stratagraph.operations.arguments import (
 from stratagraph.operations.gates import RecentVectors
 from stratagraph.operations.reader import Answering
 from stratagraph.operations.subgraph import SubgraphPainter
-from stratagraph.search.answer import Draft, cited, extract_answer, generate
+from stratagraph.search.answer import Draft, cited, excerpts, generate
 from stratagraph.search.answer import stream as stream_answer
-from stratagraph.search.evidence import GENERAL
 from stratagraph.search.guided import ANSWERED, SHOWN, STEPS, Found, guided
 from stratagraph.search.questions import decompose, standalone
 from stratagraph.search.rerank import Reranker, SetReranker, chosen, scored
@@ -222,7 +221,7 @@ class Asking:
     ) -> Answer:
         """Answer from a retrieval, or retrieve for a question first.
 
-        If the model fails, a warning says so, and the answer consists of sentences of the hits.
+        If the model fails, a warning says so, and the answer consists of excerpts of the hits.
         """
         with span("stratagraph answer", {"stratagraph.k": arguments.k}) as recorded:
             retrieval = await self._retrieved(question, arguments, how)
@@ -234,12 +233,11 @@ class Asking:
                         written = await generate(retrieval, await self._draft(retrieval, how), self.gate)
                     except CallFailed as error:
                         warnings.warn(
-                            f"the model could not answer ({error}); the answer consists of sentences of the "
-                            "sources",
+                            f"the model could not answer ({error}); excerpts of the hits are shown",
                             RuntimeWarning,
                             stacklevel=2,
                         )
-                text, citations = written or await self._extracted(retrieval, how)
+                text, citations = written or excerpts(retrieval, how.length)
                 text = text if written else retrieval.with_note(text)
         return self._answered(text, citations, retrieval, extractive=written is None)
 
@@ -248,23 +246,6 @@ class Asking:
     ) -> Answer:
         usage, cost = self.gate.ledger.total, self.gate.cost
         return Answer(text, citations, retrieval, extractive=extractive, usage=usage, cost=cost)
-
-    async def _extracted(
-        self, retrieval: Retrieval, how: AnswerArguments
-    ) -> tuple[str, tuple[Citation, ...]]:
-        """Sentences of the hits, or that nothing answers the question."""
-        question = retrieval.query[:LONGEST]
-        vector = retrieval.vector if retrieval.vector is not None else await self._vector(question)
-        alike = None
-        sources = list(dict.fromkeys(source for hit in retrieval.hits for source in hit.sources))
-        if sources and not self.gate.words_only:
-            background = self.reader.background
-            if background is None:
-                general = await asyncio.gather(*map(self.gate.embed_query, GENERAL))
-                background = await asyncio.to_thread(self.reader.measure_background, np.stack(general))
-            likeness = await asyncio.to_thread(self.reader.likeness, question, vector, sources)
-            alike = None if likeness is None else background.is_alike(*likeness)
-        return await extract_answer(retrieval, vector, self.gate, alike=alike, length=how.length)
 
     async def stream(
         self, question: str | Retrieval, arguments: SearchArguments, *, how: AnswerArguments
@@ -275,7 +256,7 @@ class Asking:
             recorded.set({"stratagraph.method": retrieval.method, "stratagraph.hits": len(retrieval)})
             yield retrieval
             if not self.gate.has_llm or not retrieval.hits:
-                text, citations = await self._extracted(retrieval, how)
+                text, citations = excerpts(retrieval, how.length)
                 text = retrieval.with_note(text)
                 yield text
                 yield self._answered(text, citations, retrieval, extractive=True)

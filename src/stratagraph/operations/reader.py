@@ -25,7 +25,6 @@ from stratagraph.methods.base import Description, Opened, Origin, Ranking, Searc
 from stratagraph.methods.drift import DRIFT
 from stratagraph.operations.checks import UNNAMED, blamed, check_method, checked_graph
 from stratagraph.operations.hits import HitMaker, ItemReader, RankedItems, SnapshotItems, grouped, silent
-from stratagraph.search.evidence import Background
 from stratagraph.search.excerpts import Excerpts
 from stratagraph.search.filters import compile_where
 from stratagraph.search.ranking import concatenate, first, interleaved, labelled, taken
@@ -33,7 +32,6 @@ from stratagraph.search.walk import CONSIDERED, PassageWalk, Provenance, Similar
 from stratagraph.store.snapshot import JoinedSnapshot, Snapshot
 from stratagraph.system.locks import Lock, cached_property
 from stratagraph.types.built import Item
-from stratagraph.types.protocols import Vectors
 from stratagraph.types.question import WALK, Allowed, Question, Sources, Where
 from stratagraph.types.records import Chunk, Metadata, json_native
 from stratagraph.types.results import Hit
@@ -42,8 +40,6 @@ PASSAGES = "chunks"
 """Name under which the arrays of `Nearest` over the corpus' vectors are kept."""
 MORE = 3
 """Nodes searched for each wanted result, because some repeat others or add nothing."""
-SAMPLE = 2048
-"""Passages that are compared with general questions."""
 
 
 class Answering(ABC):
@@ -52,7 +48,6 @@ class Answering(ABC):
     def __init__(self, snapshot: Snapshot | JoinedSnapshot) -> None:
         self.snapshot = snapshot
         self._searchers: dict[str, Searcher] = {}
-        self.background: Background | None = None
         self._lock = Lock()
 
     @property
@@ -230,24 +225,6 @@ class Answering(ABC):
             self, f"similar {size}", lambda: self._nearest.search(question.vector, size, allowed)
         )
         return rows[:k], similarity[:k]
-
-    def measure_background(self, vectors: Vectors) -> Background:
-        """How similar this generation is to general questions; `vectors` has shape (questions, dimension)."""
-        rows = np.unique(np.linspace(0, self.snapshot.size - 1, SAMPLE).astype(np.int64))
-        similarities = self.snapshot.vectors[rows] @ vectors.T
-        best = [float(self._nearest.search(vector, 1)[1][0]) for vector in vectors]
-        self.background = Background(float(np.median(best)), float(similarities.std(axis=0).mean()))
-        return self.background
-
-    def likeness(self, question: str, vector: Vectors, sources: Sequence[str]) -> tuple[float, float] | None:
-        """The best similarity of a question to these chunks, and the mass of its names.
-
-        None if no chunk is in this generation.
-        """
-        rows = np.array(sorted(self.snapshot.row_of(sources).values()), np.int64)
-        if not len(rows):
-            return None
-        return float((self.snapshot.vectors[rows] @ vector).max()), self._walk.named(question)
 
     @abstractmethod
     def name_counts(self, where: Where | None, most: int) -> dict[str, tuple[int, int]]:

@@ -7,7 +7,7 @@
     excerpts            the statements of a node nearest to the question
     rerank, guided      another order by a slower model; a model that chooses or asks again
     evidence            whether an index speaks of what a question asks
-    answer              an answer with citations, by a model or from the texts' own sentences
+    answer              an answer with citations, by a model, or excerpts
 
 Nothing here knows the store or a method.
 """

@@ -219,6 +219,5 @@ def _key(item: Item) -> tuple[str, str]:
 
 
 def joined(statements: Sequence[str]) -> str:
-    """Statements joined to one text; one without final punctuation gets a semicolon."""
-    parts = [each if each[-1:] in ".!?。！？;" else f"{each};" for each in statements[:-1]]
-    return " ".join([*parts, *statements[-1:]])
+    """Statements joined to one text; what ends without punctuation, as a record does, ends its line."""
+    return "".join(f"{each}{' ' if each[-1:] in '.!?。！？' else chr(10)}" for each in statements)[:-1]

@@ -21,7 +21,7 @@ from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import json_as
 from stratagraph.search.evidence import shortened, stems
 from stratagraph.text.packing import numbered
-from stratagraph.text.sentences import title_line
+from stratagraph.text.statements import title_line
 from stratagraph.types.question import Guided
 from stratagraph.types.records import Metadata
 from stratagraph.types.results import Guidance, GuidedStep, Hit

@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 import stratagraph as sg
 from stratagraph.server.state import State, public, state_of, without_places
+from stratagraph.text.packing import asked_words
 from stratagraph.viz.question import paths
 
 ANSWERS = ("/api/ask", "/api/answer", "/api/guided")
@@ -147,6 +148,7 @@ class HitView(BaseModel):
     kind: str
     level: int
     title: str
+    source: str
     text: str
     score: float
     why: list[str]
@@ -168,6 +170,7 @@ class HitView(BaseModel):
             kind=hit.kind,
             level=hit.level,
             title=title or (hit.documents[0] if hit.kind == "chunk" and hit.documents else ""),
+            source=hit.source,
             text=hit.text,
             score=hit.score,
             why=list(reasons(trace)),
@@ -229,11 +232,16 @@ def _public(made: _Made) -> _Made:
 
 
 class Answered(BaseModel):
-    """An answer; `[2]` in its text is the second hit. `extractive`: no model wrote it."""
+    """An answer; `[2]` in its text is the second hit.
+
+    `extractive`: no model wrote it; the text are excerpts, and `marked` the beginnings of words of the
+    question to mark in them.
+    """
 
     text: str
     citations: list[int]
     extractive: bool
+    marked: list[str]
     usage: sg.Usage
     cost: float | None
 
@@ -244,6 +252,7 @@ class Answered(BaseModel):
             text=answer.text,
             citations=[citation.number for citation in answer.citations],
             extractive=answer.extractive,
+            marked=asked_words(answer.retrieval.query) if answer.extractive else [],
             usage=answer.usage,
             cost=answer.cost,
         )

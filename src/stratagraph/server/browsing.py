@@ -174,9 +174,9 @@ def without_overlaps(chunks: list[sg.Chunk], whole: int) -> list[str]:
     """Consecutive texts without overlaps; the one at `whole` is not cut."""
     texts = [chunk.text for chunk in chunks]
     for at, (one, other) in enumerate(pairwise(chunks)):
-        repeated = one.end - other.start if other.start >= 0 else 0
-        if repeated > 0 and at < whole:
-            texts[at] = texts[at][: max(0, len(texts[at]) - repeated)]
-        elif repeated > 0:
-            texts[at + 1] = texts[at + 1][repeated:]
+        overlap = max(0, one.end - other.start) if other.start >= 0 else 0
+        if overlap and at < whole:
+            texts[at] = texts[at][: max(0, len(texts[at]) - overlap)]
+        elif overlap or at + 1 != whole:
+            texts[at + 1] = texts[at + 1][other.repeated + overlap :]
     return texts

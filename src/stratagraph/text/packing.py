@@ -1,15 +1,16 @@
 """Statements of retrieved texts that fit a budget of tokens, chosen by the words of the question.
 
-All texts stay whole if they fit. Otherwise their statements compete, and those chosen stand under the title
-of their text, in reading order. A statement is a sentence, or several short ones of a line, as in a chat. It
-scores by
+All texts stay whole if they fit. Otherwise their statements (`text.statements`) compete, and those chosen
+stand under the title of their text, in reading order. Several short sentences of a line, as in a chat, count
+as one. A statement scores by
 
 - the question's words that no chosen statement has, weighed by inverse frequency in statements;
 - the rarest name or number that it, or its title, shares with a chosen statement of another text;
-- being the first of its text, which mostly says what the text is about;
+- being the first sentence of its text, which mostly says what the text is about;
 - the similarity of its text to the question, where that is known, less a charge for the text's rank.
 
-Nothing is embedded for it.
+In excerpts for readers, the record of a text that has most of the question's words stands before its other
+statements. Nothing is embedded.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from numpy.typing import NDArray
 
 from stratagraph.text import CountTokens
 from stratagraph.text.folding import folded
-from stratagraph.text.sentences import sentences, title_line, without_added
+from stratagraph.text.sentences import without_added
+from stratagraph.text.statements import Statement, statements, title_line, whole_fields
 from stratagraph.text.stopwords import FUNCTION, stop_words
 
 LINK = 0.35
@@ -47,8 +49,7 @@ Of 0, 60, 80, 120 and 200 none is .01 better than another on five corpora and th
 """
 _LONGEST_QUESTION = 2000  # characters whose words are looked for
 _NEVER = 1 << 40  # costs more tokens than any budget has
-_GAP = " \u2026 "
-_BREAKS = "\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029"
+_GAP, _ROWS_GAP = " \u2026 ", "\n\u2026\n"
 _BREAKS = "\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029"
 _LIKE_A_NUMBER = re.compile(  # in folded texts; a bounded number of breaks inside keeps it linear
     rf"(?:\A|[{_BREAKS}])(?:[^\w\[{_BREAKS}]|_)*"
@@ -103,41 +104,60 @@ def joined(pieces: Iterable[Piece]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A text with its title, and the offsets of its statements."""
+    """A text with what stands above it, and its statements."""
 
     place: int
     text: str
-    title: str
-    spans: Sequence[tuple[int, int]]
+    head: str
+    statements: Sequence[Statement]
 
     @classmethod
-    def of(cls, piece: Piece) -> _Text:
+    def of(cls, piece: Piece, head: str | None) -> _Text:
+        """`head` is what readers are told of the text, which then stands before its own title."""
         title, begin = title_line(piece.text)
-        return cls(piece.place, piece.text, title, _statements(piece.text, begin))
+        lines = [head, title] if head is not None and title not in head else [title if head is None else head]
+        found = _with_short_ones(piece.text, statements(piece.text, begin))
+        return cls(piece.place, piece.text, "\n".join(filter(None, lines)), found)
 
     def shown(self, orders: Sequence[int]) -> Piece:
-        """The title and some statements; the text between neighbours is kept."""
-        if len(orders) == len(self.spans):
-            return Piece(self.place, self.text)
-        runs: list[tuple[int, int]] = []
+        """The head and some statements in this order; the text between neighbours is kept."""
+        text, last = "", -1
         for order in orders:
-            start, end = self.spans[order]
-            if runs and order and runs[-1][1] == self.spans[order - 1][1]:
-                start = runs.pop()[0]
-            runs.append((start, end))
-        statements = _GAP.join(self.text[start:end] for start, end in runs)
-        return Piece(self.place, f"{self.title}\n{statements}" if self.title else statements)
+            each = self.statements[order]
+            before = self.statements[last] if last >= 0 else None
+            seen = [] if before is None else [*before.heads, self.text[before.start : before.end]]
+            missing = [head for head in each.heads if not any(own.startswith(head) for own in seen)]
+            if before is not None and order == last + 1 and not missing:
+                text += self.text[before.end : each.end]
+            else:
+                if before is not None:
+                    text += _ROWS_GAP if before.record or each.record else _GAP
+                text += "".join(f"{head}\n" for head in missing) + self.text[each.start : each.end]
+            last = order
+        if last >= 0 and self.statements[last].cut:
+            text += " ..."
+        return Piece(self.place, f"{self.head}\n{text}" if self.head else text)
+
+    @property
+    def entire(self) -> Piece:
+        """The head and all statements."""
+        return self.shown(range(len(self.statements)))
 
 
-def _statements(text: str, begin: int) -> list[tuple[int, int]]:
-    """Offsets of the statements of a text from `begin` on."""
-    spans: list[tuple[int, int]] = []
-    for start, end in sentences(text[begin:]):
-        start, end = begin + start, begin + end
-        if spans and spans[-1][1] - spans[-1][0] < SHORT and "\n" not in text[spans[-1][1] : start]:
-            start = spans.pop()[0]
-        spans.append((start, end))
-    return spans
+def _with_short_ones(text: str, found: Iterable[Statement]) -> list[Statement]:
+    """Statements in which a short sentence is one with the next one of its line."""
+    joined: list[Statement] = []
+    for each in found:
+        last = joined[-1] if joined else None
+        if (
+            last is not None
+            and last.end - last.start < SHORT
+            and not (last.record or each.record or "\n" in text[last.end : each.start])
+        ):
+            joined[-1] = last._replace(end=each.end)
+        else:
+            joined.append(each)
+    return joined
 
 
 def pack(
@@ -146,6 +166,7 @@ def pack(
     max_tokens: int,
     count_tokens: CountTokens,
     similarities: Sequence[float],
+    heads: Sequence[str] | None = None,
 ) -> list[Piece]:
     """What to show of texts, best first, so that `joined` has at most `max_tokens`.
 
@@ -153,75 +174,126 @@ def pack(
     ----------
     similarities
         Of the texts to the question; all alike if they are unknown.
+    heads
+        For excerpts: the lines above the texts, each before the text's own title. The record of a text that
+        has most of the question's words then stands before its other statements.
 
     Returns
     -------
     Pieces in the order of the texts. A text that is part of an earlier one, or none of whose
-    statements was chosen, has none. The first text has at least one sentence, unless none of it fits.
+    statements was chosen, has none. The first text has at least one statement, unless none of it fits.
     """
     whole: list[Piece] = []
     for place, text in enumerate(map(str.strip, texts)):
         if text and not any(text in earlier.text for earlier in whole):
             whole.append(Piece(place, text))
-    left = max_tokens
-    for piece in whole:
-        left -= count_tokens(str(piece)) + 1
-        if left < 0:
-            break
-    else:
+    if not whole or (heads is None and _fit(whole, max_tokens, count_tokens)):
         return whole
-    read = [_Text.of(piece) for piece in whole]
-    scores = [
-        SIMILAR * similarities[each.place] - RANK * log(rank) / log(20) for rank, each in enumerate(read, 1)
-    ]
-    chosen = _chosen(question, read, scores, max_tokens, count_tokens)
+    read = [_Text.of(piece, None if heads is None else heads[piece.place]) for piece in whole]
+    rows = [(at, each) for at, own in enumerate(read) for each in own.statements]
+    said = [each.shown(read[at].text) for at, each in rows]
+    written = [_WORD.findall(text) for text in said]
+    weights = _words_in(question, said, [[word.lower() for word in own] for own in written])
+    if heads is not None and _fit([each.entire for each in read], max_tokens, count_tokens):
+        chosen = list(range(len(rows)))
+    else:
+        scores = [
+            SIMILAR * similarities[each.place] - RANK * log(rank) / log(20)
+            for rank, each in enumerate(read, 1)
+        ]
+        chosen = _chosen(question, read, rows, written, weights, scores, max_tokens, count_tokens)
+    firsts = np.cumsum([0, *(len(each.statements) for each in read)]).tolist()
+    asked = weights.sum(axis=1).tolist()
     while True:
         orders = defaultdict[int, list[int]](list)
-        for at, order in sorted(chosen):
-            orders[at].append(order)
-        pieces = [read[at].shown(own) for at, own in orders.items()]
+        for row in sorted(chosen):
+            orders[rows[row][0]].append(row)
+        for own in orders.values() if heads is not None else ():
+            best = max(own, key=lambda row: (rows[row][1].record and asked[row], -row))
+            if rows[best][1].record and asked[best]:
+                own.insert(0, own.pop(own.index(best)))
+        pieces = [read[at].shown([row - firsts[at] for row in own]) for at, own in orders.items()]
         if not chosen or count_tokens(joined(pieces)) <= max_tokens:
             return pieces
         chosen.pop()
 
 
+def _fit(pieces: Iterable[Piece], max_tokens: int, count_tokens: CountTokens) -> bool:
+    for piece in pieces:
+        max_tokens -= count_tokens(str(piece)) + 1
+        if max_tokens < 0:
+            return False
+    return True
+
+
+def beginning(question: str, text: str, max_tokens: int, count_tokens: CountTokens) -> str:
+    """What fits of the statement of a text that has most words of the question, cut between fields."""
+    found = [each.shown(text) for each in statements(text, title_line(text)[1])] or [text]
+    words = [[word.lower() for word in _WORD.findall(each)] for each in found]
+    best = found[int(np.argmax(_words_in(question, found, words).sum(axis=1)))]
+    return whole_fields(best, max_tokens, count_tokens)
+
+
 def _chosen(
-    question: str, texts: Sequence[_Text], scores: Sequence[float], budget: int, count_tokens: CountTokens
-) -> list[tuple[int, int]]:
-    """Places and orders of statements that fit a budget, best first; one of the first text leads."""
-    statements = [(at, order) for at, each in enumerate(texts) for order in range(len(each.spans))]
-    sentences = [texts[at].text[slice(*texts[at].spans[order])] for at, order in statements]
-    at = np.array([at for at, _ in statements], np.int64)
-    heads = np.array([count_tokens(str(Piece(each.place, each.title))) + 2 for each in texts])
-    written = [_WORD.findall(text) for text in sentences]
-    words = [[word.lower() for word in own] for own in written]
-    costs = np.array([count_tokens(text) + 1 for text in sentences], np.int64) + heads[at]
-    costs[_repeats(sentences, words)] = _NEVER
-    plain = np.array([scores[place] + FIRST * (not order) for place, order in statements])
-    weights = _words_in(question, sentences, words)
-    names, shared = _names_in(question, written, [_WORD.findall(each.title) for each in texts], at)
+    question: str,
+    texts: Sequence[_Text],
+    rows: Sequence[tuple[int, Statement]],
+    written: Sequence[Sequence[str]],
+    weights: NDArray[np.float64],
+    scores: Sequence[float],
+    budget: int,
+    count_tokens: CountTokens,
+) -> list[int]:
+    """Rows of statements that fit a budget, best first; one of the first text leads.
+
+    Parameters
+    ----------
+    rows
+        Each statement with the number of its text.
+    written, weights
+        The words of the statements, and the weights of the question's words in each.
+    scores
+        Of the texts.
+    """
+    at = np.array([place for place, _ in rows], np.int64)
+    plain = np.array([scores[place] for place, _ in rows])
+    costs = np.array([count_tokens(texts[at].text[each.start : each.end]) + 1 for at, each in rows], np.int64)
+    above = defaultdict[tuple[int, tuple[str, ...]], list[int]](list)  # the rows that need these lines
+    for row, (place, each) in enumerate(rows):
+        above[place, ()].append(row)
+        if each.heads:
+            above[place, each.heads].append(row)
+    extra = {
+        (place, heads): count_tokens("\n".join(heads) or str(Piece(texts[place].place, texts[place].head)))
+        + 2
+        for place, heads in above
+    }
+    for key, own in above.items():
+        costs[own] += extra[key]
+        if not (key[1] or rows[own[0]][1].record):
+            plain[own[0]] += FIRST
+    costs[_repeats([texts[at].text[each.start : each.end] for at, each in rows], written)] = _NEVER
+    names, shared = _names_in(question, written, [_WORD.findall(each.head) for each in texts], at)
     links, unsaid = np.zeros(len(at)), np.ones(weights.shape[1])
     followed: set[str] = set()
-    used: set[int] = set()
-    chosen: list[tuple[int, int]] = []
+    chosen: list[int] = []
     while True:
         fits = costs <= budget
-        if not used:
+        if not chosen:
             fits &= at == 0
         best = int(np.argmax(np.where(fits, plain + weights @ unsaid + links, -np.inf)))
         if not fits[best]:
             return chosen
-        chosen.append(statements[best])
+        chosen.append(best)
         budget -= int(costs[best])
         costs[best] = _NEVER
-        place = int(at[best])
-        if place not in used:
-            used.add(place)
-            costs[at == place] -= heads[place]
+        place, each = rows[best]
+        for heads in {(), each.heads}:
+            costs[above.pop((place, heads), [])] -= extra[place, heads]
         unsaid[weights[best] > 0] = 0.0
         for name in names[best] - followed:
-            rows, rarity = shared[name]
-            others = rows[at[rows] != place]
+            sharing, rarity = shared[name]
+            others = sharing[at[sharing] != place]
             links[others] = np.maximum(links[others], LINK * rarity)
             followed.add(name)
 
@@ -274,6 +346,12 @@ def _words_in(question: str, sentences: Sequence[str], words: Sequence[Sequence[
     return np.asarray(has * (weights / max(weights.sum(), 1e-9)))
 
 
+def asked_words(question: str) -> list[str]:
+    """The beginnings of words by which statements are chosen for a question; pairs of unspaced characters."""
+    spaced, pairs = _stems(question[:_LONGEST_QUESTION])
+    return [*spaced, *pairs]
+
+
 def _stems(question: str) -> tuple[list[str], list[str]]:
     """The question's words without endings and those of grammar; pairs of characters of unspaced scripts."""
     small = stop_words(question)
@@ -286,13 +364,13 @@ def _stems(question: str) -> tuple[list[str], list[str]]:
     return list(spaced), list(pairs)
 
 
-def _repeats(sentences: Sequence[str], words: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
+def _repeats(texts: Sequence[str], words: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
     """Which statements have the same words as an earlier one; words that were added to them do not count."""
     earlier: set[tuple[str, ...]] = set()
     repeats = np.zeros(len(words), np.bool_)
-    for row, (text, own) in enumerate(zip(sentences, words, strict=True)):
+    for row, (text, own) in enumerate(zip(texts, words, strict=True)):
         plain = without_added(text)
-        key = tuple(own if plain is text else _WORD.findall(plain.lower()))
+        key = tuple(own if plain is text else map(str.lower, _WORD.findall(plain)))
         repeats[row] = key in earlier
         earlier.add(key)
     return repeats

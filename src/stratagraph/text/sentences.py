@@ -2,7 +2,7 @@
 
 Rules, not a model: a full stop ends a sentence if blank space and something other than a lower-case
 letter follow and no abbreviation, initial or list number precedes; `。` and its kin end one anywhere.
-A blank line ends a sentence, and so does a line break after a short line (a heading, a list item).
+A blank line ends a sentence, and so does a line break after a colon or a short line (a heading, a list item).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence, Set
 
 from stratagraph.text import CountTokens
-from stratagraph.text.stopwords import FUNCTION, OPENERS
 
 _STOPS = ".!?\u2026"
 # Ideographic and full-width stops, Arabic question mark and full stop, danda and double danda,
@@ -26,7 +25,7 @@ _SHORT = 60  # characters; a shorter line was not broken because it was full
 _BREAK = re.compile(
     rf"[{_STOPS}{_FULL}\n](?:"
     rf"(?<=\n)(?P<paragraph>[^\S\n]*+\n\s*+)"
-    rf"|(?<=\n)(?:(?<!,\n)(?<![^\n]{{{_SHORT}}}\n)|(?=\s*+(?:[-*\u2022]\s|[#|]|\d{{1,3}}[.)]\s)))(?P<line>\s*+)"
+    rf"|(?<=\n)(?:(?<=:\n)|(?<!,\n)(?<![^\n]{{{_SHORT}}}\n)|(?=\s*+(?:[-*\u2022]\s|[#|]|\d{{1,3}}[.)]\s)))(?P<line>\s*+)"
     rf"|(?<=[{_FULL}])(?P<full>[{_STOPS}{_FULL}]*+[{_CLOSERS}]*+\s*+)"
     rf"|(?<=[{_STOPS}])(?<![{_STOPS}]{{2}})(?P<stop>[{_STOPS}{_FULL}]*+[{_CLOSERS}]*+\s++)"
     rf")"
@@ -51,15 +50,7 @@ _NUMBERS = """
 _BEFORE_A_NAME = frozenset(_NAMES.split())
 _BEFORE_A_NUMBER = frozenset(_NUMBERS.split())
 
-LONGEST_TITLE = 100  # characters
-_MARKUP = re.compile(r"\s*(?:#{1,6}\s+|[Tt]itle:\s+)?")
-_LIKE_A_TITLE = re.compile(
-    r"(?=[^\W_]|[\"\u201c\u00ab\u300a])(?:\S+ ){0,11}\S*[^\s.,;:!?\u3002\uff01\uff1f\u061f-]\Z"
-)
-
 _PIECE = 1 << 16  # characters looked at together; a longer sentence is cut
-_AHEAD = 8  # characters that must be known after an end: the rules look at what follows
-_BEHIND = 80  # characters kept before it: the rules look at the line so far
 
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:
@@ -68,67 +59,13 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
     They are looked for one after the other, so the first few of a long text cost little.
     """
     start = 0
-    for end, _ in _ends(text, 0):
+    for end in _ends(text):
         sentence = text[start:end]
         left = start + len(sentence) - len(sentence.lstrip())
         right = start + len(sentence.rstrip())
         if left < right:
             yield left, right
         start = end
-
-
-def whole_sentences(text: str, max_tokens: int, count_tokens: CountTokens) -> str:
-    """The longest beginning of a text that ends with a sentence and has at most `max_tokens`; maybe none."""
-    if count_tokens(text) <= max_tokens:
-        return text
-    longest, last = len(clip(text, max_tokens, count_tokens)), 0
-    for _, end in sentences(text):
-        if end > longest:
-            break
-        last = end
-    return text[:last]
-
-
-def stream_sentences(blocks: Iterable[str]) -> Iterator[tuple[int, str, bool]]:
-    """The sentences of a text that arrives in blocks of any size.
-
-    Yields (offset, sentence with the blank space after it, whether a paragraph ends there); joined, they are
-    the text. Holds about 128 Ki characters; a longer sentence is cut at a clause or a word. A lone
-    surrogate, which cannot be encoded, becomes U+FFFD.
-    """
-    buffer = ""
-    base = 0  # offset of the buffer in the text
-    start = 0  # offset of the next sentence in the buffer
-    for piece, last in _recut(blocks):
-        buffer += piece
-        safe = len(buffer) if last else len(buffer) - _AHEAD
-        for end, paragraph in _ends(buffer, start):
-            if end > safe:
-                break
-            yield base + start, buffer[start:end], paragraph
-            start = end
-        while len(buffer) - start > _PIECE:
-            end = start + middle(buffer[start : start + _PIECE])
-            yield base + start, buffer[start:end], False
-            start = end
-        behind = max(0, start - _BEHIND)
-        buffer, base, start = buffer[behind:], base + behind, start - behind
-
-
-def title_line(text: str) -> tuple[str, int]:
-    """The title of a text and where the rest begins; empty and 0 if there is none."""
-    line, newline, rest = text.partition("\n")
-    head = markup_free(line)
-    rest = rest.lstrip()
-    if not newline or not 0 < len(head) <= LONGEST_TITLE or not rest:
-        return "", 0
-    looks = _LIKE_A_TITLE.match(head) and not rest[0].islower() and head.lower() not in OPENERS
-    return (head, len(line) + 1) if looks and head.rpartition(" ")[2] not in FUNCTION else ("", 0)
-
-
-def markup_free(line: str) -> str:
-    """A heading without its marks."""
-    return _MARKUP.sub("", line, count=1).strip()
 
 
 def with_added(names: Sequence[str], text: str) -> str:
@@ -157,6 +94,19 @@ def added_as_text(text: str) -> str:
     return _ADDED.sub(r"\1: ", text) if ":] " in text else text
 
 
+def recut(blocks: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """The same text in pieces of `_PIECE` characters, the last one marked, whatever the blocks were."""
+    buffer = ""
+    for block in blocks:
+        for at in range(0, len(block), _PIECE):
+            buffer += block[at : at + _PIECE]
+            if len(buffer) > _PIECE:
+                yield _SURROGATE.sub("\ufffd", buffer[:_PIECE]), False
+                buffer = buffer[_PIECE:]
+    if buffer:
+        yield _SURROGATE.sub("\ufffd", buffer), True
+
+
 def middle(text: str) -> int:
     """Where to cut a text of two or more characters: after a clause, else a word, else anywhere.
 
@@ -175,9 +125,10 @@ def middle(text: str) -> int:
     return centre
 
 
-def _ends(text: str, start: int) -> Iterator[tuple[int, bool]]:
-    """(end, whether a paragraph ends too) of every sentence from `start` on, the last being the text's."""
-    for match in _BREAK.finditer(text, start):
+def _ends(text: str) -> Iterator[int]:
+    """The end of every sentence, the last being the text's."""
+    start = 0
+    for match in _BREAK.finditer(text):
         end = match.end()
         if end >= len(text):
             break
@@ -188,10 +139,10 @@ def _ends(text: str, start: int) -> Iterator[tuple[int, bool]]:
                 continue
             if kind == "stop" and _abbreviated(text, start, match.start(), end):
                 continue
-        yield end, paragraph
+        yield end
         start = end
     if start < len(text):
-        yield len(text), True
+        yield len(text)
 
 
 def _abbreviated(text: str, start: int, stop: int, end: int) -> bool:
@@ -214,19 +165,6 @@ def _abbreviated(text: str, start: int, stop: int, end: int) -> bool:
     if lowered in _BEFORE_A_NUMBER:
         return text[end].isdigit()
     return "." in word and all(len(part) == 1 and part.isupper() for part in word.split("."))  # U.S.
-
-
-def _recut(blocks: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """The same text in pieces of `_PIECE` characters, the last one marked, whatever the blocks were."""
-    buffer = ""
-    for block in blocks:
-        for at in range(0, len(block), _PIECE):
-            buffer += block[at : at + _PIECE]
-            if len(buffer) > _PIECE:
-                yield _SURROGATE.sub("\ufffd", buffer[:_PIECE]), False
-                buffer = buffer[_PIECE:]
-    if buffer:
-        yield _SURROGATE.sub("\ufffd", buffer), True
 
 
 def clip(text: str, max_tokens: int, count_tokens: CountTokens) -> str:

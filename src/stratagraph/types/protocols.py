@@ -39,9 +39,7 @@ class ChatModel(Protocol):
 class Embedder(Protocol):
     """Embeds texts. `aembed_documents` and `aembed_query` are preferred where they exist.
 
-    The optional `name` identifies the embedder; by default, its class and dimension do. The optional
-    `words_only` is True if texts without common words are never similar: without a chat model, their common
-    words then decide whether the index can answer a question at all.
+    The optional `name` identifies the embedder; by default, its class and dimension do.
     """
 
     def embed_documents(self, texts: list[str]) -> Sequence[Sequence[float]]:

@@ -128,6 +128,15 @@ def at_place(metadata: Metadata, place: int) -> Metadata:
     return {**metadata, **before[-1]} if before else metadata
 
 
+def place_in_words(metadata: Metadata) -> str:
+    """The place of a passage in its document, if its metadata has it: "page 3", "sheet Fares"."""
+    places = [f"{name} {metadata[name]}" for name in ("page", "slide", "sheet") if name in metadata]
+    headings = metadata.get("headings")
+    if isinstance(headings, list):
+        places.append(" > ".join(map(str, headings)))
+    return ", ".join(places)
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A text with an id, by which it is updated and deleted.
@@ -208,7 +217,8 @@ class Chunk:
     ordinal
         Its place in the document, from 0.
     start, end
-        Character offsets in the document's text; -1 if unknown.
+        Character offsets in the document's text; -1 if unknown. `text` ends with what is there, and may have
+        lines before it (`repeated`).
     metadata
         The document's metadata and the chunk's own.
     id
@@ -225,6 +235,16 @@ class Chunk:
     metadata: Metadata = field(default_factory=dict)
     id: str = ""
     ref: str = ""
+
+    @property
+    def repeated(self) -> int:
+        """Characters at the front that stand before `start` in the document.
+
+        They are the header row of a table, the first field of a record, or the line that leads to a list,
+        where the chunk begins inside of it.
+        """
+        extra = len(self.text) - (self.end - self.start) if self.start >= 0 else 0
+        return extra if extra > 0 and self.text[extra - 1] == "\n" else 0
 
 
 @dataclass(frozen=True, slots=True)

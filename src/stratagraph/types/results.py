@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from stratagraph.text import CountTokens
-from stratagraph.text.packing import Piece, joined, pack
-from stratagraph.text.sentences import clip
+from stratagraph.text.packing import Piece, beginning, joined, pack
+from stratagraph.text.sentences import clip, without_added
 from stratagraph.types.checks import positive
 from stratagraph.types.protocols import Vectors
-from stratagraph.types.records import Metadata, Usage, at_place, json_native
+from stratagraph.types.records import Metadata, Usage, json_native, place_in_words
 
 OURS = "stratagraph"
 CHUNK = "chunk"
 # Metadata keys that `Hit.identity` adds to a framework's document.
 IDENTITY = tuple(f"{OURS}_{name}" for name in ("id", "kind", "level", "sources", "documents", "metadata"))
-NOTHING_FOUND = "Nothing in the index answers this question."
+NOTHING_FOUND = "No passage was found."
+_LONGEST_NAME = 120  # characters of a title that an excerpt shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,13 @@ class Hit:
     documents: tuple[str, ...]
     metadata: Metadata = field(default_factory=dict)
     ref: str = ""
+
+    @property
+    def source(self) -> str:
+        """Where it is from, for readers: title, file and place, as far as its metadata has them."""
+        named = (self.metadata.get(name) for name in ("title", "name", "source"))
+        names = [" ".join(each.split())[:_LONGEST_NAME] for each in named if isinstance(each, str)]
+        return ", ".join(dict.fromkeys(filter(None, [*names, place_in_words(self.metadata)])))
 
     def identity(self) -> Metadata:
         """What a framework's document keeps of this hit: scalar metadata that no question changes.
@@ -142,10 +150,9 @@ class Citation:
     metadata: Metadata = field(default_factory=dict)
 
     @classmethod
-    def of(cls, number: int, hit: Hit, place: int | None = None) -> Citation:
-        """The citation of a hit under a number, or of the part at a place in its text (`at_place`)."""
-        metadata = hit.metadata if place is None else at_place(hit.metadata, place)
-        return cls(number, hit.id, hit.kind, hit.text, hit.sources, hit.documents, metadata)
+    def of(cls, number: int, hit: Hit) -> Citation:
+        """The citation of a hit under a number."""
+        return cls(number, hit.id, hit.kind, hit.text, hit.sources, hit.documents, hit.metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,20 +316,31 @@ class Retrieval:
     def context(self, max_tokens: int = 4000) -> Context:
         """Pack the hits into a text of at most `max_tokens`, each with its number in `hits`.
 
-        If all hits fit, they stay whole. Otherwise their sentences, short ones of a line together, compete by
-        the question's words, by names that link them, and by rank (`text.packing`); those chosen stand under
-        their hit's title, in reading order, with an ellipsis for what is left out. The first hit has at least
-        one sentence, or its beginning. A hit whose text is part of an earlier one is left out.
+        If all hits fit, they stay whole. Otherwise their statements compete by the question's words, by names
+        that link them, and by rank (`text.packing`); those chosen stand under their hit's title, in reading
+        order, with an ellipsis for what is left out. A statement is a sentence or a record: a row of a table
+        with its header row, a block of `name: value` lines, a list. The first hit has at least one statement,
+        or its beginning. A hit whose text is part of an earlier one is left out.
         """
-        max_tokens = positive("max_tokens", max_tokens)
-        pieces = self.pieces([hit.text for hit in self.hits], max_tokens)
-        text = clip(joined(pieces), max_tokens, self.count_tokens)
+        return self._context(self.pieces([hit.text for hit in self.hits], positive("max_tokens", max_tokens)))
+
+    def excerpts(self, max_tokens: int = 200) -> Context:
+        """A context for readers: hits stand under their sources, each with its best record first."""
+        texts = [without_added(hit.text) for hit in self.hits]
+        heads = [hit.source for hit in self.hits]
+        return self._context(self.pieces(texts, positive("max_tokens", max_tokens), heads))
+
+    def _context(self, pieces: Sequence[Piece]) -> Context:
+        text = joined(pieces)
         return Context(text, self.cited(pieces), self.count_tokens(text) if text else 0)
 
-    def pieces(self, texts: Sequence[str], max_tokens: int) -> list[Piece]:
+    def pieces(
+        self, texts: Sequence[str], max_tokens: int, heads: Sequence[str] | None = None
+    ) -> list[Piece]:
         """What to show of `texts`, one for each hit, within `max_tokens`; an empty text leaves a hit out.
 
-        See `context`. A method calls it that shows its hits in its own way.
+        See `context`, and for `heads` `text.packing.pack`. A method calls it that shows its hits in its own
+        way.
         """
         measured = [trace["similarity"] for trace in self.trace if "similarity" in trace]
         mean = sum(measured) / max(len(measured), 1)
@@ -341,18 +359,19 @@ class Retrieval:
                 left // (len(groups) - number),
                 self.count_tokens,
                 [similarities[place] for place in places],
+                None if heads is None else [heads[place] for place in places],
             )
             own = [each._replace(place=places[each.place]) for each in packed]
             pieces += own
             left -= self.count_tokens(joined(own)) + 2 if own else 0
         if pieces:
             return sorted(pieces)
-        first = [Piece(place, text.strip()) for place, text in enumerate(texts) if text.strip()][:1]
-        room = [max_tokens - self.count_tokens(str(each._replace(text=""))) for each in first]
-        return [
-            each._replace(text=clip(each.text, max(0, left), self.count_tokens))
-            for each, left in zip(first, room, strict=True)
-        ]
+        first = next((place for place, text in enumerate(texts) if text.strip()), None)
+        if first is None:
+            return []
+        room = max_tokens - self.count_tokens(str(Piece(first, "")))
+        shown = beginning(self.query, texts[first].strip(), max(0, room), self.count_tokens)
+        return [Piece(first, clip(shown, max(0, room), self.count_tokens))]
 
     def cited(self, pieces: Sequence[Piece]) -> tuple[Citation, ...]:
         """The citations of pieces."""
@@ -378,8 +397,8 @@ class Retrieval:
 class Answer:
     """An answer with its citations.
 
-    `citations` explain the numbers in `text`. If `extractive`, no model wrote the answer: it consists of
-    sentences of the sources. `cost` is None if a price is unknown.
+    `citations` explain the numbers in `text`. If `extractive`, no model wrote it: `text` are excerpts of the
+    hits (`Retrieval.excerpts`). `cost` is None if a price is unknown.
     """
 
     text: str

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from stratagraph.ingest.extraction.candidates import noun_phrases, occurrences, uncased
 from stratagraph.ingest.extraction.mentions import DATE, DOUBTFUL, Mention, mentions
 from stratagraph.ingest.headings import is_byline
-from stratagraph.text.sentences import markup_free, sentences, title_line
+from stratagraph.text.sentences import sentences
+from stratagraph.text.statements import markup_free, statements, title_line, whole_fields
 from stratagraph.text.stopwords import ENGLISH, stop_words
 from stratagraph.types.records import EntityMention, Extraction, RelationMention, SemanticUnit
 
@@ -25,11 +26,19 @@ Named = tuple[str, int, int]
 
 
 class Sentence(NamedTuple):
-    """A sentence `text[start:end]` and the names in it, in order, each once."""
+    """A sentence `text[start:end]`, or a record, and the names in it, in order, each once.
+
+    `line` is a record in one line after its heads; empty of a sentence.
+    """
 
     start: int
     end: int
     named: list[Named]
+    line: str = ""
+
+    def stated(self, text: str) -> str:
+        """The whole statement in one line."""
+        return self.line or passage(text, self.start, self.end)
 
 
 LONGEST_NAME = 120  # characters; what is longer is no name
@@ -110,14 +119,18 @@ def extract(text: str, *, title: str = "") -> Extraction:
     topic = _title_names(title, body[begin:], names, heading=text[:1] == "#")
     stops, foreign = stop_words(body), uncased(body)
     parsed: list[Sentence] = []
-    for start, end in sentences(text[begin:] if begin else text):
-        start, end = start + begin, end + begin
-        mentioned = mentions(body, start, end, stops)
-        if topic and topic in text:
-            mentioned = _with_topic(body, start, end, topic, mentioned)
-        if foreign.names:
-            mentioned = sorted([*mentioned, *occurrences(body, start, end, foreign.names)], key=itemgetter(1))
-        parsed.append(Sentence(start, end, _named(mentioned, names)))
+    for statement in statements(text, begin):
+        found: list[Mention] = []
+        for start, end in statement.sentences(text):  # of a record: its lines, whose first words are no names
+            mentioned = mentions(body, start, end, stops)
+            if topic and topic in text:
+                mentioned = _with_topic(body, start, end, topic, mentioned)
+            if foreign.names:
+                mentioned += occurrences(body, start, end, foreign.names)
+                mentioned.sort(key=itemgetter(1))
+            found += mentioned
+        line = statement.line(text) if statement.record else ""
+        parsed.append(Sentence(statement.start, statement.end, _named(found, names), line))
     _imply(text, topic, parsed)
 
     described = descriptions(text, [each for each in parsed if not is_byline(text, each.start, each.end)])
@@ -241,7 +254,7 @@ def _named(mentioned: list[Mention], names: _Names) -> list[Named]:
 def _imply(text: str, topic: str, parsed: list[Sentence]) -> None:
     """Give sentences that begin with "He" or "The journal" the name of their subject."""
     subject = topic
-    for at, (start, _, named) in enumerate(parsed):
+    for at, (start, _, named, _) in enumerate(parsed):
         anaphor = _ANAPHOR.match(text, start)
         if anaphor and subject and all(name != subject for name, _, _ in named):
             noun = anaphor["noun"]
@@ -273,8 +286,8 @@ def relations(text: str, sentence: Sentence) -> Iterator[RelationMention]:
     named = sentence.named
     if len(named) < 2:
         return
-    description = passage(text, sentence.start, sentence.end)
-    long = len(description) > _DESCRIPTION
+    description = sentence.stated(text)
+    long = len(description) > _DESCRIPTION and not sentence.line
     subject, _, subject_end = before, _, before_end = named[0]
     for at, (name, start, end) in enumerate(named[1:_PER_SENTENCE]):
         stated = _around(text, sentence, before_end, end) if long else description
@@ -288,14 +301,14 @@ def relations(text: str, sentence: Sentence) -> Iterator[RelationMention]:
 
 
 def descriptions(text: str, sentences: Sequence[Sentence]) -> dict[str, str]:
-    """The first sentence that begins with each name, in one line, cut at a blank if it is very long."""
+    """The first statement that begins with each name, in one line, cut at a field or blank if it is long."""
     described: dict[str, str] = {}
-    for start, end, named in sentences:
-        if named and named[0][0] not in described:
-            stated = passage(text, start, min(end, start + 2 * _DESCRIPTION))
+    for sentence in sentences:
+        if sentence.named and sentence.named[0][0] not in described:
+            stated = sentence.stated(text)
             if len(stated) > _DESCRIPTION:
-                stated = stated[: max(stated.rfind(" ", 0, _DESCRIPTION), _DESCRIPTION // 2)]
-            described[named[0][0]] = stated
+                stated = whole_fields(stated, _DESCRIPTION, len)
+            described[sentence.named[0][0]] = stated
     return described
 
 
@@ -320,14 +333,20 @@ def _around(text: str, sentence: Sentence, first: int, last: int) -> str:
 
 
 def units(text: str, sentences: list[Sentence]) -> Iterator[SemanticUnit]:
-    """Sentences, or the clauses of long ones, as semantic units.
+    """Records, and sentences or the clauses of long ones, as semantic units.
 
-    Short neighbours with the same names (or the names of one among the other's) become one unit.
+    Short neighbouring sentences with the same names (or the names of one among the other's) become one unit.
     """
     start, end = -1, -1
     names: dict[str, int] = {}
-    for first, last, named in _pieces(text, sentences):
+    for first, last, named, line in _pieces(text, sentences):
         own = {name: at for name, at, _ in named}
+        if line:
+            if start >= 0:
+                yield SemanticUnit(passage(text, start, end), tuple(names))
+            yield SemanticUnit(line, tuple(own))
+            start = -1
+            continue
         if start >= 0:
             if last - start <= _SHORT and (own.keys() <= names.keys() or names.keys() <= own.keys()):
                 end = last
@@ -341,7 +360,7 @@ def units(text: str, sentences: list[Sentence]) -> Iterator[SemanticUnit]:
 
 def _pieces(text: str, sentences: list[Sentence]) -> Iterator[Sentence]:
     for sentence in sentences:
-        if sentence.end - sentence.start > _LONG and len(sentence.named) > 1:
+        if sentence.end - sentence.start > _LONG and len(sentence.named) > 1 and not sentence.line:
             yield from _clauses(text, sentence)
         else:
             yield sentence
@@ -349,7 +368,7 @@ def _pieces(text: str, sentences: list[Sentence]) -> Iterator[Sentence]:
 
 def _clauses(text: str, sentence: Sentence) -> Iterator[Sentence]:
     """Cut where a clause ends, if both sides are long enough and have a name."""
-    start, end, named = sentence
+    start, end, named, _ = sentence
     for border in _BORDER.finditer(text, start + _CLAUSE, end - _CLAUSE):
         cut = border.start() + 1
         if cut - start < _CLAUSE or any(first < cut < last for _, first, last in named):

@@ -29,7 +29,7 @@ from stratagraph.ingest.extraction.by_rules import (
 from stratagraph.ingest.extraction.candidates import noun_phrases, uncased
 from stratagraph.ingest.extraction.mentions import DATE
 from stratagraph.ingest.names.index import canonical
-from stratagraph.text.sentences import sentences
+from stratagraph.text.statements import Statement, statements
 from stratagraph.text.stopwords import stop_words
 from stratagraph.types.records import EntityMention, Extraction
 
@@ -134,7 +134,7 @@ def _extraction(doc: Doc, title: str) -> Extraction:
         if type_ not in (DATE, _QUANTITY):
             names.add(name, type_)
     parsed = []
-    for start, end in _sentences(doc, begin):
+    for start, end, line in _sentences(doc, begin):
         named: dict[str, Named] = {}
         if topic and _goes_on(doc, start):
             named[topic] = (topic, start, start)
@@ -143,7 +143,7 @@ def _extraction(doc: Doc, title: str) -> Extraction:
             if type_ not in (DATE, _QUANTITY):
                 spelling = names.add(name, type_)
                 named.setdefault(spelling, (spelling, first, min(last, end)))
-        parsed.append(Sentence(start, end, list(named.values())))
+        parsed.append(Sentence(start, end, list(named.values()), line))
 
     described = descriptions(text, parsed)
     return Extraction(
@@ -178,15 +178,22 @@ def _mention(text: str, start: int, end: int, type_: str) -> Iterator[_Mention]:
         yield " ".join(part.split()), start, start + len(part), type_
 
 
-def _sentences(doc: Doc, begin: int) -> Iterator[tuple[int, int]]:
-    if doc.has_annotation("SENT_START"):
-        borders = [(sentence.start_char, sentence.end_char) for sentence in doc.sents]
-    else:
-        borders = [(start + begin, end + begin) for start, end in sentences(doc.text[begin:])]
-    for start, end in borders:
-        part = doc.text[max(start, begin) : end]
-        if part.strip():
-            yield end - len(part.lstrip()), max(start, begin) + len(part.rstrip())
+def _sentences(doc: Doc, begin: int) -> Iterator[tuple[int, int, str]]:
+    """Offsets of the statements, and records in one line: those of the pipeline where it sets sentences."""
+    text: str = doc.text
+    own = [(each.start_char, each.end_char) for each in doc.sents] if doc.has_annotation("SENT_START") else []
+    done = begin
+    for each in [*statements(text, begin), Statement(len(text), len(text), record=True)]:
+        if own and not each.record:
+            continue
+        for start, end in own:  # up to this record
+            start, end = max(start, done), min(end, each.start)
+            if part := text[start:end].strip():
+                start = text.index(part, start)
+                yield start, start + len(part), ""
+        if each.start < each.end:
+            yield each.start, each.end, each.line(text) if each.record else ""
+        done = each.end
 
 
 def _goes_on(doc: Doc, start: int) -> bool:

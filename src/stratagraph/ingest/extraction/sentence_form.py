@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 from pydantic import Field
@@ -22,7 +21,8 @@ from stratagraph.ingest.extraction import by_rules
 from stratagraph.ingest.extraction.parsing import ExtractionAnswer, Strict, flat, read_name
 from stratagraph.ingest.names.index import canonical, words
 from stratagraph.models.structured import read_json
-from stratagraph.text.sentences import middle, sentences, with_added
+from stratagraph.text.sentences import middle, with_added
+from stratagraph.text.statements import statements
 from stratagraph.text.stopwords import FUNCTION
 from stratagraph.types.records import EntityMention, RelationMention, SemanticUnit
 
@@ -36,8 +36,6 @@ EXPECTED_TYPE = "related to"
 """The type of the relations that an estimate expects."""
 _MOST_SENTENCES = 10_000  # of a range of numbers in an answer
 _WORD = re.compile(r"\w")
-# A line that begins like a turn of a conversation, an item of a list, or a row of a table.
-_TURN = re.compile(r"\n(?=[^\s:][^\n:]{0,40}: |\s*(?:[-*\u2022]\s|[#|]|\d{1,3}[.)]\s))")
 _NUMBERS = re.compile(r"\W*(\d{1,5})((?:\s*[-\u2013,]\s*\d{1,5})*)(?!\d)\s*[|:.)]*\s*")
 _DATE = re.compile(r"[12]\d{3}(?:-\d\d){0,2}")
 
@@ -63,19 +61,20 @@ class TypedNamesSchema(NamesSchema):
 def cut(text: str) -> list[str]:
     """A passage as the sentences that are numbered, each on one line; joined, they have all its words.
 
-    Sentences are those of `text.sentences`. Short neighbours are joined. Text without full stops (a table,
-    code, some languages) is cut where a line begins, or else at a clause or word.
+    They are the statements of `text.statements`, the first row of a table with its header row. Short
+    neighbouring sentences are joined. What is longer than `LONGEST` is cut where a line begins, or else at a
+    clause or word.
     """
     spans: list[tuple[int, int]] = []
-    for sentence_start, sentence_end in sentences(text):
-        turns = [turn.end() for turn in _TURN.finditer(text, sentence_start, sentence_end)]
-        for first, last in pairwise([sentence_start, *turns, sentence_end]):
-            for start, end in _short_spans(text, first, last):
-                wordless = _WORD.search(text, start, end) is None
-                joins = spans and end - spans[-1][0] <= JOINED and "\n" not in text[spans[-1][1] : start]
-                if spans and (wordless or joins):
-                    start = spans.pop()[0]
-                spans.append((start, end))
+    last, begin = False, 0  # whether a record was the last, and where what is not numbered yet begins
+    for each in statements(text):
+        for start, end in _short_spans(text, begin, each.end):
+            wordless = _WORD.search(text, start, end) is None
+            joins = spans and not (last or each.record) and end - spans[-1][0] <= JOINED
+            if spans and (wordless or (joins and "\n" not in text[spans[-1][1] : start])):
+                start = spans.pop()[0]
+            spans.append((start, end))
+        last, begin = each.record, each.end
     return [" ".join(text[start:end].split()) for start, end in spans]
 
 

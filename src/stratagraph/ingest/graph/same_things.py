@@ -28,7 +28,7 @@ from stratagraph.ingest.graph.merge import canonical_name
 from stratagraph.models.gate import CallItem, Gate, Task
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import read_json
-from stratagraph.text.sentences import title_line
+from stratagraph.text.statements import title_line
 from stratagraph.types.protocols import Corpus
 from stratagraph.types.records import Extraction
 

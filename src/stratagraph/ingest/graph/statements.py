@@ -80,10 +80,15 @@ def locate(text: str, statements: Iterable[str]) -> dict[str, tuple[int, int]]:
             at = text.find(statement)
         if at >= 0:
             spans[statement] = (at, at + len(statement))
-        elif uneven and (match := re.search(r"\s+".join(map(re.escape, statement.split())), text)):
+        elif uneven and (match := re.search(_anywhere(statement), text)):
             spans[statement] = match.span()
         after = spans[statement][1] if statement in spans else after
     return {statement: span for statement, span in spans.items() if span[0] < span[1]}
+
+
+def _anywhere(statement: str) -> str:
+    """A pattern for a statement whatever white space is between its words; lines of a record end in ";"."""
+    return r";?\s+".join(re.escape(word.removesuffix(";")) for word in statement.split())
 
 
 def _names(text: str, said: Said) -> dict[str, tuple[int, int]]:

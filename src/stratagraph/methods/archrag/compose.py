@@ -19,7 +19,8 @@ from stratagraph.search.answer import Draft
 from stratagraph.search.answer import compose as compose_directly
 from stratagraph.text import CountTokens
 from stratagraph.text.packing import Piece, joined
-from stratagraph.text.sentences import clip, whole_sentences
+from stratagraph.text.sentences import clip
+from stratagraph.text.statements import whole_statements
 from stratagraph.types.results import Citation, Hit, Retrieval
 
 FILTER_PROMPT = load_prompt("stratagraph.methods.archrag", "filter")
@@ -127,7 +128,7 @@ async def _analysed(retrieval: Retrieval, gate: Gate, max_tokens: int) -> list[P
             named = {number - 1 for number in point.sources} & set(places)
             if point.score > 0 and named:
                 words = point.description, _LONGEST_POINT, gate.count_tokens
-                text = whole_sentences(*words) or clip(*words)
+                text = whole_statements(*words) or clip(*words)
                 points.append(Point(text, min(point.score, 100.0), tuple(sorted(named))))
     return points
 

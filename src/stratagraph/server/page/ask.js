@@ -2,7 +2,7 @@
 import * as api from "./api.js";
 import { button, count, h, money, prose, seconds } from "./dom.js";
 import { draw } from "./graph.js";
-import { markdown } from "./markdown.js";
+import { markdown, markWords, wordsOf } from "./markdown.js";
 import * as reader from "./reader.js";
 
 const SHOWN = 420; // characters of a hit before it is opened
@@ -133,8 +133,27 @@ function skeleton() {
   return parts;
 }
 
+/* Excerpts as quotes, each under the source that it opens, with the words of the question marked. */
+function showQuotes(parts, answer) {
+  const [before, ...quotes] = answer.text.split(/^\[(\d+)\] /mu);
+  const made = before.trim() ? [prose("p", before.trim(), { class: "soft" })] : [];
+  for (let at = 0; at < quotes.length; at += 2) {
+    const hit = hits[Number(quotes[at]) - 1], source = hit.source;
+    const text = source && quotes[at + 1].startsWith(`${source}\n`) ? quotes[at + 1].slice(source.length + 1) : quotes[at + 1];
+    const quote = h("blockquote", { class: "text", dir: "auto" }, ...markdown(text.trim()));
+    const pattern = wordsOf(answer.marked), found = (part) => new Set(part.toLowerCase().match(pattern)).size;
+    const best = text.split(/(?<=[.!?\u3002\uff01\uff1f])\s+|\s*\u2026\s*|\n\n/u).reduce((one, other) => (found(other) > found(one) ? other : one));
+    markWords(quote, pattern);
+    made.push(h("figure", { class: "quote" },
+      h("figcaption", {}, button(quotes[at], () => openHit(hit, best), { class: "cite", title: name(hit), "aria-label": `Source ${quotes[at]}: ${name(hit)}` }),
+        prose("span", source || name(hit))), quote));
+  }
+  parts.answer.replaceChildren(...made, h("p", { class: "soft" }, "Excerpts of the sources; no model wrote an answer."));
+}
+
 /* The answer's text, in which each [2] that is a hit opens its passage. */
 function showAnswer(parts, text, answer) {
+  if (answer?.extractive && answer.citations.length) { showQuotes(parts, answer); return; }
   const body = h("p", { class: "text", dir: "auto" });
   let at = 0, quoted = "";
   for (const match of text.matchAll(/\[(\d{1,3})\]/g)) {
@@ -151,7 +170,6 @@ function showAnswer(parts, text, answer) {
   body.append(text.slice(at));
   parts.answer.replaceChildren(body);
   if (!answer) { body.classList.add("writing"); return; }
-  if (answer.extractive && answer.citations.length) parts.answer.append(h("p", { class: "soft" }, "Sentences of the sources, word for word; no model wrote this."));
   const used = answer.usage, told = [];
   if (used.calls) told.push(count(used.calls, "model call"), `${(used.input_tokens + used.output_tokens).toLocaleString("en")} tokens`, `cost ${money(answer.cost)}`);
   if (told.length) parts.cost.append(` · answer: ${told.join(", ")}`);

@@ -51,6 +51,29 @@ function inline(text) {
   return made.filter(Boolean);
 }
 
+/* A pattern of the words that begin with one of some stems and have at most three letters more. */
+export function wordsOf(stems) {
+  const spaced = stems.filter((stem) => /^[\w\u00c0-\u024f\u0370-\u05ff]/u.test(stem)), pairs = stems.filter((stem) => !spaced.includes(stem));
+  const any = (words) => words.map((word) => word.replace(/[^\p{L}\p{N}]/gu, "")).join("|");
+  const patterns = [spaced.length && `(?<![\\p{L}\\p{N}])(?:${any(spaced)})\\p{L}{0,3}(?![\\p{L}\\p{N}])`, pairs.length && any(pairs)];
+  return new RegExp(patterns.filter(Boolean).join("|") || "(?!)", "giu");
+}
+
+/* Mark what a pattern finds inside an element. */
+export function markWords(element, pattern) {
+  const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT), nodes = [];
+  while (walker.nextNode()) nodes.push(walker.currentNode);
+  for (const node of nodes) {
+    const made = [];
+    let at = 0;
+    for (const match of node.data.matchAll(pattern)) {
+      made.push(node.data.slice(at, match.index), h("mark", {}, match[0]));
+      at = match.index + match[0].length;
+    }
+    if (at) node.replaceWith(...made, node.data.slice(at));
+  }
+}
+
 /* Mark a sentence inside an element, whatever white space and marks of Markdown stand in it. Returns the first mark. */
 export function highlight(element, sentence) {
   const plain = (character) => !/[\s*_`#>|-]/u.test(character);
