@@ -18,7 +18,7 @@ from stratagraph.types.results import NOTHING_FOUND
 
 
 def said(text: str) -> list[str]:
-    return [text[start:end] for start, end in statements(text)]
+    return [text[each.start : each.end] for each in statements(text)]
 
 
 @pytest.mark.parametrize(
