@@ -14,7 +14,6 @@ from stratagraph.search.evidence import telling
 from stratagraph.testing import ScriptedChatModel
 from stratagraph.text.statements import title_line
 from stratagraph.types.question import Length
-from stratagraph.types.results import NOTHING_FOUND
 
 
 def said(text: str) -> list[str]:
@@ -133,7 +132,7 @@ def test_what_was_found_is_shown_whatever_was_asked() -> None:
     with sg.build_index(documents(), embedder=HashingEmbedder(), progress=False) as index:
         told = index.answer("How do I reset my password?")
         assert told.citations
-        assert index.answer(told.retrieval.with_hits([])).text == NOTHING_FOUND == "No passage was found."
+        assert index.answer(told.retrieval.with_hits([])).text.endswith("No passage was found.")
 
 
 def test_a_list_comes_whole_with_the_line_that_leads_to_it() -> None:

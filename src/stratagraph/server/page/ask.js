@@ -85,7 +85,7 @@ export async function ask(question) {
       if (event === "hits") { note = data.note; showHits(parts, data, (performance.now() - began) / 1000); }
       else if (event === "piece") { text += data.text; showAnswer(parts, text, null); }
       else if (event === "answer") {
-        showAnswer(parts, data.text, data);
+        showAnswer(parts, data.text, data, note);
         if (!data.extractive && note) parts.told.append(prose("p", note)); // which an extractive answer has in its text
         turns.push({ role: "user", text: question.slice(0, LONGEST) }, { role: "assistant", text: data.text.slice(0, LONGEST) });
       }
@@ -134,9 +134,8 @@ function skeleton() {
 }
 
 /* Excerpts as quotes, each under the source that it opens, with the words of the question marked. */
-function showQuotes(parts, answer) {
-  const [before, ...quotes] = answer.text.split(/^\[(\d+)\] /mu);
-  const made = before.trim() ? [prose("p", before.trim(), { class: "soft" })] : [];
+function showQuotes(parts, answer, note) {
+  const quotes = answer.text.replace(note, "").split(/^\[(\d+)\] /mu).slice(1), made = [];
   for (let at = 0; at < quotes.length; at += 2) {
     const hit = hits[Number(quotes[at]) - 1], source = hit.source;
     const text = source && quotes[at + 1].startsWith(`${source}\n`) ? quotes[at + 1].slice(source.length + 1) : quotes[at + 1];
@@ -148,12 +147,13 @@ function showQuotes(parts, answer) {
       h("figcaption", {}, button(quotes[at], () => openHit(hit, best), { class: "cite", title: name(hit), "aria-label": `Source ${quotes[at]}: ${name(hit)}` }),
         prose("span", source || name(hit))), quote));
   }
-  parts.answer.replaceChildren(...made, h("p", { class: "soft" }, "Excerpts of the sources; no model wrote an answer."));
+  const noted = note ? [prose("p", note, { class: "soft" })] : [], first = note && answer.text.startsWith(note);
+  parts.answer.replaceChildren(...(first ? noted : []), ...made, ...(first ? [] : noted), h("p", { class: "soft" }, "Excerpts of the sources; no model wrote an answer."));
 }
 
 /* The answer's text, in which each [2] that is a hit opens its passage. */
-function showAnswer(parts, text, answer) {
-  if (answer?.extractive && answer.citations.length) { showQuotes(parts, answer); return; }
+function showAnswer(parts, text, answer, note = "") {
+  if (answer?.extractive && answer.citations.length) { showQuotes(parts, answer, note); return; }
   const body = h("p", { class: "text", dir: "auto" });
   let at = 0, quoted = "";
   for (const match of text.matchAll(/\[(\d{1,3})\]/g)) {
