@@ -74,7 +74,7 @@ _ENDED: dict[str, tuple[Container[str], Container[str]]] = {
     **dict.fromkeys(("tbody", "tfoot", "thead"), ({"tbody", "tfoot", "thead", "caption"}, {"table"})),
 }
 """What a start tag ends, since end tags may be missing, and the elements inside which it does so."""
-_REACH = 500  # open elements among which the one that a tag ends is looked for
+_REACH = 100  # open elements among which the one that a tag ends is looked for
 _MOST_COVERED = 1000  # columns or rows of a cell
 
 

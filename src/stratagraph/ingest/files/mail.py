@@ -107,9 +107,8 @@ def _write(message: EmailMessage, writer: Writer, names: list[str], depth: int) 
         is_text = part.get_content_maintype() == "text" or PurePosixPath(name.lower()).suffix in _TEXTS
         text = _text(part) if is_text else ""
         if is_text and "\0" not in text:
-            if not is_body:
-                writer.section({"attachment": name})
-                writer.add(name)
+            writer.section({} if is_body else {"attachment": name})
+            writer.add("" if is_body else name)
             writer.add(text)
         elif kind not in _SIGNATURES and not (part["content-id"] and not part.is_attachment()):
             writer.note(f"attachment {name or kind} is not read")

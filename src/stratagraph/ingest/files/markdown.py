@@ -33,9 +33,10 @@ _RST_MARKUP = re.compile(r"( *)\.\.(?: +(.*))?$")
 _DIRECTIVE = re.compile(r"(?:\|[^|]{1,100}\| +)?([\w:.+-]{1,60}):: *(.*)$")
 _NOTE = re.compile(r"\[[^\]]{1,100}\] +(.*)$")
 _OPTION = re.compile(r" +:[\w-]{1,60}:(?: |$)")
-_WITH_TEXT = {
-    "admonition", "attention", "caution", "danger", "epigraph", "error", "figure", "hint", "important",
-    "note", "pull-quote", "rubric", "seealso", "sidebar", "table", "tip", "topic", "warning",
+_WITHOUT_TEXT = {
+    "autoclass", "automodule", "contents", "currentmodule", "default-role", "graphviz", "highlight",
+    "image", "include", "index", "literalinclude", "meta", "module", "raw", "role", "sectnum", "testsetup",
+    "toctree",
 }  # fmt: skip
 _OF_VERSIONS = {
     "deprecated": "Deprecated since",
@@ -43,7 +44,7 @@ _OF_VERSIONS = {
     "versionchanged": "Changed in",
     "versionremoved": "Removed in",
 }
-_WITH_CODE = {"code", "code-block", "parsed-literal", "sourcecode"}
+_ARGUMENT_IS_NO_TEXT = {"class", "code", "code-block", "container", "figure", "parsed-literal", "sourcecode"}
 _SHORT = 4  # characters of an adornment that may be shorter than its title
 _ROLE = re.compile(r"(?::[\w:+.-]{1,60}:)?`([^`<]{0,500}[^`<\s])(?: *<[^`<>]{1,500}>)?`_{0,2}")
 _LITERAL = re.compile(r"``([^`]{1,500})``")
@@ -231,22 +232,19 @@ def _without_directives(lines: Iterable[str]) -> Iterator[str]:
         if not (markup := _RST_MARKUP.match(line)):
             yield line
             continue
-        content = markup[2] or ""
-        directive, note = _DIRECTIVE.match(content), _NOTE.match(content)
-        if directive and directive[1] in _OF_VERSIONS:
-            version, _, rest = directive[2].partition(" ")
-            yield f"{markup[1]}{_OF_VERSIONS[directive[1]]} version {version}. {rest}".rstrip()
-        elif directive and directive[1] in _WITH_TEXT:
-            options = True
-            yield directive[2] if directive[1] != "figure" else ""
-        elif directive and directive[1] in _WITH_CODE:
-            options = True
-            yield ""
-        elif note:
+        directive, note = _DIRECTIVE.match(markup[2] or ""), _NOTE.match(markup[2] or "")
+        name = directive[1].rpartition(":")[2] if directive else ""
+        if note:
             yield note[1]
-        else:
+        elif not directive or name in _WITHOUT_TEXT or directive[0].startswith("|"):
             hidden = len(markup[1])
             yield ""
+        elif name in _OF_VERSIONS:
+            version, _, rest = directive[2].partition(" ")
+            yield f"{markup[1]}{_OF_VERSIONS[name]} version {version}. {rest}".rstrip()
+        else:
+            options = True
+            yield "" if name in _ARGUMENT_IS_NO_TEXT else directive[2]
 
 
 def _without_marks(line: str) -> str:
