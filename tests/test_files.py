@@ -117,35 +117,6 @@ def test_word_headings_and_tables(tmp_path: Path) -> None:
         assert found.text[section.start :].startswith(begins)
 
 
-def test_slides_and_their_notes(tmp_path: Path) -> None:
-    pptx = pytest.importorskip("pptx")
-    deck = pptx.Presentation()
-    for title in ("Routes", "Fares"):
-        slide = deck.slides.add_slide(deck.slide_layouts[1])
-        slide.shapes.title.text = title
-        slide.placeholders[1].text = f"{title} of the ferry"
-        slide.notes_slide.notes_text_frame.text = f"Say more of {title}."
-    deck.save(str(tmp_path / "talk.pptx"))
-    found = Read(tmp_path)["talk.pptx"]
-    assert [section.metadata for section in found.sections] == [{"slide": 1}, {"slide": 2}]
-    assert found.text.index("Say more of Routes.") < found.text.index("Fares of the ferry")
-
-
-def test_a_page_is_its_text(tmp_path: Path) -> None:
-    (tmp_path / "page.html").write_text(
-        "<title>Ferry &amp; Co</title><script>evil()</script><nav>menu</nav><h1>Routes</h1>"
-        "<p>To <b>Ostra</b>.</p>"
-        "<h2>Winter</h2><ul><li>none</li></ul><table><tr><td>a</td><td>b</td></tr></table>"
-    )
-    (tmp_path / "no suffix").write_text("<!DOCTYPE html><p>A page all the same.</p>")
-    read = Read(tmp_path)
-    page = read["page.html"]
-    assert page.text.split("\n\n") == ["Routes", "To Ostra.", "Winter", "none", "a | b"]
-    assert page.metadata["title"] == "Ferry & Co"
-    assert [each.metadata["headings"] for each in page.sections] == [["Routes"], ["Routes", "Winter"]]
-    assert read["no suffix"].text.strip() == "A page all the same."
-
-
 def test_markdown_keeps_headings_and_front_matter(tmp_path: Path) -> None:
     text = (
         "---\ntitle: \"Ferry: a log\"\nyear: 1890\ntags: [sea, 'boats']\nauthors:\n  - Mara\n  - Tomas\n---\n"
@@ -273,23 +244,6 @@ def epub(**chapters: str) -> bytes:
     container = '<container><rootfiles><rootfile full-path="OPS/book.opf"/></rootfiles></container>'
     files = {f"OPS/text/{name} .xhtml": text.encode() for name, text in chapters.items()}
     return zipped(**{"META-INF/container.xml": container.encode(), "OPS/book.opf": package.encode(), **files})
-
-
-def test_open_document_text_is_its_paragraphs_and_rows(tmp_path: Path) -> None:
-    cell = "<table:table-cell><text:p>{}</text:p></table:table-cell>"
-    (tmp_path / "log.odt").write_bytes(
-        odt(
-            "<text:tracked-changes><text:p>What was deleted.</text:p></text:tracked-changes>"
-            '<text:h text:outline-level="1">Routes</text:h>'
-            "<text:p>To<text:s/>Ostra<text:note><text:p>A note.</text:p></text:note> daily.</text:p>"
-            '<text:h text:outline-level="2">Winter</text:h><text:p>None.</text:p>'
-            f"<table:table><table:table-row>{cell.format('Ostra')}{cell.format('12')}</table:table-row></table:table>"
-        )
-    )
-    found = Read(tmp_path)["log.odt"]
-    assert found.text == "Routes\n\nTo Ostra [A note.] daily.\n\nWinter\n\nNone.\n\nOstra | 12"
-    assert [each.metadata["headings"] for each in found.sections] == [["Routes"], ["Routes", "Winter"]]
-    assert found.metadata["title"] == "Log"
 
 
 def test_a_book_is_its_chapters_in_reading_order(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ class _Frame:
     beside: list[_Block] = field(default_factory=list)
     cells: list[_Frame] = field(default_factory=list)
     above: dict[int, tuple[int, str, int]] = field(default_factory=dict)  # column: rows left, text, columns
+    has_rows: bool = False
     repeated: int = 0
 
 
@@ -107,10 +108,7 @@ class Flow:
             elif kind == "cell" and self._frames[-1].kind == "table":
                 self._frames[-1].cells.append(frame)
             else:
-                for is_row, blocks in groupby(frame.blocks, lambda block: block.is_row):
-                    rows = [block.text for block in blocks] if is_row else []
-                    for block in [_Block("\n".join(rows), has_lines=len(rows) > 1)] if is_row else blocks:
-                        self._put(block)
+                self._put(_with_whole_tables(frame.blocks) if frame.has_rows else frame.blocks)
         return ""
 
     def block(self) -> None:
@@ -125,18 +123,19 @@ class Flow:
                 text = "\n".join(" ".join(line.split()) for line in text.split(BREAK)).strip("\n")
             if text.strip():
                 level, frame.level = frame.level, 0
-                self._put(_Block(text, level, bool(self._preformatted) and "\n" in text))
-        beside, frame.beside = frame.beside, []
-        for block in beside:
-            self._put(block)
+                self._put([_Block(text, level, bool(self._preformatted) and "\n" in text)])
+        if frame.beside:
+            beside, frame.beside = frame.beside, []
+            self._put(beside)
 
-    def _put(self, block: _Block) -> None:
+    def _put(self, blocks: list[_Block]) -> None:
         if len(self._frames) > 1:
-            self._frames[-1].blocks.append(block)
+            self._frames[-1].blocks += blocks
             return
-        if block.level:
-            self._writer.section(self._headings.enter(block.level, block.text))
-        self._writer.add(block.text)
+        for block in blocks:
+            if block.level:
+                self._writer.section(self._headings.enter(block.level, block.text))
+            self._writer.add(block.text)
 
     def _end_row(self) -> None:
         """Make the cells a line, or the parts of a page that a table lays out."""
@@ -170,15 +169,29 @@ class Flow:
         while texts and not texts[-1]:
             texts.pop()
         if is_layout:
-            table.blocks += (block for cell in cells for block in cell.blocks)
-        elif len(cells) == len(texts) == len(cells[0].blocks) == 1:
+            for cell in cells:
+                table.blocks += cell.blocks
+            return
+        table.has_rows = True
+        if len(cells) == len(texts) == len(cells[0].blocks) == 1:
             table.blocks.append(cells[0].blocks[0]._replace(is_row=True))
         elif texts:
             table.blocks.append(_Block(" | ".join(texts), is_row=True))
 
 
+def _with_whole_tables(blocks: list[_Block]) -> list[_Block]:
+    """Blocks with rows that follow each other as one."""
+    whole: list[_Block] = []
+    for is_row, group in groupby(blocks, lambda block: block.is_row):
+        own = list(group)
+        whole += [_Block("\n".join(row.text for row in own), has_lines=len(own) > 1)] if is_row else own
+    return whole
+
+
 def _is_layout(cells: list[list[_Block]]) -> bool:
     """Whether a row holds parts of a page, and not the cells of a table."""
+    if sum(map(len, cells)) > _ROW_WORDS:
+        return True
     blocks = [block for cell in cells for block in cell]
     if any(block.has_lines for block in blocks) or sum(len(block.text) for block in blocks) > _ROW_LENGTH:
         return True

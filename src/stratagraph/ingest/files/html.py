@@ -148,6 +148,7 @@ class Page:
         if mark not in self._last:
             self._last[mark] = self._markup.rfind(mark)
         if self._last[mark] < start:  # a comment that is never ended does not hide the rest of the page
+            self._data(" ")
             return self._markup.find(">", place) + 1 or place
         end = self._markup.find(mark, start)
         if mark == "]]>" and self._hidden is None:

@@ -78,7 +78,7 @@ def _message(content: bytes) -> tuple[FileText, str]:
         raise Unreadable(f"mail of more than {LARGEST:,} bytes or {_MOST_LINES:,} lines")
     message = cast(EmailMessage, message_from_bytes(content, policy=_Policy()))
     writer, names = Writer(), list[str]()
-    _write(message, writer, names, 0)
+    _write(message, writer, names, {}, 0)
     headers: dict[str, Any] = {name: _header(message, name) for name in _SHOWN}
     date = getattr(message["date"], "datetime", None)
     stated = {**headers, "date": date.date().isoformat() if date else "", "attachments": names}
@@ -89,8 +89,9 @@ def _header(message: Message, name: str) -> str:
     return " ".join(str(message[name] or "").split())
 
 
-def _write(message: EmailMessage, writer: Writer, names: list[str], depth: int) -> None:
-    """Write the headers of a message and its parts."""
+def _write(message: EmailMessage, writer: Writer, names: list[str], own: dict[str, str], depth: int) -> None:
+    """Write the headers of a message, whose section has `own` metadata, and its parts."""
+    is_apart = False  # whether the last part was an attachment
     if depth > _MOST_FORWARDED:
         raise Unreadable(f"mail, more than {_MOST_FORWARDED} messages inside of each other")
     headers = [(name.capitalize(), _header(message, name)) for name in _SHOWN]
@@ -99,17 +100,20 @@ def _write(message: EmailMessage, writer: Writer, names: list[str], depth: int) 
         kind, name = part.get_content_type(), " ".join(str(part.get_filename() or "").split())
         if kind == "message/rfc822":
             for inner in cast(Sequence[EmailMessage], part.get_payload()):
-                own = name or _header(inner, "subject")
-                writer.section({"attachment": own})
-                _write(inner, writer, names, depth + 1)
+                apart = {"attachment": name or _header(inner, "subject")}
+                writer.section(apart)
+                _write(inner, writer, names, apart, depth + 1)
+            is_apart = True
             continue
         names += [name] if name else []
         is_text = part.get_content_maintype() == "text" or PurePosixPath(name.lower()).suffix in _TEXTS
         text = _text(part) if is_text else ""
         if is_text and "\0" not in text:
-            writer.section({} if is_body else {"attachment": name})
+            if is_apart or not is_body:
+                writer.section(own if is_body else {"attachment": name})
             writer.add("" if is_body else name)
             writer.add(text)
+            is_apart = not is_body
         elif kind not in _SIGNATURES and not (part["content-id"] and not part.is_attachment()):
             writer.note(f"attachment {name or kind} is not read")
 
