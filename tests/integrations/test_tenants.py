@@ -79,6 +79,27 @@ def test_a_call_narrows_the_filter_of_a_retriever(index: sg.Index, fixed: Any, d
 
 
 @pytest.mark.parametrize("fixed", FIXED)
+def test_a_call_narrows_the_filter_of_a_vector_store_and_of_its_retriever(fixed: Any) -> None:
+    from langchain_core.documents import Document
+    from langchain_core.embeddings import DeterministicFakeEmbedding
+
+    from langchain_stratagraph import StrataVectorStore
+
+    documents = [Document(each.text, id=each.id, metadata=dict(each.metadata)) for each in DOCUMENTS]
+    store = StrataVectorStore.from_documents(documents, DeterministicFakeEmbedding(size=16), where=fixed)
+    open_to_all = StrataVectorStore(store.embeddings, path=store.index.path)
+    for where, expected in CALLS:
+        given = {} if where is None else {"filter": where}
+        assert {each.id for each in store.similarity_search(QUESTION, 9, **given)} == expected
+        for search_type in ("similarity", "mmr"):
+            made = open_to_all.as_retriever(search_type=search_type, search_kwargs={"filter": fixed, "k": 9})
+            assert {each.id for each in made.invoke(QUESTION, **given)} == expected
+    assert len(open_to_all.similarity_search(QUESTION, 9)) == 4
+    open_to_all.index.close()
+    store.index.close()
+
+
+@pytest.mark.parametrize("fixed", FIXED)
 def test_the_filters_of_an_agent_narrow_those_of_its_tool(index: sg.Index, fixed: Any) -> None:
     tool = create_search_tool(index, filters={"year": "Year", "tenant": "Tenant"}, where=fixed)
     for given in ({}, {"year": 1890}, {"tenant": "b"}, {"year": None, "tenant": None}):

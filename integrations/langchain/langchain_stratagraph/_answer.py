@@ -12,12 +12,12 @@ from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackMa
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langchain_stratagraph._base import IndexRetriever, check_question, with_where
+from langchain_stratagraph._base import IndexRetriever, check_question
 from langchain_stratagraph._convert import to_documents, to_history, to_retrieval
 from langchain_stratagraph._models import set_callbacks, to_chat_model, use_callbacks
 from stratagraph import Retrieval
 from stratagraph._sync import blocking, blocking_iterator
-from stratagraph.types.question import Length, narrowed
+from stratagraph.types.question import Length
 
 RunManager = CallbackManagerForChainRun | AsyncCallbackManagerForChainRun
 Asked = str | Mapping[str, Any]
@@ -47,10 +47,8 @@ class AnswerRunnable(Runnable[Any, Any]):
 
     def bind(self, **kwargs: Any) -> Runnable[Any, Any]:
         """Bind arguments of `invoke`; see `Runnable.bind`. A filter narrows the retriever's own."""
-        options = with_where(kwargs)
         bound = copy(self)
-        where = narrowed(self._retriever.where, options.pop("where", None))
-        bound._retriever = self._retriever.model_copy(update={"where": where})
+        bound._retriever, options = self._retriever.narrowed(kwargs)
         return super(AnswerRunnable, bound).bind(**options)
 
     def invoke(self, input: Asked, config: RunnableConfig | None = None, **options: Any) -> Any:

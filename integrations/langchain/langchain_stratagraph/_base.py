@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -205,11 +205,16 @@ class IndexRetriever(BaseRetriever):
         """The filter that holds in every call."""
         return narrowed(self.base_where, self.where)
 
+    def narrowed(self, options: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
+        """A copy whose filter is narrowed by that of some options, and the other options."""
+        others = with_where(options)
+        where = narrowed(self.where, others.pop("where", None))
+        return self.model_copy(update={"where": where}), others
+
     def bind(self, **kwargs: Any) -> Runnable[str, list[Document]]:
         """Bind arguments of `invoke`; see `Runnable.bind`. A filter narrows the retriever's own."""
-        options = with_where(kwargs)
-        where = narrowed(self.where, options.pop("where", None))
-        return super(IndexRetriever, self.model_copy(update={"where": where})).bind(**options)
+        bound, options = self.narrowed(kwargs)
+        return super(IndexRetriever, bound).bind(**options)
 
     def configurable_fields(self, **kwargs: Any) -> RunnableSerializable[str, list[Document]]:
         """Make fields configurable; see `Runnable.configurable_fields`.

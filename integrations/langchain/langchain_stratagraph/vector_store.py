@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from langchain_core.structured_query import (
     StructuredQuery,
     Visitor,
 )
-from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 from langchain_stratagraph._base import check_question
@@ -145,6 +146,15 @@ class StrataVectorStore(VectorStore):
             Document(id=each.ref or each.id, page_content=each.text, metadata=dict(each.metadata))
             for each in self.index.find_chunks(ids, where=self.retriever.request()["where"])
         ]
+
+    def as_retriever(self, **kwargs: Any) -> VectorStoreRetriever:
+        """Return LangChain's retriever over this store; see `VectorStore.as_retriever`.
+
+        A filter in `search_kwargs` holds in every call: `filter` of a call narrows it.
+        """
+        store = copy(self)
+        store.retriever, search = self.retriever.narrowed(kwargs.pop("search_kwargs", None) or {})
+        return super(StrataVectorStore, store).as_retriever(search_kwargs=search, **kwargs)
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """Return the `k` best documents by the walk.
