@@ -60,7 +60,8 @@ def _uploaded(process: subprocess.Popen[str]) -> str:
         if not lines[-1]:
             return f"did not start: {''.join(lines)[-300:]}"
     address = lines[-1].split()[-1]
-    with httpx.Client(base_url=address, timeout=60) as client:
+    close = {"connection": "close"}  # an idle connection may be closed just when it is used again
+    with httpx.Client(base_url=address, timeout=60, headers=close) as client:
         client.put("/api/files/x.txt", content="The ferry leaves at seven.").raise_for_status()
         for _ in range(600):
             (job,) = client.get("/api/jobs").json()
