@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,12 @@ class Reader:
 
     def __call__(self, *paths, **options):
         listeners = {"on_skip": self.skipped.__setitem__, "on_warning": self.warned.__setitem__}
-        return list(read_documents(paths, **listeners, **options))
+        documents = list(read_documents(paths, **listeners, **options))
+        assert all(document.metadata["modified"][:2] == "20" for document in documents)
+        return [
+            replace(each, metadata={key: own for key, own in each.metadata.items() if key != "modified"})
+            for each in documents
+        ]
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def test_rows_have_ids_and_metadata(tmp_path: Path) -> None:
     (tmp_path / "fares.csv").write_text('id;route;note\n7;Ostra;"sails; daily"\n8;Bremen;\n;Vell;slow\n')
     read = Read(tmp_path)
     assert read["fares.csv:7"].text == "id: 7; route: Ostra; note: sails; daily."
-    assert read["fares.csv:8"].metadata == {"source": "fares.csv", "route": "Bremen"}
+    assert read["fares.csv:8"].metadata.items() >= {"source": "fares.csv", "route": "Bremen"}.items()
     (vell,) = [each for each in read.documents.values() if "Vell" in each.text]
     assert (vell.file, vell.text) == ("fares.csv", "route: Vell; note: slow.")
 

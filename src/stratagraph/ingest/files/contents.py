@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -63,7 +64,9 @@ def guarded(
     """The documents of a file. Any error but `MemoryError` makes it a skipped file with a reason."""
     try:
         for document in documents:
-            yield replace(document, file=file.name, root=file.root)
+            modified = datetime.fromtimestamp(file.path.stat().st_mtime, UTC).isoformat(timespec="seconds")
+            metadata = {"modified": modified, **document.metadata}
+            yield replace(document, file=file.name, root=file.root, metadata=metadata)
     except Binary as error:
         if file.named:
             contents.skip(file.name, str(error))
