@@ -210,7 +210,7 @@ def test_query_reranks_by_a_named_model(index: str, here: Path) -> None:
         "flashrank": "does not begin with a known package (fastembed, flashrank, sentence-transformers)",
         "nowhere:Model": "No module named 'nowhere'",
         "reranker:LONGEST": "has no attribute 'LONGEST'",
-        "json:JSONDecoder": "has neither rerank(question, texts) nor choose(question, texts, k)",
+        "json:JSONDecoder": "must have rerank(question, texts) or choose(question, texts, k)",
         "fastembed:some/model": "",  # where it is installed, the model is none
     }.items():
         result = run(*asked, name)

@@ -43,7 +43,6 @@ from stratagraph.operations.reader import Answering
 from stratagraph.operations.shards.reader import opened_reader
 from stratagraph.operations.shards.updating import carried_out, estimated
 from stratagraph.search.filters import compile_where
-from stratagraph.search.rerank import Reranker, SetReranker
 from stratagraph.store.folder import IndexFolder
 from stratagraph.store.remote import is_url
 from stratagraph.store.snapshot import JoinedSnapshot
@@ -408,7 +407,7 @@ class Index:
         decompose: bool = False,
         fill: bool = True,
         rank: Rank = "walk",
-        rerank: Reranker | SetReranker | str | None = None,
+        rerank: Any = None,
         min_score: float | None = None,
         guided: Guided = False,
         guided_steps: int | None = None,
@@ -444,7 +443,8 @@ class Index:
             Reorders four times as many hits: an object with `rerank(question, texts) -> scores`, or the name
             of a model of fastembed, FlashRank or sentence-transformers (see `models.rerankers`). Or an object
             with `choose(question, texts, k) -> places`, from 0, sync or async: the hits that it chooses lead,
-            the others follow in their order.
+            the others follow in their order. Or a cross encoder, document compressor or decision model of
+            LangChain, or a node postprocessor of LlamaIndex.
         min_score
             Leave out hits whose embedding has a lower cosine with the question, in every view. The texts of
             hits other than passages are embedded for it. `Hit.score` stays that of the ranking.

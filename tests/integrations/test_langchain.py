@@ -394,7 +394,7 @@ def test_other_chat_models() -> None:
     own = Own()
     assert to_chat_model(own) is own
     assert to_chat_model(None) is None
-    with pytest.raises(TypeError, match="LangChain model"):
+    with pytest.raises(TypeError, match="language model of LangChain"):
         to_chat_model(3)
 
 

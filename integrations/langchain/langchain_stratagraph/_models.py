@@ -5,13 +5,16 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, get_args
 
 from langchain_core.callbacks import Callbacks
+from langchain_core.cross_encoders import BaseCrossEncoder
+from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.load import dumps
@@ -21,9 +24,11 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import BaseModel
 
 from stratagraph._sync import PerLoop
+from stratagraph.errors import RerankerError
 from stratagraph.models.identity import sampling_settings, server_address
 from stratagraph.models.messages import Completion, Messages, sent_schema
 
+_PLACE = "stratagraph_place"
 _callbacks: ContextVar[Callbacks] = ContextVar("stratagraph_callbacks", default=None)
 _NAME_ATTRIBUTES = ("model_name", "model", "model_id", "repo_id", "deployment_name")
 _FIXED_TEMPERATURE = re.compile(r"(?:^|/)(?:o\d|gpt-[5-9])")  # models that refuse any temperature but theirs
@@ -46,12 +51,126 @@ def use_callbacks(callbacks: Callbacks) -> Iterator[None]:
 
 
 def to_chat_model(llm: Any) -> Any:
-    """A LangChain model wrapped for the core; other values that the core accepts unchanged."""
-    if isinstance(llm, Runnable):
+    """A LangChain model wrapped for the core; other values that the core accepts unchanged.
+
+    Raises `TypeError` for a runnable around no language model.
+    """
+    if any(isinstance(each, BaseLanguageModel) or hasattr(each, "_default_config") for each in _parts(llm)):
         return LangChainChatModel(llm)
     if llm is None or isinstance(llm, dict | str) or hasattr(llm, "complete") or hasattr(llm, "acomplete"):
         return llm
-    raise TypeError(f"llm must be a LangChain model or have `complete`, not {type(llm).__name__}: {llm!r}")
+    raise TypeError(
+        "llm must be a language model of LangChain, a runnable around one, or have `complete`, not "
+        f"{type(llm).__name__}: {llm!r}"
+    )
+
+
+def _parts(runnable: Any) -> Iterator[Runnable[Any, Any]]:
+    """A runnable and those that it is bound around: of bindings, retries, fallbacks, fields and chains."""
+    if isinstance(runnable, Runnable):
+        yield runnable
+        inner = [getattr(runnable, name, None) for name in ("bound", "runnable", "default")]
+        for each in [*inner, *getattr(runnable, "steps", ())]:
+            yield from _parts(each)
+
+
+def to_reranker(reranker: Any) -> Any:
+    """A cross encoder, document compressor or decision model for the core; other values unchanged."""
+    if isinstance(reranker, BaseCrossEncoder):
+        return CrossEncoder(reranker)
+    if isinstance(reranker, BaseDocumentCompressor):
+        return Compressor(reranker)
+    decisions = sys.modules.get("langchain_core.decisions")  # there since langchain-core 1.8
+    if decisions and any(isinstance(each, decisions.BaseDecisionModel) for each in _parts(reranker)):
+        return DecisionReranker(reranker)
+    return reranker
+
+
+class CrossEncoder:
+    """A cross encoder of LangChain, which scores texts."""
+
+    def __init__(self, model: BaseCrossEncoder) -> None:
+        self._model = model
+
+    def rerank(self, question: str, texts: list[str]) -> Sequence[float]:
+        """One score per text."""
+        return self._model.score([(question, text) for text in texts])
+
+
+class Compressor:
+    """A document compressor of LangChain, which chooses texts.
+
+    Compressors return copies, and may shorten the text: metadata tells which document each is.
+    """
+
+    def __init__(self, compressor: BaseDocumentCompressor) -> None:
+        self._compressor = compressor
+
+    def choose(self, question: str, texts: list[str], k: int) -> list[int]:
+        """The places of the documents that the compressor returns."""
+        documents = self._documents(texts)
+        return self._places(self._compressor.compress_documents(documents, question, _callbacks.get()))
+
+    async def achoose(self, question: str, texts: list[str], k: int) -> list[int]:
+        """Async version of `choose`."""
+        documents = self._documents(texts)
+        return self._places(await self._compressor.acompress_documents(documents, question, _callbacks.get()))
+
+    def _documents(self, texts: list[str]) -> list[Document]:
+        return [
+            Document(page_content=text, id=str(place), metadata={_PLACE: place})
+            for place, text in enumerate(texts)
+        ]
+
+    def _places(self, documents: Sequence[Document]) -> list[int]:
+        try:
+            return [document.metadata[_PLACE] for document in documents]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RerankerError(
+                f"{type(self._compressor).__name__} returned something else than the documents that it was "
+                "given, with their metadata"
+            ) from error
+
+
+class DecisionReranker:
+    """A decision model of LangChain, which chooses texts by one yes/no question about each."""
+
+    def __init__(self, model: Runnable[Any, Any]) -> None:
+        self._model = model
+
+    def choose(self, question: str, texts: list[str], k: int) -> list[int]:
+        """The places of the texts for which the answer is yes, the most probable first; perhaps none."""
+        return self._places(self._model.invoke(_decisions(question, texts), _config()), texts)
+
+    async def achoose(self, question: str, texts: list[str], k: int) -> list[int]:
+        """Async version of `choose`."""
+        return self._places(await self._model.ainvoke(_decisions(question, texts), _config()), texts)
+
+    def _places(self, response: Any, texts: list[str]) -> list[int]:
+        answers = response.nouls
+        missing = [number for number in map(str, range(1, len(texts) + 1)) if number not in answers]
+        if missing:
+            raise RerankerError(
+                f"{type(self._model).__name__} answered {len(texts) - len(missing)} of {len(texts)} "
+                f"questions; passage {missing[0]} has no answer"
+            )
+        likely = [answers[str(place + 1)].noul for place in range(len(texts))]
+        return sorted((at for at in range(len(texts)) if likely[at] > 0.5), key=lambda at: -likely[at])
+
+
+def _decisions(question: str, texts: list[str]) -> dict[str, Any]:
+    """A request to a decision model: the passages by number, and one question about each."""
+    ask = import_module("langchain_core.decisions").Noul
+    numbers = [str(number) for number in range(1, len(texts) + 1)]
+    return {
+        "state": {"question": question, "passages": dict(zip(numbers, texts, strict=True))},
+        "questions": {
+            number: ask(
+                instructions=f"Does passage {number} state something that an answer to the question needs?"
+            )
+            for number in numbers
+        },
+    }
 
 
 def to_embedder(embedding: Any) -> Any:

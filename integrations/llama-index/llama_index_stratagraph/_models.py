@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from typing import Any, TypeVar
@@ -16,12 +16,14 @@ from llama_index.core.embeddings.utils import resolve_embed_model
 from llama_index.core.llms import LLM, CustomLLM, MockLLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.utils import resolve_llm
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.program.function_program import get_function_tool
 from llama_index.core.prompts import BasePromptTemplate, ChatPromptTemplate, PromptTemplate
+from llama_index.core.schema import NodeWithScore, TextNode
 from pydantic import BaseModel, ValidationError
 
 from stratagraph._sync import PerLoop, either, run_here
-from stratagraph.errors import ParseFailed
+from stratagraph.errors import ParseFailed, RerankerError
 from stratagraph.models.identity import sampling_settings, server_address
 from stratagraph.models.messages import Completion, Messages, from_openai, response_format, sent_schema
 
@@ -57,10 +59,10 @@ def to_chat_model(llm: Any) -> Any:
         llm = settings_llm()
     if llm is None or llm is False:
         return None
-    if not isinstance(llm, LLM):
-        if hasattr(llm, "complete") or hasattr(llm, "acomplete"):
-            return llm
+    if isinstance(llm, str):
         llm = resolve_llm(llm)
+    if not isinstance(llm, LLM):
+        return llm  # the core refuses what is no model
     return BlockingChatModel(llm) if _blocks(llm) else AsyncChatModel(llm)
 
 
@@ -75,6 +77,42 @@ def to_embedder(embed_model: Any) -> Any:
     if not isinstance(embed_model, BaseEmbedding):
         return embed_model
     return AsyncEmbedder(embed_model) if _embeds_async(embed_model) else BlockingEmbedder(embed_model)
+
+
+def to_reranker(reranker: Any) -> Any:
+    """A node postprocessor for the core; other values unchanged."""
+    return Postprocessor(reranker) if isinstance(reranker, BaseNodePostprocessor) else reranker
+
+
+class Postprocessor:
+    """A node postprocessor of LlamaIndex, which chooses texts."""
+
+    def __init__(self, postprocessor: BaseNodePostprocessor) -> None:
+        self._postprocessor = postprocessor
+
+    def choose(self, question: str, texts: list[str], k: int) -> list[int]:
+        """The places of the nodes that the postprocessor returns."""
+        found = self._postprocessor.postprocess_nodes(_nodes(texts), query_str=question)
+        return self._places(found, len(texts))
+
+    async def achoose(self, question: str, texts: list[str], k: int) -> list[int]:
+        """Async version of `choose`."""
+        found = await self._postprocessor.apostprocess_nodes(_nodes(texts), query_str=question)
+        return self._places(found, len(texts))
+
+    def _places(self, nodes: Sequence[NodeWithScore], count: int) -> list[int]:
+        places = {str(place): place for place in range(count)}
+        for each in nodes:
+            if each.node.node_id not in places:
+                raise RerankerError(
+                    f"{type(self._postprocessor).__name__} returned a node that it was not given: "
+                    f"{each.node.node_id!r}"
+                )
+        return [places[each.node.node_id] for each in nodes]
+
+
+def _nodes(texts: Sequence[str]) -> list[NodeWithScore]:
+    return [NodeWithScore(node=TextNode(id_=str(place), text=text)) for place, text in enumerate(texts)]
 
 
 class BlockingChatModel:

@@ -154,20 +154,14 @@ def load_model(kind: str, value: str) -> Any:
 def load_reranker(value: str) -> Any:
     """The reranker of `--rerank`: a known name, or `MODULE:NAME`. Any failure is a `WrongOption`."""
     from stratagraph.models.rerankers import EXAMPLES, RERANKERS, named_reranker
-    from stratagraph.search.rerank import Reranker, SetReranker
+    from stratagraph.search.rerank import as_reranker
 
     is_name = value.partition(":")[0] in RERANKERS or ":" not in value
     try:
-        reranker = named_reranker(value) if is_name else _imported(value)
+        return named_reranker(value) if is_name else as_reranker(_imported(value))
     except (Exception, SystemExit) as error:
         hint = "" if is_name else f"; known names are such as {EXAMPLES}"
         raise WrongOption(f"--rerank {value}: {described(error)}{hint}") from error
-    if not isinstance(reranker, Reranker | SetReranker):
-        raise WrongOption(
-            f"--rerank {value}: {reranker!r} has neither rerank(question, texts) "
-            "nor choose(question, texts, k)"
-        )
-    return reranker
 
 
 def _imported(value: str) -> Any:

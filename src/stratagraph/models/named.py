@@ -100,10 +100,9 @@ def as_chat_model(value: Any) -> Any:
     if isinstance(value, Mapping):
         return StageModels({stage: as_chat_model(model) for stage, model in value.items()})
     adapter = adapter_of(value)
-    if adapter is not None:
-        return adapter.to_chat_model(value)
-    if hasattr(value, "complete") or hasattr(value, "acomplete"):
-        return value
+    model = value if adapter is None else adapter.to_chat_model(value)
+    if hasattr(model, "complete") or hasattr(model, "acomplete"):
+        return model
     raise TypeError(
         f"llm must have complete(prompt) or acomplete(prompt), be a model of LangChain or LlamaIndex, or a "
         f"name such as {_EXAMPLES}; it is {value!r}"

@@ -15,9 +15,9 @@ from functools import cache
 from typing import Any, SupportsFloat, get_type_hints
 
 from stratagraph.methods import get_way
-from stratagraph.models.rerankers import EXAMPLES, package_and_model
+from stratagraph.models.rerankers import package_and_model
 from stratagraph.search.questions import checked_history
-from stratagraph.search.rerank import Reranker, SetReranker
+from stratagraph.search.rerank import Reranker, SetReranker, as_reranker
 from stratagraph.types.checks import positive
 from stratagraph.types.question import (
     GUIDED,
@@ -93,11 +93,8 @@ class SearchArguments:
             object.__setattr__(self, "history", checked_history(self.history))
         if isinstance(self.rerank, str):
             package_and_model(self.rerank)
-        elif self.rerank is not None and not isinstance(self.rerank, Reranker | SetReranker):
-            raise TypeError(
-                f"rerank must have rerank(question, texts) or choose(question, texts, k), or be a name such "
-                f"as {EXAMPLES}, and is {self.rerank!r}"
-            )
+        elif self.rerank is not None:
+            object.__setattr__(self, "rerank", as_reranker(self.rerank))
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,6 +181,7 @@ class Asking:
         texts = [hit.text for hit in hits]
         if isinstance(reranker, SetReranker):
             first = await chosen(reranker, question.text, texts, question.k)
+            traces = tuple({**trace, "chosen": at in first} for at, trace in enumerate(traces))
             order = [*first, *(at for at in range(len(hits)) if at not in first)]
         else:
             model: Reranker

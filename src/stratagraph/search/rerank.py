@@ -8,6 +8,7 @@ That of fastembed is one as it is; a cross-encoder of sentence-transformers beco
             return model.predict([(question, text) for text in texts])
 
 One that chooses a set has `choose(question, texts, k)` instead, sync or async, which returns places of texts.
+Rerankers of LangChain and LlamaIndex are converted to one of the two by their adapters (`as_reranker`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Iterable, Sequence
-from typing import Protocol, SupportsIndex, runtime_checkable
+from typing import Any, Protocol, SupportsIndex, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stratagraph._sync import in_background
 from stratagraph.errors import RerankerError
+from stratagraph.models.named import adapter_of
+from stratagraph.models.rerankers import EXAMPLES
 
 
 @runtime_checkable
@@ -34,7 +38,7 @@ class Reranker(Protocol):
 
 @runtime_checkable
 class SetReranker(Protocol):
-    """Chooses texts that answer a question together."""
+    """Chooses texts that answer a question together. `achoose` is preferred in the caller's event loop."""
 
     def choose(
         self, question: str, texts: list[str], k: int
@@ -43,10 +47,25 @@ class SetReranker(Protocol):
         ...
 
 
+def as_reranker(value: Any) -> Reranker | SetReranker:
+    """A caller's reranker, or one of a framework, converted by the framework's adapter.
+
+    Raises `TypeError` for other objects, and `MissingExtra` if the adapter cannot be imported.
+    """
+    adapter = adapter_of(value)
+    reranker = value if adapter is None else adapter.to_reranker(value)
+    if isinstance(reranker, Reranker | SetReranker) and not isinstance(reranker, type):
+        return reranker
+    raise TypeError(
+        "rerank must have rerank(question, texts) or choose(question, texts, k), be a reranker of LangChain "
+        f"or LlamaIndex, or a name such as {EXAMPLES}, and is {value!r}"
+    )
+
+
 async def chosen(reranker: SetReranker, question: str, texts: Sequence[str], k: int) -> list[int]:
     """The places that a reranker chooses, each once; those that no text has are left out.
 
-    A `choose` that is not async runs in a thread. Without texts it is not asked. What it raises goes through.
+    A `choose` that is not async runs in a thread. Without texts none is asked. What it raises goes through.
 
     Raises
     ------
@@ -55,7 +74,10 @@ async def chosen(reranker: SetReranker, question: str, texts: Sequence[str], k: 
     """
     if not texts:
         return []
-    if inspect.iscoroutinefunction(reranker.choose):
+    achoose = getattr(reranker, "achoose", None)
+    if achoose is not None and not in_background():
+        answer = await achoose(question, list(texts), k)
+    elif inspect.iscoroutinefunction(reranker.choose):
         answer = await reranker.choose(question, list(texts), k)
     else:
         answer = await asyncio.to_thread(reranker.choose, question, list(texts), k)
