@@ -225,6 +225,11 @@ def _lines(text: str, begin: int) -> list[_Line]:
         if bare:
             lines.append(_line(body, at, len(body) - len(bare), apart))
         apart, at = not bare, stop + 1
+    if len(lines) > 2 and lines[0].kind == "item" and lines[1].kind == "field":
+        # A passage lost the blanks before its first entry: those of the next one tell its depth.
+        depth = next((line.indent for line in lines[1:] if line.kind == "item"), 0)
+        if lines[0].indent < depth < lines[1].indent:
+            lines[0] = lines[0]._replace(indent=depth)
     return lines
 
 
