@@ -307,11 +307,6 @@ class PassageWalk:
         has = self._ground.lexical.has(asked, allowed).tolist()
         return tuple(word for word, known in zip(asked, has, strict=True) if not known), len(asked)
 
-    def named(self, question: str) -> float:
-        """The restart mass of the names in a question; see `Gate.names`."""
-        linked = link(question[:LONGEST], self._ground.names)
-        return float(sum(each.sum() for each in self._names(linked)))
-
     def _names(self, linked: Linked) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Restart masses of the entities that a question names, and of those that it may mean."""
         near = NEAR_SHARE * linked.weights / np.maximum(self._frequency[linked.near], 1)
