@@ -405,3 +405,32 @@ def test_code_is_quoted_as_code_where_a_question_asks_for_it(tmp_path: Path) -> 
         assert "To install it, run:\n```bash\npip install click\n``` [1]" in told
         assert "`@click.option`" in str(index.answer("Which decorator adds an option?"))
         assert "```" not in str(index.answer("What makes functions usable?"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are those of Linux")
+def test_a_failing_reader_ends_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pypdfium2")
+    pages = b"1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[9 0 R]/Count 1>>endobj "
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.4\n" + pages + b"trailer<</Root 1 0 R>>")
+    (tmp_path / "b.json").write_text("[" + "[],[[]]," * 6_000_000 + "[]]")
+    (tmp_path / "c.json").write_text('{"ferry": "dies"}')
+    (tmp_path / "d.json").write_text('{"ferry": "seven"}')
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import json, os, sys\nif 'bounded_reading' in ' '.join(sys.orig_argv):\n    loads = json.loads\n"
+        "    json.loads = lambda text, **_: os.abort() if 'dies' in str(text) else loads(text)\n"
+    )
+    read = Read(tmp_path)
+    assert read["d.json"].text == "ferry: seven."
+    assert "damaged" in read.why("a.pdf")
+    assert "more than 500 MB of memory" in read.why("b.json")
+    assert "was ended by SIGABRT" in read.why("c.json")
+
+
+def test_words_that_ends_of_lines_cut_are_joined(tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    lines = ["The Author-", "ity does the mainte-", "nance of a well-", "known pump."]
+    shown = ") Tj 0 -14 Td (".join(lines)
+    (tmp_path / "a.pdf").write_bytes(pdf([shown]))
+    text = " ".join(Read(tmp_path)["a.pdf"].text.split())
+    assert text == "The Authority does the maintenance of a well-known pump."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -145,6 +146,49 @@ def test_a_folder_is_mirrored_listed_and_deleted_by_commands(notes: Path) -> Non
     assert run("delete", "idx", "fares.csv")["deleted"] == ["fares.csv:1"]
     assert run("delete", "idx", "letters/")["deleted"] == ["letters/two.md"]
     assert "no document 'nowhere'" in run("delete", "idx", "nowhere", code=1)["message"]
+
+
+def test_an_index_remembers_its_folders(notes: Path) -> None:
+    other, copy = Path("other"), Path("copy")
+    other.mkdir()
+    (other / "c.txt").write_text("Olaf paints.")
+    run("build", "notes", "-o", "idx", *HASHING)
+    before = {each["id"] for each in run("list", "idx")}
+    for given in ("./notes", str(notes.resolve()), "other/../notes", "notes/ferry.txt"):
+        report = run("sync", "idx", given)
+        assert (report["operation"], report["added"], report["updated"]) == ("sync", [], []), given
+    assert run("sync", "idx", "notes", "other")["added"] == ["other/c.txt"]
+    assert run("sync", "idx", "other")["added"] == []
+    shutil.copytree(notes, copy)
+    refused = run("sync", "idx", "copy", code=1)["message"]
+    assert str(copy.resolve()) in refused
+    assert str(notes.resolve()) in refused
+    assert "--moved" in refused
+    assert "--as NAME" in refused
+    assert {each["id"] for each in run("list", "idx")} == before | {"other/c.txt"}
+    assert "copy/ferry.txt" in run("sync", "idx", "copy", "--as", "copy")["added"]
+    for folder, name in ((notes, "ferry.txt"), (copy, "ferry.txt"), (other, "c.txt")):
+        (folder / name).unlink()
+    (other / "d.txt").write_text("Olaf sleeps.")
+    assert run("sync", "idx", "notes")["vanished"] == ["ferry.txt"]
+    assert run("sync", "idx", "notes", "--prune")["deleted"] == ["ferry.txt"]
+    lines = CliRunner().invoke(main, ["sync", "idx", "copy"]).output
+    assert "vanished: 1 (copy/ferry.txt); --prune" in lines
+    notes.rename("moved")
+    assert "--moved" in run("sync", "idx", "moved", code=1)["message"]
+    report = run("sync", "idx", "moved", "--moved", "notes=moved")
+    assert (report["added"], report["updated"], report["vanished"]) == ([], [], [])
+    assert run("sync", "idx", "moved")["added"] == []
+    assert set(run("build", "moved", "other", "-o", "idx", "--prune", *HASHING)["deleted"]) == {"other/c.txt"}
+
+
+def test_two_paths_with_one_id_are_refused_before_anything_is_written(notes: Path) -> None:
+    Path("old/notes").mkdir(parents=True)
+    Path("old/notes/ferry.txt").write_text("Another ferry.")
+    message = run("build", "notes", "old/notes", "-o", "idx", *HASHING, code=1)["message"]
+    assert str(Path("notes/ferry.txt").resolve()) in message
+    assert str(Path("old/notes/ferry.txt").resolve()) in message
+    assert not Path("idx").exists()
 
 
 def test_a_file_that_is_left_out_has_not_vanished(notes: Path) -> None:

@@ -102,3 +102,13 @@ def test_an_upload_owns_its_own_rows_alone(client: Callable[..., Client]) -> Non
     job = finished(server, server.put("/api/files/table.csv", content=b"id,text\n").json())
     assert job["report"]["deleted"] == ["table.csv:a"]
     assert server.get("/api/document", params={"id": "mine"}).status_code == 200
+
+
+def test_nothing_in_the_current_folder_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("json", "resource", "csv", "zipfile", "email"):
+        (tmp_path / f"{module}.py").write_text("open('ran', 'w').close()\nraise SystemExit\n")
+    (tmp_path / "upload.json").write_text('[{"a": 1}]')
+    monkeypatch.chdir(tmp_path)
+    documents, whole = reading.read_upload(Path("upload.json"), "a.json", _job())
+    assert ([each.text for each in documents], whole) == (["a: 1."], True)
+    assert not (tmp_path / "ran").exists()

@@ -218,7 +218,7 @@ class FileDocuments(Iterator[Document | StreamedDocument]):
                 raise ValueError(
                     f"{str(file.path)!r} would have the id {file.name!r}, which {str(old)!r} has in the "
                     f"index. If the folder moved, give moved={{{str(owner.path)!r}: {str(root.path)!r}}}; if "
-                    "it is another one, give name='...', with which its ids begin"
+                    "it is another one, give name='NAME', with which its ids begin"
                 )
             self._found.append(file)
         self._roots = roots

@@ -19,6 +19,7 @@ from stratagraph.types.records import Chunk, Document, Metadata, StreamedDocumen
 _FILE = re.compile(
     r"\.(txt|md|markdown|rst|pdf|docx|pptx|xlsx|html?|csv|tsv|jsonl?|eml|mbox|ipynb|odt|epub)$", re.IGNORECASE
 )
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # category Cc, but tab and line break
 _LONGEST_PATH = 400  # characters
 _DEEPEST = 20  # levels of metadata
 Documents = Iterable[str | Document | StreamedDocument | Chunk]
@@ -83,7 +84,7 @@ def arrivals(
                 )
             split_by_caller.setdefault(_checked_id(item.document_id, position), []).append(item)
             continue
-        document = as_document(item, position)
+        document = _cleaned(as_document(item, position))
         metadata, text = converted(document.metadata, document.id)
         document = replace(document, metadata=metadata)
         parts = [document.digest, text]
@@ -106,7 +107,7 @@ def arrivals(
             metadata, canonical = converted(chunk.metadata, document_id)
             parts += [chunk.text, chunk.ref, canonical]
             # No file can hold a lone surrogate: it becomes U+FFFD.
-            text = chunk.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            text = _clean(chunk.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
             if text.strip():
                 chunks.append(replace(chunk, text=text, metadata=metadata))
         chunks.sort(key=lambda chunk: chunk.ordinal)
@@ -145,6 +146,34 @@ def as_document(item: object, position: int) -> Document | StreamedDocument:
         "read_documents([path]); a framework's documents go to the framework's classes "
         "(langchain_stratagraph, llama_index_stratagraph)"
     )
+
+
+def _clean(text: str) -> str:
+    """A text with LF for CR LF, and a space for each other control character."""
+    return _CONTROL.sub(" ", text.replace("\r\n", "\n"))
+
+
+def _clean_blocks(blocks: Callable[[], Iterator[str]]) -> Iterator[str]:
+    rest = ""
+    for block in blocks():
+        whole = rest + block
+        rest = "\r" if whole.endswith("\r") else ""  # the next block may begin with its LF
+        yield _clean(whole.removesuffix("\r"))
+    yield _clean(rest)
+
+
+def _cleaned(document: Document | StreamedDocument) -> Document | StreamedDocument:
+    """A document without control characters, whose sections begin where they began."""
+    if isinstance(document, StreamedDocument):
+        return replace(document, read=partial(_clean_blocks, document.blocks))
+    if not _CONTROL.search(document.text):
+        return document
+    sections, seen, shorter = [], 0, 0
+    for each in document.sections:
+        shorter += document.text.count("\r\n", seen, each.start)
+        seen = each.start
+        sections.append(replace(each, start=each.start - shorter))
+    return replace(document, text=_clean(document.text), sections=tuple(sections))
 
 
 def _checked_id(identity: object, position: int) -> str:

@@ -11,13 +11,13 @@ export function start(section, page) {
   context = page;
   filter = h("input", { type: "search", placeholder: "Find documents by id or metadata", "aria-label": "Find documents", dir: "auto",
     on: { input: debounced(200, () => load(true)) } });
-  const files = h("input", { type: "file", multiple: true, hidden: true, on: { change: () => { add(files.files); files.value = ""; } } });
+  const files = h("input", { type: "file", multiple: true, hidden: true, on: { change: async () => { await add([...files.files]); files.value = ""; } } });
   drop = h("div", { class: "drop" }, h("p", {}, "Drop files here, or ", button("choose files", () => files.click(), { class: "link" }), files),
     h("p", { class: "soft" }, "A file with the name of one that is here replaces it."));
   for (const name of ["dragover", "dragleave", "drop"]) drop.addEventListener(name, (event) => {
     event.preventDefault();
     drop.classList.toggle("over", name === "dragover");
-    if (name === "drop") add(event.dataTransfer.files);
+    if (name === "drop") add([...event.dataTransfer.files]);
   });
   jobs = h("div", { class: "jobs", "aria-live": "polite" });
   list = h("ul", { class: "documents" });
