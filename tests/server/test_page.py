@@ -272,8 +272,10 @@ def test_all_chosen_files_are_uploaded(browser: Browser, address: str) -> None:
     page = browser.open(address + "#documents")
     wait(page, "document.querySelectorAll('.documents li').length == 5")
     page.run(
-        """(() => { const files = new DataTransfer(), input = document.querySelector('.drop input[type=file]');
-        for (const name of ['one', 'two', 'three']) files.items.add(new File([`The ferry ${name} sails.`], `${name}.txt`));
+        """(() => { const files = new DataTransfer();
+        const input = document.querySelector('.drop input[type=file]');
+        for (const name of ['one', 'two', 'three'])
+          files.items.add(new File([`The ferry ${name} sails.`], `${name}.txt`));
         input.files = files.files;
         input.dispatchEvent(new Event('change')); })()"""
     )

@@ -96,7 +96,9 @@ class Roots:
         """
         paths = dict.fromkeys(path for path in given if self.above(path) is None)
         new = [path for path in paths if not any(parent in paths for parent in path.parents)]
-        folders = [path for path in new if path.is_dir()]
+        every = dict.fromkeys(given)
+        outer = (path for path in every if not any(parent in every for parent in path.parents))
+        folders = {path for path in outer if path.is_dir()}
         if name is not None:
             prefixes = {root.prefix for path in given if (root := self.above(path)) is not None}
             if len(new) != 1 and (new or prefixes != {name}):
