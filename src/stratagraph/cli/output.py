@@ -93,7 +93,7 @@ class Output:
 
     def warn(self, name: str, reason: str) -> None:
         """Record a file that was read although something is wrong with it."""
-        self._faults["warnings"][name] = reason
+        self._faults["warnings"][name] = _in_commands(reason)
 
     def leave_out(self, what: str, reason: str) -> None:
         """Record something that the result lacks."""

@@ -173,7 +173,7 @@ def text_encoding(path: Path, head: bytes, kind: Kind, given: str | None) -> Enc
     if 2 * sum(map(len, _MULTIBYTE.findall(sample))) > len(_HIGH.findall(sample)):
         return Encoding("utf-8", "not valid UTF-8: undecodable bytes became U+FFFD")
     name = _guessed(sample)
-    return Encoding(name, f"not valid UTF-8: read as {name}; if that is wrong, give encoding='...'")
+    return Encoding(name, f"not valid UTF-8: read as {name}; if that is wrong, give encoding='NAME'")
 
 
 def _declared(head: bytes, kind: Kind) -> str:
