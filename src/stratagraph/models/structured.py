@@ -5,10 +5,10 @@ Every parser raises `ParseFailed` with a reason that is also shown to the model 
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import types
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, Union, get_args, get_origin
 
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from stratagraph.errors import ParseFailed
+from stratagraph.models.cleaning import clean
 
 __all__ = [
     "Parser",
@@ -41,7 +42,6 @@ _MOST_VALUES = 200
 """JSON values beside each other that are looked at."""
 _DEEPEST = 60
 """Levels of JSON; what is asked for has four."""
-_THOUGHT_MARK = re.compile(r"<(/?)(?:think|thinking|reasoning)>", re.IGNORECASE)
 _FENCED = re.compile(r"\A```[^\n`]*\n(.*?)\n?[ \t]*```\Z", re.DOTALL)
 _FENCES = re.compile(r"```[^\n`]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
 _QUOTES = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019", "\u00ab": "\u00bb"}
@@ -57,23 +57,6 @@ _REFUSAL = re.compile(
 _LONGEST_REFUSAL = 300
 
 
-def without_thoughts(answer: str) -> str:
-    """An answer without the blocks in which a reasoning model thinks aloud."""
-    answer = answer[:_LONGEST].lstrip("\ufeff")
-    parts: list[str] = []
-    end, thinking = 0, False
-    for mark in _THOUGHT_MARK.finditer(answer):
-        closes = bool(mark[1])
-        if closes and not thinking:  # it began without a mark: all before was thought
-            parts.clear()
-        elif not thinking:
-            parts.append(answer[end : mark.start()])
-        end, thinking = mark.end(), not closes
-    if not thinking:
-        parts.append(answer[end:])
-    return "".join(parts).strip()
-
-
 def is_refusal(text: str) -> bool:
     """Whether a short answer begins by declining."""
     return len(text) <= _LONGEST_REFUSAL and _REFUSAL.match(text.replace("\u2019", "'")) is not None
@@ -84,7 +67,7 @@ def plain_text(answer: str) -> str:
 
     Raises `ParseFailed` if nothing is left, or the model declines.
     """
-    text = without_thoughts(answer)
+    text = clean(answer)[:_LONGEST]
     if (fenced := _FENCED.match(text)) is not None:
         text = fenced[1].strip()
     if len(text) > 1 and _QUOTES.get(text[0]) == text[-1] and not {text[0], text[-1]} & set(text[1:-1]):
@@ -102,14 +85,14 @@ def json_as(model: type[M]) -> Parser[M]:
     See `fit` and `read_json` for what it tolerates.
     """
 
-    def read(value: Any, repaired: bool) -> M | None:
+    def read(value: Any, doubtful: bool) -> M | None:
         failed: ParseFailed | None = None
         for shaped in fit(value, model):
             # Repair makes objects out of almost anything: those must hold a field that was asked for.
-            if repaired and not recognised(shaped, model):
+            if doubtful and not recognised(shaped, model):
                 continue
             # Of an answer that was cut short, also all but what it was cut in.
-            for each in (shaped, drop_last(shaped)) if repaired else (shaped,):
+            for each in (shaped, drop_last(shaped)) if doubtful else (shaped,):
                 if each is None:
                     continue
                 try:
@@ -129,23 +112,27 @@ def json_as(model: type[M]) -> Parser[M]:
 
 
 def read_json(answer: str, read: Callable[[Any, bool], T | None]) -> T:
-    """What `read` makes of the first JSON value in an answer that it can read.
+    """What `read` makes of the last complete JSON value in an answer that it can read.
 
-    `read` gets a value and whether the text was repaired to give it. It returns None for what cannot be
-    meant, and raises `ParseFailed` for what is meant but wrong. Raises `ParseFailed` with the first reason if
-    no value can be read.
+    Earlier ones are drafts. Of a call of a tool that was written as text, its arguments are the value. If no
+    complete value can be read, broken ones are repaired.
+
+    `read` gets a value and whether it is doubtful: it was repaired, or stands behind broken JSON. It returns
+    None for what cannot be meant, and raises `ParseFailed` for what is meant but wrong. Raises `ParseFailed`
+    with the first reason if no value can be read.
     """
-    text = without_thoughts(answer)
+    text = clean(answer)[:_LONGEST]
     if not text:
         raise ParseFailed("the answer is empty; JSON is expected")
     if _too_deep(text):
         raise ParseFailed(f"the brackets of the answer are nested more than {_DEEPEST} deep")
     failed, unknown = None, None
-    for value, repaired in _candidates(text):
+    for found, doubtful in _candidates(text):
         try:
-            result = read(_storable(value) if "\\u" in text else value, repaired)
+            value = _arguments(found)
+            result = read(_storable(value) if "\\u" in text else value, doubtful)
         except ParseFailed as error:
-            failed = failed or error
+            failed = failed if failed is not None and doubtful else error
             continue
         except (ValueError, ArithmeticError, RecursionError) as error:  # numbers of thousands of digits
             failed = failed or ParseFailed(f"the JSON cannot be read: {str(error)[:200]}")
@@ -168,9 +155,10 @@ def lacks_end(answer: str) -> bool:
 
     Only the closing brace of the outermost object may be missing: some models forget it, and nothing is lost.
     """
-    text = without_thoughts(answer)
+    text = clean(answer)[:_LONGEST]
+    text = text[max((end for _, end, _ in _complete(text)), default=0) :]
     start = _first_bracket(text)
-    if start is None or next(_strict(text[start:]), None) is not None:
+    if start is None:
         return False
     source = text[start:].rstrip().removesuffix("```").rstrip()
     if _depth(source) <= 0:  # brackets in strings count too: an unescaped quote may hide the last ones
@@ -221,11 +209,14 @@ def readable(given: Any, read: Callable[[Any], T], *, least: int = 1) -> T:
 
 
 def _candidates(text: str) -> Iterator[tuple[Any, bool]]:
-    """JSON values in a text, each with whether it was repaired; strict ones first."""
-    blocks = [block.strip() for block in _FENCES.findall(text)]
-    sources = [text, *blocks]
-    for source in sources:
-        yield from ((value, False) for value in itertools.islice(_strict(source), _MOST_VALUES))
+    """JSON values in a text, each with whether it is doubtful; complete ones first, from the last one on."""
+    if parameters := _PARAMETER.findall(text):
+        yield {one or other: _loaded(value or also) for one, value, other, also in parameters}, False
+    blocks = [block.strip() for block in _FENCES.findall(text)][::-1]
+    for source in (text, *blocks):
+        values = [*deque(_complete(source), _MOST_VALUES)][::-1]
+        for value, _, doubtful in sorted(values, key=lambda found: _is_citation(found[0])):
+            yield value, doubtful
     starts = [source[at:] for source in (*blocks, text) if (at := _first_bracket(source)) is not None]
     for source in dict.fromkeys(starts):
         if _parses(source):  # there is nothing to repair, and nothing was cut off
@@ -236,6 +227,45 @@ def _candidates(text: str) -> Iterator[tuple[Any, bool]]:
             continue  # json_repair raises these for some unusual texts
         if isinstance(value, dict | list):
             yield value, True
+
+
+def _is_citation(value: Any) -> bool:
+    """Whether a list holds numbers at most, as in `[2]`."""
+    return isinstance(value, list) and not any(isinstance(each, dict | list | str) for each in value)
+
+
+# A parameter of a tool as Qwen3-Coder and MiniMax write it, and as GLM-4.5 does.
+_PARAMETER = re.compile(
+    r'<parameter(?:=|\s+name=")([\w.-]+)"?>\s*((?:(?!<parameter).)*?)\s*</parameter>'
+    r"|<arg_key>([\w.-]+)</arg_key>\s*<arg_value>((?:(?!<arg_key).)*?)</arg_value>",
+    re.DOTALL,
+)
+_ARGUMENTS = ("arguments", "parameters", "args", "input")
+_OF_A_CALL = {"name", "tool", "tool_name", "function", "type", "id", "index", "call_id", "recipient_name"}
+
+
+def _arguments(value: Any) -> Any:
+    """The arguments of a tool's call, or of a list of calls; any other value as it is."""
+    if isinstance(value, list):
+        calls = [_arguments(each) for each in value]
+        return value if calls == value else calls[0] if len(calls) == 1 else calls
+    if isinstance(value, dict):
+        for key in ("tool_calls", "tool_call", "function_call", "function"):
+            if isinstance(value.get(key), dict | list) and value.keys() - {key} <= _OF_A_CALL:
+                return _arguments(value[key])
+        for key in _ARGUMENTS:
+            if key in value and value.keys() - {key} <= _OF_A_CALL:
+                arguments = _loaded(value[key]) if isinstance(value[key], str) else value[key]
+                return arguments if isinstance(arguments, dict) else value
+    return value
+
+
+def _loaded(text: str) -> Any:
+    """The JSON that a text is; the text if it is none."""
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return text
 
 
 _BRACKET = re.compile(r"[{\[]")
@@ -252,20 +282,27 @@ def _first_bracket(text: str) -> int | None:
     return None
 
 
-def _strict(text: str) -> Iterator[Any]:
-    """Correct JSON objects and lists in a text, outermost ones only."""
+_WITHIN = re.compile(r"(?:[{\[,]|[\"']\s*:)\s*\Z")
+
+
+def _complete(text: str) -> Iterator[tuple[Any, int, bool]]:
+    """Correct JSON objects and lists in a text, outermost ones only, with their ends.
+
+    Behind broken JSON they are doubtful. Only those are given that can be no part of it, since no mark of
+    JSON stands before them.
+    """
     decoder = json.JSONDecoder(strict=False)
-    at = 0
-    while (match := _BRACKET.search(text, at)) is not None:
-        try:
-            value, at = decoder.raw_decode(text, match.start())
-        except (ValueError, RecursionError):
-            # Looking further inside broken JSON would find parts of it that pass for the whole.
-            if text[match.start()] == "{" or _LIST_OF_OBJECTS.match(text, match.start()):
-                return
-            at = match.end()
+    at, broken = 0, 0
+    while (match := _BRACKET.search(text, at)) is not None and broken < _MOST_VALUES:
+        start, at = match.start(), match.end()
+        if broken and _WITHIN.search(text[max(0, start - 40) : start]):
             continue
-        yield value
+        try:
+            value, at = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            broken += text[start] == "{" or _LIST_OF_OBJECTS.match(text, start) is not None
+            continue
+        yield value, at, broken > 0
 
 
 def _parses(source: str) -> bool:
