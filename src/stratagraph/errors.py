@@ -56,11 +56,26 @@ class BudgetExceeded(StratagraphError):
 
 
 class CallFailed(StratagraphError):
-    """A model call failed after its retries. Only its own unit of work is affected."""
+    """A model call failed after its retries. Only its own unit of work is affected.
+
+    Parameters
+    ----------
+    message
+        What happened.
+    finish
+        How the answer ended, as in `Answer.finish`.
+    """
+
+    def __init__(self, message: str, *, finish: str | None = "broken off") -> None:
+        super().__init__(message)
+        self.finish = finish
 
 
 class ParseFailed(CallFailed):
     """Neither the model's answer nor its repaired answer could be parsed."""
+
+    def __init__(self, message: str, *, finish: str | None = None) -> None:
+        super().__init__(message, finish=finish)
 
 
 class ModelError(StratagraphError):

@@ -35,6 +35,10 @@ _FIXED_TEMPERATURE = re.compile(r"(?:^|/)(?:o\d|gpt-[5-9])")  # models that refu
 _OLLAMA_CONTEXT = 4096  # of a server that is not told otherwise
 
 
+_TELLING = ("langchain_openai", "langchain_ollama")
+"""Packages whose models tell why each answer ended: a stream that does not is broken off."""
+
+
 def set_callbacks(callbacks: Callbacks) -> None:
     """Give these callbacks to the model calls of the rest of a block of `use_callbacks`."""
     _callbacks.set(callbacks)
@@ -275,6 +279,7 @@ class LangChainChatModel:
         )
         self.name = model_name(model)
         self.address = server_address(inner)
+        self._tells = any(kind.__module__.startswith(_TELLING) for kind in type(inner).__mro__)
         self.context_tokens = (inner.num_ctx or _OLLAMA_CONTEXT) if hasattr(inner, "num_ctx") else None
         self._prepare(cold=True)
         self.settings = _settings(self._blocking.model)
@@ -316,12 +321,17 @@ class LangChainChatModel:
     def stream(self, prompt: str) -> Iterator[str]:
         """Yield the answer in pieces."""
         for piece in self._blocking.model.stream(self._input(prompt), _config()):
-            yield _text(piece)
+            yield self._piece(piece)
 
     async def astream(self, prompt: str) -> AsyncIterator[str]:
         """Async version of `stream`."""
         async for piece in self._in_loop.get().model.astream(self._input(prompt), _config()):
-            yield _text(piece)
+            yield self._piece(piece)
+
+    def _piece(self, piece: Any) -> str:
+        """A piece of a stream; a `Completion` if the model tells why the stream ends."""
+        answer = _completion(piece)
+        return answer if self._tells or answer.finish else str(answer)
 
 
 def _prepared(model: Any, *, cold: bool = False, fresh: bool = False) -> Any:
@@ -386,7 +396,9 @@ def _completion(result: Any) -> Completion:
     about = result.response_metadata
     usage = getattr(result, "usage_metadata", None) or about.get("token_usage")
     reason = next((about[key] for key in ("finish_reason", "done_reason", "stop_reason") if key in about), "")
-    return Completion.of(text or result.additional_kwargs.get("refusal") or "", usage, reason)
+    if not text and (refusal := result.additional_kwargs.get("refusal")):
+        text, reason = refusal, "refusal"
+    return Completion.of(text, usage, reason)
 
 
 def _dump(value: Any) -> str:

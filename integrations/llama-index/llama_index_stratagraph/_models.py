@@ -25,7 +25,13 @@ from pydantic import BaseModel, ValidationError
 from stratagraph._sync import PerLoop, either, run_here
 from stratagraph.errors import ParseFailed, RerankerError
 from stratagraph.models.identity import sampling_settings, server_address
-from stratagraph.models.messages import Completion, Messages, from_openai, response_format, sent_schema
+from stratagraph.models.messages import (
+    Completion,
+    Messages,
+    from_openai,
+    response_format,
+    sent_schema,
+)
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -216,8 +222,13 @@ class BlockingChatModel:
 
     def stream(self, prompt: str) -> Iterator[str]:
         """Yield the answer in pieces."""
-        template, values = _template(prompt, chat=self._llm.metadata.is_chat_model)
-        yield from self._llm.stream(template, **values)
+        llm = self._llm
+        template, values = _template(prompt, chat=self._chats)
+        if self._chats:
+            yield from map(_piece, llm.stream_chat(list(llm._get_messages(template, **values))))
+        else:
+            text = llm._get_prompt(template, **values)
+            yield from map(_piece, llm.stream_complete(text, formatted=True))
 
 
 class AsyncChatModel(BlockingChatModel):
@@ -230,9 +241,14 @@ class AsyncChatModel(BlockingChatModel):
     async def astream(self, prompt: str) -> AsyncIterator[str]:
         """Async version of `stream`."""
         llm = self._in_loop.get()
-        template, values = _template(prompt, chat=llm.metadata.is_chat_model)
-        async for piece in await llm.astream(template, **values):
-            yield piece
+        template, values = _template(prompt, chat=self._chats)
+        if self._chats:
+            async for reply in await llm.astream_chat(list(llm._get_messages(template, **values))):
+                yield _piece(reply)
+        else:
+            text = llm._get_prompt(template, **values)
+            async for completed in await llm.astream_complete(text, formatted=True):
+                yield _piece(completed)
 
 
 def _prepared(model: M, *, cold: bool = True) -> M:
@@ -278,6 +294,13 @@ def _completion(response: ChatResponse | CompletionResponse, text: str) -> Compl
     about = raw if isinstance(raw, Mapping) else {}
     usage = about if "eval_count" in about else response.additional_kwargs
     return Completion.of(text, usage, about.get("done_reason") or about.get("stop_reason"))
+
+
+def _piece(response: ChatResponse | CompletionResponse) -> str:
+    """A piece of a stream; a `Completion` if the service tells why the stream ends."""
+    raw, piece = response.raw, _completion(response, response.delta or "")
+    tells = from_openai(raw) is not None or (isinstance(raw, Mapping) and "done" in raw)
+    return piece if tells or piece.finish else str(piece)
 
 
 def _blocks(llm: LLM) -> bool:

@@ -88,6 +88,15 @@ def _stemmer(language: str) -> Callable[[str], str]:
     return stemmers[language]
 
 
+def stemmer_of(texts: Iterable[str]) -> Callable[[str], str]:
+    """What stems the words of some texts, by the rules of their language.
+
+    Without a known language, the last two letters are the ending.
+    """
+    language = _language(_Read.of(texts).markers())
+    return _stemmer(language) if language != "none" else lambda word: word[: max(3, len(word) - 2)]
+
+
 @dataclass(frozen=True, slots=True)
 class _Read:
     """The distinct words of some passages, and the passages that have them.

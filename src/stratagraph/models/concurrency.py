@@ -218,9 +218,10 @@ class Threads:
 
 
 class Services:
-    """What all gates of an index share: slots, rates, threads, and what servers refused.
+    """What all gates of an index share: slots, rates, threads, and what was learnt of models.
 
     `refused` holds the name of a model, its server's address, and a schema or feature that it rejected.
+    `thinks` tells by name and address whether answers began with a thought that no mark announced.
     """
 
     def __init__(self, limits: Limits, *, sleep: Sleep = asyncio.sleep) -> None:
@@ -228,6 +229,7 @@ class Services:
         self.embed_slots = Slots(limits.embed_concurrency)
         self.threads = Threads(limits)
         self.refused: set[tuple[str, str, str]] = set()
+        self.thinks: dict[tuple[str, str], bool] = {}
 
 
 class PendingCall:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
@@ -19,13 +20,14 @@ from stratagraph._sync import aside
 from stratagraph.errors import BudgetExceeded, CallFailed, EmbedderError, ModelError, ParseFailed
 from stratagraph.mapping import as_mapper
 from stratagraph.models.budget import Account, Budget, Ledger, Limits, Scope, Sleep, cost_of
+from stratagraph.models.cleaning import Cleaner
 from stratagraph.models.concurrency import PendingCall, PendingCalls, Services, run_workers
 from stratagraph.models.embedding import Embedder, Passage, excerpt
-from stratagraph.models.messages import Completion, Messages
+from stratagraph.models.messages import BROKEN_OFF, Completion, Messages
 from stratagraph.models.request import Requests
 from stratagraph.models.retry import too_many
 from stratagraph.models.stages import Stages
-from stratagraph.models.structured import lacks_end, plain_text
+from stratagraph.models.structured import is_refusal, lacks_end, plain_text
 from stratagraph.models.task import Call, CallItem, Prompt, Task, models_by_stage, repair_request, stage_of
 from stratagraph.models.tracing import logger
 from stratagraph.models.wrap import Chat
@@ -209,7 +211,7 @@ class ModelGate(Stages):
             return await self._call(task, CallItem(values, item, sources))
         except CallFailed as error:
             kind = ParseFailed if isinstance(error, ParseFailed) else CallFailed
-            raise kind(f"{task.name} of {item!r}: {error}") from error
+            raise kind(f"{task.name} of {item!r}: {error}", finish=error.finish) from error
 
     async def map(
         self, task: Task[T], items: Sequence[CallItem], *, required: bool = True, final: bool = True
@@ -350,16 +352,20 @@ class ModelGate(Stages):
             if pending.halted:
                 raise reply.fault
             replies.append(reply)
+            if reply.answer.finish == "filtered":
+                break
             if len(replies) == 1:
                 logger.info("%s: asking again, since %s", call.task.name, reply.fault)
                 prompt = repair_request(call.prompt, reply.answer, str(reply.fault))
-        first, second = replies
+        first, second = replies[0], replies[-1]
         for reply in (second, first):
             if reply.value is not None:
-                self._note_incomplete(call, scope, reply.fault)
+                if not call.task.answers_question:  # an answer says how it ended
+                    self._note_incomplete(call, scope, reply.fault)
                 return reply.answer, reply.value
+        assert second.fault is not None
         reason = f"{second.fault} (in the repaired answer; in the first: {first.fault})"
-        raise ParseFailed(reason) from second.fault
+        raise ParseFailed(reason, finish=second.fault.finish) from second.fault
 
     async def _request(
         self, call: Call[T], prompt: Messages, scope: Scope, pending: PendingCall
@@ -376,13 +382,19 @@ class ModelGate(Stages):
 
     def _judged(self, call: Call[T], answer: Completion) -> Reply[T]:
         """An answer with its value and what is wrong with it."""
-        if answer.filtered:
-            raise CallFailed("the provider's content filter stopped the answer")
+        finish, filtered = answer.finish, "the provider's content filter stopped the answer"
+        if finish == "filtered" and not call.task.answers_question:
+            raise CallFailed(filtered, finish=finish)
+        if finish == "refused":
+            return Reply(answer, None, ParseFailed(f"the model declines: {answer[:120]!r}", finish=finish))
         try:
             value = call.task.parse(answer)
         except ParseFailed as fault:
+            fault.finish = fault.finish or finish
             return Reply(answer, None, fault)
-        if answer.cut_off:
+        if finish == "filtered":
+            cut = filtered
+        elif finish == "length":
             cut = "it was cut off at the model's limit of tokens; write less, and come to the end"
         elif call.task.schema is not None and lacks_end(answer):
             cut = "its JSON stops before the end; write less, and close every bracket"
@@ -400,18 +412,54 @@ class ModelGate(Stages):
     async def stream(
         self, prompt: Prompt, values: Mapping[str, str], *, stage: str, expected_output_tokens: int = 300
     ) -> AsyncGenerator[str]:
-        """An answer in pieces, as the model writes it; counted, not cached."""
+        """An answer in pieces, as the model writes it, without thoughts; counted, not cached.
+
+        The last item is the whole answer, a `Completion`. If the model fails once a piece is out, the answer
+        is broken off there, and a warning tells why.
+
+        Raises
+        ------
+        CallFailed
+            Before the first piece: the model failed, declined, or wrote nothing.
+        ModelError
+            There is no model, or it refuses every call.
+        BudgetExceeded
+            The call would go beyond the budget.
+        """
         task = Task(
             stage, prompt, plain_text, lambda values: "", expected_output_tokens=expected_output_tokens
         )
         requests, text = self._sender(stage), self._prompt(prompt).render(values)
+        cleaner, held, begun, reason, tells = Cleaner(thinking=requests.chat.thinks), "", False, "", False
         started = time.perf_counter()
         try:
             async with aclosing(requests.stream(text, task, scope=Scope(self.ledger, stage, None))) as pieces:
                 async for piece in pieces:
-                    yield piece
+                    if isinstance(piece, Completion):
+                        reason, tells = piece.finish_reason or reason, True
+                    held += cleaner.feed(piece)
+                    if held and (begun or not is_refusal(held, whole=False)):
+                        begun = True
+                        yield held
+                        held = ""
+        except (CallFailed, ModelError) as error:
+            if not begun:
+                raise
+            warnings.warn(f"the answer is broken off: {error}", RuntimeWarning, stacklevel=2)
+            reason = BROKEN_OFF
         finally:
             self.ledger.add(stage, Usage(seconds=time.perf_counter() - started))
+        reason = reason or (BROKEN_OFF if tells else "")
+        finish = Completion("", finish_reason=reason).finish
+        held += cleaner.close(cut=finish == "length")
+        requests.chat.learn(cleaner)
+        if not begun and (finish == "refused" or is_refusal(cleaner.text)):
+            raise ParseFailed(f"the model declines: {cleaner.text[:120]!r}", finish="refused")
+        if not cleaner.text:
+            raise ParseFailed("the model returned an empty answer", finish=finish)
+        if held:
+            yield held
+        yield Completion(cleaner.text, finish_reason=reason)
 
     async def embed(
         self, stage: str, texts: Sequence[str], sources: Sequence[Sequence[str]] | None = None

@@ -11,11 +11,19 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from stratagraph.types.results import Finish
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-_CUT_OFF = {"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"}
-_FILTERED = {"content_filter", "content_filtered", "safety", "prohibited_content", "guardrail_intervened"}
+_ENDINGS: dict[Finish, str] = {  # in the words of providers; any other reason is "stop"
+    "length": "length max_tokens max_output_tokens model_length incomplete",
+    "filtered": "content_filter content_filtered safety prohibited_content blocklist guardrail_intervened",
+    "refused": "refusal",
+    "broken off": "broken_off error",
+}
+BROKEN_OFF = "broken_off"
+"""The reason of a stream that ended without one."""
 _INPUT = ("input_tokens", "prompt_tokens", "prompt_eval_count", "prompt_token_count")
 _OUTPUT = ("output_tokens", "completion_tokens", "eval_count", "candidates_token_count")
 
@@ -54,7 +62,8 @@ class Completion(str):
     """An answer; a chat model may return one in place of a plain string.
 
     `input_tokens` and `output_tokens` are the provider's counts, or None. `finish_reason` is in the
-    provider's words.
+    provider's words; empty if it is not told. Pieces of a stream are such objects if one of them must tell
+    it: else the stream was broken off.
     """
 
     input_tokens: int | None
@@ -85,14 +94,11 @@ class Completion(str):
         return cls(text, input_tokens=taken, output_tokens=written, finish_reason=reason)
 
     @property
-    def cut_off(self) -> bool:
-        """Whether the model stopped at its token limit."""
-        return self.finish_reason.casefold() in _CUT_OFF
-
-    @property
-    def filtered(self) -> bool:
-        """Whether a content filter stopped the answer."""
-        return self.finish_reason.casefold() in _FILTERED
+    def finish(self) -> Finish | None:
+        """How the answer ended (`types.results.Answer`); None if that is not told."""
+        reason = self.finish_reason.rpartition(".")[2].casefold()
+        told = (finish for finish, reasons in _ENDINGS.items() if reason in reasons.split())
+        return next(told, "stop") if reason else None
 
 
 def _count(usage: object, names: tuple[str, ...]) -> int | None:
@@ -104,20 +110,38 @@ def _count(usage: object, names: tuple[str, ...]) -> int | None:
     return None
 
 
+def content_text(content: object) -> str:
+    """The text of a message's content: a string, or a list of parts, those of thoughts aside."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list | tuple) else ()
+    texts = [
+        part if isinstance(part, str) else part.get("text")
+        for part in parts
+        if isinstance(part, str)
+        or (isinstance(part, Mapping) and part.get("type") in ("text", "output_text"))
+    ]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
 def from_openai(completion: Any) -> Completion | None:
-    """The answer in a chat completion of OpenAI's client, or None.
+    """The answer in a chat completion, or in a piece of one, of OpenAI's client; None if there is none.
 
     Its text, a tool's arguments, or a refusal.
     """
     choices = getattr(completion, "choices", None)
     if not choices:
         return None
-    message = getattr(choices[0], "message", None)
+    choice, usage = choices[0], getattr(completion, "usage", None)
+    message = getattr(choice, "message", None) or getattr(choice, "delta", None)
     calls = getattr(message, "tool_calls", None) or ()
     arguments = [getattr(getattr(call, "function", None), "arguments", None) for call in calls]
-    texts = (getattr(message, "content", None), *arguments, getattr(message, "refusal", None))
+    texts = (content_text(getattr(message, "content", None)), getattr(choice, "text", None), *arguments)
     text = next((each for each in texts if isinstance(each, str) and each), "")
-    return Completion.of(text, getattr(completion, "usage", None), getattr(choices[0], "finish_reason", None))
+    refusal = getattr(message, "refusal", None)
+    if refusal and not text:
+        return Completion.of(refusal, usage, "refusal")
+    return Completion.of(text, usage, getattr(choice, "finish_reason", None))
 
 
 def answer_within(error: BaseException) -> Completion | None:

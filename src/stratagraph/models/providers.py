@@ -14,7 +14,14 @@ from urllib.parse import urlsplit
 from stratagraph._sync import PerLoop, blocking
 from stratagraph.errors import MissingExtra, ModelError
 from stratagraph.models.identity import normalised_address, sampling_settings
-from stratagraph.models.messages import Completion, Messages, from_openai, response_format, sent_schema
+from stratagraph.models.messages import (
+    Completion,
+    Messages,
+    content_text,
+    from_openai,
+    response_format,
+    sent_schema,
+)
 
 if TYPE_CHECKING:
     import httpx
@@ -128,7 +135,9 @@ class OpenAIChatModel:
         """The answer in pieces."""
         completions = self._client.in_loop.get().chat.completions
         async for chunk in await completions.create(**self.body(prompt, None), stream=True):
-            yield (chunk.choices[0].delta.content or "") if chunk.choices else ""
+            piece = from_openai(chunk)
+            if piece is not None:
+                yield piece
 
     def body(self, prompt: str, schema: type[Any] | None) -> dict[str, Any]:
         """A request as it is sent, or written to a batch file."""
@@ -171,16 +180,24 @@ class OpenAIEmbedder:
 
 
 class OllamaError(Exception):
-    """An error that Ollama answered with; `status_code` and `response` as HTTP clients have them."""
+    """An error that Ollama answered with; `status_code` and `response` as HTTP clients have them.
 
-    def __init__(self, response: httpx.Response) -> None:
+    An error in the `line` of a stream is one of the server, whose status was sent before.
+    """
+
+    def __init__(self, response: httpx.Response, line: dict[str, Any] | None = None) -> None:
         try:
-            text = response.json().get("error", "")
+            text = (response.json() if line is None else line).get("error", "")
         except (ValueError, AttributeError):
             text = response.text[:200]
         super().__init__(str(text) or f"HTTP {response.status_code}")
-        self.status_code = response.status_code
+        self.status_code = response.status_code if line is None else 500
         self.response = response
+
+
+def _ollama_answer(body: dict[str, Any]) -> Completion:
+    """The answer in a body, or in a line of a stream."""
+    return Completion.of(content_text(body["message"].get("content")), body, body.get("done_reason"))
 
 
 class _OllamaClient:
@@ -241,7 +258,7 @@ class OllamaChatModel:
     async def acomplete(self, prompt: str, *, schema: type[Any] | None = None) -> Completion:
         """The model's answer; JSON text where there is a `schema`."""
         body = await self._client.post("/api/chat", self._request(prompt, schema))
-        return Completion.of(body["message"].get("content") or "", body, body.get("done_reason"))
+        return _ollama_answer(body)
 
     async def astream(self, prompt: str) -> AsyncIterator[str]:
         """The answer in pieces."""
@@ -252,7 +269,10 @@ class OllamaChatModel:
                 raise OllamaError(response)
             async for line in response.aiter_lines():
                 if line.strip():
-                    yield json.loads(line).get("message", {}).get("content") or ""
+                    answer = json.loads(line)
+                    if "error" in answer:
+                        raise OllamaError(response, answer)
+                    yield _ollama_answer(answer)
 
     def _request(self, prompt: str, schema: type[Any] | None, *, stream: bool = False) -> dict[str, Any]:
         format_ = {} if schema is None else {"format": sent_schema(schema)}

@@ -198,8 +198,6 @@ class Requests:
 
             async with self.limiter.slots.one(self._limits.timeout) as slot:
                 source, piece = await self._with_retries(task, attempt, lambda: True)
-                if piece is None:
-                    raise CallFailed(f"{self._who} returned an empty answer")
                 with self._span(task.name, nested=False):
                     async with aclosing(source):
                         while piece is not None:

@@ -55,11 +55,40 @@ _REFUSAL = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _LONGEST_REFUSAL = 300
+_DECLINING = (
+    *(
+        "i'm sorry",
+        "i'm very sorry",
+        "i'm so sorry",
+        "i am sorry",
+        "i am very sorry",
+        "i am so sorry",
+        "sorry",
+    ),
+    *(
+        "apologies",
+        "i apologize",
+        "i apologise",
+        "unfortunately",
+        "as an ai",
+        "i cannot ",
+        "i can't ",
+        "i can not ",
+    ),
+    *("i won't ", "i'm unable to ", "i am unable to ", "i'm not able to ", "i am not able to "),
+)
+"""How refusals begin (`_REFUSAL`)."""
 
 
-def is_refusal(text: str) -> bool:
-    """Whether a short answer begins by declining."""
-    return len(text) <= _LONGEST_REFUSAL and _REFUSAL.match(text.replace("\u2019", "'")) is not None
+def is_refusal(text: str, *, whole: bool = True) -> bool:
+    """Whether a short answer begins by declining; of one that is not `whole`, whether it may become that."""
+    if len(text) > _LONGEST_REFUSAL:
+        return False
+    text = text.replace("\u2019", "'")
+    if whole or _REFUSAL.match(text):
+        return _REFUSAL.match(text) is not None
+    begun = text.casefold()
+    return len(begun) < 80 and any(begun.startswith(each) or each.startswith(begun) for each in _DECLINING)
 
 
 def plain_text(answer: str) -> str:
@@ -75,7 +104,7 @@ def plain_text(answer: str) -> str:
     if not text:
         raise ParseFailed("the answer is empty; text is expected")
     if is_refusal(text):
-        raise ParseFailed(f"the answer declines instead of answering: {text[:120]!r}")
+        raise ParseFailed(f"the answer declines instead of answering: {text[:120]!r}", finish="refused")
     return text
 
 
@@ -143,7 +172,7 @@ def read_json(answer: str, read: Callable[[Any, bool], T | None]) -> T:
     if failed is not None:
         raise failed
     if is_refusal(text):
-        raise ParseFailed(f"the answer declines instead of answering: {text[:120]!r}")
+        raise ParseFailed(f"the answer declines instead of answering: {text[:120]!r}", finish="refused")
     if isinstance(unknown, dict):
         keys = ", ".join(map(repr, list(unknown)[:5]))
         raise ParseFailed(f"the JSON has none of the fields that were asked for, but {keys[:200]}")

@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 
 from stratagraph import _sync
 from stratagraph.errors import CallFailed, ModelError
+from stratagraph.models.cleaning import Cleaner, template_thinks
 from stratagraph.models.concurrency import Services, Slot
 from stratagraph.models.identity import identity_of_model, model_name, server_address
-from stratagraph.models.messages import Completion, Messages
+from stratagraph.models.messages import Completion, Messages, content_text
 from stratagraph.models.retry import refuses_system, refuses_temperature
 from stratagraph.system.locks import Lock
 
@@ -40,6 +41,7 @@ class Chat:
         self._lock = Lock()
         self._threads = services.threads
         self._refused = services.refused
+        self._thinks = services.thinks
         self._model = model
         self._async = getattr(model, "acomplete", None)
         self._sync = getattr(model, "complete", None)
@@ -127,7 +129,28 @@ class Chat:
                 answer = await self._async(prompt, **keywords)  # type: ignore[misc]  # one of the two is there
             except SystemExit as error:
                 raise ModelError(f"the model raised SystemExit: {error}") from error
-        return answer if isinstance(answer, Completion) else Completion(_text(answer, self.name))
+        answer = answer if isinstance(answer, Completion) else Completion(_text(answer, self.name))
+        cleaner = Cleaner()
+        cleaner.feed(answer)
+        cleaner.close()
+        if cleaner.unannounced or schema is None:  # with a schema, servers may let a model think nothing
+            self.learn(cleaner)
+        return answer
+
+    @property
+    def thinks(self) -> bool:
+        """Whether only the end of a thought is marked in the model's answers.
+
+        So it was before, or is known of the model's template.
+        """
+        return self._thinks.get((self.name, self.address), template_thinks(self.name))
+
+    def learn(self, cleaner: Cleaner) -> None:
+        """Remember whether an answer began with a thought that no mark announced."""
+        if cleaner.unannounced:
+            self._thinks[self.name, self.address] = True
+        else:
+            self._thinks.setdefault((self.name, self.address), False)
 
     async def stream(self, prompt: str, slot: Slot) -> AsyncGenerator[str, None]:
         """The answer in pieces; in one piece where the model cannot stream."""
@@ -142,7 +165,8 @@ class Chat:
             async for piece in await source if inspect.isawaitable(source) else source:
                 yield _text(piece, self.name)
         else:
-            yield await self.complete(prompt, None, slot)
+            answer = await self.complete(prompt, None, slot)
+            yield answer if answer.finish else str(answer)
 
 
 def _text(answer: object, name: str) -> str:
@@ -150,8 +174,8 @@ def _text(answer: object, name: str) -> str:
     for value in (answer, getattr(answer, "text", None), getattr(answer, "content", None)):
         if isinstance(value, Completion):
             return value
-        if isinstance(value, str):
-            return value.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate cannot be stored
+        if isinstance(value, str | list):  # a lone surrogate cannot be stored
+            return content_text(value).encode("utf-8", "replace").decode("utf-8")
     hint = ""
     if inspect.iscoroutine(answer):
         answer.close()

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,15 +31,14 @@ from stratagraph.operations.arguments import (
 from stratagraph.operations.gates import RecentVectors
 from stratagraph.operations.reader import Answering
 from stratagraph.operations.subgraph import SubgraphPainter
-from stratagraph.search.answer import Draft, cited, excerpts, generate
-from stratagraph.search.answer import stream as stream_answer
+from stratagraph.search.answer import Draft, Written, excerpts, generate, stream
 from stratagraph.search.guided import ANSWERED, SHOWN, STEPS, Found, guided
 from stratagraph.search.questions import decompose, standalone
 from stratagraph.search.rerank import Reranker, SetReranker, chosen, scored
 from stratagraph.types.protocols import Vectors
 from stratagraph.types.question import LONGEST, WALK, Question
 from stratagraph.types.records import Metadata
-from stratagraph.types.results import Answer, Citation, Guidance, Hit, Retrieval, Standalone
+from stratagraph.types.results import Answer, Finish, Guidance, Hit, Retrieval, Standalone
 
 TracedHits = tuple[tuple[Hit, ...], tuple[Metadata, ...]]
 CANDIDATES = 4
@@ -228,47 +227,50 @@ class Asking:
             retrieval = await self._retrieved(question, arguments, how)
             recorded.set({"stratagraph.method": retrieval.method, "stratagraph.hits": len(retrieval)})
             with self.gate.stage("answer"):
-                written = None
+                written, finish = None, None
                 if self.gate.has_llm and retrieval.hits:
                     try:
                         written = await generate(retrieval, await self._draft(retrieval, how), self.gate)
                     except CallFailed as error:
-                        warnings.warn(
-                            f"the model could not answer ({error}); excerpts of the hits are shown",
-                            RuntimeWarning,
-                            stacklevel=2,
-                        )
-                text, citations = written or excerpts(retrieval, how.length)
-                text = text if written else retrieval.with_note(text)
-        return self._answered(text, citations, retrieval, extractive=written is None)
+                        finish = _failed(error)
+                if written is None:
+                    written = excerpts(retrieval, how.length, finish)
+        return self._answered(written, retrieval)
 
-    def _answered(
-        self, text: str, citations: tuple[Citation, ...], retrieval: Retrieval, *, extractive: bool
-    ) -> Answer:
-        usage, cost = self.gate.ledger.total, self.gate.cost
-        return Answer(text, citations, retrieval, extractive=extractive, usage=usage, cost=cost)
+    def _answered(self, written: Written, retrieval: Retrieval) -> Answer:
+        return Answer(
+            written.text,
+            written.citations,
+            retrieval,
+            extractive=written.extractive,
+            usage=self.gate.ledger.total,
+            cost=self.gate.cost,
+            finish=written.finish,
+        )
 
     async def stream(
         self, question: str | Retrieval, arguments: SearchArguments, *, how: AnswerArguments
     ) -> AsyncGenerator[str | Retrieval | Answer, None]:
-        """Yields the `Retrieval`, the answer in pieces, and last the `Answer`."""
+        """Yields the `Retrieval`, the answer in pieces, and last the `Answer`; see `answer`."""
         with span("stratagraph stream", {"stratagraph.k": arguments.k}, nested=False) as recorded:
             retrieval = await self._retrieved(question, arguments, how)
             recorded.set({"stratagraph.method": retrieval.method, "stratagraph.hits": len(retrieval)})
             yield retrieval
-            if not self.gate.has_llm or not retrieval.hits:
-                text, citations = excerpts(retrieval, how.length)
-                text = retrieval.with_note(text)
-                yield text
-                yield self._answered(text, citations, retrieval, extractive=True)
-                return
-            draft = await self._draft(retrieval, how)
-            text = ""
-            async with aclosing(stream_answer(draft, self.gate)) as pieces:
-                async for piece in pieces:
-                    text += piece
-                    yield piece
-            yield self._answered(text, cited(text, draft.citations), retrieval, extractive=False)
+            written, finish = None, None
+            if self.gate.has_llm and retrieval.hits:
+                try:
+                    async with aclosing(stream(await self._draft(retrieval, how), self.gate)) as pieces:
+                        async for piece in pieces:
+                            if isinstance(piece, Written):
+                                written = piece
+                            else:
+                                yield piece
+                except CallFailed as error:
+                    finish = _failed(error)
+            if written is None:
+                written = excerpts(retrieval, how.length, finish)
+                yield written.text
+            yield self._answered(written, retrieval)
 
     async def _retrieved(
         self, question: str | Retrieval, arguments: SearchArguments, how: AnswerArguments
@@ -337,6 +339,14 @@ class Asking:
         way = get_way(retrieval.method)
         draft = await way.compose(retrieval, self.gate, max_tokens=how.max_tokens, options=retrieval.options)
         return draft.as_long_as(how.length or "brief")
+
+
+def _failed(error: CallFailed) -> Finish | None:
+    """Warn that the model wrote nothing that can be used; returns how it ended."""
+    warnings.warn(
+        f"the model could not answer ({error}); excerpts of the hits are shown", RuntimeWarning, stacklevel=3
+    )
+    return cast(Finish | None, error.finish)
 
 
 def _recorded(retrieval: Retrieval) -> Standalone | None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from stratagraph.models.gate import Gate, Prompt, Task
+from stratagraph.models.messages import Completion
 from stratagraph.models.prompts import load_prompt
 from stratagraph.models.structured import plain_text
 from stratagraph.types.question import Length
-from stratagraph.types.results import NOTHING_FOUND, Citation, Retrieval
+from stratagraph.types.results import NOTHING_FOUND, Citation, Finish, Retrieval
 
 ANSWER_PROMPT = load_prompt("stratagraph.search", "answer")
 _RULES: dict[Length, str] = {
@@ -59,25 +61,66 @@ async def compose(
     return Draft(prompt, {"context": context.text, "question": retrieval.query}, context.citations)
 
 
-async def generate(retrieval: Retrieval, draft: Draft, gate: Gate) -> tuple[str, tuple[Citation, ...]]:
-    """Let the model answer; returns the text and what it cites."""
+_ENDS = {
+    "length": "the length limit",
+    "filtered": "a content filter",
+    "refused": "a refusal",
+    "broken off": "broken off",
+}
+
+
+class Written(NamedTuple):
+    """The text of an answer, what it cites, how the model ended it, and whether others wrote it."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    finish: Finish | None
+    extractive: bool = False
+
+    @classmethod
+    def of(cls, answer: Completion, draft: Draft) -> Written:
+        """The answer to a draft; a text without an end of its own says so."""
+        return cls(f"{answer}{_ending(answer)}", cited(answer, draft.citations), answer.finish)
+
+
+def _ending(answer: Completion) -> str:
+    why = _ENDS.get(answer.finish or "stop")
+    return f" [The answer ends here: {why}]" if why else ""
+
+
+def _read(answer: str) -> Completion:
+    """An answer's text and how it ended; what is no `Completion` was kept, and so had an end of its own."""
+    reason = answer.finish_reason if isinstance(answer, Completion) else "stop"
+    return Completion(plain_text(answer), finish_reason=reason)
+
+
+async def generate(retrieval: Retrieval, draft: Draft, gate: Gate) -> Written:
+    """Let the model answer."""
     task = Task(
         name="answer",
         prompt=draft.prompt,
-        parse=plain_text,
+        parse=_read,
         expected_output_tokens=_EXPECTED[draft.length],
-        placeholder=lambda values: "answer",
+        placeholder=lambda values: Completion("answer"),
         answers_question=True,
     )
     sources = sorted({source for citation in draft.citations for source in citation.sources})
-    text = await gate.call(task, draft.values, item=retrieval.query, sources=sources)
-    return text, cited(text, draft.citations)
+    answer = await gate.call(task, draft.values, item=retrieval.query, sources=sources)
+    return Written.of(answer, draft)
 
 
-def stream(draft: Draft, gate: Gate) -> AsyncGenerator[str, None]:
-    """Let the model answer in pieces, as it writes them."""
+async def stream(draft: Draft, gate: Gate) -> AsyncGenerator[str | Written, None]:
+    """Let the model answer in pieces, as it writes them; last comes the whole."""
     expected = _EXPECTED[draft.length]
-    return gate.stream(draft.prompt, draft.values, stage="answer", expected_output_tokens=expected)
+    pieces = gate.stream(draft.prompt, draft.values, stage="answer", expected_output_tokens=expected)
+    async with aclosing(pieces):
+        async for piece in pieces:
+            if isinstance(piece, Completion):
+                if ending := _ending(piece):
+                    yield ending
+                yield Written.of(piece, draft)
+            else:
+                yield piece
 
 
 def cited(text: str, citations: Sequence[Citation]) -> tuple[Citation, ...]:
@@ -86,7 +129,8 @@ def cited(text: str, citations: Sequence[Citation]) -> tuple[Citation, ...]:
     return tuple(citation for citation in citations if citation.number in numbers)
 
 
-def excerpts(retrieval: Retrieval, length: Length | None = None) -> tuple[str, tuple[Citation, ...]]:
-    """What is shown without a model: excerpts of the hits, and the citation of each."""
+def excerpts(retrieval: Retrieval, length: Length | None, finish: Finish | None) -> Written:
+    """What is shown in the place of an answer: excerpts of the hits, and the citation of each."""
     context = retrieval.excerpts(EXCERPTS[length])
-    return context.text or NOTHING_FOUND, context.citations
+    text = retrieval.with_note(context.text or NOTHING_FOUND)
+    return Written(text, context.citations, finish, extractive=True)

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from stratagraph.text import CountTokens
 from stratagraph.text.packing import Piece, beginning, joined, pack
@@ -393,12 +393,18 @@ class Retrieval:
         return self.picture(self)
 
 
+Finish = Literal["stop", "length", "filtered", "refused", "broken off"]
+"""How a model's answer ended: by itself, at a limit of tokens, by a filter, declined, or by a failure."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An answer with its citations.
 
     `citations` explain the numbers in `text`. If `extractive`, no model wrote it: `text` are excerpts of the
-    hits (`Retrieval.excerpts`). `cost` is None if a price is unknown.
+    hits (`Retrieval.excerpts`). `finish` is how the model's answer ended, also if none of its words could be
+    used; None without a model, or if its client does not tell. A text that has no end of its own says so:
+    " [The answer ends here: the length limit]". `cost` is None if a price is unknown.
     """
 
     text: str
@@ -407,6 +413,7 @@ class Answer:
     extractive: bool
     usage: Usage = field(default_factory=Usage)
     cost: float | None = 0.0
+    finish: Finish | None = None
 
     def __str__(self) -> str:
         return self.text

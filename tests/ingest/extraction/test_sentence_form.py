@@ -12,7 +12,7 @@ import pytest
 import stratagraph as sg
 from stratagraph.errors import ParseFailed
 from stratagraph.ingest.extraction.sentence_form import Passage, cut, numbered, parse_named_sentences
-from stratagraph.testing import FakeEmbedder
+from stratagraph.testing import FakeEmbedder, ScriptedChatModel
 from stratagraph.testing.contract import Caller, CountingModel, documents, state, written_summary
 from stratagraph.text.sentences import without_added
 
@@ -115,8 +115,9 @@ def test_units_are_the_sentences_with_the_names_that_they_leave_out() -> None:
 def test_a_name_is_left_out_if_the_sentence_has_less_than_half_of_its_words(
     name: str, left_out: bool
 ) -> None:
-    answer = json.dumps({"sentences": [f"1|{name}"], "types": []})
-    (unit,) = said(built({"a": "Her sisters came on 9 June."}, lambda prompt: answer))["a"].units
+    answer = json.dumps({"sentences": [f"2|{name}"], "types": []})
+    text = "Miss Holm waited.\nHer sisters came on 9 June."
+    _, unit = said(built({"a": text}, lambda prompt: answer))["a"].units
     assert (unit.text != "Her sisters came on 9 June.") == left_out
 
 
@@ -213,7 +214,32 @@ def test_a_passage_can_neither_leave_its_block_nor_speak_for_another_one() -> No
     assert all(re.match(r"Passage$|\d+ |</?sentences|$|JSON:", line) for line in shown.split("\n")[1:])
     clean = said(built({name: text for name, text in texts.items() if name != "b"}))
     assert {name: own for name, own in said(index).items() if name != "b"} == clean
-    assert index.last_report.notes["names from another document that could not be read dropped"] == 2
+    assert index.last_report.notes["names that are not of the passage dropped"] == 2
+
+
+EXAMPLES = {
+    "sentences": '{"sentences":["1|Runa Vik|mill|Soll","2|Runa Vik|1912"],"types":["person|Runa Vik"]}',
+    "full": """{"units": [{"text": "In 1912 Runa Vik sold her mill.", "entities": ["Runa Vik", "1912"]}],
+        "entities": [{"name": "Runa Vik", "type": "person"}, {"name": "1912", "type": "date"}],
+        "relations": [{"source": "Runa Vik", "target": "1912", "description": "sold"}]}""",
+}
+
+
+@pytest.mark.parametrize("form", EXAMPLES)
+@pytest.mark.parametrize("title", ["", "Vik and her mill"])
+def test_the_example_of_the_prompt_enters_no_graph(form: str, title: str) -> None:
+    document = sg.Document("a", "The ferry to Ostra leaves at seven.", {"title": title} if title else {})
+    config = {"extraction": {"form": form}}
+    llm = ScriptedChatModel(EXAMPLES[form])
+    index = sg.build_index([document], "noderag", llm=llm, config=config, progress=False)
+    names = {entity.name for entity in index.entities()}
+    if title:  # stands in the title
+        assert "Runa Vik" in names
+    else:
+        assert "Runa Vik" not in names
+        assert "sold her mill" not in str(said(index))
+        dropped = index.last_report.notes["names that are not of the passage dropped"]
+        assert dropped == (3 if form == "sentences" else 1)
 
 
 def test_numbers_that_are_wrong_lose_only_themselves() -> None:

@@ -19,6 +19,7 @@ from stratagraph.ingest.extraction.parsing import (
     ExtractionAnswer,
     ExtractionSchema,
     TypedExtractionSchema,
+    Vocabulary,
     parse_extraction,
 )
 from stratagraph.ingest.extraction.sentence_form import (
@@ -76,6 +77,12 @@ TOGETHER_TOKENS = 1_200
 """and their tokens."""
 
 
+def title_of(chunk: Chunk) -> str:
+    """The title of a chunk's document; empty without one."""
+    title = chunk.metadata.get("title")
+    return title if isinstance(title, str) else ""
+
+
 async def ask(
     chunks: Sequence[Chunk], gate: Gate, *, form: str, ontology: Ontology, gleaning: int = 0
 ) -> list[list[ExtractionAnswer]]:
@@ -87,9 +94,12 @@ async def ask(
         return [[] if each is None else [each] for each in await _named(chunks, gate, ontology)]
     types = ontology.values(form)
     items = [CallItem({"passage": each.text, **types}, each.id, [each.id]) for each in chunks]
+    vocabularies = [Vocabulary(each.text, title_of(each)) for each in chunks]
     extract, glean = (_TYPED_EXTRACT, _TYPED_GLEAN) if ontology.relations else (EXTRACT, GLEAN)
     firsts = await gate.map(extract, items)
-    answers = [[] if answer is None else [answer] for answer in firsts]
+    answers = [
+        [] if answer is None else [own.own(answer)] for own, answer in zip(vocabularies, firsts, strict=True)
+    ]
     for rounds in range(1, gleaning + 1):  # of the chunks whose rounds so far succeeded
         places = [place for place, own in enumerate(answers) if len(own) == rounds]
         again = []
@@ -101,7 +111,7 @@ async def ask(
         gleaned = await gate.map(glean, again)
         for place, more in zip(places, gleaned, strict=True):
             if more is not None:
-                answers[place].append(more)
+                answers[place].append(vocabularies[place].own(more))
     return answers
 
 
@@ -109,7 +119,7 @@ async def _named(
     chunks: Sequence[Chunk], gate: Gate, ontology: Ontology
 ) -> Sequence[ExtractionAnswer | None]:
     """The names of all sentences. A call has several passages; one without an answer is asked again alone."""
-    passages = [Passage(each.id, each.document_id, cut(each.text)) for each in chunks]
+    passages = [Passage(each.id, each.document_id, cut(each.text), title_of(each)) for each in chunks]
     read_of = [None if each.sentences else ExtractionAnswer() for each in passages]
     task, types = _TYPED_SENTENCES if ontology.relations else SENTENCES, ontology.values("sentences")
 
@@ -200,6 +210,8 @@ def to_extraction(answers: Sequence[ExtractionAnswer], notes: Counter[str]) -> E
     for answer in answers:
         for kind, count in answer.unread.items():
             notes[f"{kind} that could not be read dropped"] += count
+        if answer.foreign:
+            notes["names that are not of the passage dropped"] += answer.foreign
     chunk = _Chunk(notes)
     chunk.add_entities(entity for answer in answers for entity in answer.entities)
     for answer in answers:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from stratagraph.errors import ParseFailed
-from stratagraph.ingest.names.spelling import iso_date
+from stratagraph.ingest.lexical import stemmer_of
+from stratagraph.ingest.names.spelling import iso_date, words
 from stratagraph.models.structured import read_json
+from stratagraph.text.stopwords import FUNCTION, MONTHS_AND_WEEKDAYS
 from stratagraph.types.records import EntityMention, RelationMention, SemanticUnit
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -88,13 +90,15 @@ class TypedExtractionSchema(Strict):
 class ExtractionAnswer:
     """The elements that could be read: names may be blank, ends missing.
 
-    `unread` counts the other elements, by the list they stood in.
+    `unread` counts the other elements, by the list they stood in, `foreign` the names that were dropped since
+    they are not of the passage.
     """
 
     units: tuple[SemanticUnit, ...] = ()
     entities: tuple[EntityMention, ...] = ()
     relations: tuple[RelationMention, ...] = ()
     unread: Mapping[str, int] = field(default_factory=dict)
+    foreign: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """The answer as `ExtractionSchema` asks for it."""
@@ -115,6 +119,44 @@ class ExtractionAnswer:
                 for each in self.relations
             ],
         }
+
+
+class Vocabulary:
+    """The stemmed words of passages and their titles, by which names of other texts are recognised.
+
+    A model may name what only the example in its prompt has, or another passage of the same prompt.
+    """
+
+    def __init__(self, *texts: str) -> None:
+        self._stem = stemmer_of(texts)
+        self._stems = {self._stem(word) for text in texts for word in words(text)}
+
+    def has(self, name: str) -> bool:
+        """Whether a name is a date, or one of its words, those of grammar aside, stands in the texts."""
+        written = [word for word in words(name) if not word.isdigit() and word not in MONTHS_AND_WEEKDAYS]
+        own = [word for word in written if word not in FUNCTION] or written
+        return not own or any(self._stem(word) in self._stems for word in own)
+
+    def own(self, answer: ExtractionAnswer) -> ExtractionAnswer:
+        """An answer without the names that stand nowhere in the texts, and what is said of them alone."""
+        dates = {each.name for each in answer.entities if each.type.casefold() == "date"}
+        ends = [end for each in answer.relations for end in (each.source, each.target)]
+        names = {each.name for each in answer.entities}.union(ends, *(each.entities for each in answer.units))
+        foreign = {name for name in names - dates if not self.has(name)}
+        if not foreign:
+            return answer
+        return ExtractionAnswer(
+            tuple(
+                replace(unit, entities=tuple(name for name in unit.entities if name not in foreign))
+                for unit in answer.units
+                if foreign.isdisjoint(unit.entities)
+                or any(name not in foreign | dates for name in unit.entities)
+            ),
+            tuple(each for each in answer.entities if each.name not in foreign),
+            tuple(each for each in answer.relations if foreign.isdisjoint((each.source, each.target))),
+            answer.unread,
+            len(foreign),
+        )
 
 
 def read_name(value: Any) -> str | None:

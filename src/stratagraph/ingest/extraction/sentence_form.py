@@ -12,13 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from pydantic import Field
 
 from stratagraph.errors import ParseFailed
 from stratagraph.ingest.extraction import by_rules
-from stratagraph.ingest.extraction.parsing import ExtractionAnswer, Strict, flat, read_name
+from stratagraph.ingest.extraction.parsing import ExtractionAnswer, Strict, Vocabulary, flat, read_name
 from stratagraph.ingest.names.index import canonical, words
 from stratagraph.models.structured import read_json
 from stratagraph.text.sentences import middle, with_added
@@ -98,11 +99,12 @@ def _short_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A chunk and its numbered sentences."""
+    """A chunk, its numbered sentences, and the title of its document."""
 
     id: str
     document: str
     sentences: Sequence[str]
+    title: str = ""
 
 
 def numbered(passages: Sequence[Passage]) -> str:
@@ -150,31 +152,31 @@ class NamedSentences:
     def of_passages(self, passages: Sequence[Passage]) -> list[ExtractionAnswer | None]:
         """The answer for each passage; None for a passage that the model left out.
 
-        A name whose words stand in another document and not in the sentence's own is dropped: one document
-        must not speak for another. Faults of the whole answer are counted with the first passage.
+        A name none of whose words stands in the passages of its document, or in their title, is dropped:
+        neither another document nor the example of the prompt must speak for it. Faults of the whole answer
+        are counted with the first passage.
         """
-        vocabulary: dict[str, set[str]] = {}
+        texts: dict[str, list[str]] = {}
         for passage in passages:
-            own_words = vocabulary.setdefault(passage.document, set())
-            own_words.update(word for sentence in passage.sentences for word in words(sentence))
+            texts.setdefault(passage.document, [passage.title]).extend(passage.sentences)
+        vocabularies = {document: Vocabulary(*own) for document, own in texts.items()}
         answers: list[ExtractionAnswer | None] = []
         first = 1
         for passage in passages:
             count = len(passage.sentences)
-            others = [each for document, each in vocabulary.items() if document != passage.document]
             unread = Counter[str]()
-            names = [
-                _own_names(self.names.get(first + at, ()), vocabulary[passage.document], others, unread)
-                for at in range(count)
-            ]
+            listed = [self.names.get(first + at, ()) for at in range(count)]
+            known = {name: vocabularies[passage.document].has(name) for name in chain(*listed)}
+            names = [_own_names([name for name in own if known[name]], unread) for own in listed]
             relations = [
                 (number - first, kind, source, target)
                 for number, kind, source, target in self.relations
                 if 0 <= number - first < count
             ]
             first += count
-            if any(names) or not count:
-                answers.append(_answer(passage.sentences, names, self.types, unread, relations))
+            if any(listed) or not count:
+                own = _answer(passage.sentences, names, self.types, unread, relations)
+                answers.append(replace(own, foreign=list(known.values()).count(False)))
             else:
                 answers.append(None)
         numbers = [*self.names, *(number for number, *_ in self.relations)]
@@ -187,21 +189,13 @@ class NamedSentences:
         return answers
 
 
-def _own_names(
-    listed: Sequence[str], own: set[str], others: Sequence[set[str]], unread: Counter[str]
-) -> list[str]:
-    """The names of a sentence, each once in its first spelling, without those of other documents."""
+def _own_names(listed: Sequence[str], unread: Counter[str]) -> list[str]:
+    """The names of a sentence, each once in its first spelling."""
     spellings: dict[str, str] = {}
     for name in listed:
         spellings.setdefault(canonical(name), name)
     spellings.pop("", None)
-    names = []
-    for name in spellings.values():
-        letters = [word for word in words(name) if not word.isdigit()]
-        if letters and own.isdisjoint(letters) and any(each.issuperset(letters) for each in others):
-            unread["names from another document"] += 1
-        else:
-            names.append(name)
+    names = [*spellings.values()]
     if len(names) > MOST_NAMES:
         unread["names beyond the limit of a sentence"] += len(names) - MOST_NAMES
     return names[:MOST_NAMES]

@@ -18,7 +18,7 @@ import numpy as np
 from stratagraph.errors import StoreError
 from stratagraph.ingest.carryover import Kept
 from stratagraph.ingest.extraction import by_spacy
-from stratagraph.ingest.extraction.by_model import FORMS, ask, to_extraction
+from stratagraph.ingest.extraction.by_model import FORMS, ask, title_of, to_extraction
 from stratagraph.ingest.extraction.by_rules import extract
 from stratagraph.ingest.extraction.ontology import TYPES, Ontology, checked_types
 from stratagraph.ingest.extraction.stored import BATCH, EMPTY, summed_up, to_json, unread
@@ -229,7 +229,7 @@ class _Stage:
 
     async def _by_rules(self, todo: Sequence[tuple[int, Chunk]]) -> dict[int, Node]:
         """Nodes without a model."""
-        passages = [(chunk.text, _title(chunk)) for _, chunk in todo]
+        passages = [(chunk.text, title_of(chunk)) for _, chunk in todo]
         extracted = partial(_extracted, pipeline=self.config.spacy)
         texts = await self.gate.compute(extracted, passages, batch=_AT_ONCE)
         return {
@@ -304,7 +304,7 @@ def _ontology(config: ExtractionConfig) -> Ontology:
 def _local_maker(chunk: Chunk, config: ExtractionConfig) -> str:
     """What an extraction without a model depends on beside the chunk's text."""
     pipeline = (config.spacy,) if config.spacy else ()
-    return LOCAL + content_id(LOCAL_VERSION, _title(chunk), *pipeline)
+    return LOCAL + content_id(LOCAL_VERSION, title_of(chunk), *pipeline)
 
 
 def _node(row: int, identity: str, text: str, maker: str, notes: Mapping[str, int] = {}) -> Node:
@@ -313,11 +313,6 @@ def _node(row: int, identity: str, text: str, maker: str, notes: Mapping[str, in
         counted[NOTHING] = 1
     extra = {"maker": maker, "notes": counted} if counted else {"maker": maker}
     return Node(identity, "extraction", 0, text, [row], extra)
-
-
-def _title(chunk: Chunk) -> str:
-    title = chunk.metadata.get("title")
-    return title if isinstance(title, str) else ""
 
 
 def _extracted(passages: list[_Passage], *, pipeline: str | None) -> list[str]:
