@@ -33,7 +33,9 @@ def sent(body: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 async def streamed(gate: ModelGate) -> str:
-    return "".join([piece async for piece in gate.stream(PROMPT, TEXT, stage="answer")])
+    *pieces, whole = [piece async for piece in gate.stream(PROMPT, TEXT, stage="answer")]
+    assert "".join(pieces) == whole
+    return whole
 
 
 @pytest.mark.parametrize("name", CLIENTS)
