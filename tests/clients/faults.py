@@ -21,6 +21,9 @@ class Reply:
     """A page of HTML in place of the answer."""
     drop: bool = False
     """The connection is closed in the middle of the answer."""
+    broken: bool = False
+    """A stream ends without a reason, with an error in it, or is silent, by `then`."""
+    then: str = ""
 
 
 def reply(mode: str, text: str) -> Reply:
@@ -39,6 +42,12 @@ def reply(mode: str, text: str) -> Reply:
     if kind == "429":
         error = {"message": "Rate limit reached", "type": "requests", "code": "rate_limit_exceeded"}
         return Reply(status=429, error=error, headers=(("retry-after", number or "1"),))
+    if kind == "broken":
+        return Reply(text, broken=True, then=number)
+    if kind == "length":
+        return Reply(text, "length")
+    if kind == "filtered_after":
+        return Reply(text, "content_filter")
     if kind == "html":
         return Reply(page=True)
     if kind == "drop":

@@ -38,9 +38,14 @@ def chat(server: Any, body: dict[str, Any], handler: Any) -> None:
     }
     if body.get("stream", True):
         lines = [
-            {"model": body["model"], "done": False, "message": _message(body, text)},
+            *(
+                {"model": body["model"], "done": False, "message": _message(body, piece)}
+                for piece in ([text] if body.get("tools") or body.get("format") else server.pieces(text))
+            ),
             {**end, "message": _message(body, "")},
         ]
+        if found.broken:
+            lines[-1:] = [{"error": "CUDA error"}] if found.then else []
         content = "".join(json.dumps(line) + "\n" for line in lines).encode()
         if found.drop:
             handler.send(200, content, drop=True)

@@ -170,8 +170,13 @@ def _events(server: Any, body: dict[str, Any], found: Reply) -> list[str]:
         chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
         return f"data: {json.dumps({**chunk, 'choices': [choice]})}\n\n"
 
-    words = [event({"role": "assistant", "content": word + " "}, None) for word in found.text.split()]
-    return [*words, event({}, found.finish_reason), "data: [DONE]\n\n"]
+    if found.refusal is not None:
+        pieces = [event({"refusal": found.refusal}, None)]
+    else:
+        pieces = [event({"role": "assistant", "content": piece}, None) for piece in server.pieces(found.text)]
+    if found.broken:
+        return [*pieces, *(['data: {"error": {"message": "CUDA error"}}\n\n'] if found.then else [])]
+    return [*pieces, event({}, found.finish_reason), "data: [DONE]\n\n"]
 
 
 def _pieces(body: dict[str, Any], found: Reply) -> list[str]:

@@ -45,6 +45,8 @@ class ModelServer:
         What the server knows of: `tools`, `schema`.
     system
         Whether the model's template knows system messages.
+    cut
+        Characters of a piece of a stream; None: words.
 
     Attributes
     ----------
@@ -61,7 +63,9 @@ class ModelServer:
         supports: Sequence[str] = ("tools", "schema"),
         write: Callable[[str], str] = written,
         system: bool = True,
+        cut: int | None = None,
     ) -> None:
+        self.cut = cut
         self.system, self.together = system, together
         self.mode, self.latency, self.supports, self.write = mode, latency, supports, write
         self.count_tokens = choose()
@@ -133,6 +137,12 @@ class ModelServer:
         finally:
             with self.lock:
                 self.at_once -= 1
+
+    def pieces(self, text: str) -> list[str]:
+        """A text as it is streamed."""
+        if self.cut is None:
+            return [word + " " for word in text.split()]
+        return [text[at : at + self.cut] for at in range(0, len(text), self.cut)]
 
     def tokens_in(self, prompt: str, extra: str) -> int:
         """Tokens of a request, as real servers count them: the chat format and the schema too."""

@@ -78,7 +78,8 @@ class AnswerRunnable(Runnable[Any, Any]):
             answer = await self._retriever.index.aanswer(question, **arguments, on_retrieved=on_retrieved)
         if not self._return_sources:
             return answer.text
-        return {"answer": answer.text, "sources": self._documents(answer.retrieval)}
+        sources = self._documents(answer.retrieval)
+        return {"answer": answer.text, "sources": sources, "finish": answer.finish}
 
     _answer = blocking(_aanswer)
 

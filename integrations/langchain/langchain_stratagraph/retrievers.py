@@ -263,8 +263,8 @@ class MethodRetriever(IndexRetriever):
         length
             `"brief"` or `"full"`. None uses the method's default.
         return_sources
-            Return `{"answer": text, "sources": documents}`, where `[2]` in the text cites the second
-            document. Streams return the text only.
+            Return `{"answer": text, "sources": documents, "finish": reason}`, where `[2]` in the text cites
+            the second document, and `finish` is that of `stratagraph.Answer`. Streams return the text only.
 
         Examples
         --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 from typing import Any, Literal
 
 import llama_index.core.instrumentation as instrument
@@ -11,13 +11,14 @@ from llama_index.core.callbacks.base import CallbackManager
 from llama_index.core.llms import LLM, MockLLM
 from llama_index.core.prompts.mixin import PromptDictType
 from llama_index.core.response_synthesizers import BaseSynthesizer
-from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, QueryType
+from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 from llama_index.core.types import RESPONSE_TEXT_TYPE
 
 from llama_index_stratagraph._convert import to_retrieval
 from llama_index_stratagraph._models import to_chat_model
 from llama_index_stratagraph.retriever import StrataRetriever
-from stratagraph import Hit, Retrieval
+from stratagraph import Answer, AnswerStream, Hit, Retrieval
+from stratagraph._sync import iterate
 from stratagraph.types.question import Length
 from stratagraph.types.results import NOTHING_FOUND
 
@@ -30,7 +31,8 @@ class CoreSynthesizer(BaseSynthesizer):
     It uses the nodes as postprocessors left them; `[2]` in the answer cites `response.source_nodes[1]`. With
     an LLM it uses the method's prompts: adaptive filtering for ArchRAG, a context in three parts for HiRAG.
     Without one the answer consists of excerpts of the nodes, and
-    `response.metadata["stratagraph"]["extractive"]` is true.
+    `response.metadata["stratagraph"]["extractive"]` is true. `"finish"` beside it is that of
+    `stratagraph.Answer`; of a stream, both are known after the last piece.
 
     Parameters
     ----------
@@ -85,9 +87,9 @@ class CoreSynthesizer(BaseSynthesizer):
         **response_kwargs: Any,
     ) -> RESPONSE_TYPE:
         """Answer a question from nodes."""
-        return super().synthesize(
-            query, nodes, additional_source_nodes, retrieval=self._retrieval(query, nodes), **response_kwargs
-        )
+        about = self._about()
+        given = {"retrieval": self._retrieval(query, nodes), "about": about, **response_kwargs}
+        return _with_metadata(super().synthesize(query, nodes, additional_source_nodes, **given), about)
 
     async def asynthesize(
         self,
@@ -97,8 +99,10 @@ class CoreSynthesizer(BaseSynthesizer):
         **response_kwargs: Any,
     ) -> RESPONSE_TYPE:
         """Async version of `synthesize`."""
-        return await super().asynthesize(
-            query, nodes, additional_source_nodes, retrieval=self._retrieval(query, nodes), **response_kwargs
+        about = self._about()
+        given = {"retrieval": self._retrieval(query, nodes), "about": about, **response_kwargs}
+        return _with_metadata(
+            await super().asynthesize(query, nodes, additional_source_nodes, **given), about
         )
 
     @dispatcher.span
@@ -107,13 +111,14 @@ class CoreSynthesizer(BaseSynthesizer):
         query_str: str,
         text_chunks: Sequence[str],
         retrieval: Retrieval | None = None,
+        about: dict[str, Any] | None = None,
         **response_kwargs: Any,
     ) -> RESPONSE_TEXT_TYPE:
         """Answer a question from a retrieval, or from plain texts if there is none."""
         core, given = self._retriever.core, retrieval or self._of_texts(query_str, text_chunks)
         if self._streaming:
-            return _generator(core.stream(given, **self._arguments))
-        return core.answer(given, **self._arguments).text
+            return _generator(core.astream(given, **self._arguments), about)
+        return _text(core.answer(given, **self._arguments), about)
 
     @dispatcher.span
     async def aget_response(
@@ -121,13 +126,14 @@ class CoreSynthesizer(BaseSynthesizer):
         query_str: str,
         text_chunks: Sequence[str],
         retrieval: Retrieval | None = None,
+        about: dict[str, Any] | None = None,
         **response_kwargs: Any,
     ) -> RESPONSE_TEXT_TYPE:
         """Async version of `get_response`."""
         core, given = self._retriever.core, retrieval or self._of_texts(query_str, text_chunks)
         if self._streaming:
-            return _async_generator(core.astream(given, **self._arguments))
-        return (await core.aanswer(given, **self._arguments)).text
+            return _async_generator(core.astream(given, **self._arguments), about)
+        return _text(await core.aanswer(given, **self._arguments), about)
 
     def _retrieval(self, query: QueryType, nodes: Sequence[NodeWithScore]) -> Retrieval:
         question = query.query_str if isinstance(query, QueryBundle) else query
@@ -137,17 +143,33 @@ class CoreSynthesizer(BaseSynthesizer):
         hits = (Hit(f"text-{place}", "chunk", 0, text, 1.0, (), ()) for place, text in enumerate(texts, 1))
         return Retrieval(question, self._retriever.method, tuple(hits))
 
-    def _get_metadata_for_response(self, nodes: list[BaseNode]) -> dict[str, Any]:
-        metadata = super()._get_metadata_for_response(nodes) or {}
+    def _about(self) -> dict[str, Any]:
+        """What is known of an answer before it is written."""
         llm = self._arguments["llm"]
         extractive = llm is False or (llm is None and not self._retriever.core.has_llm)
-        return {**metadata, "stratagraph": {"extractive": extractive}}
+        return {"extractive": extractive, "finish": None}
 
 
-def _generator(pieces: Iterator[str]) -> Generator[str, None, None]:
-    yield from pieces
+def _with_metadata(response: RESPONSE_TYPE, about: dict[str, Any]) -> RESPONSE_TYPE:
+    response.metadata = {**(response.metadata or {}), "stratagraph": about}
+    return response
 
 
-async def _async_generator(pieces: AsyncIterator[str]) -> AsyncGenerator[str, None]:
-    async for piece in pieces:
+def _text(answer: Answer, about: dict[str, Any] | None) -> str:
+    """The answer's text; puts how it ended into `about`."""
+    if about is not None:
+        about.update(extractive=answer.extractive, finish=answer.finish)
+    return answer.text
+
+
+def _generator(stream: AnswerStream, about: dict[str, Any] | None) -> Generator[str, None, None]:
+    yield from iterate(stream)
+    if stream.answer is not None:
+        _text(stream.answer, about)
+
+
+async def _async_generator(stream: AnswerStream, about: dict[str, Any] | None) -> AsyncGenerator[str, None]:
+    async for piece in stream:
         yield piece
+    if stream.answer is not None:
+        _text(stream.answer, about)

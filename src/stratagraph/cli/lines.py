@@ -170,6 +170,8 @@ def answer_lines(answer: sg.Answer, listed: int | None, methods: Sequence[str]) 
         for citation in answer.citations:
             where = [*citation.documents[:6], place_in_words(citation.metadata)]
             yield f"   [{citation.number}] {', '.join(filter(None, where))}"
+    if answer.finish:
+        yield f"   finish: {answer.finish}"
     if answer.usage.calls:
         used = f"{answer.usage.input_tokens:,} tokens in, {answer.usage.output_tokens:,} out"
         yield f"   model calls: {answer.usage.calls}, {used}, cost: {money(answer.cost)}"

@@ -291,6 +291,7 @@ def create_server(
                 question=written.retrieval.query,
                 text=written.text,
                 extractive=written.extractive,
+                finish=written.finish,
                 sources=sources,
                 unknown=list(written.retrieval.unknown),
                 note=written.retrieval.note,

@@ -46,12 +46,14 @@ class SearchResult(BaseModel):
 class AnswerResult(BaseModel):
     """An answer to `question`; `[2]` in it is the source with number 2. `extractive`: excerpts.
 
+    `finish` is how the model's answer ended, as `stop`, `length` or `broken off`; null if that is unknown.
     `unknown` are words of the question that no passage has which `where` admits; `note` says so.
     """
 
     question: str
     text: str
     extractive: bool
+    finish: str | None = None
     sources: list[FoundHit]
     unknown: list[str] = []
     note: str = ""

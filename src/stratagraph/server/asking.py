@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 import stratagraph as sg
 from stratagraph.server.state import State, public, state_of, without_places
 from stratagraph.text.packing import asked_words
+from stratagraph.types.results import Finish
 from stratagraph.viz.question import paths
 
 ANSWERS = ("/api/ask", "/api/answer", "/api/guided")
@@ -235,13 +236,15 @@ class Answered(BaseModel):
     """An answer; `[2]` in its text is the second hit.
 
     `extractive`: no model wrote it; the text are excerpts, and `marked` the beginnings of words of the
-    question to mark in them.
+    question to mark in them. `finish` is how the
+    model's answer ended; null without a model, or if its client does not tell.
     """
 
     text: str
     citations: list[int]
     extractive: bool
     marked: list[str]
+    finish: Finish | None
     usage: sg.Usage
     cost: float | None
 
@@ -253,6 +256,7 @@ class Answered(BaseModel):
             citations=[citation.number for citation in answer.citations],
             extractive=answer.extractive,
             marked=asked_words(answer.retrieval.query) if answer.extractive else [],
+            finish=answer.finish,
             usage=answer.usage,
             cost=answer.cost,
         )

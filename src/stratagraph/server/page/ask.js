@@ -172,6 +172,7 @@ function showAnswer(parts, text, answer, note = "") {
   if (!answer) { body.classList.add("writing"); return; }
   const used = answer.usage, told = [];
   if (used.calls) told.push(count(used.calls, "model call"), `${(used.input_tokens + used.output_tokens).toLocaleString("en")} tokens`, `cost ${money(answer.cost)}`);
+  if (answer.finish) told.push(`finish: ${answer.finish}`);
   if (told.length) parts.cost.append(` · answer: ${told.join(", ")}`);
 }
 
