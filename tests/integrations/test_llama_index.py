@@ -265,7 +265,7 @@ async def test_answers_without_an_llm_are_extractive(index: LSHTreeIndex, ask: A
     response = await ask(index.as_query_engine(similarity_top_k=5))
     assert str(response).startswith("[1] ")
     assert "the observatory kept its comet." in str(response)
-    assert response.metadata["stratagraph"] == {"extractive": True}
+    assert response.metadata["stratagraph"] == {"extractive": True, "finish": None}
     assert response.source_nodes[0].node.ref_doc_id == "observatory-1"
     assert ("llama_index.llms.openai" in sys.modules) is imported
     nothing = index.as_query_engine(where={"topic": "none"})

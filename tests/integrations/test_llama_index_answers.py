@@ -34,7 +34,7 @@ async def test_the_model_is_asked_the_cores_own_prompt(index: LSHTreeIndex) -> N
     response = engine(index).query(QUESTION)
     assert "<passages>" in str(response)  # this model repeats its prompt
     assert "kept its comet" in str(response)
-    assert response.metadata["stratagraph"] == {"extractive": False}
+    assert response.metadata["stratagraph"] == {"extractive": False, "finish": None}
     assert str(await engine(index).aquery(QUESTION)) == str(response)
 
 
