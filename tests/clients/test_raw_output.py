@@ -17,6 +17,7 @@ pytest.importorskip("fastapi")
 
 from fastapi.testclient import TestClient
 from llama_index.core import Document
+from llama_index.llms.openai_like import OpenAILike
 
 import stratagraph as sg
 from langchain_stratagraph import TreeRetriever
@@ -95,7 +96,7 @@ def by_llama_index(server: ModelServer, streamed: bool) -> Said:
     documents = [Document(text=text) for text in TEXTS]
     given: Any = {"embed_model": sg.HashingEmbedder(), "config": LIMITS, "show_progress": False}
     index = WalkIndex.from_documents(documents, llm=False, **given)
-    llm: Any = CLIENTS["OpenAILike chat"](server)
+    llm = OpenAILike(model="m", api_base=server.openai, api_key="k", is_chat_model=True)
     response: Any = index.as_query_engine(llm, streaming=streamed, guided=False).query(QUESTION)
     text = "".join(response.response_gen) if streamed else response.response
     return Said(text, response.metadata["stratagraph"]["finish"])
