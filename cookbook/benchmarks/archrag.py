@@ -44,6 +44,8 @@ class Stored:
     def __init__(self, nodes: Sequence[Node], arrays: Mapping[str, Any], chunks: int) -> None:
         indptr, indices = compressed_sources(nodes, chunks)
         self.arrays = {**arrays, "sources.indptr": indptr, "sources.indices": indices}
+        self.keys = text_keys(node.id for node in nodes)
+        self.hashes = text_keys(node.text for node in nodes)
         self._nodes = nodes
 
     def nodes(self, rows: Sequence[int]) -> list[Node]:
@@ -54,12 +56,6 @@ class Stored:
 
     def ids(self, rows: Sequence[int]) -> list[str]:
         return [self._nodes[row].id for row in rows]
-
-    def keys(self, rows: Sequence[int]) -> np.ndarray:
-        return text_keys(self._nodes[row].id for row in rows)
-
-    def marks(self, rows: Sequence[int]) -> np.ndarray:
-        return text_keys(self._nodes[row].text for row in rows)
 
     def rows(self, ids: Sequence[str]) -> dict[str, int]:
         known = {node.id: row for row, node in enumerate(self._nodes)}
@@ -72,6 +68,7 @@ class Corpus:
     def __init__(self, vectors: np.ndarray) -> None:
         self.vectors = vectors
         self.size = len(vectors)
+        self.id_halves = np.column_stack([np.arange(self.size, dtype=np.uint64)] * 2)
 
     def ids(self, rows: Sequence[int]) -> list[str]:
         return [f"chunk {row}" for row in rows]
@@ -147,6 +144,7 @@ def synthetic(entities: int, relations: int) -> tuple[Corpus, Graph, np.ndarray]
     ]
     arrays = {
         "counts": np.array([entities, len(ends), 0]),
+        "entities.names": np.zeros((entities, 2), np.uint64),
         "relations.ends": ends,
         "relations.weights": np.ones(len(ends), np.float32),
         "relations.described": np.ones(len(ends), np.bool_),

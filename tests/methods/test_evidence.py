@@ -12,14 +12,12 @@ import pytest
 import stratagraph as sg
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.methods.groups import GroupBuilder
-from stratagraph.methods.hirag.communities import CommunityWriter
 from stratagraph.methods.noderag.attributes import statement_lists
 from stratagraph.methods.noderag.config import NodeRAGConfig
 from stratagraph.methods.noderag.heterograph import KINDS, Kind, stating_units
 from stratagraph.methods.noderag.inputs import BuildInputs
 from stratagraph.models.gate import ModelGate
 from stratagraph.testing import FakeEmbedder
-from stratagraph.testing.contract import assert_equal_states, state
 from stratagraph.testing.opened import snapshot_of
 from stratagraph.types.records import EntityMention, Extraction, RelationMention, SemanticUnit
 
@@ -140,28 +138,6 @@ def test_a_group_that_says_little_is_told_without_a_call(method: str, kind: str,
         assert len(model.prompts["FindingsSchema"]) >= 4
 
 
-def test_reports_that_an_update_keeps_unread_are_those_it_would_write(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def changed() -> tuple[dict[str, Any], int]:
-        model = Scripted()
-        index = built("hirag", voyages(60), model)
-        asked = len(model.prompts["ReportSchema"])
-        documents, given = voyages(2, start=60)
-        index.insert(documents, extraction=given)
-        return state(index, "hirag"), len(model.prompts["ReportSchema"]) - asked
-
-    kept, asked = changed()
-    monkeypatch.setattr(
-        CommunityWriter,
-        "_rows_before",
-        lambda self, level, labels, inner, count: np.full(count, -1, np.int64),
-    )
-    read, asked_again = changed()
-    assert_equal_states(kept, read)
-    assert asked == asked_again
-
-
 def test_members_that_the_model_leaves_out_are_not_related() -> None:
     model = Scripted()
     index = built("hirag", voyages(60), model, hirag={"cluster_size": 4, "max_cluster": 8})
@@ -189,7 +165,7 @@ def test_units_state_the_relations_of_their_own_chunks_alone() -> None:
     documents.append(sg.Document("sale", later.text))
     given["sale"] = Extraction((later,), (), ())
     graph = Graph(snapshot_of(built("noderag", (documents, given))).part("graph"))
-    pairs = stating_units(graph, {})
+    pairs = stating_units(graph)
     indptr, indices = graph.sources
     first = graph.entities + graph.relations
     for relation, unit in pairs.tolist():
@@ -252,10 +228,10 @@ def hub(guests: int) -> Given:
 def statements_on_ada(given: Given, most: int) -> list[str]:
     snapshot = snapshot_of(built("noderag", given))
     graph = Graph(snapshot.part("graph"))
-    builder = GroupBuilder(snapshot, graph, ModelGate(None, None), NodeRAGConfig(statements=most), None)
+    builder = GroupBuilder(snapshot, graph, ModelGate(None, None), NodeRAGConfig(statements=most))
     inputs = BuildInputs(builder)
     (ada,) = graph.stored.rows(["ada"]).values()
-    lists = statement_lists(inputs, np.array([ada]), stating_units(graph, {}))
+    lists = statement_lists(inputs, np.array([ada]), stating_units(graph))
     return [inputs.texts([row])[row] for row in lists[1][1:].tolist()]
 
 

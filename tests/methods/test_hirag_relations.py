@@ -8,12 +8,11 @@ from collections import Counter
 from importlib import import_module
 from typing import Any
 
-import numpy as np
 import pytest
 
 import stratagraph as sg
 from stratagraph.methods.hirag.naming import UNKNOWN, Belonging, Summary, parse_summary, proposed
-from stratagraph.testing.contract import assert_equal_states, documents, state
+from stratagraph.testing.contract import documents
 from tests.methods.hirag import SMALL, Answering, build, stored
 
 writing = import_module("stratagraph.methods.hirag.summary_entities")
@@ -81,22 +80,6 @@ def test_the_bridge_tells_them_and_the_answer_rests_on_them(index: sg.Index, mod
 def test_the_report_counts_members_that_are_not_in_their_group(index: sg.Index, model: Relating) -> None:
     assert index.last_report is not None
     assert index.last_report.notes[UNKNOWN] >= model.asked["SummarySchema"]
-
-
-def test_what_an_update_takes_over_unread_is_what_it_would_make(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, expected = (build(documents(60), SMALL, llm=Relating()) for _ in range(2))
-
-    def changed(index: sg.Index) -> dict[str, Any]:
-        index.insert(documents(2, start=60))
-        index.delete([documents(60)[7].id])
-        return state(index, "hirag")
-
-    def unknown(lists: tuple[Any, Any], *_: object) -> Any:
-        return np.full(len(lists[0]) - 1, -1)
-
-    taken_over = changed(found)
-    monkeypatch.setattr(writing, "recognised_lists", unknown)
-    assert_equal_states(taken_over, changed(expected))
 
 
 def test_relations_that_cannot_be_read_do_not_cost_the_summary() -> None:

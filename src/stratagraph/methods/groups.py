@@ -1,8 +1,8 @@
 """What the builds of all methods share: nodes for groups such as communities, clusters or statements.
 
 1. The method divides what it has into groups.
-2. A group of unchanged members carries its node over from the previous index, and its members are not read
-   (`GroupBuilder.unchanged`).
+2. A group whose mark the previous index has keeps its node, and its members are not read
+   (`GroupBuilder.regroup`, `ingest.marks`).
 3. Other groups are read as drafts. A draft with the id of a previous node takes that node's text; the other
    texts are written (`GroupBuilder.nodes`).
 4. The method embeds the new nodes (`ingest.graph.statements.group_vectors`).
@@ -22,29 +22,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph._sync import in_thread
-from stratagraph.ingest.before import recognised
 from stratagraph.ingest.carryover import (
     VECTOR_KEYS,
     VECTORS,
     CarryOver,
     Keys,
-    Labels,
     TextsOnly,
+    lookup,
     text_keys,
     written_by_model,
 )
 from stratagraph.ingest.checks import Checks
 from stratagraph.ingest.graph.stage import Graph
+from stratagraph.ingest.marks import Marks, combined, find_marks
 from stratagraph.ingest.summarize import Group, Summary, told_within
 from stratagraph.kernels.ranges import distinct, ranges
 from stratagraph.methods.reports import CommunityReport
 from stratagraph.models.gate import Gate
 from stratagraph.types.built import Built, Carried, CarriedVectors
-from stratagraph.types.protocols import Corpus, Rows, Stored, Vectors
-from stratagraph.types.records import Metadata, Node
+from stratagraph.types.protocols import Rows, Stored, StoredCorpus, Vectors
+from stratagraph.types.records import Metadata, Node, content_key, content_keys
 
-BY_MODEL = "by_model"
-"""The array of whether a model wrote each node of a method, or nobody had to."""
+BY_MODEL, MARKS = "by_model", "marks"
+"""Arrays of a method: whether a model wrote each node, or nobody had to; the mark of what it is made of."""
+VECTOR_HASHES = "vectors.hashes"
+"""The array of a hash of each node's vector, of methods with edges that follow from vectors alone."""
 _BATCH = 1024  # groups that are read at a time
 
 
@@ -85,9 +87,13 @@ class NodeDraft:
 
 @dataclass(frozen=True, slots=True)
 class NodeTable(Carried):
-    """Nodes of a method: some carried over from the previous index, `fresh` ones where `before` is -1."""
+    """Nodes of a method: some carried over from the previous index, `fresh` ones where `before` is -1.
 
-    previous: Stored | None = None
+    `marks` are those of their groups; 0 for a node that is no group's.
+    """
+
+    marks: Marks
+    previous: Stored | None
 
     def read(self, rows: Sequence[int]) -> list[Node]:
         """The nodes at some rows."""
@@ -120,75 +126,81 @@ class NodeTable(Carried):
         """The key of each node's text (`carryover.text_keys`)."""
         return self.column(VECTOR_KEYS, text_keys(node.text for node in self.fresh))
 
+    def keys(self) -> Keys:
+        """The key of each node's id."""
+        keys = np.empty(len(self.before), np.uint64)
+        keys[self.before < 0] = content_keys(node.id for node in self.fresh)
+        if self.previous is not None:
+            keys[self.before >= 0] = self.previous.keys[self.before[self.before >= 0]]
+        return keys
+
+    def vector_hashes(self, fresh: Vectors) -> Keys:
+        """The hash of each node's vector, as it is stored; `fresh` are those of the fresh nodes."""
+        return self.column(VECTOR_HASHES, content_keys(each.tobytes() for each in fresh.astype(np.float16)))
+
+    def member_marks(self) -> Marks:
+        """The marks of the nodes as members of further groups: of their own groups, and their texts."""
+        return combined(self.marks, self.text_keys())
+
 
 class GroupBuilder(Generic[C_co]):
     """What a method's build is given, and what it takes over from the previous index.
 
     Parameters
     ----------
-    previous, before
-        The previous index of the method, if there is one, and its settings.
-    regroup
+    previous
+        The previous index of the method, if there is one. Of `TextsOnly` only texts are taken over.
+    divides_anew
         Whether to divide into groups without regard to the previous ones.
-    texts
-        In place of `previous`, nodes from which only texts are taken over.
-
-    Attributes
-    ----------
-    grouped
-        `previous`; None with `regroup`, or if its groups have other settings.
-    arrays
-        The arrays of `previous` if its texts have the same settings and it is known what changed since; else
-        none.
     """
 
     def __init__(
         self,
-        corpus: Corpus,
+        corpus: StoredCorpus,
         graph: Graph,
         gate: Gate,
         config: C_co,
-        previous: Stored | None = None,
-        before: Settings | None = None,
+        previous: Stored | TextsOnly | None = None,
         *,
-        regroup: bool = False,
-        texts: TextsOnly | None = None,
+        divides_anew: bool = False,
     ) -> None:
-        self.corpus, self.graph, self.gate, self.config, self.previous = corpus, graph, gate, config, previous
-        same_groups = before is not None and before.group_settings == config.group_settings
-        self.grouped = previous if same_groups and not regroup else None
-        self.carry = CarryOver(previous or texts, gate)
-        self.arrays: Mapping[str, NDArray[Any]] = {}
-        if previous is not None and before is not None and graph.before is not None:
-            self.arrays = previous.arrays if before.text_settings == config.text_settings else {}
+        self.corpus, self.graph, self.gate, self.config = corpus, graph, gate, config
+        self.previous: Stored | None = None if isinstance(previous, TextsOnly) else previous
+        self.divides_anew = divides_anew
+        self.carry = CarryOver(previous, gate)
+
+    @property
+    def grouped(self) -> Stored | None:
+        """The previous index, if groups are to continue those in it."""
+        return None if self.divides_anew else self.previous
 
     @property
     def dimension(self) -> int:
         """Dimension of all vectors."""
         return int(self.corpus.vectors.shape[1])
 
-    def unchanged(
-        self,
-        labels: Labels,
-        origin: Rows,
-        same: NDArray[np.bool_],
-        before: Callable[[], Labels],
-        count: int,
-    ) -> Rows:
-        """The previous node of each group that has the same, unchanged members, or -1, shape (count,).
+    @property
+    def row_marks(self) -> Marks:
+        """The marks of the rows of the graph."""
+        return self.graph.marks(self.corpus)
 
-        `before` gives the previous node of each previous member, or -1; the others are as in
-        `ingest.before.recognised`.
+    def regroup(self, sums: Marks, kind: str, level: int = 0) -> tuple[Marks, Rows]:
+        """The mark of each group, and the row of the previous node that has it, or -1.
+
+        `sums` are those of the marks of the members. A mark also holds the settings of texts, the `kind` of
+        node and its `level`. With a model, a node that no model wrote is not taken.
         """
-        if not self.arrays:
-            return np.full(count, -1, np.int64)
-        return self.usable(recognised(labels, origin, same, before(), count))
+        salt = content_key(kind, str(level), *map(str, self.config.text_settings))
+        marks = combined(np.full(len(sums), salt, np.uint64), sums)
+        if self.previous is None:
+            return marks, np.full(len(sums), -1, np.int64)
+        return marks, self.usable(find_marks(marks, self.previous.arrays[MARKS]))
 
     def usable(self, rows: Rows) -> Rows:
         """Rows of previous nodes; with a model, -1 in place of nodes that no model wrote."""
-        if not self.gate.has_llm or not len(self.arrays[BY_MODEL]):
+        if self.previous is None or not self.gate.has_llm or not self.previous.keys.size:
             return rows
-        return np.where((rows >= 0) & self.arrays[BY_MODEL][rows], rows, -1)
+        return np.where((rows >= 0) & self.previous.arrays[BY_MODEL][rows], rows, -1)
 
     async def read_and_write(
         self,
@@ -243,8 +255,11 @@ class GroupBuilder(Generic[C_co]):
             for each, own in zip(drafts, sources, strict=True)
         ]
 
-    def table(self, before: Rows, fresh: Sequence[Node]) -> NodeTable:
-        """Nodes at the rows `before` of the previous index; where that is -1, the next of the fresh ones."""
+    def table(self, before: Rows, fresh: Sequence[Node], marks: Marks | None = None) -> NodeTable:
+        """Nodes at the rows `before` of the previous index; where that is -1, the next of the fresh ones.
+
+        `marks` are those of their groups, if they are of groups.
+        """
         carried, own = before >= 0, [node.sources for node in fresh]
         indptr, indices = np.zeros(1, np.int64), np.zeros(0, np.int64)
         if self.previous is not None and self.graph.before is not None:
@@ -255,7 +270,8 @@ class GroupBuilder(Generic[C_co]):
         rows = np.empty(int(borders[-1]), np.int64)
         rows[ranges(borders[:-1][carried], sizes[carried])] = indices
         rows[ranges(borders[:-1][~carried], sizes[~carried])] = list(chain.from_iterable(own))
-        return NodeTable(before, fresh, borders, rows, self.previous)
+        marks = np.zeros((len(before), 2), np.uint64) if marks is None else marks
+        return NodeTable(before, fresh, borders, rows, marks, self.previous)
 
     def built(
         self,
@@ -286,6 +302,7 @@ class GroupBuilder(Generic[C_co]):
             VECTORS: stored_vectors(self.previous, VECTORS, nodes.before, vectors),
             VECTOR_KEYS: np.concatenate([np.zeros(0, np.uint64), *(each.text_keys() for each in tables)]),
             BY_MODEL: by_model,
+            MARKS: np.concatenate([np.zeros((0, 2), np.uint64), *(each.marks for each in tables)]),
         }
         complete = complete and bool(by_model.all())
         measures = {BY_MODEL, *measures}
@@ -302,6 +319,16 @@ def stored_vectors(previous: Stored | None, name: str, before: Rows, vectors: Ve
     return cast(Vectors, CarriedVectors(previous.arrays[name], before, vectors[np.flatnonzero(before < 0)]))
 
 
+def of_same_vectors(hashes: Keys, hashes_before: Keys) -> Rows:
+    """The place of the same hash in `hashes_before`, each once, or -1."""
+    origin, (places, first) = (
+        np.full(len(hashes), -1, np.int64),
+        np.unique(lookup(hashes, hashes_before), return_index=True),
+    )
+    origin[first] = places
+    return origin
+
+
 def united(sources: Iterable[Sequence[int] | NDArray[np.integer]]) -> list[int]:
     """All chunk rows of several lists, each once, ascending."""
     rows: list[int] = distinct(np.concatenate([np.zeros(0, np.int64), *sources])).tolist()
@@ -313,4 +340,6 @@ def check_nodes(checks: Checks, chunks: int, dimension: int, nodes: int | None =
     nodes = checks.csr("sources", chunks, nodes, ascending=True)
     checks.of(VECTORS, np.float32, (nodes, dimension))
     checks.of(BY_MODEL, np.bool_, (nodes,))
+    checks.of(VECTOR_KEYS, np.uint64, (nodes,))
+    checks.of(MARKS, np.uint64, (nodes, 2))
     return nodes

@@ -111,7 +111,7 @@ class _Update:
         self._removed: tuple[str, ...] = ()
         self._notes: Counter[str] = Counter()
         self._complete: dict[str, bool] = {}
-        self._seen: Before | None = None
+        self._graph: Graph | None = None
         methods = map(get_method, self._methods)
         has_units = any(method.needs_units or method.needs_vectors for method in methods)
         self._pooled = Pooled() if self._gate.offers_spans and has_units else None
@@ -223,25 +223,17 @@ class _Update:
 
     async def _build_method(self, name: str) -> None:
         with self._booked(name):
-            previous, before = self._previous(name), None
-            if previous is not None and self._before is not None:
-                before = settings_of(self._before.manifest, self._change.config).method(name)
+            assert self._graph is not None
+            config, previous = self._config.method(name), self._previous(name)
             regroup = self._change.operation == REGROUP and name in self._change.methods
-            config, sources = self._config.method(name), (self._staging, self._graph(), self._gate)
-            texts = previous if isinstance(previous, TextsOnly) else None
-            part = None if texts is not None else previous
-            builder = GroupBuilder(*sources, config, part, before, regroup=regroup, texts=texts)
+            if previous is not None and self._before is not None:
+                settings = settings_of(self._before.manifest, self._change.config).method(name)
+                regroup |= settings.group_settings != config.group_settings
+            builder = GroupBuilder(
+                self._staging, self._graph, self._gate, config, previous, divides_anew=regroup
+            )
             built = await get_method(name).build(builder)
         await self._put(name, built)
-
-    def _graph(self) -> Graph:
-        stored, previous = self._staging.part(GRAPH), self._previous(GRAPH)
-        if self._seen is None and previous is not None and not self._embeds_all:
-            now, before = self._staging.known_rows()
-            chunks = np.full(self._staging.size, -1, np.int64)
-            chunks[now] = before
-            self._seen = Before(previous, stored, chunks)
-        return Graph(stored, self._seen)
 
     def _take_in(self) -> Intake:
         """Store the new and changed documents, and tell what happened to each.
@@ -397,6 +389,12 @@ class _Update:
             rule=self._target.models.resolve_rule,
         )
         await self._put(GRAPH, graph)
+        stored, previous, before = self._staging.part(GRAPH), self._previous(GRAPH), None
+        if previous is not None and not self._embeds_all:
+            chunks = np.full(self._staging.size, -1, np.int64)
+            chunks[self._staging.known_rows()[0]] = self._staging.known_rows()[1]
+            before = Before(previous, stored, chunks)
+        self._graph = Graph(stored, before)
 
     def _previous(self, name: str) -> Stored | None:
         if self._before is None or not self._before.size or name not in self._before.manifest.parts:

@@ -76,6 +76,11 @@ class Corpus:
 
     # Chunks
 
+    @cached_property
+    def id_halves(self) -> Keys:
+        """The ids of all chunks as numbers, shape (size, 2)."""
+        return np.stack([self.chunk_records.column(name) for name in ("ids", "tails")], axis=1)
+
     def ids(self, rows: Sequence[int]) -> list[str]:
         """Chunk ids, which stay the same in all generations."""
         both = np.stack([self.chunk_records.column(name, rows) for name in ("ids", "tails")], axis=1)

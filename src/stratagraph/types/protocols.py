@@ -133,6 +133,14 @@ class Corpus(Protocol):
         """Return whole chunks, with their document's metadata merged under their own."""
 
 
+class StoredCorpus(Corpus, Protocol):
+    """The corpus of one generation."""
+
+    @property
+    def id_halves(self) -> NDArray[np.uint64]:
+        """The ids of all chunks as numbers, shape (size, 2)."""
+
+
 class Stored(Protocol):
     """The nodes and arrays of one part of a generation."""
 

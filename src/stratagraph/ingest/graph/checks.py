@@ -27,7 +27,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], chunks: int, dimension: int
         counts = checks.rows("counts", 2**31, (3,))
         entities, relations, units = counts.tolist()
         checks.csr("sources", chunks, entities + relations + units, ascending=True)
-        checks.of("entities.names", np.uint64, (entities,))
+        checks.of("entities.names", np.uint64, (entities, 2))
         checks.rows("relations.ends", entities, (relations, 2))
         checks.numbers("relations.weights", np.float32, (relations,), least=0.0)
         checks.of("relations.described", np.bool_, (relations,))

@@ -49,6 +49,7 @@ from stratagraph.ingest.graph.statements import (
 )
 from stratagraph.ingest.graph.update import Touched, touched
 from stratagraph.ingest.lexical import LexicalIndex
+from stratagraph.ingest.marks import Marks, combined, list_sums
 from stratagraph.ingest.names.index import MEASURES as NAME_MEASURES
 from stratagraph.ingest.names.index import NameIndex, canonical
 from stratagraph.ingest.nearest import Nearest
@@ -57,11 +58,11 @@ from stratagraph.models.gate import Gate
 from stratagraph.system.locks import cached_property
 from stratagraph.system.memory import release
 from stratagraph.types.built import Built, Carried
-from stratagraph.types.protocols import Corpus, Rows, Stored, Vectors
+from stratagraph.types.protocols import Corpus, Rows, Stored, StoredCorpus, Vectors
 
 NAME = "graph"
 SHOWN = "entities.names"
-"""The array of the key of the name by which each entity is shown."""
+"""The array of two keys of the name by which each entity is shown: of its canonical form, and as it is."""
 _BATCH = 1024  # texts held at a time
 _WITHOUT_MODEL = 2
 MEASURES = (
@@ -141,8 +142,8 @@ async def build_graph(
     if change.state:
         arrays |= {**change.state, CONDENSED: condensed}
     arrays |= await asyncio.to_thread(laid.name_index)
-    shown = keys_of("name", (canonical(each.name) for each in merged.entities))
-    arrays[SHOWN] = laid.joined(SHOWN, entities, shown)
+    shown = [keys_of("name", map(form, (each.name for each in merged.entities))) for form in (canonical, str)]
+    arrays[SHOWN] = laid.joined(SHOWN, entities, np.column_stack(shown))
     sources = laid.indptr[: len(entities.origin) + 1], laid.indices
     arrays |= await asyncio.to_thread(_walk_arrays, corpus.size, arrays, sources)
     origins: dict[str, Rows] = {}
@@ -341,7 +342,7 @@ class Graph:
         Their numbers. Entity i is node i, relation i is node `entities + i`, unit i is node
         `entities + relations + i`.
     shown
-        The key of the canonical form of each shown name, shape (entities,).
+        The keys of the names by which entities are shown (`SHOWN`), shape (entities, 2).
     ends, weights, described
         Entity rows of each relation, shape (relations, 2), its strength, and whether its description says
         more than a semantic unit (`merge.described_apart`), shapes (relations,).
@@ -366,6 +367,17 @@ class Graph:
         self.sources: tuple[Rows, Rows] = arrays["sources.indptr"], arrays["sources.indices"]
         self.names = NameIndex(prefixed(arrays, "names."))
         self.lexical = LexicalIndex(prefixed(arrays, "lexical."))
+        self._marks: Marks | None = None
+
+    def marks(self, corpus: StoredCorpus) -> Marks:
+        """The mark of each row: of its id, its content, its chunks and, of a relation, its strength."""
+        if self._marks is None:
+            indptr, indices = self.sources
+            chunks = list_sums(indptr, combined(corpus.id_halves)[indices])
+            strengths = np.zeros(len(chunks), np.uint32)
+            strengths[self.entities : self.entities + self.relations] = self.weights.view(np.uint32)
+            self._marks = combined(self.stored.keys, self.stored.hashes, chunks, strengths)
+        return self._marks
 
     @cached_property
     def frequency(self) -> Rows:

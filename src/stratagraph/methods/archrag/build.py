@@ -28,7 +28,7 @@ from stratagraph.methods.archrag.levels import (
 from stratagraph.methods.archrag.ranking import calibration_arrays
 from stratagraph.methods.base import Built, Graph, Stored
 from stratagraph.methods.drift import Drift
-from stratagraph.methods.groups import GroupBuilder
+from stratagraph.methods.groups import VECTOR_HASHES, GroupBuilder
 from stratagraph.system.memory import release
 from stratagraph.types.protocols import Rows, Vectors
 
@@ -64,11 +64,11 @@ async def build(builder: GroupBuilder[ArchRAGConfig]) -> Built:
     """
     graph, config, previous = builder.graph, builder.config, builder.previous
     warm_start = await asyncio.to_thread(WarmStart, graph, builder.grouped)
-    level, levels = entity_level(graph), list[Communities]()
+    level, levels = await asyncio.to_thread(entity_level, builder), list[Communities]()
     while len(levels) < config.max_levels and level.size >= config.min_communities:
         edges = None
         if not warm_start.drift.lapsed:
-            edges = await asyncio.to_thread(_previous_edges, graph, level, previous)
+            edges = await asyncio.to_thread(_previous_edges, level, previous)
         divided = await asyncio.to_thread(_partitioned, level, config, warm_start, edges)
         if divided is None:
             break
@@ -94,24 +94,22 @@ def layer_vectors(
     return [graph.vectors, *above]
 
 
-def _previous_edges(graph: Graph, level: Level, previous: Stored | None) -> PreviousEdges | None:
-    """The edges of similarity that the previous index added to a level between unchanged nodes.
+def _previous_edges(level: Level, previous: Stored | None) -> PreviousEdges | None:
+    """The edges of similarity that the previous index added to a level between nodes of the same vectors.
 
     New nodes, those with another vector and those without an edge are to be given new ones. None if the index
     added no edges, or if so many nodes need new ones that it is faster to search for all.
     """
     name, nodes = (ADDED_ABOVE, "parents") if level.number else (ADDED, PARENTS)
-    if previous is None or graph.before is None or name not in previous.arrays:
+    if previous is None or name not in previous.arrays:
         return None
-    origin, same = (each[: level.size] for each in (level.before.origin, level.before.same))
-    alike = (same if level.number else graph.before.alike) & (origin >= 0)
-    carried = np.flatnonzero(alike)
+    carried = np.flatnonzero(level.origin >= 0)
     rows = np.full(len(previous.arrays[nodes]), -1, np.int64)
-    rows[origin[carried]] = carried
+    rows[level.origin[carried]] = carried
     edges = rows[previous.arrays[name]]
     edges = edges[(edges >= 0).all(axis=1)]
     linked = np.bincount(np.concatenate([level.ends.ravel(), edges.ravel()]), minlength=level.size)
-    looking = np.flatnonzero(~alike | (linked == 0))
+    looking = np.flatnonzero((level.origin < 0) | (linked == 0))
     return None if _MANY * len(looking) > level.size else PreviousEdges(edges, looking)
 
 
@@ -145,7 +143,7 @@ def _rows_before(graph: Graph, levels: Sequence[Communities], previous: Stored |
     for number, level in enumerate(levels):
         rows = np.full(level.partition.joined, -1, np.int64)
         if number < len(starts):
-            rows = level.nodes.before[: len(rows)] - starts[number]
+            rows = level.origin[: len(rows)] - starts[number]
             rows[(rows < 0) | (rows >= sizes[number])] = -1
         rows_before.append(rows)
     return rows_before
@@ -184,6 +182,7 @@ def _built(builder: GroupBuilder[ArchRAGConfig], levels: Sequence[Communities], 
         "parents": parents,
         "levels.starts": np.array(starts, np.int64),
         "levels.joined": np.array(joined, np.int64),
+        VECTOR_HASHES: np.concatenate([np.zeros(0, np.uint64), *(each.hashes for each in levels)]),
     }
     if levels and config.augmentation == "knn":
         arrays |= _added_edges(levels)

@@ -12,19 +12,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.ingest.before import Before, mixed
-from stratagraph.ingest.carryover import VECTORS, Keys, Labels, needs_reclustering, previous_labels
+from stratagraph.ingest.before import Before
+from stratagraph.ingest.carryover import (
+    VECTORS,
+    Keys,
+    Labels,
+    needs_reclustering,
+    previous_labels,
+)
 from stratagraph.ingest.graph.stage import Graph
 from stratagraph.ingest.graph.statements import group_vectors
+from stratagraph.ingest.marks import Marks, combined, label_sums, mixed
 from stratagraph.ingest.names.spelling import telling
 from stratagraph.kernels.augment import PreviousEdges, added, augment
 from stratagraph.kernels.leiden import leiden
 from stratagraph.kernels.partition import cluster, community_graph
-from stratagraph.kernels.ranges import by_label
+from stratagraph.kernels.ranges import by_label, ranges, split
 from stratagraph.methods.archrag.clustering import Weights, custom
 from stratagraph.methods.archrag.config import ArchRAGConfig
 from stratagraph.methods.drift import Drift, communities_measured, majority
-from stratagraph.methods.groups import GroupBuilder, NodeDraft, NodeTable, united
+from stratagraph.methods.groups import (
+    VECTOR_HASHES,
+    GroupBuilder,
+    NodeDraft,
+    NodeTable,
+    of_same_vectors,
+    united,
+)
 from stratagraph.methods.reports import write_reports
 from stratagraph.models.prompts import load_prompt
 from stratagraph.types.protocols import Rows, Stored, Vectors
@@ -112,17 +126,6 @@ def _in_shrunken(labels: Labels, previous: Labels) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelBefore:
-    """The previous row of each node of a level, or -1, and whether the node and its sources are unchanged.
-
-    At level 0 the relations follow the entities, since they are nodes too.
-    """
-
-    origin: Rows
-    same: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
 class Level:
     """The nodes of a level and the edges between them."""
 
@@ -132,7 +135,9 @@ class Level:
     weights: Weights  # above level 0 the number of these edges
     read_nodes: Callable[[Sequence[int]], Sequence[Node]]
     read_relations: Callable[[Sequence[int]], list[str]]  # texts of edges; none above level 0
-    before: LevelBefore
+    origin: Rows  # the previous row of the node with the same vector, or -1
+    marks: Marks  # of the nodes
+    edge_marks: Marks  # at level 0; none above
 
     @property
     def size(self) -> int:
@@ -151,10 +156,6 @@ class Partition:
     weights: Weights
     added: Rows  # the edges of similarity that the level got, shape (edges, 2)
 
-    def members(self) -> list[Rows]:
-        """Rows of each community's members, ascending."""
-        return by_label(self.labels, self.count)
-
     def of_edges(self, ends: Rows) -> Labels:
         """The community that each edge is inside of, or -1."""
         own = self.labels[ends]
@@ -164,9 +165,23 @@ class Partition:
         """Rows of the edges inside each community, ascending."""
         return by_label(self.of_edges(ends), self.count)
 
+    def ranked(self, level: Level) -> tuple[list[Rows], Rows]:
+        """The members of each community, the most connected inside of it first; and the rank of each member.
 
-def entity_level(graph: Graph) -> Level:
+        Of equals, the first entity comes first, and the community with the lowest mark.
+        """
+        ties = level.marks[:, 0] if level.number else np.arange(level.size)
+        order = np.lexsort((ties, -inner_degrees(level, self.labels), self.labels))
+        sizes, ranks = np.bincount(self.labels, minlength=self.count), np.empty(level.size, np.int64)
+        ranks[order] = ranges(np.zeros(self.count, np.int64), sizes)
+        return split(order, sizes), ranks
+
+
+def entity_level(builder: Builder) -> Level:
     """The corpus' graph as level 0."""
+    graph, marks, origin = builder.graph, builder.row_marks, np.full(builder.graph.entities, -1, np.int64)
+    if graph.before is not None:
+        origin = np.where(graph.before.alike, graph.before.origin[: graph.entities], -1)
 
     def relations(rows: Sequence[int]) -> list[str]:
         return graph.stored.texts([graph.entities + row for row in rows])
@@ -178,16 +193,10 @@ def entity_level(graph: Graph) -> Level:
         np.asarray(graph.weights, np.float64),
         graph.stored.nodes,
         relations,
-        _before(graph),
+        origin,
+        marks[: graph.entities],
+        marks[graph.entities : graph.entities + graph.relations],
     )
-
-
-def _before(graph: Graph) -> LevelBefore:
-    """Of entities and relations."""
-    count = graph.entities + graph.relations
-    if graph.before is None:
-        return LevelBefore(np.full(count, -1, np.int64), np.zeros(count, np.bool_))
-    return LevelBefore(graph.before.origin[:count], graph.before.same[:count])
 
 
 def augmented(
@@ -293,16 +302,20 @@ def _numbered(labels: Labels) -> tuple[Labels, int, int]:
 
 @dataclass(frozen=True)
 class Communities:
-    """The communities of a level, in the order of the labels; `start` is the row of the first."""
+    """The communities of a level, in the order of the labels; `start` is the row of the first.
+
+    `origin` has the previous row of a community of this level with the same vector, or -1.
+    """
 
     partition: Partition
     start: int
     nodes: NodeTable
     vectors: Vectors
+    hashes: Keys  # of the vectors
+    origin: Rows
 
     def level(self, number: int) -> Level:
         """These communities as the next level."""
-        before = self.nodes.before
         return Level(
             number,
             self.vectors,
@@ -310,31 +323,28 @@ class Communities:
             self.partition.weights,
             self.nodes.read,
             lambda rows: [],
-            LevelBefore(before, before >= 0),
+            self.origin,
+            self.nodes.member_marks(),
+            np.zeros((0, 2), np.uint64),
         )
 
 
 async def write_communities(builder: Builder, level: Level, partition: Partition, start: int) -> Communities:
     """A node and a vector for each community of a level.
 
-    A community of one has no report: it is its member, with the member's vector. Members of unchanged
-    communities are not read.
+    A community of one has no report: it is its member, with the member's vector. Members of communities that
+    the previous index has are not read.
     """
     config = builder.config
-    members, edges = partition.members(), partition.inner_edges(level.ends)
-    degrees = inner_degrees(level, partition.labels)
-    labels = partition.labels
-    if level.number == 0:
-        labels = np.concatenate([labels, partition.of_edges(level.ends)])
-    parents = partial(_parents, builder, level.number)
-    before = await asyncio.to_thread(
-        builder.unchanged, labels, level.before.origin, level.before.same, parents, partition.count
-    )
+    (members, ranks), edges = partition.ranked(level), partition.inner_edges(level.ends)
+    sums = label_sums(partition.labels, combined(level.marks, ranks), partition.count)
+    if len(level.edge_marks):
+        sums += label_sums(partition.of_edges(level.ends), level.edge_marks, partition.count)
+    marks, before = await asyncio.to_thread(builder.regroup, sums, KIND, level.number + 1)
 
     def drafts(batch: Sequence[int]) -> list[NodeDraft]:
         """Nodes and relations are read at once for all of them."""
-        groups = [members[row] for row in batch]
-        ordered = [rows[np.lexsort((rows, -degrees[rows]))] for rows in groups]
+        ordered = [members[row] for row in batch]
         nodes = iter(level.read_nodes(np.concatenate(ordered).tolist()))
         texts = iter(level.read_relations(np.concatenate([edges[row] for row in batch]).tolist()))
         batch_drafts = []
@@ -362,9 +372,15 @@ async def write_communities(builder: Builder, level: Level, partition: Partition
         fresh[: len(several)], several, level.vectors, stage="embed reports", carry=builder.carry
     )
     alone = np.array([members[row][0] for row in new[len(several) :]], np.int64)
-    nodes = builder.table(before, fresh)
-    vectors = nodes.column(VECTORS, np.concatenate([embedded, level.vectors[alone]]))
-    return Communities(partition, start, nodes, vectors)
+    nodes = builder.table(before, fresh, marks)
+    vectors = np.concatenate([embedded, level.vectors[alone]])
+    hashes, origin = nodes.vector_hashes(vectors), np.full(len(nodes), -1, np.int64)
+    if builder.previous is not None:
+        starts = [*builder.previous.arrays["levels.starts"].tolist(), len(builder.previous.keys)]
+        first, end = (starts[min(each, len(starts) - 1)] for each in (level.number, level.number + 1))
+        origin = of_same_vectors(hashes, builder.previous.arrays[VECTOR_HASHES][first:end])
+        origin[origin >= 0] += first
+    return Communities(partition, start, nodes, nodes.column(VECTORS, vectors), hashes, origin)
 
 
 def _draft(
@@ -403,16 +419,3 @@ def _draft(
 def _name(node: Node) -> str:
     """An entity's name; a community's first."""
     return str(node.extra["name"] if node.kind == "entity" else node.extra["names"][0])
-
-
-def _parents(builder: Builder, number: int) -> Labels:
-    """The previous community of each previous node.
-
-    At level 0, that of each relation follows; -1 for one that joins two communities.
-    """
-    if number > 0:
-        return np.asarray(builder.arrays["parents"])
-    assert builder.graph.before is not None
-    parents: Labels = np.asarray(builder.arrays["entities.parents"])
-    own = parents[builder.graph.before.stored.arrays["relations.ends"]]
-    return np.concatenate([parents, np.where(own[:, 0] == own[:, 1], own[:, 0], -1)])

@@ -26,7 +26,7 @@ from stratagraph.methods.archrag.config import ArchRAGOptions
 from stratagraph.methods.archrag.ranking import SAMPLED, Calibration, select
 from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
 from stratagraph.methods.drift import check_drift
-from stratagraph.methods.groups import check_nodes
+from stratagraph.methods.groups import VECTOR_HASHES, check_nodes
 from stratagraph.methods.validation import searched_levels
 from stratagraph.search.ranking import concatenate, taken
 from stratagraph.system.locks import cached_property
@@ -200,6 +200,7 @@ def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> N
     check_drift(checks)
     communities = check_nodes(checks, chunks, dimension)
     checks.rows("parents", communities, (communities,), start=-1)
+    checks.of(VECTOR_HASHES, np.uint64, (communities,))
     checks.rows("entities.parents", communities, (graph.entities,), start=-1)
     if checks.has(ADDED):
         checks.rows(ADDED, graph.entities, (None, 2), dtype=np.int32)

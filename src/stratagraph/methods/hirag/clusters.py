@@ -29,7 +29,7 @@ from stratagraph.types.protocols import Rows, Stored, Vectors
 from stratagraph.types.records import content_key
 
 IDS = "clusters.ids"
-"""The array of the ids of clusters, each as two numbers; 0 for a cluster of one member."""
+"""The array of the ids of clusters, which are marks of their members; 0 for a cluster of one member."""
 _COMPARED = 256  # members that are compared with all clusters at a time
 _TOGETHER = 1024  # vectors that fit into a cache
 _SMALLEST = 3  # a cluster of at most so many members is not halved

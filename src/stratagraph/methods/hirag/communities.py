@@ -11,12 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.ingest.before import carried_keys
 from stratagraph.ingest.carryover import (
     VECTORS,
     Keys,
@@ -27,9 +26,10 @@ from stratagraph.ingest.carryover import (
     previous_labels,
 )
 from stratagraph.ingest.graph.statements import group_vectors
+from stratagraph.ingest.marks import Marks, combined, label_sums
 from stratagraph.ingest.names.spelling import telling
 from stratagraph.kernels.leiden import hierarchical_leiden, leiden, resized
-from stratagraph.kernels.ranges import by_label, distinct, split
+from stratagraph.kernels.ranges import by_label, distinct, ranges, split
 from stratagraph.methods.drift import Drift, Measures, communities_measured, majority
 from stratagraph.methods.groups import NodeDraft, NodeTable, united
 from stratagraph.methods.hirag.config import HiRAGConfig
@@ -42,7 +42,7 @@ from stratagraph.types.records import Node, content_key
 
 KIND = "community"
 INPUTS = "communities.inputs"
-"""The array of a key for each community: of the texts that its report was made from, in any order."""
+"""The array of a key for each community: of the settings and texts that its report was made from."""
 PARTITION = "communities"
 """The name of the partition whose drift is counted."""
 REPORT = load_prompt(PACKAGE, "report")
@@ -186,35 +186,39 @@ class CommunityWriter:
         self._builder = builder
         self._entities = entities
         self._edges = edges
-        self._arrays = builder.arrays
-        self._before = np.zeros(0, np.int64)  # the previous row of each unchanged community, or -1
+        self._before = np.zeros(0, np.int64)  # the previous row of each known community, or -1
+        self._marks: Marks = np.zeros((0, 2), np.uint64)
         self._fresh: dict[int, Node] = {}
         self._inputs: Keys = np.zeros(0, np.uint64)
         self._vectors: list[Vectors] = [np.zeros((0, builder.dimension), np.float32)]
         self.members: list[Rows] = []
 
-    @cached_property
-    def _degrees(self) -> NDArray[np.float64]:
-        """The weight of the edges of each entity."""
-        weights = np.repeat(self._edges.weights, 2)
-        return np.bincount(self._edges.ends.ravel(), weights, self._entities.count).astype(np.float64)
+    def _table(self) -> NodeTable:
+        return self._builder.table(self._before, list(self._fresh.values()), self._marks)
 
     def communities(self, labels: Sequence[Labels]) -> Communities:
         """All communities, with their labels of each level."""
-        nodes = self._builder.table(self._before, list(self._fresh.values()))
+        nodes = self._table()
         vectors = nodes.column(VECTORS, np.concatenate(self._vectors))
         return Communities(nodes, self.members, labels, vectors, self._inputs)
 
     async def finest(self, labels: Labels) -> Labels:
         """Report on the communities of the finest level."""
-        groups = by_label(labels)
+        count, ends = self._entities.count, self._edges.ends
+        inside = labels[ends[:, 0]] == labels[ends[:, 1]]
+        degrees = np.bincount(ends[inside].ravel(), np.repeat(self._edges.weights[inside], 2), count)
+        order = np.lexsort((np.arange(count), -degrees, labels))  # the most connected inside come first
+        sizes, ranks = np.bincount(labels), np.empty(count, np.int64)
+        ranks[order] = ranges(np.zeros(len(sizes), np.int64), sizes)
+        groups, ordered = by_label(labels), split(order, sizes)
         inner = _inner(self._builder.graph.ends, self._builder.graph.described, labels, None)
-        rows_before = self._rows_before(0, labels, inner, len(groups))
+        members = label_sums(labels, combined(self._entities.marks, ranks), len(groups))
+        marks, rows_before = await asyncio.to_thread(self._regrouped, 0, members, inner)
         to_write = np.flatnonzero(rows_before < 0).tolist()
         self._entities.fetch(row for place in to_write for row in groups[place].tolist())
         relations = self._relations(inner, to_write)
-        drafts = [self._of_entities(groups[place], relations[place]) for place in to_write]
-        return (await self._write(0, drafts, rows_before, groups))[labels]
+        drafts = [self._of_entities(ordered[place], relations[place]) for place in to_write]
+        return (await self._write(0, drafts, rows_before, marks, groups))[labels]
 
     async def coarser(self, level: int, finer: Labels, labels: Labels) -> Labels:
         """Report on those communities of a level that consist of several of the finer level's."""
@@ -228,10 +232,10 @@ class CommunityWriter:
         own = places[labels]
         graph = self._builder.graph
         inner = _inner(graph.ends, graph.described, own, finer)
-        rows_before = self._rows_before(level, own, inner, len(several))
-        if (rows_before >= 0).any():  # unchanged only if all finer communities inside are, too
-            parts = self._labels_before(level - 1)[self._entities.origin]
-            rows_before[own[(own >= 0) & (self._before[finer] != parts)]] = -1
+        above = np.full(len(self.members), -1, np.int64)
+        above[finer] = own
+        members = label_sums(above, self._table().member_marks(), len(several))
+        marks, rows_before = await asyncio.to_thread(self._regrouped, level, members, inner)
         to_write = [place for place, row in zip(several, rows_before.tolist(), strict=True) if row < 0]
         nodes = self._read({number for place in to_write for number in inside[place].tolist()})
         relations = self._relations(inner, places[to_write].tolist())
@@ -241,8 +245,9 @@ class CommunityWriter:
             joined = [(ends[row].tolist(), text) for row, text in relations[int(places[place])]]
             drafts.append(self._of_communities(level, inside[place], nodes, joined))
         numbers = np.array([each[0] for each in inside], np.int64)
-        members = [groups[place] for place in several]
-        numbers[several] = await self._write(level, drafts, rows_before, members)
+        numbers[several] = await self._write(
+            level, drafts, rows_before, marks, [groups[place] for place in several]
+        )
         return numbers[labels]
 
     def _relations(self, inner: Labels, places: Sequence[int]) -> dict[int, list[tuple[int, str]]]:
@@ -260,38 +265,21 @@ class CommunityWriter:
             relations[int(inner[row])].append((row, text))
         return relations
 
-    def _rows_before(self, level: int, labels: Labels, inner: Labels, count: int) -> Rows:
-        """The previous row of each community of a level if its members and relations are unchanged, else -1.
+    def _regrouped(self, level: int, members: Marks, inner: Labels) -> tuple[Marks, Rows]:
+        """The mark of each community of a level, and its previous row or -1.
 
-        A report without a model does not count if there is a model now. `labels` are -1 outside of all
-        communities, shape (entities,), as are those of relations (`_inner`); the rows have shape (count,).
+        `members` are the sums of the members' marks, and `inner` the communities of relations (`_inner`).
         """
-        graph, seen, entities = self._builder.graph, self._builder.graph.before, self._entities
-        if not self._arrays or seen is None or level >= len(self._arrays["communities.labels"]):
-            return np.full(count, -1, np.int64)
-        before, arrays = self._labels_before(level), seen.stored.arrays
-        finer = self._labels_before(level - 1) if level else None
-        inner_before = _inner(arrays["relations.ends"], arrays["relations.described"], before, finer)
-        relations = slice(graph.entities, graph.entities + graph.relations)
-        origin = seen.origin[relations] - int(arrays["counts"][0])  # relations follow all entities of layers
-        origin = np.where(seen.origin[relations] >= 0, origin + len(before), -1)
-        return self._builder.unchanged(
-            np.concatenate([labels, inner]),
-            np.concatenate([entities.origin, origin]),
-            np.concatenate([entities.same, seen.same[relations]]),
-            lambda: np.concatenate([before, inner_before]),
-            count,
-        )
-
-    def _labels_before(self, level: int) -> Labels:
-        """The previous row of the community of each previous entity at a level."""
-        labels: Labels = self._arrays["communities.labels"][level].astype(np.int64)
-        return labels + self._first_before
+        graph = self._builder.graph
+        relations = self._builder.row_marks[graph.entities : graph.entities + graph.relations]
+        sums = members + label_sums(inner, relations, len(members))
+        return self._builder.regroup(sums, KIND, level)
 
     @property
     def _first_before(self) -> int:
         """The row of the first community in the previous index."""
-        return int(self._arrays["counts"][0]) if self._arrays else 0
+        previous = self._builder.previous
+        return 0 if previous is None else int(previous.arrays["counts"][0])
 
     def _read(self, numbers: Collection[int]) -> dict[int, Node]:
         """Some communities' nodes by number; the sources of unchanged ones are as in the previous index."""
@@ -311,8 +299,7 @@ class CommunityWriter:
         return united(sources)
 
     def _of_entities(self, rows: Rows, relations: Sequence[tuple[int, str]]) -> NodeDraft:
-        entities, ends = self._entities, self._builder.graph.ends
-        order = rows[np.lexsort((rows, -self._degrees[rows]))].tolist()
+        entities, ends, order = self._entities, self._builder.graph.ends, rows.tolist()
         joined = [(map(entities.node, ends[row].tolist()), text) for row, text in relations]
         title = ", ".join(telling(self._names(order), _NAMED))
         return self._draft(0, title, list(map(entities.node, order)), entities.sources_of(order), joined)
@@ -330,7 +317,8 @@ class CommunityWriter:
         node_of: Mapping[int, Node],
         relations: Sequence[tuple[Sequence[int], str]],
     ) -> NodeDraft:
-        order = sorted(numbers.tolist(), key=lambda number: (-len(self.members[number]), number))
+        sizes, marks = (len(self.members[number]) for number in numbers.tolist()), self._marks[numbers, 0]
+        order = numbers[np.lexsort((marks, -np.fromiter(sizes, np.int64, len(numbers))))].tolist()
         nodes = [node_of[number] for number in order]
         joined = [([node_of[number] for number in ends], text) for ends, text in relations]
         title = "; ".join(node.extra["title"] for node in nodes[:_NAMED])
@@ -362,6 +350,7 @@ class CommunityWriter:
         level: int,
         drafts: Sequence[NodeDraft],
         rows_before: Rows,
+        marks: Marks,
         groups: Sequence[Rows],
     ) -> Labels:
         """Add communities, those without a previous row from `drafts`; return their numbers."""
@@ -376,12 +365,15 @@ class CommunityWriter:
         )
         short = config.report_tokens if config.report_form == "short" else 0
         stage = f"report communities, level {level}"
-        keys = np.array([content_key(*sorted(each.texts)) for each in drafts], np.uint64)
-        previous_keys = self._arrays[INPUTS] if self._arrays else keys[:0]
-        inputs = carried_keys(previous_keys, rows_before - self._first_before, lambda _: keys)
+        settings = tuple(map(str, config.text_settings))
+        keys = np.array([content_key(*settings, *sorted(each.texts)) for each in drafts], np.uint64)
+        inputs, previous = np.empty(len(rows_before), np.uint64), self._builder.previous
+        inputs[rows_before < 0] = keys
+        if previous is not None:
+            known = rows_before[rows_before >= 0] - self._first_before
+            inputs[rows_before >= 0] = previous.arrays[INPUTS][known]
+            drafts = self._with_texts(drafts, lookup(keys, previous.arrays[INPUTS]))
         self._inputs = np.concatenate([self._inputs, inputs])
-        if self._arrays:
-            drafts = self._with_texts(drafts, lookup(keys, previous_keys))
         nodes = await self._builder.nodes(drafts, write, stage, short=short)
         new = np.flatnonzero(rows_before < 0).tolist()
         members, vectors = [groups[place] for place in new], self._entities.vectors
@@ -389,6 +381,7 @@ class CommunityWriter:
         first = len(self.members)
         self._fresh |= zip((first + place for place in new), nodes, strict=True)
         self._before = np.concatenate([self._before, rows_before])
+        self._marks = np.concatenate([self._marks, marks])
         self.members += groups
         return np.arange(first, len(self.members))
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.ingest.carryover import Keys, lookup
+from stratagraph.ingest.marks import Marks, combined
 from stratagraph.ingest.summarize import MODEL
 from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import ranges
@@ -44,12 +45,14 @@ class Entities:
     builder: Builder
     summaries: Vectors  # vectors of the summary entities
     origin: Rows  # the number of each entity in the previous index, or -1
-    same: NDArray[np.bool_]  # whether each entity is unchanged, with its vector and sources
+    marks: Marks  # of all entities, with their sources
+    contents: Marks  # without their sources
     # Of each summary entity: the key of its canonical name, its layer, and the row of its unchanged node in
     # the previous index, or -1.
     summary_names: Keys = field(default_factory=lambda: _NO_KEYS)
     levels: NDArray[np.int16] = field(default_factory=lambda: np.zeros(0, np.int16))
     before: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    own_marks: Marks = field(default_factory=lambda: np.zeros((0, 2), np.uint64))  # of its proposals
     new_nodes: dict[int, Node] = field(default_factory=dict)  # of the other summary entities, by row
     relations: list[MemberRelations] = field(default_factory=list)  # by layer
     complete: bool = True  # whether a model wrote all new summaries
@@ -59,11 +62,13 @@ class Entities:
     @classmethod
     def of(cls, builder: Builder) -> Entities:
         """The entities of the basic graph, layer 0."""
-        graph, previous, count = builder.graph, builder.previous, builder.graph.entities
-        origin, same = np.full(count, -1, np.int64), np.zeros(count, np.bool_)
-        if previous is not None and graph.before is not None:
-            origin, same = graph.before.origin[:count], graph.before.same[:count]
-        return cls(builder, np.zeros((0, graph.vectors.shape[1]), np.float32), origin, same)
+        graph, count = builder.graph, builder.graph.entities
+        origin = np.full(count, -1, np.int64)
+        if builder.previous is not None and graph.before is not None:
+            origin = graph.before.origin[:count]
+        contents = combined(graph.stored.keys[:count], graph.stored.hashes[:count])
+        vectors = np.zeros((0, graph.vectors.shape[1]), np.float32)
+        return cls(builder, vectors, origin, builder.row_marks[:count], contents)
 
     @property
     def graph(self) -> Graph:
@@ -117,7 +122,7 @@ class Entities:
     def nodes(self) -> NodeTable:
         """The nodes of the summary entities."""
         fresh = [self.new_nodes[row] for row in sorted(self.new_nodes)]
-        return self.builder.table(self.before, fresh)
+        return self.builder.table(self.before, fresh, self.own_marks)
 
     def name(self, row: int) -> str:
         """The name of an entity."""
@@ -145,15 +150,22 @@ class Entities:
         """
         summaries = lookup(names[:, 0], self.summary_names)
         named_rows = np.where(summaries >= 0, summaries + self.graph.entities, -1)
-        for column, keys in enumerate((self.graph.shown, self.graph.stored.keys[: self.graph.entities])):
+        for column, keys in enumerate(
+            (self.graph.shown[:, 0], self.graph.stored.keys[: self.graph.entities])
+        ):
             rows = lookup(names[:, column], keys)
             named_rows = np.where(rows >= 0, rows, named_rows)
         return named_rows
 
-    def add(self, level: int, names: Keys, origin: Rows, before: Rows, vectors: Vectors) -> None:
-        """Append the summary entities of a layer; the caller adds nodes of the others to `new_nodes`."""
+    def add(self, level: int, names: Keys, origin: Rows, nodes: NodeTable, vectors: Vectors) -> None:
+        """Append the summary entities of a layer."""
+        new = self.count + np.flatnonzero(nodes.before < 0)
+        self.new_nodes |= zip(new.tolist(), nodes.fresh, strict=True)
+        before = nodes.before
         self.origin = np.concatenate([self.origin, origin])
-        self.same = np.concatenate([self.same, before >= 0])
+        self.own_marks = np.concatenate([self.own_marks, nodes.marks])
+        self.marks = np.concatenate([self.marks, nodes.member_marks()])
+        self.contents = np.concatenate([self.contents, combined(nodes.keys())])  # of the text, too
         self.summary_names = np.concatenate([self.summary_names, names])
         self.levels = np.concatenate([self.levels, np.full(len(names), level, np.int16)])
         self.before = np.concatenate([self.before, before])

@@ -8,6 +8,7 @@ an update reads only the nodes that changed.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stratagraph.errors import Damaged
-from stratagraph.ingest.before import mixed, recognised_lists
-from stratagraph.ingest.carryover import VECTORS, Keys, derived_id, keys_of, lookup
+from stratagraph.ingest.carryover import VECTORS, Keys, keys_of, lookup
 from stratagraph.ingest.graph.statements import group_vectors
+from stratagraph.ingest.marks import Marks, combined, find_marks, label_sums, list_sums
 from stratagraph.ingest.names.index import canonical
 from stratagraph.ingest.summarize import MODEL, answered
 from stratagraph.ingest.summarize import Summary as Extract
@@ -45,8 +46,6 @@ CLUSTERS, ENTITIES, PROPOSED, BY_MODEL, LISTED, STRENGTHS = (
 of the graph; two keys of its name, as a shown name and as an id; whether a model wrote it. Then, of relations
 with members that a model listed: proposal and member, and the strength, 0 if unknown."""
 _NONE: Mapping[str, NDArray[Any]] = {
-    "clusters.levels": np.zeros(0, np.int16),
-    "layers.levels": np.zeros(0, np.int16),
     CLUSTERS: np.zeros(0, np.int32),
     ENTITIES: np.zeros(0, np.int32),
     PROPOSED: np.zeros((0, 2), np.uint64),
@@ -66,8 +65,8 @@ class Groups:
     indptr: Rows
     members: Rows
     origin: Rows  # the previous row of the cluster that each continues, or -1
-    before: Rows  # the same, but -1 if a member changed
-    ids: Keys  # shape (clusters, 2)
+    ids: Marks  # the marks of the members' contents, by which a cluster is known
+    marks: Marks  # the same with the members' sources
 
     def of(self, place: int) -> list[int]:
         """The entities of a cluster."""
@@ -132,8 +131,7 @@ class Proposals:
 class PreviousProposals:
     """The proposals of the previous index: `clusters`, `entities`, `names` and `by_model` as of `CLUSTERS`.
 
-    Of each summary entity, `levels` holds its layer, `counts` the number of its proposals, `own` the number
-    of those from the layer below, and `first` the first of these, or -1.
+    Of each summary entity, `counts` holds the number of its proposals, and `first` the first of them, or -1.
     """
 
     def __init__(self, previous: Stored | None, entities: int) -> None:
@@ -145,12 +143,8 @@ class PreviousProposals:
         self._listed = self._pairs(*arrays[LISTED].T.astype(np.int64))
         self._strengths, self._ids = arrays[STRENGTHS], arrays[IDS]
         self._starts = np.searchsorted(self.clusters, np.arange(len(self._ids) + 1))
-        self.levels = arrays["layers.levels"]
         rows = np.flatnonzero(self.entities >= 0)  # others have the name of an entity of the graph
         self.counts = np.bincount(self.entities[rows], minlength=summaries)
-        layers = arrays["clusters.levels"][self.clusters[rows]]
-        rows = rows[layers + 1 == self.levels[self.entities[rows]]]
-        self.own = np.bincount(self.entities[rows], minlength=summaries)
         self.first = np.full(summaries, -1, np.int64)
         self.first[self.entities[rows[::-1]]] = rows[::-1]
 
@@ -173,15 +167,12 @@ class PreviousProposals:
         continued[places[is_first]] = owners[is_first]
         return continued
 
-    def clusters_of(self, ids: Keys) -> Rows:
-        """Rows of the clusters with these ids, or -1; shape (ids, 2) to (ids,)."""
-        return lookup(mixed(ids[:, 0]) ^ ids[:, 1], mixed(self._ids[:, 0]) ^ self._ids[:, 1])
+    def clusters_of(self, ids: Marks, *, by_model: bool) -> Rows:
+        """The clusters with these ids, whose proposals can all be read and come from a model if `by_model`.
 
-    def usable(self, clusters: Rows, *, by_model: bool) -> Rows:
-        """The clusters whose proposals can all be read, and with `by_model` come from a model; -1 for others.
-
-        A cluster without proposals is one in which a model found nothing in common.
+        Rows of clusters, or -1. A cluster without proposals is one in which a model found nothing in common.
         """
+        clusters = find_marks(ids, self._ids)
         bad = (self.entities < 0) | (by_model & ~self.by_model)
         unusable = np.zeros(len(self._ids) + 1, np.bool_)
         unusable[self.clusters[bad]] = True
@@ -225,8 +216,8 @@ class PreviousProposals:
 class SummaryWriter:
     """Makes the summary entities of one layer after the other.
 
-    A summary entity with the same proposals as in the previous index, all from clusters of unchanged members,
-    keeps its node unread.
+    A summary entity whose mark the previous index has, of its proposals and their clusters, keeps its node
+    unread.
     """
 
     def __init__(self, builder: Builder, entities: Entities) -> None:
@@ -236,35 +227,25 @@ class SummaryWriter:
         self._layers: list[tuple[Groups, Proposals, Rows]] = []  # with the entity of each proposal
 
     def groups(self, level: int, layer: Rows, clusters: Clusters, first: int) -> Groups:
-        """The clusters of several members among the entities `layer`; unchanged clusters are not read.
+        """The clusters of several members among the entities `layer`. None is read.
 
         `first` is the number of the layer's first cluster among those of all layers.
         """
-        entities, sizes, arrays = self._entities, clusters.sizes, self._builder.arrays
+        entities, sizes = self._entities, clusters.sizes
         several = np.flatnonzero(sizes > 1)
         indptr = np.concatenate([[0], np.cumsum(sizes[several])]).astype(np.int64)
-        members, origin = layer[clusters.rows[np.repeat(sizes > 1, sizes)]], clusters.before[several]
-        before, ids = np.full(len(several), -1, np.int64), np.zeros((len(several), 2), np.uint64)
-        if arrays:
-            stored = arrays["clusters.indptr"], arrays["clusters.members"]
-            before = recognised_lists((indptr, members), entities.origin, entities.same, origin, stored)
-            ids[before >= 0] = arrays[IDS][before[before >= 0]]
-        groups = Groups(level, first + several, indptr, members, origin, before, ids)
-        changed = np.flatnonzero(before < 0).tolist()
-        entities.fetch(row for place in changed for row in groups.of(place))
-        ids[changed] = ids_of([self._cluster_id(groups.of(place)) for place in changed])
-        return groups
-
-    def _cluster_id(self, members: Sequence[int]) -> str:
-        nodes = (self._entities.node(row) for row in members)
-        pairs = ((node.id, node.text) for node in nodes)
-        return derived_id(pairs, "hirag", "cluster", str(self._builder.config.summary_tokens))
+        members = layer[clusters.rows[np.repeat(sizes > 1, sizes)]]
+        settings = np.full(len(several), self._builder.config.summary_tokens, np.uint64)
+        ids, marks = (
+            combined(settings, list_sums(indptr, each[members]))
+            for each in (entities.contents, entities.marks)
+        )
+        return Groups(level, first + several, indptr, members, clusters.before[several], ids, marks)
 
     async def proposals(self, groups: Groups, types: Sequence[str]) -> Proposals:
         """The proposals of each cluster: those of the previous index, or new ones."""
         previous = self._previous
-        before = np.where(groups.before >= 0, groups.before, previous.clusters_of(groups.ids))
-        before = previous.usable(before, by_model=self._builder.gate.has_llm)
+        before = previous.clusters_of(groups.ids, by_model=self._builder.gate.has_llm)
         return Proposals.of(before, previous, await self._written(groups, np.flatnonzero(before < 0), types))
 
     async def _written(self, groups: Groups, places: Rows, types: Sequence[str]) -> dict[int, list[Summary]]:
@@ -351,7 +332,7 @@ class SummaryWriter:
     ) -> None:
         """Add summary entities with these names; `numbers` are the proposals of each."""
         entities, previous = self._entities, self._builder.previous
-        before = self._unchanged(groups, proposals, numbers)
+        marks, before = await asyncio.to_thread(self._regrouped, groups, proposals, numbers)
         first_proposals = np.array([own[0] for own in numbers])
         clusters = groups.origin[proposals.places[first_proposals]]
         origin = self._previous.continued(clusters, proposals.ranks[first_proposals])
@@ -364,29 +345,19 @@ class SummaryWriter:
         vectors[new] = await group_vectors(
             nodes, members, entities.vectors, stage="embed summary entities", carry=self._builder.carry
         )
-        first = entities.count
         origin = np.where(origin >= 0, entities.first_before + origin, -1)
-        entities.add(groups.level, names, origin, before, vectors)
-        entities.new_nodes |= zip((first + new).tolist(), nodes, strict=True)
+        entities.add(groups.level, names, origin, self._builder.table(before, nodes, marks), vectors)
 
-    def _unchanged(self, groups: Groups, proposals: Proposals, numbers: Sequence[Rows]) -> Rows:
-        """The previous summary entity with the same proposals in the same order, or -1.
-
-        The clusters of the proposals have the same, unchanged members.
-        """
-        previous, counts = self._previous, np.array([len(own) for own in numbers])
-        rows, starts = np.concatenate(numbers), np.cumsum(counts) - counts
-        before = proposals.before[rows]
-        good = (before >= 0) & (groups.before[proposals.places[rows]] >= 0)
-        entities = np.where(good, previous.entities[before] if len(previous.entities) else -1, -1)
-        if not (entities >= 0).any():
-            return np.full(len(counts), -1, np.int64)
-        good &= (entities >= 0) & (previous.levels[entities] == groups.level)
-        good &= entities == np.repeat(entities[starts], counts)
-        rising = np.diff(before, prepend=-1) > 0
-        rising[starts] = True
-        same = np.logical_and.reduceat(good & rising, starts) & (previous.own[entities[starts]] == counts)
-        return np.where(same, entities[starts], -1)
+    def _regrouped(self, groups: Groups, proposals: Proposals, numbers: Sequence[Rows]) -> tuple[Marks, Rows]:
+        """The mark of each summary entity, of its proposals in their order, and its previous row or -1."""
+        counts, rows = np.array([len(own) for own in numbers]), np.concatenate(numbers)
+        owners, positions = np.repeat(np.arange(len(counts)), counts), ranges(np.zeros_like(counts), counts)
+        own = combined(
+            groups.marks[proposals.places[rows]], proposals.ranks[rows], positions, proposals.names[rows, 0]
+        )
+        marks, before = self._builder.regroup(label_sums(owners, own, len(counts)), KIND, groups.level)
+        before[owners[proposals.before[rows] < 0]] = -1  # of a new proposal
+        return marks, before
 
     def _new_nodes(
         self, groups: Groups, proposals: Proposals, numbers: Sequence[Rows]
@@ -483,14 +454,9 @@ class SummaryWriter:
         }
 
 
-def ids_of(ids: Sequence[str]) -> Keys:
-    """Ids of clusters as numbers, shape (ids, 2)."""
-    return np.frombuffer(b"".join(map(bytes.fromhex, ids)), np.uint64).reshape(-1, 2)
-
-
-def id_of(numbers: Keys) -> str:
-    """The inverse of `ids_of` for one id."""
-    return numbers.tobytes().hex()
+def id_of(mark: Marks) -> str:
+    """A cluster's id as it is written in nodes."""
+    return mark.astype("<u8").tobytes().hex()
 
 
 def _described(summaries: Sequence[Summary]) -> str:

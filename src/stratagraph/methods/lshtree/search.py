@@ -12,7 +12,7 @@ from stratagraph.ingest.graph.stage import Graph
 from stratagraph.methods.base import Description, Opened, Origin, Question, Ranking
 from stratagraph.methods.drift import DRIFT
 from stratagraph.methods.groups import check_nodes
-from stratagraph.methods.lshtree.build import CHUNK_TIES, CODES, TIES
+from stratagraph.methods.lshtree.build import CODES
 from stratagraph.methods.lshtree.config import LSHTreeOptions
 from stratagraph.methods.validation import searched_levels
 from stratagraph.search.ranking import interleaved, merged
@@ -75,8 +75,6 @@ def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> N
     if nodes and (levels[0] != 1 or not np.isin(steps, (0, 1)).all()):
         raise ValueError("array 'levels' does not ascend from 1 by steps of 1")
     checks.csr("children", max(chunks, nodes), nodes)
-    checks.of(CHUNK_TIES, np.uint64, (chunks,))
-    checks.of(TIES, np.uint64, (nodes,))
     checks.of(CODES, np.uint64, (nodes, None))
     checks.rows(DRIFT, 2**62, (1,))
     checks.nearest("nodes", nodes, dimension)

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.ingest.carryover import VECTORS
-from stratagraph.ingest.graph.statements import group_vectors
+from stratagraph.ingest.carryover import VECTORS, Keys
+from stratagraph.ingest.graph.statements import UNIT_VECTORS, group_vectors
+from stratagraph.ingest.marks import Marks
 from stratagraph.ingest.names.index import MEASURES, NameIndex
 from stratagraph.ingest.nearest import Nearest
 from stratagraph.kernels.float16 import stacked
 from stratagraph.kernels.ranges import split
 from stratagraph.methods.base import Built, Graph, Stored
-from stratagraph.methods.groups import NodeTable, stored_vectors
+from stratagraph.methods.groups import VECTOR_HASHES, NodeTable, of_same_vectors, stored_vectors
 from stratagraph.methods.noderag.attributes import (
     SOURCES,
     Important,
@@ -30,9 +31,9 @@ from stratagraph.methods.noderag.attributes import (
 from stratagraph.methods.noderag.attributes import STAGE as ATTRIBUTES
 from stratagraph.methods.noderag.elements import (
     Element,
+    changed_communities,
     detect_communities,
     graph_drift,
-    large_communities,
     write_elements,
 )
 from stratagraph.methods.noderag.heterograph import (
@@ -78,30 +79,30 @@ async def build(builder: Builder) -> Built:
     graph, gate, carry, grouped = builder.graph, builder.gate, builder.carry, builder.grouped
     with gate.stage("important entities"):
         inputs = await asyncio.to_thread(BuildInputs, builder)
-        stated = await asyncio.to_thread(stating_units, graph, builder.arrays)
+        stated = await asyncio.to_thread(stating_units, graph)
         parts = decomposition(graph, stated, Layout.of(0, graph))  # 2.2, as rows of the graph
         edges = np.concatenate([ends for _, ends in parts])
         drift = await asyncio.to_thread(graph_drift, inputs)
         measure = grouped is None or drift.due
         important = await asyncio.to_thread(important_entities, inputs, edges, grouped, measure=measure)
     lists = await asyncio.to_thread(statement_lists, inputs, important.rows, stated)
-    before = await asyncio.to_thread(inputs.unchanged_attributes, lists)
+    marks, before = await asyncio.to_thread(inputs.regrouped_attributes, lists)
     rows = split(lists[1], np.diff(lists[0]))
     changed = [rows[place].tolist() for place in np.flatnonzero(before < 0).tolist()]
     drafts = await asyncio.to_thread(draft_attributes, inputs, changed)
     write = partial(write_attributes, builder=builder)
     short = builder.config.attribute_tokens
-    attributes = builder.table(before, await builder.nodes(drafts, write, ATTRIBUTES, short=short))
+    attributes = builder.table(before, await builder.nodes(drafts, write, ATTRIBUTES, short=short), marks)
 
     with gate.stage("communities"):
         origin = _members_before(inputs, important.rows)
         owned = np.column_stack([important.rows, inputs.size + np.arange(len(important.rows))])
         ends = np.concatenate([edges, owned])
         labels = await asyncio.to_thread(detect_communities, builder, ends, origin, drift)
-        rewrite, *carried = await asyncio.to_thread(inputs.unchanged_elements, labels, attributes.before)
-        large = await asyncio.to_thread(large_communities, inputs, labels, rewrite, attributes)
+        marks, rewrite, *carried = await asyncio.to_thread(inputs.regrouped_elements, labels, attributes)
+        large = await asyncio.to_thread(changed_communities, inputs, labels, rewrite, attributes)
     written = await write_elements(large, builder)
-    elements, titles, element_labels = _element_tables(builder, carried, written)
+    elements, titles, element_labels = _element_tables(builder, carried, written, marks)
 
     # Attributes have the mean vectors of their units; elements of their units and attributes.
     units, first = graph.unit_vectors, inputs.first_unit
@@ -118,10 +119,11 @@ async def build(builder: Builder) -> Built:
     both = stacked([units, attribute_vectors])
     of_elements = await group_vectors(elements.fresh, members, both, stage=EMBED, carry=carry)
     vectors = [attribute_vectors, elements.column(VECTORS, of_elements.astype(np.float16))]
+    hashes = [attributes.vector_hashes(of_attributes), elements.vector_hashes(of_elements)]
     if builder.previous is None:
         await asyncio.to_thread(release)
     tables = [attributes, elements, titles]
-    contents = _Contents(builder, stated, important, tables, labels, element_labels, vectors)
+    contents = _Contents(builder, stated, important, tables, labels, element_labels, vectors, hashes)
     first_chunks = [each.indices[each.indptr[:-1]] for each in (attributes, elements)]
     origins = {ENTRY_VECTORS: np.concatenate([inputs.first_chunks_of_units(), *first_chunks])}
     arrays = {BORDERS: lists[0], MEMBERS: lists[1], **drift.arrays()}
@@ -130,11 +132,11 @@ async def build(builder: Builder) -> Built:
 
 
 def _element_tables(
-    builder: Builder, carried: Sequence[Rows], written: Sequence[Element]
+    builder: Builder, carried: Sequence[Rows], written: Sequence[Element], marks: Marks
 ) -> tuple[NodeTable, NodeTable, Rows]:
     """High-level elements, their titles and their communities, in the order of these.
 
-    `carried` are the communities and previous rows of unchanged elements.
+    `carried` are the communities and previous rows of unchanged elements, `marks` those of communities.
     """
     previous = builder.previous
     count = 0 if previous is None else Layout(np.asarray(previous.arrays["layout"])).count("H")
@@ -142,7 +144,7 @@ def _element_tables(
     order = np.argsort(labels, kind="stable")
     before = np.concatenate([carried[1], np.full(len(written), -1)])[order]
     titles_before = np.where(before >= 0, before + count, -1)
-    elements = builder.table(before, [each.node for each in written])
+    elements = builder.table(before, [each.node for each in written], marks[labels[order]])
     return elements, builder.table(titles_before, [each.overview for each in written]), labels[order]
 
 
@@ -166,6 +168,7 @@ class _Contents:
     labels: Rows  # the communities of the rows of the graph, then of the attributes
     element_labels: Rows  # the communities of the elements
     vectors: Sequence[Vectors]  # of attributes and elements; titles have none
+    hashes: Sequence[Keys]  # of these vectors
 
     @property
     def graph(self) -> Graph:
@@ -177,10 +180,16 @@ class _Contents:
         """Where each type of node begins."""
         return Layout.of(self.builder.corpus.size, self.graph, *map(len, self.tables))
 
-    @property
-    def before(self) -> Rows:
-        """The previous row of each attribute, element and title, or -1."""
-        return np.concatenate([each.before for each in self.tables])
+    def origin(self, previous: Stored | None) -> Rows:
+        """A previous row with the same vector for each attribute and element, and so for titles, or -1."""
+        if previous is None:
+            return np.full(sum(map(len, self.tables)), -1, np.int64)
+        before = Layout(np.asarray(previous.arrays["layout"]))
+        parts = np.split(previous.arrays[VECTOR_HASHES], np.cumsum([before.count("A"), before.count("H")]))
+        attributes, elements = map(of_same_vectors, self.hashes, parts)
+        elements = np.where(elements >= 0, elements + before.count("A"), -1)
+        titles = np.where(elements >= 0, elements + before.count("H"), -1)
+        return np.concatenate([attributes, elements, titles])
 
 
 def _built(
@@ -194,8 +203,9 @@ def _built(
     config, previous = builder.config, builder.previous
     embedded = [contents.graph.unit_vectors, *contents.vectors]
     entries, everything = stacked(embedded), stacked([builder.corpus.vectors, *embedded])
-    entries_before = _entries_before(contents, previous)[: len(entries)]
-    moved = Moved.of(contents.graph, layout, contents.before, settled)
+    own = contents.origin(previous)
+    entries_before = _entries_before(contents.graph, own, previous)[: len(entries)]
+    moved = Moved.of(contents.graph, layout, own, settled)
     cells = entry_cells(entries, layout, moved, config)
     links = entry_links(layout.nodes("TSAH"), everything, moved, config)
     edges = EdgeList.of([*_structure(contents, layout, cells), (Kind.SEMANTIC, links)])
@@ -205,6 +215,7 @@ def _built(
         "communities.labels": contents.labels.astype(np.int32),
         ELEMENT_LABELS: contents.element_labels,
         SOURCES: contents.important.sources,
+        VECTOR_HASHES: np.concatenate([*contents.hashes, np.zeros(len(titles), np.uint64)]),
         **edge_arrays(edges, layout),
         **_title_index(titles),
         ENTRY_VECTORS: stored_vectors(previous, ENTRY_VECTORS, entries_before, entries),
@@ -216,14 +227,13 @@ def _built(
     return builder.built(contents.tables, vectors, own_arrays, origins=origins, measures=measures)
 
 
-def _entries_before(contents: _Contents, previous: Stored | None) -> Rows:
-    """The previous row of each entry of S, A and H that has the same vector, or -1."""
-    graph, own = contents.graph, contents.before
+def _entries_before(graph: Graph, own: Rows, previous: Stored | None) -> Rows:
+    """The previous row of each entry of S, A and H with its vector, or -1; `own` are those of A and H."""
     if previous is None or graph.before is None:
         return np.full(graph.units + len(own), -1, np.int64)
     before, first = Layout(np.asarray(previous.arrays["layout"])), graph.entities + graph.relations
     units = graph.before.origin[first:] - before.first("S") + before.first("N")
-    units[~graph.before.same[first:]] = -1
+    units[~graph.before.alike_from(UNIT_VECTORS, first, before.first("S") - before.first("N"))] = -1
     return np.concatenate([units, np.where(own >= 0, own + before.count("S"), -1)])
 
 

@@ -93,25 +93,19 @@ class Community:
     sources: Sequence[int]  # the chunk rows behind them, ascending
 
 
-def large_communities(
+def changed_communities(
     inputs: BuildInputs, labels: Rows, rewrite: NDArray[np.bool_], attributes: NodeTable
 ) -> list[Community]:
-    """The communities that need new elements (`rewrite`) and are large enough for some, by label.
+    """The communities that need new elements (`rewrite`), by label.
 
     `labels` are those of the rows of the graph, then of the attributes.
     """
-    config, own = inputs.builder.config, labels[inputs.size :]
+    own = labels[inputs.size :]
     rows = _rows_by_label(np.where(rewrite[labels], labels, -1), inputs)
     places: dict[int, list[int]] = {}
     for place in np.flatnonzero(rewrite[own]).tolist():
         places.setdefault(int(own[place]), []).append(place)
-    own_units = {label: sum(row >= inputs.first_unit for row in members) for label, members in rows.items()}
-    large = [
-        label
-        for label in sorted({*rows, *places})
-        if (own_units.get(label) or len(rows.get(label, ()))) + len(places.get(label, ()))
-        >= config.min_members
-    ]
+    large = sorted({*rows, *places})
     named = {label: _most_named(rows.get(label, ()), inputs) for label in large}
     names = inputs.names([row for members in named.values() for row in members])
     texts = inputs.texts(row for label in large for row in rows.get(label, ()))

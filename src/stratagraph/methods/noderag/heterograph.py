@@ -150,53 +150,29 @@ def decomposition(graph: Graph, stated: Rows, layout: Layout) -> list[tuple[Kind
     ]
 
 
-def stating_units(graph: Graph, arrays: Arrays) -> Rows:
+def stating_units(graph: Graph) -> Rows:
     """Rows of relations with rows of the units of their chunks that name both ends (N11), shape (pairs, 2).
 
-    Only the units that name the rarer end of a relation are examined. `arrays` are those of the previous
-    heterograph, if there is one. It has the pairs of unchanged relations that no changed unit may state.
+    Only the units that name the rarer end of a relation are examined.
     """
     indptr, indices = graph.unit_entities
-    changed, pairs_before = np.ones(graph.relations, np.bool_), _NO_EDGES
-    if arrays and graph.before is not None:
-        same, first = graph.before.same, graph.entities + graph.relations
-        units = np.flatnonzero(~same[first:])
-        named = np.zeros(graph.entities, np.bool_)
-        named[indices[ranges(indptr[units], indptr[units + 1] - indptr[units])]] = True
-        changed = ~same[graph.entities : first] | (named[graph.ends[:, 0]] & named[graph.ends[:, 1]])
-        rows_now = graph.before.now[_stated_before(arrays)]
-        pairs_before = rows_now[(rows_now >= 0).all(axis=1)] - np.array([graph.entities, first])
-        pairs_before = pairs_before[~changed[pairs_before[:, 0]]]
-    rows = np.flatnonzero(changed)
-    ends, counted = graph.ends[rows], np.zeros(graph.entities, np.bool_)
+    ends, counted = graph.ends, np.zeros(graph.entities, np.bool_)
     counted[ends] = True
     owner, is_end = np.repeat(np.arange(graph.units), np.diff(indptr)), counted[indices]
     owner, indices = owner[is_end], indices[is_end]
     if not len(indices):
-        return pairs_before
+        return _NO_EDGES
     naming, counts = np.argsort(indices, kind="stable"), np.bincount(indices, minlength=graph.entities)
     starts = np.cumsum(counts) - counts
     rare = np.where(counts[ends[:, 0]] <= counts[ends[:, 1]], 0, 1)
-    places = np.arange(len(rows))
+    places = np.arange(graph.relations)
     near, far = ends[places, rare], ends[places, 1 - rare]
     each = np.repeat(places, counts[near])
     candidates = owner[naming[ranges(starts[near], counts[near])]]
     naming_pairs = np.sort(owner * graph.entities + indices)
     wanted = candidates * graph.entities + far[each]
     states = naming_pairs[np.searchsorted(naming_pairs, wanted).clip(max=len(naming_pairs) - 1)] == wanted
-    pairs = _in_one_chunk(graph, np.column_stack([rows[each[states]], candidates[states]]))
-    return np.concatenate([pairs_before, pairs])
-
-
-def _stated_before(arrays: Arrays) -> Rows:
-    """The previous pairs of `stating_units`, as rows of the previous graph."""
-    layout = Layout(np.asarray(arrays["layout"]))
-    first, end = layout.first("R"), layout.first("S")
-    borders = arrays["walk.indptr"][first : end + 1]
-    own = slice(int(borders[0]), int(borders[-1]))
-    pairs = np.flatnonzero(arrays[KINDS][own] == Kind.UNIT_RELATION)
-    near = np.repeat(np.arange(first, end), np.diff(borders))
-    return np.column_stack([near[pairs], arrays["walk.indices"][own][pairs]]) - layout.first("N")
+    return _in_one_chunk(graph, np.column_stack([each[states], candidates[states]]))
 
 
 def _in_one_chunk(graph: Graph, pairs: Rows) -> Rows:

@@ -1,4 +1,4 @@
-"""What a build reads of the corpus' graph, and what is unchanged since the previous index."""
+"""What a build reads of the corpus' graph, and which of its groups the previous index has."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stratagraph.ingest.before import Before, list_sums, recognised, recognised_lists
 from stratagraph.ingest.carryover import Keys, Labels
+from stratagraph.ingest.marks import Marks, combined, label_sums, list_sums, mixed
 from stratagraph.kernels.ranges import ranges
-from stratagraph.methods.groups import GroupBuilder, united
+from stratagraph.methods.groups import MARKS, GroupBuilder, NodeTable, united
 from stratagraph.methods.noderag.config import NodeRAGConfig
-from stratagraph.methods.noderag.heterograph import Layout
 from stratagraph.types.protocols import Rows
 
 Builder = GroupBuilder[NodeRAGConfig]
@@ -24,12 +23,11 @@ BORDERS, MEMBERS = "attributes.indptr", "attributes.indices"
 
 
 class BuildInputs:
-    """The rows of the graph (entities, then relations, then units), and what is unchanged about them."""
+    """The rows of the graph: entities, then relations, then units."""
 
     def __init__(self, builder: Builder) -> None:
-        graph = builder.graph
-        self.builder, self.graph, self._arrays = builder, graph, builder.arrays
-        self.keys: Keys = graph.stored.keys
+        self.builder, self.graph = builder, builder.graph
+        self.keys: Keys = self.graph.stored.keys
 
     @property
     def size(self) -> int:
@@ -78,54 +76,44 @@ class BuildInputs:
         indptr, indices = self.graph.sources
         return np.asarray(indices[indptr[self.first_unit : -1]], np.int64)
 
-    @property
-    def _before(self) -> Before:
-        assert self.graph.before is not None
-        return self.graph.before
+    @cached_property
+    def marks(self) -> Marks:
+        """The mark of each row as what statements say of it.
 
-    def unchanged_attributes(self, lists: tuple[Rows, Rows]) -> Rows:
-        """The previous row of each attribute with the same, unchanged rows (`statement_lists`), or -1."""
-        indptr, indices = lists
-        if not self._arrays:
-            return np.full(len(indptr) - 1, -1, np.int64)
-        before = self._arrays[BORDERS], self._arrays[MEMBERS]
-        candidates = self.attributes_before[indices[indptr[:-1]]]
-        rows_before = recognised_lists(lists, self._before.origin, self._before.same, candidates, before)
-        return self.builder.usable(rows_before)
-
-    def unchanged_elements(self, labels: Labels, attributes: Rows) -> tuple[NDArray[np.bool_], Rows, Rows]:
-        """Which communities need new elements; labels and previous rows of the elements of all others.
-
-        `labels` are those of the rows of the graph, then of the attributes; `attributes` holds their previous
-        rows.
+        An entity stands for its name alone, and a relation or unit for the names of its entities too.
         """
-        count = int(labels.max(initial=-1)) + 1
-        if not self._arrays:
-            return np.ones(count, np.bool_), np.zeros(0, np.int64), np.zeros(0, np.int64)
-        attribute_rows = np.where(attributes >= 0, self._before.size + attributes, -1)
-        origin = np.concatenate([self._before.origin, attribute_rows])
-        same = np.concatenate([self._same(), attributes >= 0])
-        labels_before = recognised(labels, origin, same, self._arrays["communities.labels"], count)
-        element_labels = self._arrays[ELEMENT_LABELS]
-        order = np.argsort(element_labels, kind="stable")
-        begins = np.searchsorted(element_labels[order], labels_before)
-        ends = np.searchsorted(element_labels[order], labels_before, "right")
-        first = Layout(np.asarray(self._arrays["layout"])).count("A")
-        unusable = np.concatenate([[0], np.cumsum(self.builder.usable(order + first) < 0)])
-        rewrite = (labels_before < 0) | (unusable[ends] > unusable[begins])
-        sizes = np.where(rewrite, 0, ends - begins)
-        return rewrite, np.repeat(np.arange(count), sizes), order[ranges(begins, sizes)] + first
-
-    def _same(self) -> NDArray[np.bool_]:
-        """Which rows are unchanged; a unit, whose entities name elements, only if their names are too."""
-        graph, same = self.graph, self._before.same.copy()
-        rewritten = np.flatnonzero(self._before.rewritten[: graph.entities])
-        now = graph.stored.nodes(rewritten.tolist())
-        before = self._before.stored.nodes(self._before.origin[rewritten].tolist())
-        renamed = np.zeros(graph.entities, np.uint64)
-        renamed[rewritten] = [
-            one.extra["name"] != other.extra["name"] for one, other in zip(now, before, strict=True)
-        ]
+        graph, marks = self.graph, self.builder.row_marks.copy()
+        names = mixed(graph.shown[:, 1])
         indptr, indices = graph.unit_entities
-        same[graph.entities + graph.relations :] &= list_sums(indptr, renamed[indices]) == 0
-        return same
+        marks[: graph.entities] = combined(self.keys[: graph.entities], names)
+        of_ends = names[graph.ends[:, 0]] + names[graph.ends[:, 1]]
+        named = np.concatenate([of_ends, list_sums(indptr, names[indices])])
+        marks[graph.entities :] = combined(marks[graph.entities :], named)
+        return marks
+
+    def regrouped_attributes(self, lists: tuple[Rows, Rows]) -> tuple[Marks, Rows]:
+        """The mark of each attribute, made of its rows in `statement_lists`, and its previous row or -1."""
+        indptr, indices = lists
+        return self.builder.regroup(list_sums(indptr, self.marks[indices]), "attribute")
+
+    def regrouped_elements(
+        self, labels: Labels, attributes: NodeTable
+    ) -> tuple[Marks, NDArray[np.bool_], Rows, Rows]:
+        """Marks of communities, which need new elements, and labels and previous rows of the other elements.
+
+        `labels` are those of the rows of the graph, then of the attributes. A community needs elements if it
+        has enough attributes and units, or, without units, relations.
+        """
+        count, builder = int(labels.max(initial=-1)) + 1, self.builder
+        borders = self.graph.entities, self.first_unit, self.size
+        relations, units, own = (np.bincount(each, minlength=count) for each in np.split(labels, borders)[1:])
+        large = np.where(units > 0, units, relations) + own >= builder.config.min_members
+        members = np.concatenate([self.marks, attributes.member_marks()])
+        marks, rows = builder.regroup(label_sums(labels, members, count), "element")
+        if builder.previous is None:
+            return marks, large, rows[:0], rows[:0]
+        before = builder.previous.arrays[MARKS]  # the elements of a community lie together
+        ends = np.append(np.flatnonzero((before[1:] != before[:-1]).any(axis=1)) + 1, len(before))
+        known = np.flatnonzero(rows >= 0)
+        sizes = ends[np.searchsorted(ends, rows[known], "right")] - rows[known]
+        return marks, large & (rows < 0), np.repeat(known, sizes), ranges(rows[known], sizes)

@@ -35,7 +35,7 @@ from stratagraph.kernels.ranges import ranges
 from stratagraph.kernels.topk import joined
 from stratagraph.methods.base import Description, Opened, Question, Ranking
 from stratagraph.methods.drift import check_drift
-from stratagraph.methods.groups import check_nodes
+from stratagraph.methods.groups import VECTOR_HASHES, check_nodes
 from stratagraph.methods.noderag.attributes import SOURCES
 from stratagraph.methods.noderag.config import RETRIEVABLE, TYPES, NodeRAGOptions
 from stratagraph.methods.noderag.heterograph import CELLS, KINDS, SIMILAR, Heterograph, Kind, Layout
@@ -392,7 +392,8 @@ def check_arrays(checks: Checks, graph: Graph, chunks: int, dimension: int) -> N
     """
     check_drift(checks)
     layout = _layout(checks, graph, chunks)
-    check_nodes(checks, chunks, dimension, layout.size - layout.first("A"))
+    nodes = check_nodes(checks, chunks, dimension, layout.size - layout.first("A"))
+    checks.of(VECTOR_HASHES, np.uint64, (nodes,))
     rich = layout.first("O") - layout.first("S")
     checks.of("entries.vectors", np.float32, (rich, dimension))
     checks.csr("walk", layout.size, layout.size, ascending=True)
