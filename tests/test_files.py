@@ -325,6 +325,7 @@ def test_a_file_beyond_a_bound_is_skipped_with_the_bound(
         "long.csv": (b"a,b\n" + b"x" * (8 * 2**20 + 2), "a line of more than 8,388,608"),
         "long.jsonl": (b"[" * (8 * 2**20 + 2), "a line of more than 8,388,608"),
         "large.html": (b"<p>" + b" " * 2**24 + b"text", "16,777,216 bytes"),
+        "headers.eml": (b"a: b\n" * 1_000_000, "100,000 headers"),
         "files.zip": (zipped(**{f"word/{number}": b"" for number in range(10_001)}), "10,000 files"),
         "deep.odt": (odt("<text:p>" * 501 + "</text:p>" * 501), "nested more than 500 deep"),
         "grows.odt": (odt("", **{"content.xml": b'<!DOCTYPE x [<!ENTITY a "aa">]><x>&a;</x>'}), "entities"),

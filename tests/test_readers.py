@@ -99,7 +99,6 @@ WORD = docx(
         f'<w:fldSimple w:instr="X">{run("simple field")}</w:fldSimple>',
         f"<w:hyperlink>{run(' a link')}</w:hyperlink>",
     )
-    + par(field("begin"), "<w:r><w:instrText>IF </w:instrText></w:r>", field("begin"), field("separate"))
     + par(
         field("begin"),
         "<w:r><w:instrText>CODE</w:instrText></w:r>",
@@ -124,11 +123,6 @@ WORD = docx(
     + par(
         "<w:r><w:t>a</w:t><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t><w:noBreakHyphen/><w:t>d</w:t>"
         "<w:softHyphen/></w:r>"
-    )
-    + par(
-        run("10"),
-        run("-6", '<w:vertAlign w:val="superscript"/>'),
-        '<w:r><w:sym w:font="Symbol" w:char="F06D"/></w:r>',
     )
     + "<w:tbl>"
     + row(par(run("Region")), par(run("Port")), par(run("Fare")))
@@ -272,7 +266,7 @@ PAGE = (
     "<details><summary>More</summary>folded away</details><img alt='a picture'>"
     "<p hidden>hidden one<p style='color: red; DISPLAY : none'>hidden two</p><p "
     "id=cookie-recipes>Bake cookies.</p>"
-    "<p>E = <math><mfrac><mi>a</mi><mn>2</mn></mfrac></math>, 10<sup>-6</sup>, <del>ten</del> "
+    "<p>E = <math><mfrac><mi>a</mi><mn>2</mn></mfrac></math>, <del>ten</del> "
     "<ins>forty</ins> crowns</p>"
     "<svg><title>a picture</title><text>drawn text</text></svg><pre>one\n  two</pre>"
     "<article>Told.<footer>By Mara.</footer></article><footer>imprint</footer>"
@@ -327,7 +321,7 @@ CLAIMS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
             "links": " a link",
             "text boxes": "before after [a footnote] the note.\n\na box\n\nLet",
             "equations": "Let (a+b)/210^-6",
-            "tables": "Region | Port | Fare\nNorth | Ostra | 7\nNorth | Soll | a b\nwide | nested cell",
+            "tables": "Region | Port | Fare\nNorth | Ostra | 7\n| Soll | a b\nwide |  | nested cell",
             "charts": "Fares by season\n\nOstra; Winter: 7",
             "headers and footers, once": "Harbour Board, file 77-B\n\nRoutes",
             "footnotes and endnotes, at their place": "after [a footnote]",
@@ -336,7 +330,7 @@ CLAIMS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
             "tracked deletions": "ten|moved away",
             "hidden text": "hidden|secret",
             "comments": "a comment",
-            "codes of fields": "IF|CODE",
+            "codes of fields": "CODE",
             "documents inside": "inner.rtf",
         },
     ),
@@ -355,8 +349,8 @@ CLAIMS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
             "headings": "Routes\n\n",
             "tracked insertions": " inserted ",
             "text boxes": "end.\n\na box",
-            "formulas": "Let a/2",
-            "tables": "Region | Port\nNorth | Ostra\nNorth | Soll",
+            "formulas": "Let\n\na/2",
+            "tables": "Region | Port\nNorth | Ostra\n| Soll",
             "headers and footers, once": "Harbour Board\n\nRoutes",
             "notes, at their place": "To Ostra [a note] unbelievable",
         },
@@ -377,10 +371,10 @@ CLAIMS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
                 "The ferry leaves at seven.\n\nunbelievable\n\nMara steered.\n\nThe ship sank."
             ),
             "lists": "Ostra line\n\nwinter 7\n\nlast\n\ncustom card",
-            "tables": "Region | Port\nNorth | Ostra\nNorth | Soll",
+            "tables": "Region | Port\nNorth | Ostra\n| Soll",
             "forms and buttons": "Name\n\ntyped in\n\nSend",
             "closed details": "More\n\nfolded away",
-            "equations": "E = a/2, 10^-6, forty crowns",
+            "equations": "E = a/2, forty crowns",
             "text of drawings": "drawn text\n\none\n  two",
         },
         {
@@ -485,13 +479,17 @@ def test_sections_and_dates_are_those_of_the_document(tmp_path: Path) -> None:
         ("yes <a href=x", "yes <a href=x"),
         ("<p>Seen.<!-- no end <p>after", "Seen. after"),
         ("<p>Caf&eacute; 5&nbsp;6 Do&shy;nau a<wbr>b", "Café 5 6 Donau ab"),
-        ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字<rt>ji</ruby> end", "漢(kan)字(ji) end"),
+        (
+            "<p hidden>a<p>b<ul><li hidden>c<ul><li>d</ul><li>e</ul><table><tr><td hidden>f<td>g</table>",
+            "b\n\ne\n\ng",
+        ),
+        ("<ul><li hidden>c</ul>d<nav>m<div>n</nav>o<math><mi>x</b><msup><mi>y<mn>2</math> p", "d\n\noxy2 p"),
         ("<table><tr><td>a</div></td><td>b</p></td></tr></table></b>c", "a | b\n\nc"),
         ("<table><tr><td><h1>Menu</h1><p>a<td><h2>Fares</h2><p>b</table>", "Menu\n\na\n\nFares\n\nb"),
         ("<table><tr><td>L<td><table><tr><td>n<td>1<tr><td>m<td>2</table></table>", "L\n\nn | 1\nm | 2"),
         (
             "<table><tr><th colspan=2>Fares<th>Port<tr><td>1<td><td>O<tr><td>2</table>",
-            "Fares | Port\n1 |  | O\n2",
+            "Fares |  | Port\n1 |  | O\n2",
         ),
         ("<frameset><frame src=a><noframes>No frames.</noframes></frameset>", "No frames."),
         ("<?xml version='1.0'?><head><script src='a'/></head><p/>Text<br/>end", "Text\nend"),
@@ -509,7 +507,7 @@ def test_html_as_it_is_found(markup: str, text: str, tmp_path: Path) -> None:
         ("tags.html", "<html>text" + "<a " * 500_000 + 'x=">"'),
         ("quotes.html", "<html>text" + '<a =">"' * 300_000),
         ("divs.html", "<html>" + "<div>" * 200_000 + "text"),
-        ("tables.html", "<html>" + "<table><tr><td>text<td>" * 20_000),
+        ("tables.html", "<html>text" + "<table><td>" * 400_000 + "<div>" * 700_000),
         ("to.eml", "Subject: text\nTo: " + "a@b.c, " * 80_000 + "\n\nbody"),
         ("type.eml", "Subject: text\nContent-Type: text/plain" + "; a=b" * 100_000 + "\n\nbody"),
         ("paragraphs.docx", docx(par(run("text")) * 50_000)),

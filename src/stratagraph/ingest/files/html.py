@@ -8,11 +8,9 @@ from one release of Python to the next.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Container
 from html import unescape
 
-from stratagraph.ingest.files.flow import BREAK, Flow, Term
+from stratagraph.ingest.files.flow import BREAK, Equation, Flow
 from stratagraph.ingest.files.reading import TAGS, FileText, Unreadable, Writer
 
 _OTHER = r"!--|!\[CDATA\[|[!?/][^>]*+>"
@@ -27,55 +25,47 @@ _ATTRIBUTE = re.compile(r"([^\s=\"'/]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s
 _MAY_HIDE = re.compile(r"hidden|display|visibility", re.IGNORECASE)
 _HIDES = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _REPLACED = re.compile(r"[^<]{0,2000}+</del\s*>\s*<ins\b", re.IGNORECASE)
-_RAW = {"iframe", "noembed", "script", "style", "textarea", "title"}
-_CELLS = {"td", "th"}
-_BLOCKS = (
-    "address", "article", "aside", "blockquote", "body", "caption", "center", "colgroup", "dd",
-    "details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form",
-    "frameset", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup", "html", "legend", "li",
-    "main", "menu", "nav", "noframes", "noscript", "ol", "optgroup", "option", "p", "search", "section",
-    "summary", "tbody", "text", "tfoot", "thead", "ul",
-)  # fmt: skip
+_MOST_NAMES = 200  # elements for whose ends a page is searched
+_MOST_COVERED = 1000  # columns or rows of a cell
+_RAW = {"iframe", "noembed", "script", "style", "title"}
+_BLOCKS = {
+    "address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details", "dialog",
+    "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "frame", "frameset",
+    "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup", "hr", "html", "legend", "li", "main",
+    "menu", "nav", "noframes", "ol", "p", "search", "section", "summary", "tbody", "text", "tfoot", "thead",
+    "ul",
+}  # fmt: skip
 _KINDS = {
     **dict.fromkeys(_BLOCKS, "block"),
-    **dict.fromkeys(("listing", "pre", "xmp"), "pre"),
-    **dict.fromkeys(_CELLS, "cell"),
+    **dict.fromkeys(("listing", "pre", "textarea", "xmp"), "pre"),
+    **dict.fromkeys(("td", "th"), "cell"),
     "table": "table",
     "tr": "row",
 }
 _INLINE = {
-    "a", "abbr", "acronym", "b", "basefont", "bdi", "bdo", "big", "blink", "cite", "code", "data",
-    "del", "dfn", "em", "font", "i", "ins", "kbd", "label", "link", "mark", "meta", "nobr", "output",
-    "q", "rb", "rp", "rt", "ruby", "s", "samp", "slot", "small", "source", "span", "strike", "strong",
-    "sub", "sup", "textpath", "time", "track", "tspan", "tt", "u", "var", "wbr",
-}  # fmt: skip
-_VOID = {
-    "area", "base", "basefont", "bgsound", "br", "col", "embed", "frame", "hr", "img", "input",
-    "keygen", "link", "meta", "param", "source", "track", "wbr",
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i",
+    "ins", "kbd", "label", "link", "mark", "meta", "nobr", "output", "q", "rb", "rp", "rt", "ruby", "s",
+    "samp", "slot", "small", "span", "strike", "strong", "sub", "sup", "time", "tspan", "tt", "u", "var",
+    "wbr",
 }  # fmt: skip
 _SILENT = {
-    "applet", "audio", "canvas", "datalist", "nav", "noscript", "object", "option", "rp", "select",
-    "template", "video",
+    "annotation", "annotation-xml", "applet", "audio", "canvas", "datalist", "defs", "desc", "metadata",
+    "nav", "noscript", "object", "option", "select", "symbol", "template", "video",
 }  # fmt: skip
-_SILENT_IN_PICTURES = {"defs", "desc", "metadata", "symbol", "title"}
-_KNOWN = {*_KINDS, *_INLINE, *_SILENT, *_RAW, "math"}
-_WITH_FOOTERS = (
-    "article", "aside", "blockquote", "details", "dialog", "fieldset", "figure", "main", "section", "td",
-)  # fmt: skip
-_BORDERS = {"table", "caption", *_CELLS}
-_TABLE = {"table", "tbody", "tfoot", "thead", "tr", *_CELLS}
-_ENDED: dict[str, tuple[Container[str], Container[str]]] = {
-    "li": ({"li"}, {"ul", "ol", "menu", "dir"}),
-    "p": ({"p"}, _BORDERS),
-    "option": ({"option"}, {"select", "datalist"}),
-    "tr": ({"tr", "caption", "colgroup"}, {"table"}),
-    **dict.fromkeys(_CELLS, ({*_CELLS, "caption"}, {"table", "tr"})),
-    **dict.fromkeys(("dt", "dd"), ({"dt", "dd"}, {"dl"})),
-    **dict.fromkeys(("tbody", "tfoot", "thead"), ({"tbody", "tfoot", "thead", "caption"}, {"table"})),
+_WITH_FOOTERS = {"article", "aside", "blockquote", "details", "dialog", "main", "section"}
+_ROWS = {"tbody", "tfoot", "thead", "tr"}
+_ENDED_BY = {
+    "p": set(_KINDS),
+    "li": {"li"},
+    "option": {"datalist", "optgroup", "option", "select"},
+    "tr": _ROWS,
+    "td": {"td", "th", *_ROWS},
+    "th": {"td", "th", *_ROWS},
+    "dd": {"dd", "dt"},
+    "dt": {"dd", "dt"},
 }
-"""What a start tag ends, since end tags may be missing, and the elements inside which it does so."""
-_REACH = 100  # open elements among which the one that a tag ends is looked for
-_MOST_COVERED = 1000  # columns or rows of a cell
+"""What ends an element whose end tag may be missing, beside the end of the element around it."""
+_CONTAINERS = set(_KINDS) - set(_ENDED_BY) - _ROWS - {"frame", "hr"}
 
 
 def from_html(text: str) -> FileText:
@@ -89,7 +79,7 @@ def from_html(text: str) -> FileText:
 
 
 class Page:
-    """Writes the visible text of a page. In XML, `<a/>` is an element without content.
+    """Writes the visible text of a page. In XML, `<script/>` is an element without content.
 
     Raises `Unreadable` if there are more than `tags` tags. Attributes are then the page's `title`, or "", and
     the `tags` that may still come.
@@ -101,19 +91,18 @@ class Page:
         self._markup = markup
         self._is_xml = is_xml
         self._flow = Flow(writer)
-        self._open: list[str] = []  # blocks, and hidden elements
-        self._counts: Counter[str] = Counter()
-        self._hidden: int | None = None  # place of the outermost hidden element among the open ones
-        self._equation: list[Term] = []
-        self._in_reading = False  # of a ruby
-        self._last: dict[str, int] = {}
+        self._equation: Equation | None = None
+        self._hidden = ""  # the element that hides what is in it
+        self._depth = 0  # elements that count until it is over
+        self._with_footers = 0  # open elements that may have footers of their own
+        self._last: dict[str, int] = {}  # places of marks and end tags
         self._read(markup.rfind(">") + 1)
 
     def _read(self, end: int) -> None:
         markup, place, token, cuts = self._markup, 0, _TOKEN, 0
         while found := token.search(markup, place, end):
             if found.start() > place:
-                self._data(markup[place : found.start()])
+                self._text(markup[place : found.start()])
             place = found.end()
             slash, name, attributes, cut = found.groups()
             if name is None:
@@ -125,19 +114,15 @@ class Page:
             if self.tags < 0:
                 raise Unreadable(f"HTML of more than {TAGS:,} tags")
             name, attributes = name.lower(), attributes or cut or ""
-            is_empty = attributes.endswith("/") and (self._is_xml or self._counts["svg"] or self._equation)
             if slash:
                 self._end(name)
-            elif name in _RAW and not is_empty and not (name == "title" and self._counts["svg"]):
-                place = self._raw(name, attributes, place)
+            elif name in _RAW and not (self._is_xml and attributes.endswith("/")):
+                place = self._raw(name, place)
             else:
                 self._start(name, attributes, place)
-                if is_empty and name not in _VOID:
-                    self._end(name)
-        self._data(markup[place:])  # what stands behind the last tag
+        self._text(markup[place:])  # what stands behind the last tag
         self._end("math")
-        self._close(0)
-        self._flow.block()
+        self._flow.finish()
 
     def _beside(self, found: str, place: int) -> int:
         """Where a comment ends, or a part of XML that is text as it stands."""
@@ -145,161 +130,102 @@ class Page:
         if mark is None:
             return place
         start = place - 2 if mark == "-->" else place  # `<!-->` is a whole comment
-        if mark not in self._last:
-            self._last[mark] = self._markup.rfind(mark)
-        if self._last[mark] < start:  # a comment that is never ended does not hide the rest of the page
-            self._data(" ")
+        if not self._comes(mark, start):  # a comment that is never ended does not hide the rest of the page
+            self._text(" ")
             return self._markup.find(">", place) + 1 or place
         end = self._markup.find(mark, start)
-        if mark == "]]>" and self._hidden is None:
-            self._text(self._markup[place:end])
+        if mark == "]]>":
+            self._text(self._markup[place:end].replace("&", "&amp;"))
         return end + len(mark)
 
-    def _is_ended(self, name: str, place: int) -> bool:
-        """Whether an end tag of a name comes later. Names that HTML does not have are not looked for."""
-        if name not in _KNOWN or name in _ENDED:  # of these, the next one is an end
-            return True
-        if name not in self._last:
-            ends = [each.start() for each in _end_tag(name).finditer(self._markup, place)]
-            self._last[name] = ends[-1] if ends else -1
-        return self._last[name] >= place
+    def _comes(self, mark: str, place: int) -> bool:
+        """Whether a mark, in small or large letters, stands at a place or behind it."""
+        if mark not in self._last and len(self._last) < _MOST_NAMES:
+            self._last[mark] = max(self._markup.rfind(mark), self._markup.rfind(mark.upper()))
+        return self._last.get(mark, -1) >= place
 
-    def _raw(self, name: str, attributes: str, place: int) -> int:
+    def _raw(self, name: str, place: int) -> int:
         """Where an element ends in which tags are text."""
-        found = _end_tag(name).search(self._markup, place) if self._is_ended(name, place) else None
+        is_ended = self._comes(f"</{name}", place)
+        found = re.compile(f"</{name}", re.IGNORECASE).search(self._markup, place) if is_ended else None
         if found is None:
-            return place if name in ("textarea", "title") else len(self._markup)
-        text = self._markup[place : found.start()]
+            return place if name == "title" else len(self._markup)
         if name == "title":
-            self.title = self.title or " ".join(unescape(text).split())
-        elif name == "textarea" and self._hidden is None and not _is_hidden(attributes):
-            self._flow.begin("pre")
-            self._data(text)
-            self._flow.end("pre")
+            self.title = self.title or " ".join(unescape(self._markup[place : found.start()]).split())
         return self._markup.find(">", found.start()) + 1 or len(self._markup)
 
-    def _data(self, data: str) -> None:
-        if self._hidden is None and data and data != "¶":  # the link of a heading to itself
-            self._text(unescape(data) if "&" in data else data)
-
     def _text(self, text: str) -> None:
-        if self._equation:
-            self._equation[-1].parts.append(text.strip())
-        else:
-            self._flow.text(text)
+        if self._hidden or text == "¶":  # the link of a heading to itself
+            return
+        add = self._equation.add if self._equation else self._flow.text
+        add(unescape(text) if "&" in text else text)
 
     def _start(self, name: str, attributes: str, place: int) -> None:
         kind = _KINDS.get(name)
-        if self._hidden is None and (self._equation or (name == "math" and self._is_ended(name, place))):
-            self._equation.append(Term(name, _values(attributes)))
-            if len(self._equation) > _REACH:
-                raise Unreadable(f"HTML, an equation nested more than {_REACH} deep")
-            if len(self._equation) > 1:
-                self._equation[-2].parts.append(self._equation[-1])
-            return
-        if kind and self._counts["p"] and name not in ("option", "optgroup"):
-            self._close_nearest(*_ENDED["p"])
-        if name in _ENDED:
-            self._close_nearest(*_ENDED[name])
-        if self._hidden is not None:
-            if name not in _VOID:
-                self._push(name)
-        elif self._is_left_out(name, attributes, place) and self._is_ended(name, place):
-            if kind:
-                self._flow.block()
-            elif name not in _INLINE:
-                self._flow.text(" ")
-            self._hidden = len(self._open)
-            self._push(name)
+        if self._hidden:
+            if (self._is_xml and attributes.endswith("/")) or not self._is_over(name, 1):
+                return
+            self._hidden = ""
+        if self._is_left_out(name, attributes, place):
+            self._divide(name)
+            self._hidden, self._depth = name, 0
+        elif self._equation or (name == "math" and self._comes("</math", place)):
+            self._equation = self._equation or Equation()
+            if not attributes.endswith("/"):
+                self._equation.begin(name)
         elif kind:
             self._flow.begin(kind)
-            self._push(name)
+            self._with_footers += name in _WITH_FOOTERS
             if name[0] == "h" and name[1:].isdigit():
                 self._flow.heading(int(name[1:]))
-            elif name in _CELLS and "span" in attributes.lower():
+            elif kind == "cell" and "span" in attributes.lower():
                 values = _values(attributes)
-                self._flow.cell(*(_count(values.get(each, "")) for each in ("colspan", "rowspan")))
-        elif name == "br":
-            self._flow.text(BREAK)
-        elif name in ("hr", "frame"):
+                self._flow.span(*(_count(values.get(each, "")) for each in ("colspan", "rowspan")))
+        else:
+            self._divide(name)
+
+    def _divide(self, name: str) -> None:
+        """Part what stands before a tag from what follows, unless it is inline."""
+        if name in _KINDS:
             self._flow.block()
-        elif name == "sup":
-            self._flow.raise_digits()
-        elif name in ("q", "rb", "rt"):
-            self._mark(name, begins=True)
         elif name not in _INLINE and ":" not in name:
-            self._flow.text(" ")
-            if name == "svg":
-                self._push(name)
+            self._flow.text(BREAK if name == "br" else " ")
 
     def _is_left_out(self, name: str, attributes: str, place: int) -> bool:
-        if name in _SILENT or (name in _SILENT_IN_PICTURES and self._counts["svg"]):
-            return True
-        if name == "footer" and not any(self._counts[each] for each in _WITH_FOOTERS):
-            return True
-        if name == "del" and _REPLACED.match(self._markup, place):
-            return True
-        if name == "dialog" and "open" not in _values(attributes):
-            return True
-        return name not in ("html", "body") and _is_hidden(attributes)
+        return (
+            name in _SILENT
+            or (name == "footer" and not self._with_footers)
+            or (name == "del" and _REPLACED.match(self._markup, place) is not None)
+            or (name == "dialog" and "open" not in _values(attributes))
+            or (name not in ("html", "body") and _is_hidden(attributes))
+        ) and (name in _ENDED_BY or (not attributes.endswith("/") and self._comes(f"</{name}", place)))
 
-    def _mark(self, name: str, *, begins: bool) -> None:
-        """The quotes of a quotation, and the brackets of a reading, whose end tag may be missing."""
-        if name == "q" or self._in_reading:
-            self._flow.text('"' if name == "q" else ")")
-        if name != "q":
-            self._in_reading = begins and name == "rt"
-            self._flow.text("(" if self._in_reading else "")
+    def _is_over(self, name: str, step: int) -> bool:
+        """Whether a start tag (1) or an end tag (-1) ends the element that hides what is in it."""
+        hidden = self._hidden
+        if hidden not in _ENDED_BY:
+            self._depth += step * (name == hidden)
+        elif not self._depth and (name in _ENDED_BY[hidden] or (name == hidden and step < 0)):
+            return True
+        elif name in _CONTAINERS:
+            self._depth += step
+        return self._depth < 0
 
     def _end(self, name: str) -> None:
-        if self._equation:
-            if name == "math":
-                self._flow.text(str(self._equation[0]))
-                self._equation.clear()
-            elif any(each.name == name for each in self._equation[1:]):
-                while self._equation.pop().name != name:
-                    pass
-        elif not (self._counts[name] and self._close_nearest({name}, () if name in _TABLE else _BORDERS)):
-            if self._hidden is not None:
+        if self._hidden:
+            if not self._is_over(name, -1):
                 return
-            if name in _KINDS:
-                self._flow.block()
-            elif name == "br":
-                self._flow.text(BREAK)
-            elif name in ("q", "rt", "ruby"):
-                self._mark(name, begins=False)
-            elif name not in _INLINE and ":" not in name:
-                self._flow.text(" ")
-
-    def _push(self, name: str) -> None:
-        self._open.append(name)
-        self._counts[name] += 1
-
-    def _close_nearest(self, names: Container[str], borders: Container[str]) -> bool:
-        """End the innermost open element of these names, if no border is inside it."""
-        for place in range(len(self._open) - 1, max(len(self._open) - _REACH, 0) - 1, -1):
-            if self._open[place] in names:
-                self._close(place)
-                return True
-            if self._open[place] in borders:
-                break
-        return False
-
-    def _close(self, place: int) -> None:
-        """End the open elements from a place on, innermost first."""
-        while len(self._open) > place:
-            name = self._open.pop()
-            self._counts[name] -= 1
-            if self._hidden is None and name in _KINDS:
-                self._flow.end(_KINDS[name])
-                if name[0] == "h":
-                    self._flow.heading(0)
-            elif self._hidden == len(self._open):
-                self._hidden = None
-
-
-def _end_tag(name: str) -> re.Pattern[str]:
-    return re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
+            self._hidden = ""
+        if self._equation:
+            if self._equation.end(name):
+                self._flow.text(self._equation.text)
+                self._equation = None
+        elif name in _KINDS:
+            self._flow.end(_KINDS[name])
+            self._flow.heading(0)
+            self._with_footers -= name in _WITH_FOOTERS and self._with_footers > 0
+        else:
+            self._divide(name)
 
 
 def _values(attributes: str) -> dict[str, str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import mailbox
 from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from email import message_from_bytes
 from email.message import EmailMessage, Message
 from email.policy import EmailPolicy
+from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -17,9 +19,10 @@ LARGEST = 64 * 2**20
 """Bytes of a message."""
 _MOST_LINES = 2_000_000
 _MOST_OF_HEADER = 4000  # characters; the standard library's time and memory grow with the square and more
+_MOST_HEADERS = 100_000  # of a message with all that it holds; a header is searched among all
 _MOST_FORWARDED = 10  # messages inside of each other
 _SHOWN = ("subject", "from", "to", "cc", "date")
-_TEXTS = {
+_TEXTS = (
     ".csv",
     ".htm",
     ".html",
@@ -32,14 +35,22 @@ _TEXTS = {
     ".tsv",
     ".txt",
     ".xml",
-}
+)
 _SIGNATURES = ("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature")
 
 
 class _Policy(EmailPolicy):
-    """Cuts headers before anything parses them."""
+    """Cuts headers before anything parses them, and counts them."""
+
+    _numbers: Iterator[int]
+
+    def __init__(self) -> None:
+        super().__init__(message_factory=EmailMessage)
+        object.__setattr__(self, "_numbers", count(1))  # policies refuse other changes
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        if next(self._numbers) > _MOST_HEADERS:
+            raise Unreadable(f"mail of more than {_MOST_HEADERS:,} headers")
         name, value = super().header_source_parse(sourcelines)
         return name, value[:_MOST_OF_HEADER]
 
@@ -50,15 +61,13 @@ def from_mail(path: Path) -> FileText:
 
     `subject`, `from`, `to`, `date` and `attachments` are metadata.
     """
-    if path.stat().st_size > LARGEST:
-        raise Unreadable(f"mail of more than {LARGEST:,} bytes")
-    return _message(path.read_bytes())[0]
+    with path.open("rb") as file:
+        return _message(file.read(LARGEST + 1))[0]
 
 
 def mailbox_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The messages of a mailbox with their numbers, as records; `id` is the Message-ID, if there is one."""
-    box = mailbox.mbox(path, create=False)
-    try:
+    with closing(mailbox.mbox(path, create=False)) as box:
         for number, key in enumerate(box.iterkeys(), 1):
             try:
                 letter, identity = _message(box.get_bytes(key))
@@ -68,8 +77,6 @@ def mailbox_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 raise Unreadable(f"mailbox, message {number} damaged ({error})") from error
             record = {"text": letter.text, "metadata": letter.metadata, "notes": letter.notes}
             yield number, record | ({"id": identity} if identity else {})
-    finally:
-        box.close()
 
 
 def _message(content: bytes) -> tuple[FileText, str]:
@@ -139,14 +146,11 @@ def _text(part: EmailMessage) -> str:
     if part.get_content_maintype() not in ("text", "application"):
         return ""
     content = cast(bytes, part.get_payload(decode=True) or b"")
-    text = None
-    for encoding in (part.get_content_charset() or "utf-8", "utf-8", "cp1252"):
-        try:
+    text = content.decode("cp1252", "replace")
+    for encoding in (part.get_content_charset() or "utf-8", "utf-8"):
+        with suppress(LookupError, UnicodeDecodeError):
             text = content.decode(encoding)
             break
-        except (LookupError, UnicodeDecodeError):
-            continue
-    text = content.decode("cp1252", "replace") if text is None else text
     if part.get_content_type() != "text/html":
         return text.replace("\r\n", "\n")
     writer = Writer()

@@ -13,7 +13,6 @@ from stratagraph.ingest.files.reading import DEPTH, ENTRY, TAGS, Unreadable
 
 _BLOCK = 2**16  # bytes that are parsed at a time
 _MOST_NAMED = 1000  # characters of a title
-_NO_DATA = ("errBars", "extLst", "trendline")  # of charts: marks and copies, and no values of their own
 Event = tuple[str, str, dict[str, str]]
 """What happens, "start", "text" or "end"; a local name or the text; attributes by their local names."""
 
@@ -24,7 +23,6 @@ class Package:
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
         self._taken: set[str] = set()
-        self._links: dict[str, dict[str, tuple[str, str]]] = {}
         self._elements = 0
 
     def __contains__(self, name: str) -> bool:
@@ -60,7 +58,9 @@ class Package:
                 space, _, local = key.rpartition("}")
                 if space or local not in own:
                     own[local] = value
-            events.append(("start", names.get(raw) or names.setdefault(raw, _local(raw)), own))
+            # `alt` is the description of a picture in OpenDocument
+            name = "alt" if ":svg-compatible:" in raw else raw.rpartition("}")[2]
+            events.append(("start", names.setdefault(raw, name), own))
 
         parser = ParserCreate(namespace_separator="}")
         parser.buffer_text = True
@@ -94,47 +94,31 @@ class Package:
                 path.append(text)
                 if text in wanted:
                     found.append((text, attributes, ""))
-            elif path and path[-1] in wanted and not any(each in path for each in _NO_DATA):
+            elif path and path[-1] in wanted:
                 own, stated, before = found[-1]
                 found[-1] = own, stated, before + text
         return found
 
     def links(self, name: str) -> dict[str, tuple[str, str]]:
         """The files that a file of an Office document uses: kind and name by id."""
-        if name not in self._links:
-            folder, base = posixpath.split(name)
-            self._links[name] = {
-                link.get("Id", ""): (
-                    link.get("Type", "").rpartition("/")[2],
-                    posixpath.normpath(posixpath.join("/", folder, link.get("Target", ""))).lstrip("/"),
-                )
-                for _, link, _ in self.elements(
-                    posixpath.join(folder, "_rels", f"{base}.rels"), "Relationship"
-                )
-                if link.get("TargetMode") != "External"
-            }
-        return self._links[name]
+        folder, base = posixpath.split(name)
+        elements = self.elements(posixpath.join(folder, "_rels", f"{base}.rels"), "Relationship")
+        return {
+            link.get("Id", ""): (
+                link.get("Type", "").rpartition("/")[2],
+                posixpath.normpath(posixpath.join("/", folder, link.get("Target", ""))).lstrip("/"),
+            )
+            for _, link, _ in elements
+            if link.get("TargetMode") != "External"
+        }
 
     def properties(self, name: str) -> dict[str, str]:
         """Title, author and date that a file states of its document."""
-        names = ("title", "creator", "initial-creator", "created", "creation-date", "date", "modified")
+        authors, dates = ("creator", "initial-creator"), ("created", "creation-date", "date", "modified")
         stated: dict[str, str] = {}
-        for key, _, text in self.elements(name, *names):
-            if text.strip():
-                stated.setdefault(key, text.strip()[:_MOST_NAMED])
-        dates = (stated.get(key, "") for key in ("created", "creation-date", "date", "modified"))
-        days = (re.match(r"\d{4}(?:-\d\d(?:-\d\d)?)?", each) for each in dates)
-        author = stated.get("creator") or stated.get("initial-creator", "")
-        return {
-            "title": stated.get("title", ""),
-            "author": author,
-            "date": next((day[0] for day in days if day), ""),
-        }
-
-
-def _local(raw: str) -> str:
-    """The local name of an element; "shape" and "alt" for OpenDocument's drawings and their descriptions."""
-    space, _, name = raw.rpartition("}")
-    if space.endswith(":drawing:1.0") and name not in ("a", "image", "object", "page"):
-        return "shape"
-    return "alt" if space.endswith(":svg-compatible:1.0") else name
+        for key, _, text in self.elements(name, "title", *authors, *dates):
+            stated[key] = stated.get(key) or text.strip()[:_MOST_NAMED]
+        date = next((stated[key] for key in dates if stated.get(key)), "")
+        day = re.match(r"\d{4}(?:-\d\d(?:-\d\d)?)?", date)
+        author = next((stated[key] for key in authors if stated.get(key)), "")
+        return {"title": stated.get("title", ""), "author": author, "date": day[0] if day else ""}
