@@ -395,7 +395,7 @@ CLAIMS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "reStructuredText": (
         {
             "text": "To Ostra.",
-            "text of directives": "Added in version 5.3.\n\nMind it.\n\nsail(port)\n\n   Sails.",
+            "text of directives": "versionadded 5.3\n\nMind it.\n\nsail(port)\n\n   Sails.",
         },
         {"comments": "a comment", "roles and other marks": ":ref:", "tables of contents": "contents-page"},
     ),

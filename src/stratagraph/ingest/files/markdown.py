@@ -135,6 +135,7 @@ def from_rst(text: str) -> FileText:
     metadata: dict[str, str] = {}
     block: list[str] = []
     over = ""  # the mark of a line above a title
+    at_start = True
     for line in [*_without_directives(text.expandtabs().splitlines()), ""]:
         adornment = _ADORNMENT.match(line)
         if adornment and len(block) == 1:
@@ -146,12 +147,13 @@ def from_rst(text: str) -> FileText:
         elif adornment and not block:
             over = adornment[1]
             continue
-        elif not block and (field := _RST_FIELD.match(line)):
+        elif at_start and not block and (field := _RST_FIELD.match(line)):
             metadata.setdefault(field[1].strip().lower(), _without_marks(field[2]))
         elif line.strip():
             block.append(_without_marks(line))
             continue
         else:
+            at_start = at_start and not block
             writer.add("\n".join(block))
             block.clear()
         over = ""
@@ -177,7 +179,8 @@ def _without_directives(lines: Iterable[str]) -> Iterator[str]:
             hidden = len(markup[1])
             yield ""
         else:
-            yield markup[3]
+            is_version = markup[2].startswith(("version", "deprecated"))
+            yield f"{markup[2]} {markup[3]}" if is_version else markup[3]
 
 
 def _without_marks(line: str) -> str:
